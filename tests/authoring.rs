@@ -67,7 +67,7 @@ fn every_template_is_well_formed() {
             let text =
                 |path: &str| files.iter().find(|(own, _)| own == Path::new(path)).map(|(_, text)| text);
             let manifest = Manifest::parse(text("program.toml").unwrap(), Path::new("program.toml")).unwrap();
-            assert_eq!(manifest.build.unwrap().language.unwrap().value, language.name());
+            assert_eq!(manifest.build.unwrap().language.unwrap().value, language.facts().name);
             assert_eq!(manifest.plugins[0].name.as_str(), "word-tool");
             assert_eq!(text("wit/world.wit").is_some(), style == Style::Typed);
             let readme = text("README.md").unwrap();
@@ -77,7 +77,7 @@ fn every_template_is_well_formed() {
                 let left = ["my-plugin", "my_plugin", "MyPlugin", "LANGUAGE"]
                     .iter()
                     .find(|word| text.contains(**word));
-                assert_eq!(left, None, "{} of {}", path.display(), language.name());
+                assert_eq!(left, None, "{} of {}", path.display(), language.facts().name);
             }
         }
     }
@@ -90,14 +90,14 @@ fn the_templates_wit_makes_bindings_and_keeps_its_documentation() {
     let folder = tempfile::tempdir().unwrap();
     let name = ProjectName::new("word-tool").unwrap();
     for language in LANGUAGES {
-        let place = folder.path().join(language.name());
+        let place = folder.path().join(language.facts().name);
         let paths = template::create(*language, Style::Typed, &name, &place).unwrap();
         assert!(paths.iter().all(|path| place.join(path).is_file()));
         let wit = Wit::read(&place.join("wit"), None).unwrap();
         assert_eq!(wit.world(), "tools");
         let encoded = wit.encode().unwrap();
         let text = String::from_utf8_lossy(&encoded);
-        assert!(text.contains("Finds the most frequent words of a text"), "{}", language.name());
+        assert!(text.contains("Finds the most frequent words of a text"), "{}", language.facts().name);
     }
     let bindings = fs::read_to_string(folder.path().join("rust/src/bindings.rs")).unwrap();
     assert!(bindings.contains("pub mod word_tool") && bindings.contains("fn top_words("), "{bindings}");

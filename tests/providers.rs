@@ -16,7 +16,7 @@ mod openai;
 pub(crate) mod recorded;
 mod responses;
 mod routing;
-#[path = "../host/agent/src/provider/rules.rs"]
+#[path = "../host/agent/src/provider/remote/tests/rules.rs"]
 mod rules;
 mod schemas;
 mod server;

@@ -34,7 +34,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "telemetry/src/sender.rs",
         ],
     ),
-    ("jsonwebtoken::", &["callers/src/jwt", "callers/src/jwt.rs", "callers/src/keys/set.rs"]),
+    ("jsonwebtoken::", &["callers/src/jwt", "callers/src/jwt.rs", "callers/src/keys.rs"]),
     ("wasmtime_wasi_http::", &["plugin/src"]),
     (
         "hyper::",
@@ -90,7 +90,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "haft/src/cli/terminal.rs",
             "haft/src/cli/pipes.rs",
             "sandbox/src/process/attached.rs",
-            "sandbox/src/selftest/platform/escape.rs",
+            "sandbox/src/selftest/platform/attempt.rs",
         ],
     ),
     ("notify::", &["author/src/watch.rs", "author/src/watch"]),
@@ -114,6 +114,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "agent/src/session",
             "mcp/src/server/tasks",
             "haft/src/cli/log",
+            "haft/src/cli/log.rs",
             "haft/src/cli/sessions.rs",
             "page/src",
             "package/src/foreign.rs",
@@ -136,7 +137,6 @@ const HOMES: &[(&str, &[&str])] = &[
         &[
             "plugin/src/component/cache.rs",
             "core/src/heap.rs",
-            "core/src/heap",
             "sandbox/src/confine/helper/platform/descent.rs",
             "sandbox/src/confine/sys",
             "sandbox/src/confine/sys.rs",

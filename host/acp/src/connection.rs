@@ -29,10 +29,10 @@ use crate::bounds::{ENDING, MAX_REQUESTS, MAX_SERVERS, MAX_WORDS, PAGE};
 use crate::client::Client;
 use crate::content;
 use crate::host::{Host, Opening, StdioServer};
-use crate::input::{self, Line};
 use crate::message::{self, Message, Params, told};
 use crate::modes;
-use crate::output::Outbox;
+use crate::output;
+use crate::output::{Line, Outbox};
 use crate::session::{MODEL, Session, failed};
 use crate::sessions::Sessions;
 use haft_core::report::{plain, shortened};
@@ -69,7 +69,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let gone = stop.child_token();
     let outbox = Outbox::start(output, redactor, gone.clone())?;
-    let mut lines = input::start(input)?;
+    let mut lines = output::start(input)?;
     let connection = Arc::new(Connection {
         host,
         client: Arc::new(Client::new(outbox.clone())),

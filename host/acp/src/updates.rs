@@ -8,13 +8,18 @@ use std::time::{Duration, Instant};
 
 use agent_client_protocol_schema::v1::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, ContentBlock, ContentChunk, Cost,
-    MessageId, Notice, NoticeSeverity, SessionId, SessionInfoUpdate, SessionUpdate, ToolCallContent,
-    ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, UnstructuredCommandInput, UsageUpdate,
+    ImageContent, MessageId, Notice, NoticeSeverity, SessionId, SessionInfoUpdate, SessionUpdate,
+    ToolCallContent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    UnstructuredCommandInput, UsageUpdate,
 };
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 
 use crate::client::Client;
 use crate::host::Command;
-use crate::tool_call;
+use crate::output::Outbox;
+use crate::tool_call::{self, MAX_PICTURE};
+use haft_agent::provider::{Message, Prompt};
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::event::Event;
 use haft_core::sync::Lock;
@@ -240,4 +245,37 @@ impl Updates {
 fn new_call_id(state: &mut State) -> ToolCallId {
     state.last_call += 1;
     ToolCallId::new(format!("call-{}", state.last_call))
+}
+
+/// Shows `messages`, as fast as the editor reads them.
+pub(crate) async fn replay(messages: &[Message], updates: &Updates, outbox: &Outbox) {
+    for message in messages {
+        outbox.room().await;
+        match message {
+            Message::User(prompt) => said(prompt, updates, outbox).await,
+            Message::Turn(exchange) => {
+                updates.agent_said(&exchange.reply().text);
+                for (requested, result) in exchange.answered() {
+                    outbox.room().await;
+                    updates.called(&requested.call, result);
+                }
+            }
+        }
+    }
+}
+
+async fn said(prompt: &Prompt, updates: &Updates, outbox: &Outbox) {
+    if !prompt.text.is_empty() {
+        updates.user_said(prompt.text.as_str().into());
+    }
+    for file in &prompt.attachments {
+        outbox.room().await;
+        let is_shown = file.essence().starts_with("image/") && file.data.len() <= MAX_PICTURE;
+        updates.user_said(if is_shown {
+            let data = BASE64_STANDARD.encode(&file.data);
+            ContentBlock::Image(ImageContent::new(data, file.essence()))
+        } else {
+            file.mention().into()
+        });
+    }
 }

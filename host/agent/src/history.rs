@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::prompt::is_planned;
+use super::prompt::{awaits_model, is_planned};
 use super::session::{
     Ended, Entry, Known, Place, Restored, SessionError, SessionLog, Summarised, Summary, Turned, Unanswered,
     push_prompt, record,
@@ -76,14 +76,7 @@ impl History {
 
     /// Whether the model still has to act: on calls to run, on a prompt, or on answers to read.
     pub fn is_unfinished(&self) -> bool {
-        match self.messages.last() {
-            _ if self.open.is_some() => true,
-            Some(Message::User(_)) => true,
-            Some(Message::Turn(exchange)) => {
-                exchange.reply().unfinished || exchange.answered().next().is_some()
-            }
-            None => false,
-        }
+        self.open.is_some() || awaits_model(&self.messages)
     }
 
     /// Whether the last prompt of the person was given in [plan mode](crate::planned).

@@ -3,7 +3,6 @@
 //! exactly the tools that this agent may use.
 
 mod budget;
-mod compact;
 mod history;
 mod loop_guard;
 mod outcome;
@@ -14,7 +13,6 @@ mod routing;
 mod session;
 mod steering;
 mod summary;
-mod totals;
 mod turn_calls;
 mod window;
 
@@ -24,7 +22,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use self::budget::Budget;
-pub use self::compact::CompactError;
 pub use self::history::History;
 pub use self::outcome::{End, Outcome};
 use self::output::{Answers, Verdict};
@@ -35,9 +32,10 @@ pub use self::session::{
     Summary, Turned, UNKNOWN, Unanswered,
 };
 pub use self::steering::Steering;
-use self::totals::Totals;
+pub use self::summary::CompactError;
 use self::turn_calls::TurnCalls;
 use self::window::{READER, Room};
+use crate::budget::Totals;
 use crate::provider::{Ask, Failure, OutputSchema, Prompt, Provider, ProviderError, Stop, Turn, Usage};
 use haft_core::event::Event;
 use haft_core::secret::RedactingEvents;

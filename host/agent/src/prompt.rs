@@ -99,6 +99,15 @@ pub(crate) fn is_planned(messages: &[Message]) -> bool {
     prompt.is_some_and(|prompt| prompt.text.lines().any(|line| line == PLAN))
 }
 
+/// Whether the model has to act on the last message: a prompt, or answers to read.
+pub(crate) fn awaits_model(messages: &[Message]) -> bool {
+    match messages.last() {
+        Some(Message::User(_)) => true,
+        Some(Message::Turn(exchange)) => exchange.reply().unfinished || exchange.answered().next().is_some(),
+        None => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;

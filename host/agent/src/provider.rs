@@ -225,9 +225,6 @@ pub fn build(settings: ProviderSettings) -> Result<Arc<dyn Provider>, SettingsEr
 }
 
 #[cfg(test)]
-mod rules;
-
-#[cfg(test)]
 mod tests {
     use super::*;
 

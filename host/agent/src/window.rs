@@ -5,17 +5,15 @@
 mod files;
 mod head;
 mod share;
-mod shorten;
 mod size;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use self::head::Head;
+use self::head::{Head, is_larger, shorten};
+pub(crate) use self::head::{Keeper, READER, told};
 use self::share::{Share, Shares};
-pub(crate) use self::shorten::{Keeper, READER, told};
-use self::shorten::{is_larger, shorten};
 use self::size::Size;
 use crate::is_own_question;
 use crate::provider::{Message, Prompt, TooLong};

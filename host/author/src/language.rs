@@ -27,17 +27,8 @@ pub static LANGUAGES: &[&dyn Language] =
 /// A language for plugins.
 #[async_trait]
 pub trait Language: Send + Sync {
-    /// Returns its name in program.toml and on the command line, such as `js`.
-    fn name(&self) -> &'static str;
-
-    /// Returns its display name, such as `JavaScript`.
-    fn title(&self) -> &'static str;
-
-    /// Returns its other names on the command line.
-    fn aliases(&self) -> &'static [&'static str];
-
-    /// Returns the files that identify a project of this language.
-    fn marks(&self) -> &'static [&'static str];
+    /// Returns its names and files.
+    fn facts(&self) -> &'static Facts;
 
     /// Returns the files of a new project; `None` for an unsupported style. In their paths and texts
     /// `my-plugin`, `my_plugin` and `MyPlugin` are replaced by the project's name. [`super::template`] adds
@@ -54,14 +45,26 @@ pub trait Language: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Returns the output folders and files of a project's tools, which are not source and not watched.
-    fn outputs(&self) -> &'static [&'static str];
-
     /// Finds or installs the tool that builds the project, and records its version.
     async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool>;
 
     /// Builds the project's component, or a core module with its world's metadata, with the prepared tool.
     async fn build(&self, build: &Build<'_>, tool: Tool) -> anyhow::Result<Vec<u8>>;
+}
+
+/// The names and files of a language.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// Its name in program.toml and on the command line, such as `js`.
+    pub name: &'static str,
+    /// Its display name, such as `JavaScript`.
+    pub title: &'static str,
+    /// Its other names on the command line.
+    pub aliases: &'static [&'static str],
+    /// The files that identify a project of this language.
+    pub marks: &'static [&'static str],
+    /// The output folders and files of a project's tools, which are not source and not watched.
+    pub outputs: &'static [&'static str],
 }
 
 /// The programming interfaces of a plugin.
@@ -76,15 +79,16 @@ pub enum Style {
 /// Returns the language with this name or alias, ignoring case.
 pub fn find(name: &str) -> Option<&'static dyn Language> {
     let name = name.to_ascii_lowercase();
-    let is_called =
-        |language: &&&dyn Language| language.name() == name || language.aliases().contains(&name.as_str());
+    let is_called = |language: &&&dyn Language| {
+        language.facts().name == name || language.facts().aliases.contains(&name.as_str())
+    };
     LANGUAGES.iter().find(is_called).copied()
 }
 
 /// Returns the language whose project files are in `folder`.
 pub(crate) fn of_folder(folder: &Path) -> Option<&'static dyn Language> {
     let is_marked =
-        |language: &&&dyn Language| language.marks().iter().any(|mark| folder.join(mark).is_file());
+        |language: &&&dyn Language| language.facts().marks.iter().any(|mark| folder.join(mark).is_file());
     LANGUAGES.iter().find(is_marked).copied()
 }
 
@@ -102,16 +106,16 @@ pub fn of_project(project: &Project) -> Result<&'static dyn Language, Report> {
 
 /// Returns ``expected `rust`, …`` with the nearest name.
 pub fn unknown(name: &str) -> String {
-    let names = LANGUAGES.iter().map(|language| language.name());
+    let names = LANGUAGES.iter().map(|language| language.facts().name);
     let known: Vec<_> = names.clone().map(|name| format!("`{name}`")).collect();
-    let aliases = LANGUAGES.iter().flat_map(|language| language.aliases().iter().copied());
+    let aliases = LANGUAGES.iter().flat_map(|language| language.facts().aliases.iter().copied());
     let near = nearest(name, names.chain(aliases)).map(|near| format!("; did you mean `{near}`?"));
     format!("expected {}{}", known.join(", "), near.unwrap_or_default())
 }
 
 impl fmt::Debug for dyn Language {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.facts().name)
     }
 }
 

@@ -29,7 +29,7 @@ pub mod wit;
 mod workshop;
 
 pub use self::build::{Build, read};
-pub use self::language::{LANGUAGES, Language, Style};
+pub use self::language::{Facts, LANGUAGES, Language, Style};
 pub use self::project::Project;
 pub use self::toolchain::{BuildLog, Interrupted, Need, Tool};
 pub use self::workshop::{Built, Workshop};

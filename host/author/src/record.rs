@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::language::{self, Language};
+use super::language;
 use super::pack;
 use super::project::Project;
 use super::sources::{self, Files, Scope};
@@ -131,7 +131,7 @@ fn changed_since(was: &Files) -> Vec<PathBuf> {
 
 /// Returns the files of the project's folder that affect its component.
 pub(crate) fn files(project: &Project, known: &Files) -> Files {
-    let outputs = language::of_project(project).map(Language::outputs).unwrap_or_default();
+    let outputs = language::of_project(project).map(|language| language.facts().outputs).unwrap_or_default();
     let folder = folder(project);
     let left_out = outputs.iter().chain(NO_SOURCES).map(|path| folder.join(path));
     let ignored = left_out.chain([component(project)]).collect();

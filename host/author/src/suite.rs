@@ -10,7 +10,6 @@
 mod bench;
 mod case;
 mod folder;
-mod http;
 pub mod property;
 mod verdict;
 

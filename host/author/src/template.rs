@@ -201,7 +201,7 @@ pub fn files(language: &dyn Language, style: Style, name: &ProjectName) -> Optio
         Style::Typed => PROGRAM,
         Style::Sdk => PROGRAM_SDK,
     };
-    let program = program.replace("LANGUAGE", language.name());
+    let program = program.replace("LANGUAGE", language.facts().name);
     let common: &[File] = match style {
         Style::Typed => &[WORLD, TESTS],
         Style::Sdk => &[TESTS_SDK],
@@ -256,7 +256,7 @@ pub fn create(
 }
 
 fn no_sdk(language: &dyn Language) -> Report {
-    let problem = Problem::new(format!("there is no sdk for {}", language.title()));
+    let problem = Problem::new(format!("there is no sdk for {}", language.facts().title));
     problem.hint("leave out `--sdk`: typed functions need none").into()
 }
 

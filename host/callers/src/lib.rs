@@ -10,7 +10,6 @@ mod callers;
 mod jwt;
 mod keys;
 mod quota;
-mod tokens;
 
 use std::path::PathBuf;
 

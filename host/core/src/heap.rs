@@ -2,10 +2,6 @@
 
 #![cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "a library call, which says why it is sound"))]
 
-#[cfg_attr(target_os = "linux", path = "heap/platform/linux.rs")]
-#[cfg_attr(target_os = "macos", path = "heap/platform/macos.rs")]
-mod platform;
-
 /// The size in bytes from which a block has its own pages, which are returned when it is freed: the large blocks
 /// are arguments and answers. glibc starts with 128 KiB, raises the limit to 32 MiB as blocks are freed, and keeps
 /// as much again in the heap of every thread.
@@ -30,7 +26,37 @@ pub fn settle() {
     }
 }
 
-/// Drops what of this program's code is in memory: for a process that only waits from now on.
+/// Drops what of this program's code is in memory: for a process that only waits from now on. The kernel reads its pages
+/// again where they are needed.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "a library call, which says why it is sound")]
 pub fn let_go_of_code() {
-    platform::let_go_of_code();
+    for (start, end) in code() {
+        // SAFETY: these are pages of files that nothing was written to, so that no value changes.
+        unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED) };
+    }
+}
+
+/// Does nothing: macOS drops what is not used.
+#[cfg(target_os = "macos")]
+pub fn let_go_of_code() {}
+
+/// Returns where files are mapped to be executed, and where the beginning of this program is mapped: its constants and
+/// what only its loading needed.
+#[cfg(target_os = "linux")]
+fn code() -> Vec<(usize, usize)> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let own = std::env::current_exe().unwrap_or_default();
+    let range = |line: &str| {
+        let (range, rest) = line.split_once(' ')?;
+        let mut fields = rest.split_whitespace();
+        let (rights, offset) = (fields.next()?, fields.next()?);
+        let is_code = rights == "r-xp" && line.contains('/');
+        let is_beginning = rights == "r--p" && offset.bytes().all(|digit| digit == b'0');
+        let (start, end) = range.split_once('-')?;
+        let address = |text| usize::from_str_radix(text, 16).ok();
+        let is_own = line.ends_with(own.to_str()?);
+        (is_code || (is_beginning && is_own)).then_some((address(start)?, address(end)?))
+    };
+    maps.lines().filter_map(range).collect()
 }

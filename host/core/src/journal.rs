@@ -1,10 +1,14 @@
 //! The record of a call, and the destination of its lines. The crate `haft-journal` writes and reads the files.
 
-mod arguments;
 mod record;
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, io};
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::encoding::hex;
 
 pub use self::record::{Granted, Outcome, Program, Record};
 
@@ -86,6 +90,147 @@ impl Journal {
             let merged = inner.lines.forget(&begun.id);
             // No other owner is left, but for a moment.
             inner.lines.end(&Record { merged, ..ended(Arc::unwrap_or_clone(begun)) });
+        }
+    }
+}
+
+// The arguments of a call in the journal: in full up to a limit, beyond it as SHA-256, which identifies them.
+// Never stores the beginning of a long argument: the content of a written file does not belong into the journal.
+
+/// The maximum size of all arguments as JSON, in bytes. Any command and any path fit; whole files do not.
+const MAX_ARGUMENTS: usize = 16 << 10;
+
+/// The maximum size, in bytes, of one argument that stays readable if all together are too long.
+const MAX_ARGUMENT: usize = 1 << 10;
+
+/// Returns the arguments, and the names of those replaced by `{"sha256": …, "bytes": …}`; if that is not enough,
+/// one such object replaces all of them.
+fn bounded(arguments: &Value) -> (Value, Vec<String>) {
+    let size = size(arguments);
+    let Value::Object(fields) = arguments else {
+        return if size <= MAX_ARGUMENTS { (arguments.clone(), Vec::new()) } else { whole(arguments) };
+    };
+    if size <= MAX_ARGUMENTS {
+        return (arguments.clone(), Vec::new());
+    }
+    let mut digested = Vec::new();
+    let mut kept = Map::new();
+    for (name, value) in fields {
+        let is_long = self::size(value) > MAX_ARGUMENT;
+        if is_long {
+            digested.push(name.clone());
+        }
+        kept.insert(name.clone(), if is_long { digest(value) } else { value.clone() });
+    }
+    let kept = Value::Object(kept);
+    if self::size(&kept) <= MAX_ARGUMENTS { (kept, digested) } else { whole(arguments) }
+}
+
+fn whole(arguments: &Value) -> (Value, Vec<String>) {
+    (digest(arguments), vec!["*".to_owned()])
+}
+
+/// Returns the digest of a text's bytes, which can be compared with a file's, or of another value's JSON.
+fn digest(value: &Value) -> Value {
+    let mut digested = Digested::default();
+    match value {
+        Value::String(text) => digested.add(text.as_bytes()),
+        // Writing to it cannot fail.
+        value => drop(serde_json::to_writer(&mut digested, value)),
+    }
+    json!({ "sha256": hex(&digested.hash.finalize()), "bytes": digested.bytes })
+}
+
+/// Hashes and counts the written bytes without storing them.
+#[derive(Default)]
+struct Digested {
+    hash: Sha256,
+    bytes: usize,
+}
+
+impl Digested {
+    fn add(&mut self, bytes: &[u8]) {
+        self.hash.update(bytes);
+        self.bytes += bytes.len();
+    }
+}
+
+impl io::Write for Digested {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.add(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Counts the written bytes.
+struct Counted(usize);
+
+impl io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn size(value: &Value) -> usize {
+    // A long text counts with its unencoded length, so that the content of a file is not encoded to be measured.
+    match value {
+        Value::String(text) if text.len() > MAX_ARGUMENTS => text.len(),
+        Value::Object(fields) if fields.values().any(|field| size(field) > MAX_ARGUMENTS) => usize::MAX,
+        value => {
+            let mut counted = Counted(0);
+            // Writing to it cannot fail.
+            drop(serde_json::to_writer(&mut counted, value));
+            counted.0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sha256(bytes: &[u8]) -> String {
+        hex(&Sha256::digest(bytes))
+    }
+
+    #[test]
+    fn what_is_no_text_is_digested_as_json() {
+        let list = json!(vec!["x\n"; 10_000]);
+        let (kept, _) = bounded(&json!({ "list": list }));
+        let text = list.to_string();
+        assert_eq!(kept["list"], json!({ "sha256": sha256(text.as_bytes()), "bytes": text.len() }));
+    }
+
+    #[test]
+    fn short_arguments_are_kept_in_full() {
+        let arguments = json!({ "command": "x".repeat(10_000), "timeout": 3 });
+        assert_eq!(bounded(&arguments), (arguments, vec![]));
+    }
+
+    #[test]
+    fn of_long_arguments_the_short_ones_stay_readable() {
+        let content = "y".repeat(100_000);
+        let (kept, digested) = bounded(&json!({ "file_path": "a.txt", "content": content }));
+        assert_eq!(digested, ["content"]);
+        assert_eq!(kept["file_path"], "a.txt");
+        assert_eq!(kept["content"], json!({ "sha256": sha256(content.as_bytes()), "bytes": 100_000 }));
+    }
+
+    #[test]
+    fn arguments_that_are_long_in_many_ways_become_one_digest() {
+        let many: Map<_, _> = (0..2000).map(|n| (format!("field{n}"), json!("x".repeat(100)))).collect();
+        for arguments in [Value::Object(many), json!([vec!["x"; 10_000]]), json!("x".repeat(20_000))] {
+            let (kept, digested) = bounded(&arguments);
+            assert_eq!((kept["bytes"].is_u64(), digested), (true, vec!["*".to_owned()]));
         }
     }
 }

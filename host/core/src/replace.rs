@@ -2,25 +2,24 @@
 //! is impossible (a file with hard links, a mounted file, a file of another user), the old file is overwritten in
 //! place, with either all of the old content or all of the new.
 
-mod new;
-#[cfg_attr(target_os = "linux", path = "replace/platform/linux.rs")]
-#[cfg_attr(target_os = "macos", path = "replace/platform/macos.rs")]
-mod platform;
-
-use std::fs::{File, OpenOptions};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, Stat, XattrFlags, fchmod, fchown, fgetxattr, flistxattr, fremovexattr,
     fsetxattr, fstat, openat, statat,
 };
+#[cfg(target_os = "linux")]
+use rustix::fs::{CWD, linkat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
-
-pub use self::new::{New, clear};
+use tempfile::NamedTempFile;
 
 /// The permission bits, without set-user-ID, set-group-ID and sticky, which must not be passed on.
 const PERMISSIONS: Mode = Mode::from_raw_mode(0o777);
@@ -142,6 +141,153 @@ fn overwrite(file: &mut File, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
+// Replaces a file atomically by one with the same owner, mode and attributes, or makes a new one.
+
+/// A new content for a file. Readers see the old or the new content. If the file cannot be replaced (it is a
+/// mount point, has hard links, or its folder is not writable), it is written in place.
+#[derive(Debug)]
+pub struct New<'a> {
+    /// `None` if the file has to be written in place.
+    draft: Option<Draft>,
+    path: &'a Path,
+    content: &'a [u8],
+}
+
+/// The temporary file.
+#[derive(Debug)]
+enum Draft {
+    /// A file without a name, which no other process can open: tools may write the folder of program.toml, and
+    /// could change a named file.
+    Unnamed(File),
+    /// A named file, for file systems without unnamed files.
+    Named(NamedTempFile),
+}
+
+impl Draft {
+    fn beside(path: &Path) -> io::Result<Self> {
+        unnamed(parent_of(path)).map_or_else(|| named(path).map(Self::Named), |file| Ok(Self::Unnamed(file)))
+    }
+
+    fn file(&mut self) -> &mut File {
+        match self {
+            Self::Unnamed(file) => file,
+            Self::Named(file) => file.as_file_mut(),
+        }
+    }
+
+    /// Writes the content; returns `false` if the metadata of the file at `path` cannot be copied. A new file gets
+    /// `mode`.
+    fn fill(&mut self, path: &Path, content: &[u8], mode: Option<u32>) -> io::Result<bool> {
+        let file = self.file();
+        file.write_all(content)?;
+        // Nobody else may read the new content before the mode of the old file is known.
+        file.set_permissions(Permissions::from_mode(mode.unwrap_or(0o600)))?;
+        let (folder, name) = (File::open(parent_of(path))?, name_of(path)?);
+        let is_alike = keep(&folder, name, file).is_ok() && !has_other_names(&folder, name)?;
+        file.sync_all()?;
+        Ok(is_alike)
+    }
+
+    fn put(self, path: &Path) -> io::Result<()> {
+        match self {
+            Self::Unnamed(file) => {
+                let name = beside(path);
+                clear(path);
+                give_name(&file, &name)?;
+                fs::rename(&name, path).inspect_err(|_| _ = fs::remove_file(&name))
+            }
+            Self::Named(file) => file.persist(path).map(drop).map_err(|error| error.error),
+        }
+    }
+}
+
+impl<'a> New<'a> {
+    /// Writes the new content to a temporary file, if the file to replace is writable. Where there is no file yet, the
+    /// new one gets `mode`.
+    ///
+    /// # Errors
+    /// The file to replace is not writable, or there is none and its folder is not.
+    pub fn write(path: &'a Path, content: &'a [u8], mode: u32) -> io::Result<Self> {
+        let is_there = match File::options().write(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            opened => opened.map(|_| true)?,
+        };
+        let draft = match Draft::beside(path) {
+            Err(error) if !is_there => return Err(error),
+            Err(_) => None,
+            Ok(mut draft) => draft.fill(path, content, (!is_there).then_some(mode))?.then_some(draft),
+        };
+        Ok(Self { draft, path, content })
+    }
+
+    /// Puts the new content in the place of the old one. The folder is not synchronised.
+    ///
+    /// # Errors
+    /// The file can be neither replaced nor written in place; it has its old content then.
+    pub fn put(self) -> io::Result<()> {
+        let put = self.draft.is_some_and(|draft| draft.put(self.path).is_ok());
+        if put { Ok(()) } else { in_place(self.path, self.content) }
+    }
+}
+
+/// Removes what a killed haft left beside the file at `path` of a content that it had not put there yet.
+pub fn clear(path: &Path) {
+    // Mostly there is nothing, and what cannot be removed is replaced by the next change.
+    let _ = fs::remove_file(beside(path));
+}
+
+/// Returns the folder of a file.
+fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn name_of(path: &Path) -> io::Result<&str> {
+    path.file_name().and_then(OsStr::to_str).ok_or_else(|| io::ErrorKind::InvalidFilename.into())
+}
+
+/// Returns the temporary name of the file that replaces the one at `path`. It is constant, so that the next
+/// change replaces the remains of a killed haft; the caller's lock excludes other hafts.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".haft-");
+    name.push(path.file_name().unwrap_or_default());
+    parent_of(path).join(name)
+}
+
+/// Creates a file under that name, or under a random one if that fails.
+fn named(path: &Path) -> io::Result<NamedTempFile> {
+    clear(path);
+    let name = beside(path);
+    let name = name.file_name().unwrap_or_default();
+    let new = |random| tempfile::Builder::new().prefix(name).rand_bytes(random).tempfile_in(parent_of(path));
+    new(0).or_else(|_| new(6))
+}
+
+/// Opens an unnamed file in `folder`, if the file system supports it.
+#[cfg(target_os = "linux")]
+fn unnamed(folder: &Path) -> Option<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR).ok().map(File::from)
+}
+
+/// macOS has no unnamed files.
+#[cfg(target_os = "macos")]
+fn unnamed(_: &Path) -> Option<File> {
+    None
+}
+
+/// Links an unnamed file to the free path `name`.
+#[cfg(target_os = "linux")]
+fn give_name(file: &File, name: &Path) -> io::Result<()> {
+    let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(linkat(CWD, descriptor, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+/// Never called, since [`unnamed`] returns no file.
+#[cfg(target_os = "macos")]
+fn give_name(_: &File, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -155,7 +301,7 @@ mod tests {
         let at = |name: &str| place.path().join(name);
         let directory = File::open(place.path()).unwrap();
         fs::write(at("old"), "old").unwrap();
-        fs::set_permissions(at("old"), fs::Permissions::from_mode(0o4640)).unwrap();
+        fs::set_permissions(at("old"), Permissions::from_mode(0o4640)).unwrap();
         let old = File::open(at("old")).unwrap();
         let has_attributes = fsetxattr(&old, "user.origin", b"here", XattrFlags::empty()).is_ok();
         let new = File::create(at("new")).unwrap();
@@ -187,5 +333,28 @@ mod tests {
         std::os::unix::fs::symlink(&path, place.path().join("link")).unwrap();
         in_place(&place.path().join("link"), b"elsewhere").unwrap_err();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    }
+
+    /// A folder in the place of the file cannot be replaced by a file; nothing is left of the attempt.
+    #[test]
+    fn a_failure_leaves_no_temporary_file() {
+        let place = tempfile::tempdir().unwrap();
+        let full = place.path().join("full");
+        fs::create_dir_all(full.join("x")).unwrap();
+        let new = New { draft: Some(Draft::beside(&full).unwrap()), path: &full, content: b"" };
+        new.put().unwrap_err();
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_new_file_has_the_mode_and_an_old_one_keeps_its_own() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("file");
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        New::write(&path, b"new", 0o640).unwrap().put().unwrap();
+        assert_eq!(mode(), 0o640);
+        fs::set_permissions(&path, Permissions::from_mode(0o604)).unwrap();
+        New::write(&path, b"newer", 0o640).unwrap().put().unwrap();
+        assert_eq!((mode(), fs::read(&path).unwrap().as_slice()), (0o604, &b"newer"[..]));
     }
 }

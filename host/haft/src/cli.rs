@@ -21,7 +21,6 @@ mod elicitation;
 mod exec;
 mod exit;
 mod gc;
-mod given;
 mod grant;
 mod guidance;
 mod import;

@@ -1,12 +1,10 @@
 //! A program: program.toml, the directories of this machine and what the command line adds become a toolbox.
 //! Decides nothing about a single call.
 
-mod agent_settings;
 mod agents;
 mod allow;
 mod backend;
 mod call_rules;
-mod callers;
 mod children;
 mod chosen_tools;
 mod contribution;
@@ -31,9 +29,7 @@ mod running;
 mod server_set;
 mod servers;
 mod start_up;
-mod stores;
 pub mod telemetry;
-mod tool_lister;
 mod trust;
 mod under;
 mod watching;
@@ -51,7 +47,7 @@ pub use self::dirs::Dirs;
 pub use self::family::{FILE_NAME, MAX_DEPTH as MAX_AGENT_DEPTH};
 pub use self::grants::{is_of_system, usual_rights, widening};
 pub use self::guidance::Guidance;
-pub use self::install_context::InstallContext;
+pub use self::install_context::{InstallContext, command_tools};
 pub use self::live::{Live, News, ToolChoice};
 use self::loaded::Loaded;
 use self::machines::CallerAndTrace;
@@ -65,7 +61,6 @@ pub use self::provider::{Listed, ModelChoice};
 use self::rights::Rights;
 pub use self::running::Running;
 pub use self::server_set::Servers;
-pub use self::tool_lister::command_tools;
 use self::trust::LeftOut;
 pub use self::trust::{Agreement, Known, Trust, Untrusted};
 pub use self::under::Under;

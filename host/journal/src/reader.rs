@@ -4,7 +4,6 @@
 //! their position (`search`), and of a line only its [`Outline`] until it is known to be wanted. Memory holds one
 //! line, and the calls that have started and not ended.
 
-mod backward;
 mod calls;
 mod follow;
 mod outline;

@@ -1,7 +1,6 @@
 //! The only reader of secrets. Reads are bounded, and a value is registered with the redactor before it is
 //! returned.
 
-mod error;
 #[cfg_attr(target_os = "linux", path = "secrets/keyring/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "secrets/keyring/macos.rs")]
 mod keyring;
@@ -9,16 +8,15 @@ mod keyring;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+use secrecy::SecretString;
+
+use crate::{KeyringEntry, Manifest, SecretSource};
 use haft_core::grant::{Grant, Root};
 use haft_core::lookup::HostPrograms;
 use haft_core::secret::{MIN_SECRET, Redactor};
-
-pub use self::error::SecretError;
-use super::{KeyringEntry, Manifest, SecretSource};
-use rustix::fs::OFlags;
-use secrecy::SecretString;
 
 /// 64 KiB: the largest certificate chain with its key is a tenth of that.
 const MAX_SECRET: usize = 64 << 10;
@@ -143,6 +141,65 @@ async fn in_keyring(entry: &KeyringEntry, programs: &HostPrograms) -> Result<Vec
         Ok(Some(secret)) => Ok(secret),
         Ok(None) => Err(SecretError::NotInKeyring(entry.clone())),
         Err(why) => Err(SecretError::Keyring { entry: entry.clone(), why }),
+    }
+}
+
+// Why a secret cannot be read: the source, the reason and a hint, never a part of the value.
+
+/// Why a secret cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// The variable is not set, or empty.
+    #[error("the environment variable `{0}` is not set; program.toml says that a secret is in it")]
+    Unset(String),
+    /// The file cannot be read.
+    #[error("cannot read the secret from `{}`: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        error: io::Error,
+    },
+    /// No keyring holds the entry.
+    #[error("no secret `{0}` in the keyring")]
+    NotInKeyring(KeyringEntry),
+    /// The kernel's keyring does not hold the entry, and the desktop's keyring is not available.
+    #[error("cannot read `{entry}` from the keyring: {why}")]
+    Keyring {
+        /// The entry.
+        entry: KeyringEntry,
+        /// The cause.
+        why: String,
+    },
+    /// The secret exists and is invalid.
+    #[error("the secret in {place} {why}")]
+    Unusable {
+        /// The source.
+        place: String,
+        /// The reason.
+        why: &'static str,
+    },
+}
+
+impl SecretError {
+    const EMPTY: &'static str = "is empty";
+    const NOT_TEXT: &'static str = "is not valid UTF-8";
+    const TOO_LONG: &'static str = "is longer than any secret";
+
+    /// Returns how to fix the error.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unset(name) => Some(format!(
+                "set `{name}`, or name another place in program.toml: `{{ file = \"PATH\" }}` or \
+                 `{{ keyring = \"SERVICE/USER\" }}`"
+            )),
+            Self::NotInKeyring(entry) => Some(keyring::how_to_store(entry, true)),
+            Self::Keyring { entry, .. } => Some(keyring::how_to_store(entry, false)),
+            Self::Unusable { why, .. } if *why == Self::TOO_LONG => {
+                Some(format!("a secret has at most {} KiB", MAX_SECRET >> 10))
+            }
+            Self::File { .. } | Self::Unusable { .. } => None,
+        }
     }
 }
 

@@ -14,11 +14,12 @@ pub mod http;
 mod listing;
 mod message;
 mod questions;
-#[cfg(test)]
-mod shared_map;
 mod snapshot;
 pub mod stdio;
 mod tasks;
 
 pub use self::questions::Questions;
 pub use self::snapshot::{Fallback, PATIENCE, Publisher, ServerInfo, ToolSnapshot, ToolSnapshots};
+
+#[cfg(test)]
+mod tests;

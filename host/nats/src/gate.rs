@@ -2,10 +2,8 @@
 
 mod attempt;
 mod call;
-mod deaths;
 mod fleet;
 mod health;
-mod inbox;
 mod tool;
 
 use std::collections::{BTreeSet, HashSet};
@@ -19,9 +17,9 @@ use tokio::sync::{OnceCell, watch};
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
 
+use self::attempt::{Expected, Inbox};
 use self::fleet::{Fleet, MAX_TOOLS, Wanted};
 pub use self::health::{Health, WorkerHealth};
-use self::inbox::{Expected, Inbox};
 pub use self::tool::NatsTool;
 use crate::identity::Identity;
 use crate::link::Link;
@@ -232,12 +230,12 @@ impl Connected {
         let disconnects = subscribe(DISCONNECTS.to_owned()).await?;
         let mut tasks = JoinSet::new();
         tasks.spawn(inbox.clone().run(answers));
-        tasks.spawn(deaths::listen(fleet.clone(), disconnects));
+        tasks.spawn(health::listen(fleet.clone(), disconnects));
         let (stores, is_server_silent) = (Arc::default(), Arc::default());
         let connected =
             Arc::new(Self { name, link, subjects, inbox, stores, is_server_silent, _tasks: JoinSet::new() });
         tasks.spawn(look_after(connected.link.clone(), connected.stores.clone()));
-        tasks.spawn(deaths::sweep(fleet.clone(), connected.clone()));
+        tasks.spawn(health::sweep(fleet.clone(), connected.clone()));
         let listening = connected.clone();
         tasks.spawn(async move { listening.listen(fleet, beats).await });
         tasks.spawn(greet(connected.link.clone(), connected.subjects.hello(), wanted));

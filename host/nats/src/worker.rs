@@ -1,41 +1,37 @@
 //! The worker: runs calls of gates through its own toolbox, with the rights of its own program.toml. A gate sends
 //! names and arguments; other content of a message is ignored.
 
-mod answers;
 mod call;
 mod listening;
 mod places;
 mod readings;
-mod threads;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use async_nats::{Message, Subscriber};
-use haft_core::sync::Lock;
-use haft_core::trace::{Gauge, Trace};
-use haft_manifest::Label;
+use async_nats::{Message, Subject, Subscriber};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::answers::Answers;
 use self::listening::Listening;
-use self::places::Places;
-pub use self::readings::Reading;
+use self::places::{CallThreads, Places};
 use self::readings::Readings;
-use self::threads::CallThreads;
 use crate::LinkError;
 use crate::identity::Identity;
 use crate::link::Link;
-use crate::message::Passenger;
-use crate::message::{Ask, Beat, CONNECTION, Reply, Status, WorkerId, encode, random_name};
+use crate::message::{Ask, Beat, CONNECTION, Passenger, Reply, Status, WorkerId, encode, random_name};
 use crate::payload::{Payload, is_whole};
 use crate::settings::Settings;
 use crate::subjects::{Subjects, worker_inbox};
+use haft_core::sync::Lock;
+use haft_core::trace::{Gauge, Trace};
+use haft_manifest::Label;
+
+pub use self::readings::Reading;
 
 /// The interval of heartbeats.
 const BEAT: Duration = Duration::from_millis(500);
@@ -247,7 +243,7 @@ impl Worker {
         // The call itself names its reading.
         let mut readings =
             self.readings.of(base).into_iter().filter_map(|read| read.is_short(tool)).peekable();
-        message.payload.len() <= threads::MAX_SHORT
+        message.payload.len() <= places::MAX_SHORT
             && is_whole(message)
             && readings.peek().is_some()
             && readings.all(|is_short| is_short)
@@ -367,5 +363,50 @@ fn tool_of(message: &Message) -> &str {
 impl std::fmt::Debug for Worker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Worker").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+// The latest answers of a worker, for gates whose connection broke during the transfer. Bounded in number, bytes
+// and age.
+
+/// The maximum number of answers: more than arrive during a reconnection.
+const MAX: usize = 8192;
+
+/// The maximum size of all answers in bytes.
+const MAX_BYTES: usize = 32 << 20;
+
+/// How long an answer is kept: a gate asks for the status of a call every few seconds.
+const AGE: Duration = Duration::from_mins(1);
+
+/// The answers by the ids of their calls, oldest first.
+#[derive(Default)]
+struct Answers {
+    kept: HashMap<String, (Subject, Payload)>,
+    order: VecDeque<(Instant, String, usize)>,
+    bytes: usize,
+}
+
+impl Answers {
+    /// Stores an answer.
+    fn put(&mut self, id: String, subject: Subject, payload: Payload) {
+        let size = payload.size();
+        while self.order.front().is_some_and(|(time, ..)| {
+            self.order.len() >= MAX || self.bytes + size > MAX_BYTES || time.elapsed() > AGE
+        }) {
+            if let Some((_, oldest, size)) = self.order.pop_front() {
+                self.kept.remove(&oldest);
+                self.bytes -= size;
+            }
+        }
+        if size <= MAX_BYTES {
+            self.bytes += size;
+            self.order.push_back((Instant::now(), id.clone(), size));
+            self.kept.insert(id, (subject, payload));
+        }
+    }
+
+    /// Returns the answer to the call `id`, and its subject.
+    fn get(&self, id: &str) -> Option<(Subject, Payload)> {
+        self.kept.get(id).cloned()
     }
 }

@@ -2,14 +2,13 @@
 //! metadata of a component. Runs no code of it.
 
 mod command_line;
-mod naming;
 mod skill;
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Component as Part, Path, PathBuf};
 
-use self::naming::usable_name;
+use self::command_line::usable_name;
 use super::inventory::MANIFEST;
 use super::listing::{Listing, TreeError};
 use super::request::{self, Request};

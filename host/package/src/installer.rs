@@ -12,7 +12,6 @@ mod add;
 mod candidate;
 mod consent;
 mod error;
-mod newer;
 mod restore;
 mod update;
 
@@ -24,9 +23,8 @@ pub use self::add::{Added, Addition};
 pub use self::candidate::{Candidate, Expected, source_stem};
 pub use self::consent::{Consent, Decision, Operation, Previous, Proposal, UpdateReason};
 pub use self::error::InstallError;
-pub use self::newer::Newer;
 pub use self::restore::Restored;
-pub use self::update::Updated;
+pub use self::update::{Newer, Updated};
 use crate::disclosure::{Disclosure, ToolDisclosure};
 use crate::edit::{self, EditError, NewEntry};
 use crate::oci::Access;

@@ -10,8 +10,6 @@
 //! by a client library: every response has a size limit, every redirect and token realm is checked before a
 //! request is sent to it, and every retry has an end.
 
-mod access;
-mod challenge;
 mod content;
 mod credential;
 mod credentials;
@@ -23,12 +21,10 @@ mod pull;
 mod push;
 mod reference;
 mod registry;
-mod signatures;
 mod token;
 
-pub use self::access::Access;
 pub use self::content::{COMPONENT, Content, PACKAGE};
-pub use self::credentials::CredentialFiles;
+pub use self::credentials::{Access, CredentialFiles};
 pub use self::document::tags;
 pub use self::error::{Failure, OciError};
 pub use self::pull::{Described, Pulled, describe, pull, resolve};

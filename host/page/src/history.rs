@@ -1,15 +1,16 @@
 //! The ended calls from the journal: the filter, the rows of the page, and the details of one call.
 
-mod row;
-
 use std::collections::HashSet;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use rustix::process::{Pid, test_kill_process};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-pub(crate) use self::row::{Hint, Row, arguments, is_alive, who};
+use haft_core::report::shortened;
+use haft_core::tool::{Difference, Keep, clip, in_a_line, in_full};
 use haft_journal::{Found, Outcome, Outline, Record, View};
 
 /// The maximum number of rows of a response: more than anybody reads.
@@ -119,4 +120,131 @@ impl Filter {
 /// Whether `text` contains `part`, ignoring case.
 fn has(text: &str, part: &str) -> bool {
     part.is_empty() || text.to_lowercase().contains(&part.to_lowercase())
+}
+
+/// The maximum number of characters of the arguments in a row.
+const MAX_ARGUMENTS: usize = 240;
+
+/// The maximum number of characters of an answer's first line in a row.
+const MAX_ANSWER: usize = 160;
+
+/// The maximum number of characters of an error in a row.
+const MAX_ERROR: usize = 400;
+
+/// The prefix of the hint in an error, which says how to allow a refused access. Only haft writes it: such a line
+/// of a tool is quoted.
+const HINT: &str = "hint: ";
+
+/// A row.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) id: String,
+    /// The start of the call, in milliseconds since 1970.
+    pub(crate) time: i64,
+    pub(crate) tool: String,
+    outcome: &'static str,
+    /// The duration of the tool in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ms: Option<f64>,
+    /// How long the call waited for a person, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waited: Option<f64>,
+    /// The caller, and its program.
+    caller: String,
+    program: String,
+    /// The process id of haft, and the caller's id of the call: a question about it has both.
+    pid: u32,
+    call: String,
+    arguments: String,
+    /// The first line of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hint: Option<Hint>,
+}
+
+/// How to allow a refused access.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Hint {
+    pub(crate) text: String,
+    /// The line of program.toml in the hint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<String>,
+}
+
+impl Row {
+    pub(crate) fn new(record: &Record) -> Self {
+        let first =
+            |text: &Option<String>| text.as_deref().and_then(|text| text.lines().next()).map(str::to_owned);
+        let (answer, error) = (first(&record.answer), first(&record.error));
+        let outline = Outline::from(record);
+        let (caller, program) = who(&outline);
+        Self {
+            id: record.id.clone(),
+            time: record.time.as_millisecond(),
+            tool: record.tool.clone(),
+            outcome: outcome(record),
+            ms: outline.ran_ms(),
+            waited: record.waited_ms,
+            caller,
+            program,
+            pid: record.pid,
+            call: record.call.clone(),
+            arguments: in_a_line(&record.arguments, MAX_ARGUMENTS),
+            answer: answer.map(|answer| shortened(&answer, MAX_ANSWER)),
+            error: error.map(|error| clip(&error, MAX_ERROR, Keep::Head)),
+            hint: record.error.as_deref().and_then(hint),
+        }
+    }
+}
+
+/// Returns the arguments of a call in full, one below the other, with the difference that it makes.
+pub(crate) fn arguments(arguments: &Value) -> String {
+    let difference = Difference::of(arguments, None);
+    let text = in_full(arguments, difference.as_ref());
+    match difference {
+        Some(difference) => format!("{text}\n{difference}"),
+        None => text.trim_start_matches('\n').to_owned(),
+    }
+}
+
+/// Returns the caller and the program of a call.
+pub(crate) fn who(outline: &Outline) -> (String, String) {
+    let Outline { caller, via, agent, program, .. } = outline;
+    let client = match (caller, via) {
+        (Some(caller), Some(via)) => format!("{caller} ({via})"),
+        (caller, via) => caller.clone().or_else(|| via.clone()).unwrap_or_else(|| "haft".into()),
+    };
+    let program = program.name.clone().or_else(|| program.path.clone());
+    let program = program.unwrap_or_else(|| "no program.toml".into());
+    (agent.as_ref().map_or(client.clone(), |agent| format!("{client} / {agent}")), program)
+}
+
+/// Returns the first hint in an error.
+pub(crate) fn hint(error: &str) -> Option<Hint> {
+    let text = error.lines().find_map(|line| line.strip_prefix(HINT))?;
+    let line = text.split('`').skip(1).step_by(2).find(|quoted| quoted.contains(" = "));
+    Some(Hint { text: text.to_owned(), line: line.map(str::to_owned) })
+}
+
+/// Whether the process is running.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    process.is_some_and(|process| test_kill_process(process).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_has_the_line_to_copy() {
+        let error = "refused\n> hint: `x = 1`\nhint: add `read = [\"/etc\"]` to the plugin `a`";
+        let found = hint(error).unwrap();
+        assert_eq!(found.line.as_deref(), Some("read = [\"/etc\"]"));
+        assert!(found.text.ends_with("to the plugin `a`"));
+        assert_eq!(hint("> hint: `x = 1`"), None, "a tool's own words");
+    }
 }

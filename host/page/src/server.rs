@@ -7,7 +7,6 @@ mod gate;
 mod keys;
 mod reply;
 mod site;
-mod stream;
 
 use std::convert::Infallible;
 use std::io;

@@ -9,7 +9,5 @@ pub(crate) mod discover;
 pub mod inspect;
 pub(crate) mod listing;
 pub(crate) mod offered;
-pub(crate) mod record;
 pub(crate) mod sections;
 pub(crate) mod source;
-pub(crate) mod texts;

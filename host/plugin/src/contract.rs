@@ -3,7 +3,6 @@
 
 pub(crate) mod act;
 pub(crate) mod answer;
-pub(crate) mod bindings;
 pub(crate) mod command;
 pub(crate) mod floats;
 pub(crate) mod guest;
@@ -14,6 +13,17 @@ pub(crate) mod mcp;
 pub(crate) mod offers;
 pub(crate) mod typed;
 pub(crate) mod version;
+
+/// Rust types of `wit/`, made by wasmtime.
+pub(crate) mod bindings {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        world: "plugin",
+        imports: { default: tracing },
+        exports: { default: async },
+        ownership: Borrowing { duplicate_if_necessary: false },
+    });
+}
 
 use serde::{Deserialize, Serialize};
 

@@ -1,30 +1,25 @@
 //! The engine that components are compiled and run by: one a process, started when the first component is to be compiled
 //! or run. Its settings are part of the cache's key, so changing one here recompiles everything once.
 
-mod linker;
-
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use wasmtime::component::{Component, InstancePre};
+use wasmtime::component::{Component, InstancePre, Linker};
 
-use self::linker::Imports;
-use super::failure::LoadError;
-use super::threads::Threads;
-use crate::component::adapt;
-use crate::component::bounds;
 use crate::component::cache::{Cache, CompiledCode};
 use crate::component::compile::{Compilations, Tier};
 use crate::component::listing::LISTING;
 use crate::component::source::{Digest, Source};
+use crate::component::{adapt, bounds};
 use crate::debug::{Recorder, strip};
+use crate::failure::LoadError;
 use crate::instance::allocator;
-use crate::instance::state::GuestState;
-use crate::threads::descriptors;
+use crate::instance::state::{self, GuestState};
 use crate::threads::epoch::EpochClock;
 use crate::threads::landlock::LandlockState;
+use crate::threads::{Threads, descriptors};
 use crate::wasi::files::{ProtectedPaths, ProtectedPathsCache};
 use crate::wasi::http::Connector;
 use haft_core::event::Events;
@@ -306,5 +301,37 @@ fn key(engine: &wasmtime::Engine) -> String {
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").field("cache", &self.0.cache).finish_non_exhaustive()
+    }
+}
+
+// Everything that components may import. Most know WASI 0.2 and nothing later, so that what few import is linked when the
+// first component asks for it.
+
+/// What components of one engine may import.
+struct Imports {
+    linker: Linker<GuestState>,
+    /// With what few components import.
+    with_later: TryOnceLock<Linker<GuestState>>,
+}
+
+impl Imports {
+    fn new(engine: &wasmtime::Engine) -> wasmtime::Result<Self> {
+        let mut linker = Linker::new(engine);
+        state::link(&mut linker)?;
+        Ok(Self { linker, with_later: TryOnceLock::new() })
+    }
+
+    /// Links a component to everything it imports.
+    fn link(&self, component: &Component) -> wasmtime::Result<InstancePre<GuestState>> {
+        let (imports, engine) = (component.component_type(), component.engine());
+        if !imports.imports(engine).any(|(name, _)| state::has_later(name)) {
+            return self.linker.instantiate_pre(component);
+        }
+        let with_later = || {
+            let mut linker = self.linker.clone();
+            state::link_later(&mut linker)?;
+            wasmtime::error::Ok(linker)
+        };
+        self.with_later.get_or_try_init(with_later)?.instantiate_pre(component)
     }
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::contract::Contract;
-use crate::denials::grant_place::GrantPlace;
+use crate::denials::GrantPlace;
 use crate::plugin::Plugin;
 use crate::tool::PluginTool;
 use haft_core::call::{ToolCall, ToolResult};

@@ -4,7 +4,6 @@
 pub(crate) mod allocator;
 pub(crate) mod idle;
 pub(crate) mod prewarm;
-pub(crate) mod residual;
 pub(crate) mod reuse;
 pub(crate) mod state;
 
@@ -129,7 +128,7 @@ impl Instance {
             && self.guest.is_reusable()
             && budget.exceeded.is_none()
             && !call.cancel.is_cancelled()
-            && residual::is_clean(table, directories)
+            && reuse::is_clean(table, directories)
     }
 
     /// Makes it ready for another call.

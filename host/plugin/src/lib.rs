@@ -30,7 +30,7 @@ pub use self::component::sections::{ACT_SECTION, CONFIG_SECTION, PROGRAM_SECTION
 pub use self::component::source::Source;
 pub use self::contract::Contract;
 pub use self::contract::haft_host::EVENT_TARGET;
-pub use self::denials::grant_place::GrantPlace;
+pub use self::denials::GrantPlace;
 pub use self::engine::{Engine, EngineOptions};
 pub use self::failure::LoadError;
 pub use self::hook::PluginHook;

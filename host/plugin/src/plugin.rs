@@ -16,7 +16,6 @@ use crate::component::adapt;
 use crate::component::discover::{self, Identity};
 use crate::component::listing::{Listing, Uncallable};
 use crate::component::offered;
-use crate::component::record;
 use crate::component::source::{Digest, Source};
 use crate::debug::symbols::Symbols;
 use crate::instance::idle::{self, IdleInstances};
@@ -180,7 +179,7 @@ impl Plugin {
     /// # Errors
     /// The text cannot be written, which does not happen to what was read from text.
     pub fn record(&self) -> serde_json::Result<String> {
-        record::write(&self.0.discovered.digest, &self.0.discovered.listing)
+        discover::write_record(&self.0.discovered.digest, &self.0.discovered.listing)
     }
 
     /// The contract of the component.

@@ -26,8 +26,8 @@ use async_trait::async_trait;
 
 pub use self::backend::files::Piece;
 pub use self::backend::pane::{Captured, Screen, Snapshot};
-pub use self::backend::target::{BackendConfig, Engine, Place};
 pub use self::backend::{BACKENDS, connect};
+pub use self::backend::{BackendConfig, Engine, Place};
 use self::confine::Confiner;
 pub use self::error::BackendError;
 pub use self::process::{attached, service, start};

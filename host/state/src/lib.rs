@@ -9,13 +9,12 @@
 mod owner;
 mod quota;
 mod store;
-mod usage;
 
 pub use self::owner::{Homes, Kept, Owner, Swept};
+pub use self::quota::Usage;
 pub use self::quota::{FileQuota, QuotaError};
 pub use self::store::error::{MAX_KEY, MAX_READ, MAX_VALUE, StoreError, WAIT};
 pub use self::store::{Change, Keys, Store};
-pub use self::usage::Usage;
 
 #[cfg(test)]
 mod tests {

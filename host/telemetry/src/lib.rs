@@ -10,7 +10,6 @@
 mod metrics;
 mod names;
 mod recorder;
-mod recording;
 mod scrapes;
 mod sender;
 mod settings;

@@ -4,23 +4,26 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft_core::trace::{Gauge, Operation, Reading, Recorder, Recording, Trace, TraceParent};
 use opentelemetry::metrics::MeterProvider;
-use opentelemetry::trace::{SpanBuilder, TraceContextExt, Tracer, TracerProvider};
-use opentelemetry::{Context, KeyValue};
+use opentelemetry::trace::{
+    Span, SpanBuilder, SpanContext, SpanKind, Status, TraceContextExt, TraceState, Tracer, TracerProvider,
+};
+use opentelemetry::{Array, Context, KeyValue, StringValue, Value};
 use opentelemetry_otlp::{
     ExporterBuildError, MetricExporter, SpanExporter, WithExportConfig, WithHttpConfig,
 };
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
-use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span as SdkSpan};
 use prometheus::{Registry, TextEncoder};
 
-use super::metrics::Metrics;
-use super::recording::{OwnRecording, Told, context};
-use super::sender::Sender;
-use super::settings::{Settings, Signal};
+use crate::metrics::{Measure, Metrics};
+use crate::names;
+use crate::sender::Sender;
+use crate::settings::{Settings, Signal};
+use haft_core::tool::{Keep, clip};
+use haft_core::trace::{Ended, Gauge, Operation, Reading, Recorder, Recording, Trace, TraceParent, Wire};
 
 /// The timeout of the last export.
 const CLOSING: Duration = Duration::from_secs(3);
@@ -145,4 +148,192 @@ impl Recorder for OwnRecorder {
     fn watch(&self, gauge: Gauge, reading: Reading) {
         self.metrics.watch(gauge, reading);
     }
+}
+
+// An operation under way: its span, and its measurements at the end.
+
+/// The maximum number of characters of a value: names have some dozens, ids of others any number.
+const MAX_TEXT: usize = 200;
+
+/// The method in the conventions.
+const TOOLS_CALL: &str = "tools/call";
+
+/// An operation under way.
+pub(crate) struct OwnRecording {
+    pub(crate) span: SdkSpan,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) measure: Option<Measure>,
+    /// The attributes of measurements: none with many values.
+    pub(crate) dimensions: Vec<KeyValue>,
+    pub(crate) begun: Instant,
+}
+
+/// The conversion of an operation.
+pub(crate) struct Told {
+    pub(crate) name: String,
+    pub(crate) kind: SpanKind,
+    pub(crate) measure: Option<Measure>,
+    pub(crate) dimensions: Vec<KeyValue>,
+    /// Further attributes of the span.
+    pub(crate) more: Vec<KeyValue>,
+}
+
+impl Told {
+    pub(crate) fn of(operation: &Operation<'_>) -> Self {
+        match operation {
+            Operation::Served { tool, request, protocol, over } => {
+                let protocol = protocol.map(|version| text(names::PROTOCOL_VERSION, version));
+                let dimensions = [of_tool(tool), of_wire(*over), protocol.into_iter().collect()].concat();
+                let more = vec![text(names::REQUEST_ID, request)];
+                Self::new(
+                    named(TOOLS_CALL, tool),
+                    (SpanKind::Server, Some(Measure::Served)),
+                    dimensions,
+                    more,
+                )
+            }
+            Operation::Remote { tool, server, over } => {
+                let server = vec![text(names::SERVER_NAME, server)];
+                let dimensions = [of_tool(tool), of_wire(*over), server].concat();
+                Self::new(
+                    named(TOOLS_CALL, tool),
+                    (SpanKind::Client, Some(Measure::Remote)),
+                    dimensions,
+                    vec![],
+                )
+            }
+            Operation::Tool { tool, call } => {
+                let attributes = [
+                    (names::OPERATION, "execute_tool"),
+                    (names::TOOL_NAME, tool),
+                    (names::TOOL_TYPE, "function"),
+                ];
+                let more = texts(&[&attributes[..], &[(names::TOOL_CALL_ID, call)]].concat());
+                Self::new(named("execute_tool", tool), (SpanKind::Internal, None), Vec::new(), more)
+            }
+            Operation::Chat { provider, model } => {
+                let attributes = [
+                    (names::OPERATION, "chat"),
+                    (names::PROVIDER, vendor(provider)),
+                    (names::REQUEST_MODEL, model),
+                ];
+                Self::new(
+                    named("chat", model),
+                    (SpanKind::Client, Some(Measure::Chat)),
+                    texts(&attributes),
+                    Vec::new(),
+                )
+            }
+            Operation::Agent { name, provider, model } => {
+                let attributes = [
+                    (names::OPERATION, "invoke_agent"),
+                    (names::PROVIDER, vendor(provider)),
+                    (names::REQUEST_MODEL, model),
+                ];
+                let name = name.map(|name| (names::AGENT_NAME, name));
+                let more = texts(&attributes.into_iter().chain(name).collect::<Vec<_>>());
+                let shown = named("invoke_agent", name.map(|(_, name)| name).unwrap_or_default());
+                Self::new(shown, (SpanKind::Internal, None), Vec::new(), more)
+            }
+        }
+    }
+
+    fn new(
+        name: String,
+        (kind, measure): (SpanKind, Option<Measure>),
+        dimensions: Vec<KeyValue>,
+        more: Vec<KeyValue>,
+    ) -> Self {
+        Self { name, kind, measure, dimensions, more }
+    }
+}
+
+/// Returns the attributes of every call of a tool.
+fn of_tool(tool: &str) -> Vec<KeyValue> {
+    let mut attributes = texts(&[(names::METHOD, TOOLS_CALL), (names::OPERATION, "execute_tool")]);
+    attributes.extend((!tool.is_empty()).then(|| text(names::TOOL_NAME, tool)));
+    attributes
+}
+
+fn of_wire(over: Wire) -> Vec<KeyValue> {
+    match over {
+        Wire::Streams => texts(&[(names::TRANSPORT, "pipe")]),
+        Wire::Http => texts(&[(names::TRANSPORT, "tcp"), (names::PROTOCOL_NAME, "http")]),
+    }
+}
+
+/// Returns the name of a provider in the conventions.
+fn vendor(provider: &str) -> &str {
+    if provider == "gemini" { "gcp.gemini" } else { provider }
+}
+
+fn named(operation: &str, target: &str) -> String {
+    if target.is_empty() { operation.to_owned() } else { format!("{operation} {target}") }
+}
+
+fn texts(pairs: &[(&'static str, &str)]) -> Vec<KeyValue> {
+    pairs.iter().map(|(name, value)| text(name, value)).collect()
+}
+
+/// Returns an attribute for a name or an outside id, shortened.
+fn text(name: &'static str, value: &str) -> KeyValue {
+    KeyValue::new(name, clip(value, MAX_TEXT, Keep::Head))
+}
+
+impl Recording for OwnRecording {
+    fn as_parent(&self) -> TraceParent {
+        parent(self.span.span_context())
+    }
+
+    fn end(&mut self, ended: &Ended<'_>) {
+        if let Some(error) = ended.error {
+            // Also a dimension: failures are counted by kind.
+            self.dimensions.push(text(names::ERROR_TYPE, error));
+            self.span.set_attribute(text(names::ERROR_TYPE, error));
+            self.span.set_status(Status::error(error.to_owned()));
+        }
+        if let Some(model) = ended.model {
+            self.dimensions.push(text(names::RESPONSE_MODEL, model));
+            self.span.set_attribute(text(names::RESPONSE_MODEL, model));
+        }
+        if let Some(finish) = ended.finish {
+            let reasons = Array::String(vec![StringValue::from(finish.to_owned())]);
+            self.span.set_attribute(KeyValue::new(names::FINISH_REASONS, Value::Array(reasons)));
+        }
+        if let Some(usage) = &ended.usage {
+            let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+            self.span.set_attribute(KeyValue::new(names::INPUT_TOKENS, count(usage.input)));
+            self.span.set_attribute(KeyValue::new(names::OUTPUT_TOKENS, count(usage.output)));
+            self.metrics.used(usage, &self.dimensions);
+        }
+        if let Some(measure) = self.measure {
+            self.metrics.took(measure, self.begun.elapsed(), &self.dimensions);
+        }
+        self.span.end();
+    }
+}
+
+/// Returns the parent for child operations of a span.
+fn parent(context: &SpanContext) -> TraceParent {
+    let state = context.trace_state().header();
+    TraceParent {
+        trace: context.trace_id().to_bytes(),
+        span: context.span_id().to_bytes(),
+        is_sampled: context.is_sampled(),
+        state: (!state.is_empty()).then(|| state.into()),
+    }
+}
+
+/// Converts a parent to the library's type.
+pub(crate) fn context(parent: &TraceParent) -> SpanContext {
+    use opentelemetry::trace::{SpanId, TraceFlags, TraceId};
+    use std::str::FromStr;
+    let state = parent.state.as_deref().and_then(|state| TraceState::from_str(state).ok());
+    SpanContext::new(
+        TraceId::from_bytes(parent.trace),
+        SpanId::from_bytes(parent.span),
+        if parent.is_sampled { TraceFlags::SAMPLED } else { TraceFlags::default() },
+        true,
+        state.unwrap_or_default(),
+    )
 }

@@ -2,7 +2,6 @@
 //! are kept and sent back unmodified: thinking is signed, and the API requires it unmodified. The API checks
 //! the thinking parameter and the conversation together, so both are made consistent here.
 
-mod reply;
 mod request;
 mod stream;
 
@@ -77,7 +76,7 @@ impl Dialect for Anthropic {
         let end = self.end(body.get("stop_reason").and_then(Value::as_str).unwrap_or_default());
         let blocks = body.get("content").and_then(Value::as_array);
         let blocks = blocks.ok_or_else(|| Failure::Malformed("there is no list `content`".into()))?;
-        let reply = reply::decode(blocks, end.is_cut(), ask.calls());
+        let reply = stream::decode(blocks, end.is_cut(), ask.calls());
         self.turn(ask, &body, reply, &end)
     }
 

@@ -1,25 +1,21 @@
 //! Ollama's chat API: requests and responses, as pure functions. Calls may lack ids, and arguments may come as
 //! text; the thinking of a model is sent back with its text.
 
-mod host;
-mod stream;
-
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
-pub use self::host::{HOST_VARIABLE, host};
 use super::calls::{self, echo_arguments, echo_name, unique_id};
 use super::codes::reported_error;
-use super::dialect::{Api, Dialect, Fold, Terms};
-use super::ends;
+use super::dialect::{Api, Dialect, Fold, Piece, Terms};
 use super::error::Failure;
 use super::files::{Kind, Takes};
 use super::models::OLLAMA;
-use super::openai::content;
+use super::openai::{CALL, content};
 use super::output::Formats;
+use super::pieces::{MAX_ITEMS, join};
 use super::schema::{self, Subset};
-use super::{Ask, Exchange, Message, Reply, RequestedCall, Turn, Usage};
+use super::{Ask, Exchange, Message, Reply, RequestedCall, Turn, Usage, ends};
 use haft_core::call::{Attachment, ToolDef};
 use haft_core::model::Effort;
 use haft_core::net::Framing;
@@ -118,7 +114,7 @@ impl Dialect for Ollama {
     }
 
     fn fold(&self) -> Box<dyn Fold> {
-        Box::<stream::Chat>::default()
+        Box::<Chat>::default()
     }
 }
 
@@ -237,6 +233,107 @@ fn echo_function(function: &Map<String, Value>, requested: &RequestedCall) -> Ma
     echo.insert("name".into(), echo_name(&requested.call.tool).into());
     echo.insert("arguments".into(), echo_arguments(requested));
     echo
+}
+
+// Parses the address of an Ollama server from the format of its own variable. Reads no environment variable
+// itself.
+
+/// The environment variable of Ollama's own programs.
+pub const HOST_VARIABLE: &str = "OLLAMA_HOST";
+/// The default port.
+const DEFAULT_PORT: u16 = 11434;
+
+/// Parses scheme, host and port from the value of `OLLAMA_HOST`: a host, a port or a URL, each with the defaults
+/// for the missing parts. An address that stands for all interfaces becomes the loopback address.
+pub fn host(address: &str) -> (&'static str, String, u16) {
+    let address = address.trim();
+    let (scheme, address) = match address.split_once("://") {
+        Some(("https", rest)) => ("https", rest),
+        Some((_, rest)) => ("http", rest),
+        None => ("http", address),
+    };
+    let address = address.split(['/', '?', '#']).next().unwrap_or_default();
+    // Drop the user name and password.
+    let address = address.rsplit('@').next().unwrap_or_default();
+    let (address, port) = match address.rsplit_once(':') {
+        // More colons are part of an IPv6 address (`::1`), unless it is in brackets.
+        Some((before, after)) if !before.contains(':') || before.ends_with(']') => {
+            (before, after.parse().ok())
+        }
+        _ => (address, None),
+    };
+    let address = address.trim_matches(['[', ']']);
+    let address = if matches!(address, "" | "0.0.0.0" | "::") { "127.0.0.1" } else { address };
+    let default = if scheme == "https" { 443 } else { DEFAULT_PORT };
+    (scheme, address.to_owned(), port.unwrap_or(default))
+}
+
+// Folds a streamed chat into a complete response: texts are appended, calls are added, and the last line has the
+// token counts.
+
+/// The answer so far.
+#[derive(Default)]
+struct Chat {
+    body: Map<String, Value>,
+    message: Map<String, Value>,
+    calls: Vec<Value>,
+}
+
+impl Fold for Chat {
+    fn take(&mut self, frame: Value, pieces: &mut Vec<Piece>) -> Result<(), Failure> {
+        reported_error(&frame)?;
+        let Value::Object(mut frame) = frame else {
+            return Err(Failure::Malformed("a line is not an object".into()));
+        };
+        if let Some(Value::Object(message)) = frame.shift_remove("message") {
+            let text = |key| message.get(key).and_then(Value::as_str).map(str::to_owned);
+            pieces.extend(text("thinking").map(Piece::Thought));
+            pieces.extend(text("content").map(Piece::Text));
+            message.into_iter().try_for_each(|(key, value)| self.join(key, value))?;
+        }
+        self.body.extend(frame.into_iter().filter(|(_, value)| !value.is_null()));
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.body.get("done") == Some(&Value::Bool(true))
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_complete()
+    }
+
+    fn body(self: Box<Self>) -> Value {
+        let Self { mut body, mut message, mut calls } = *self;
+        CALL.settle(&mut calls);
+        if !calls.is_empty() {
+            message.insert("tool_calls".into(), calls.into());
+        }
+        if !message.is_empty() {
+            body.insert("message".into(), message.into());
+        }
+        body.into()
+    }
+}
+
+impl Chat {
+    fn join(&mut self, key: String, value: Value) -> Result<(), Failure> {
+        match value {
+            Value::Array(entries) if key == "tool_calls" => {
+                let mut entries = entries.into_iter().filter_map(|entry| match entry {
+                    Value::Object(entry) => Some(entry),
+                    _ => None,
+                });
+                let fits = entries.all(|entry| CALL.add(&mut self.calls, entry));
+                fits.then_some(())
+                    .ok_or_else(|| Failure::Malformed(format!("more than {MAX_ITEMS} calls in a turn")))
+            }
+            value => {
+                join(&mut self.message, key, value);
+                Ok(())
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,14 +2,12 @@
 //! Lenient with responses: an unknown key never loses a turn.
 
 pub(super) mod format;
-mod parts;
-mod reply;
 mod stream;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
-pub(super) use self::parts::{data_url, file_name};
-pub(super) use self::stream::CALL;
 use super::codes::reported_error;
 use super::dialect::{Api, Dialect, Fold, Terms};
 use super::ends::{self, Ending};
@@ -18,8 +16,10 @@ use super::files::{DOCUMENTS, Kind, PICTURES, Takes};
 use super::models::OPENAI;
 use super::output::Formats;
 use super::{Ask, Exchange, Message, Turn, Usage, calls, schema};
-use haft_core::call::{ToolDef, ToolResult};
+use haft_core::call::{Attachment, ToolDef, ToolResult};
 use haft_core::net::Framing;
+
+pub(super) use self::stream::CALL;
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "openai";
@@ -99,10 +99,10 @@ impl Dialect for OpenAi {
             message.ok_or_else(|| Failure::Malformed("the choice has no `message` object".into()))?;
         let finish = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
         let mut end = self.end(finish);
-        if end.ending == Ending::Done && reply::refusal(message).is_some() {
+        if end.ending == Ending::Done && stream::refusal(message).is_some() {
             end.ending = Ending::Refused;
         }
-        let mut reply = reply::decode(message, end.is_cut(), ask.calls());
+        let mut reply = stream::decode(message, end.is_cut(), ask.calls());
         reply.vendor = self.vendor.into();
         self.turn(ask, &body, reply, &end)
     }
@@ -158,7 +158,7 @@ impl OpenAi {
         for message in ask.messages {
             match message {
                 Message::User(prompt) => {
-                    parts::push_user(&mut messages, parts::of(&prompt.text, &prompt.attachments));
+                    push_user(&mut messages, of(&prompt.text, &prompt.attachments));
                 }
                 Message::Turn(exchange) => self.push_exchange(&mut messages, exchange),
             }
@@ -172,19 +172,19 @@ impl OpenAi {
         messages.push(if calls::is_own(reply, self.vendor) {
             reply.raw.clone()
         } else {
-            reply::rebuilt(reply)
+            stream::rebuilt(reply)
         });
         let mut files = Vec::new();
         for (requested, result) in exchange.answered() {
             let id = requested.call.id.as_str();
             if !result.attachments.is_empty() {
                 let about = format!("[Files of the answer to the call `{id}` of `{}`:]", requested.call.tool);
-                files.extend(parts::of(&about, &result.attachments));
+                files.extend(of(&about, &result.attachments));
             }
             messages.push(json!({ "role": "tool", "tool_call_id": id, "content": content(result) }));
         }
         if !files.is_empty() {
-            parts::push_user(messages, files);
+            push_user(messages, files);
         }
     }
 }
@@ -219,6 +219,53 @@ fn tool(def: &ToolDef) -> Value {
         "type": "function",
         "function": { "name": def.name, "description": def.description, "parameters": parameters },
     })
+}
+
+// The content of user messages: a string, or a list of parts if there are files. Pure.
+
+/// The name of an unnamed document, since the API requires one.
+const UNNAMED: &str = "document.pdf";
+
+/// Returns the parts of a message.
+fn of(text: &str, attachments: &[Attachment]) -> Vec<Value> {
+    let text = json!({ "type": "text", "text": text });
+    std::iter::once(text).chain(attachments.iter().map(part)).collect()
+}
+
+/// Adds a user message. Consecutive user messages are joined: many templates require alternating roles.
+fn push_user(messages: &mut Vec<Value>, mut parts: Vec<Value>) {
+    let last = messages.last_mut().filter(|last| last.get("role") == Some(&"user".into()));
+    if let Some(content) = last.and_then(|last| last.get_mut("content")) {
+        let mut all = match content.take() {
+            Value::Array(all) => all,
+            text => vec![json!({ "type": "text", "text": text })],
+        };
+        all.append(&mut parts);
+        *content = all.into();
+        return;
+    }
+    let content = match parts.as_slice() {
+        [only] => only.get("text").cloned().unwrap_or_else(|| json!([only])),
+        _ => parts.into(),
+    };
+    messages.push(json!({ "role": "user", "content": content }));
+}
+
+/// Returns the part of a file, with its bytes in a data URL.
+fn part(attachment: &Attachment) -> Value {
+    if DOCUMENTS.contains(&attachment.media_type.as_str()) {
+        let file = json!({ "filename": file_name(attachment), "file_data": data_url(attachment) });
+        return json!({ "type": "file", "file": file });
+    }
+    json!({ "type": "image_url", "image_url": { "url": data_url(attachment) } })
+}
+
+pub(super) fn file_name(attachment: &Attachment) -> &str {
+    attachment.name.as_deref().unwrap_or(UNNAMED)
+}
+
+pub(super) fn data_url(attachment: &Attachment) -> String {
+    format!("data:{};base64,{}", attachment.media_type, BASE64_STANDARD.encode(&attachment.data))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 
 use super::{Begun, Ended, Entry, Line, Summarised, Turned};
+use crate::prompt::awaits_model;
 use crate::provider::{Exchange, Message, Prompt, Reply, Usage};
 use haft_core::call::{ToolCall, ToolResult};
 
@@ -84,14 +85,7 @@ impl Restored {
 
     /// Whether the model still has to act: on calls to run, on a prompt, or on answers to read.
     pub fn is_unfinished(&self) -> bool {
-        match self.messages.last() {
-            _ if self.open.is_some() => true,
-            Some(Message::User(_)) => true,
-            Some(Message::Turn(exchange)) => {
-                exchange.reply().unfinished || exchange.answered().next().is_some()
-            }
-            None => false,
-        }
+        self.open.is_some() || awaits_model(&self.messages)
     }
 
     /// Returns the calls that were started and have no answer.

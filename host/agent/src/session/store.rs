@@ -13,9 +13,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::answers::Answers;
 use super::file::{self, File};
 use super::line::Line;
-use super::log::{changes_of, undone};
-use super::{Begun, Entry, Restored, SessionError, SessionLog, log};
+use super::{Begun, Entry, Restored, SessionError, SessionLog, changes_of, undone};
 use crate::provider::Prompt;
+use crate::session;
 use haft_core::secret::Redactor;
 use haft_core::undo::{Undone, Which};
 
@@ -106,8 +106,8 @@ impl Sessions {
         let id = if begun.id.is_empty() { new_id() } else { begun.id.clone() };
         let time = all.last().map_or_else(Timestamp::now, |newest| newest.begins_before(Timestamp::now()));
         let path = self.folder.join(format!("{}-{id}{ENDING}", time.strftime(TIME)));
-        let begun = log::text(Line::now(Entry::Begun(Begun { id: id.clone(), ..begun })), redactor);
-        let prompt = log::text(Line::now(Entry::said(&prompt.into())), redactor);
+        let begun = session::text(Line::now(Entry::Begun(Begun { id: id.clone(), ..begun })), redactor);
+        let prompt = session::text(Line::now(Entry::said(&prompt.into())), redactor);
         // One write: a session that can be found has its prompt.
         let file = File::create(&path, &id, &format!("{begun}\n{prompt}"))?;
         Ok(SessionLog::new(&id, file, redactor.clone(), (self.answers(&id), self.changes(&id))))
@@ -142,7 +142,7 @@ impl Sessions {
         let time =
             self.all()?.last().map_or_else(Timestamp::now, |newest| newest.begins_before(Timestamp::now()));
         let path = self.folder.join(format!("{}-{id}{ENDING}", time.strftime(TIME)));
-        let first = log::text(Line::now(Entry::Begun(begun)), redactor);
+        let first = session::text(Line::now(Entry::Begun(begun)), redactor);
         let text = saved.text()?;
         let rest = text.lines().skip(1).map(|line| format!("\n{line}"));
         drop(File::create(&path, &id, &(first + &rest.collect::<String>()))?);
@@ -337,7 +337,7 @@ mod tests {
         assert!(matches!(sessions.find(""), Err(SessionError::Ambiguous(_))));
         let saved = sessions.find(first.id()).unwrap();
         assert!(matches!(saved.remove(), Err(SessionError::InUse(_))));
-        let kept = first.keep_answer(crate::session::Place { message: 1, call: 0 }, "all of it").unwrap();
+        let kept = first.keep_answer(session::Place { message: 1, call: 0 }, "all of it").unwrap();
         drop(first);
         let (log, restored) = sessions.resume(&saved, &redactor).unwrap();
         assert_eq!(restored.begun.folder.as_deref(), Some(Path::new("/a")));
@@ -356,7 +356,7 @@ mod tests {
         let (sessions, redactor) = (Sessions::new(place.path()), Redactor::default());
         let line = |id: &str| {
             let begun = Begun { id: id.to_owned(), ..begun("/a") };
-            log::text(Line::now(Entry::Begun(begun)), &redactor)
+            session::text(Line::now(Entry::Begun(begun)), &redactor)
         };
         // A name of an earlier version, and one of a clock in the future.
         for name in ["20260101T000000-ffffffff", "29990101T000000-00000000"] {

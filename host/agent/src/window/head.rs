@@ -4,11 +4,12 @@
 
 use std::collections::BTreeSet;
 
-use super::share::{Shares, cut};
-use super::shorten::{self, PROMPT_CUT};
+use super::files::{self, cut_files, texts};
+use super::share::{Share, Shares, cut};
 use super::size::Size;
-use crate::provider::Prompt;
-use crate::session::Summary;
+use crate::provider::{Exchange, Message, Prompt, RequestedCall};
+use crate::session::{Kept, Place, Summary};
+use haft_core::call::{Attachment, ToolResult};
 
 /// The approximate size of its fixed text in bytes.
 pub(super) const WORDS: usize = 400;
@@ -32,8 +33,8 @@ pub(super) struct Head<'m> {
 impl Head<'_> {
     /// Returns the prompt in place of the messages.
     pub(super) fn prompt(&self, shares: Shares) -> Prompt {
-        let first = self.first.map(|said| shorten::prompt(said, shares.first));
-        let asked = self.asked.map(|said| shorten::prompt(said, shares.prompt)).unwrap_or_default();
+        let first = self.first.map(|said| shorten_prompt(said, shares.first));
+        let asked = self.asked.map(|said| shorten_prompt(said, shares.prompt)).unwrap_or_default();
         let text = self.text(first.as_ref(), &asked, shares);
         let attachments = first.into_iter().flat_map(|first| first.attachments).chain(asked.attachments);
         Prompt { text, attachments: attachments.collect() }
@@ -105,6 +106,82 @@ fn within<'a>(short: impl Iterator<Item = &'a (usize, usize)>, room: usize) -> B
     short.take_while(fits).map(|(index, _)| *index).collect()
 }
 
+// Shortens texts beyond their share in the middle, and states where the full text is. Names a file only if the
+// model has a tool that opens it.
+
+/// Stores the full text of a shortened answer, if possible.
+pub(crate) type Keeper<'a> = &'a (dyn Fn(Place, &str) -> Option<Kept> + Sync);
+
+/// The tool that opens stored answers: haft's built-in one.
+pub(crate) const READER: &str = "read";
+
+/// The note in a shortened answer that is not stored.
+const ANSWER_CUT: &str = "is more than fits into this conversation; ask for a part of it to see the rest";
+/// The note in a shortened prompt.
+pub(super) const PROMPT_CUT: &str = "is more than fits into this conversation";
+
+/// Returns the location of a full text, for a model.
+pub(crate) fn told(kept: &Kept) -> String {
+    format!(
+        "all of it, {} bytes in {} lines, is in `{}`: `{READER}` shows a part of it, from line `offset` on, `limit` \
+         lines at a time, in a long line from character `column` on",
+        kept.bytes,
+        kept.lines,
+        kept.path.display()
+    )
+}
+
+/// Whether a part of `message` exceeds its share.
+pub(super) fn is_larger(message: &Message, shares: Shares) -> bool {
+    let is_over = |text: &str, attachments: &[Attachment], share: Share| {
+        texts(text, attachments).any(|bytes| bytes > share.text) || files::is_larger(attachments, share)
+    };
+    match message {
+        Message::User(prompt) => is_over(&prompt.text, &prompt.attachments, shares.prompt),
+        Message::Turn(exchange) => exchange
+            .answered()
+            .any(|(_, result)| is_over(&result.content, &result.attachments, shares.answer)),
+    }
+}
+
+/// Returns the message at `index` of the conversation, with every text and file within its share.
+pub(super) fn shorten(index: usize, message: &Message, shares: Shares, keeper: Keeper<'_>) -> Message {
+    match message {
+        Message::User(said) => Message::User(shorten_prompt(said, shares.prompt)),
+        Message::Turn(exchange) if is_larger(message, shares) => {
+            let answers = exchange.answered().enumerate().map(|(call, (requested, result))| {
+                answer(Place { message: index, call }, requested, result, shares, keeper)
+            });
+            Message::Turn(Exchange::new(exchange.reply().clone(), answers))
+        }
+        Message::Turn(_) => message.clone(),
+    }
+}
+
+/// Returns a prompt with every text and file within `share`.
+pub(super) fn shorten_prompt(said: &Prompt, share: Share) -> Prompt {
+    Prompt {
+        text: cut(&said.text, share.text, PROMPT_CUT),
+        attachments: cut_files(&said.attachments, share, PROMPT_CUT),
+    }
+}
+
+fn answer(
+    place: Place,
+    requested: &RequestedCall,
+    result: &ToolResult,
+    shares: Shares,
+    keeper: Keeper<'_>,
+) -> ToolResult {
+    // An answer of the reader is in a file already.
+    let is_kept = result.content.len() > shares.answer.text && requested.call.tool != READER;
+    let kept = is_kept.then(|| keeper(place, &result.content)).flatten();
+    let why = kept.map(|kept| format!("is more than fits into this conversation; {}", told(&kept)));
+    let content = cut(&result.content, shares.answer.text, why.as_deref().unwrap_or(ANSWER_CUT));
+    let attachments = cut_files(&result.attachments, shares.answer, ANSWER_CUT);
+    ToolResult { content, attachments, ..result.clone() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,7 +197,7 @@ mod tests {
         let all = kept(&before, &[0, 4], 1000);
         assert_eq!(all, BTreeSet::from([1, 3]));
         assert_eq!(bytes(&before, &all), 20 + 30 + 2 * SEPARATOR);
-        let file = haft_core::call::Attachment::new("text/plain", b"x".to_vec());
+        let file = Attachment::new("text/plain", b"x".to_vec());
         let with_file = [Size::new(&Message::User(Prompt { text: "x".into(), attachments: vec![file] }))];
         assert!(kept(&with_file, &[], 1000).is_empty(), "what comes with a file says little without it");
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use async_trait::async_trait;
 
-use super::{Language, Style, venv};
+use super::{Facts, Language, Style, venv};
 use crate::bindings::{self, Generator};
 use crate::language::File;
 use crate::{Build, Need, Tool};
@@ -35,20 +35,14 @@ const ZIG: Need = Need {
 
 #[async_trait]
 impl Language for C {
-    fn name(&self) -> &'static str {
-        "c"
-    }
-
-    fn title(&self) -> &'static str {
-        "C"
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn marks(&self) -> &'static [&'static str] {
-        &["src/plugin.c"]
+    fn facts(&self) -> &'static Facts {
+        &Facts {
+            name: "c",
+            title: "C",
+            aliases: &[],
+            marks: &["src/plugin.c"],
+            outputs: &["build", venv::FOLDER],
+        }
     }
 
     fn template(&self, style: Style) -> Option<&'static [File]> {
@@ -57,10 +51,6 @@ impl Language for C {
 
     fn begin(&self, _: Style) -> &'static str {
         "`wit/world.wit` and `src/plugin.c`"
-    }
-
-    fn outputs(&self) -> &'static [&'static str] {
-        &["build", venv::FOLDER]
     }
 
     async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool> {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use wit_bindgen_go::{Format, Opts};
 use wit_parser::WorldKey;
 
-use super::{Language, Style, venv};
+use super::{Facts, Language, Style, venv};
 use crate::bindings::{self, Generator};
 use crate::language::File;
 use crate::wit::Wit;
@@ -46,20 +46,14 @@ const GO: Need = Need {
 
 #[async_trait]
 impl Language for Go {
-    fn name(&self) -> &'static str {
-        "go"
-    }
-
-    fn title(&self) -> &'static str {
-        "Go"
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &["golang"]
-    }
-
-    fn marks(&self) -> &'static [&'static str] {
-        &["go.mod"]
+    fn facts(&self) -> &'static Facts {
+        &Facts {
+            name: "go",
+            title: "Go",
+            aliases: &["golang"],
+            marks: &["go.mod"],
+            outputs: &[FOLDER, "build", venv::FOLDER],
+        }
     }
 
     fn template(&self, style: Style) -> Option<&'static [File]> {
@@ -75,10 +69,6 @@ impl Language for Go {
         let bindings = Bindings::make(wit, None, &module(&folder.join("go.mod"))?)?;
         let place = |(name, bytes)| (Path::new(FOLDER).join(name), bytes);
         Ok(bindings.files.into_iter().map(place).collect())
-    }
-
-    fn outputs(&self) -> &'static [&'static str] {
-        &[FOLDER, "build", venv::FOLDER]
     }
 
     async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool> {

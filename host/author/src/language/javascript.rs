@@ -10,7 +10,7 @@ use wit_parser::{Function, FunctionKind, Resolve, WorldItem, WorldKey};
 
 use super::extend::{self, Extended};
 use super::shape::{self, camel};
-use super::{Language, Style};
+use super::{Facts, Language, Style};
 use crate::bindings::write_changed;
 use crate::language::File;
 use crate::wit::Wit;
@@ -52,20 +52,14 @@ const fn installer(program: &'static str) -> Need {
 
 #[async_trait]
 impl Language for JavaScript {
-    fn name(&self) -> &'static str {
-        "js"
-    }
-
-    fn title(&self) -> &'static str {
-        "JavaScript"
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &["javascript", "node"]
-    }
-
-    fn marks(&self) -> &'static [&'static str] {
-        &["package.json"]
+    fn facts(&self) -> &'static Facts {
+        &Facts {
+            name: "js",
+            title: "JavaScript",
+            aliases: &["javascript", "node"],
+            marks: &["package.json"],
+            outputs: &["build", MODULES],
+        }
     }
 
     fn template(&self, style: Style) -> Option<&'static [File]> {
@@ -74,10 +68,6 @@ impl Language for JavaScript {
 
     fn begin(&self, _: Style) -> &'static str {
         "`wit/world.wit` and `plugin.js`"
-    }
-
-    fn outputs(&self) -> &'static [&'static str] {
-        &["build", MODULES]
     }
 
     async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool> {

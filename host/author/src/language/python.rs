@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use async_trait::async_trait;
 
-use super::{Language, Style, extend, venv};
+use super::{Facts, Language, Style, extend, venv};
 use crate::bindings::write_changed;
 use crate::language::File;
 use crate::wit::Wit;
@@ -41,20 +41,14 @@ const COMPONENTIZE: Need = Need {
 
 #[async_trait]
 impl Language for Python {
-    fn name(&self) -> &'static str {
-        "python"
-    }
-
-    fn title(&self) -> &'static str {
-        "Python"
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &["py", "python3"]
-    }
-
-    fn marks(&self) -> &'static [&'static str] {
-        &["app.py"]
+    fn facts(&self) -> &'static Facts {
+        &Facts {
+            name: "python",
+            title: "Python",
+            aliases: &["py", "python3"],
+            marks: &["app.py"],
+            outputs: &["build", venv::FOLDER, "__pycache__"],
+        }
     }
 
     fn template(&self, style: Style) -> Option<&'static [File]> {
@@ -63,10 +57,6 @@ impl Language for Python {
 
     fn begin(&self, _: Style) -> &'static str {
         "`wit/world.wit` and `app.py`"
-    }
-
-    fn outputs(&self) -> &'static [&'static str] {
-        &["build", venv::FOLDER, "__pycache__"]
     }
 
     async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool> {

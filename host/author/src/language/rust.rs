@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{Language, Style};
+use super::{Facts, Language, Style};
 use crate::bindings::{self, Generator};
 use crate::language::File;
 use crate::{Build, Need, Tool};
@@ -34,20 +34,14 @@ const CARGO: Need = Need {
 
 #[async_trait]
 impl Language for Rust {
-    fn name(&self) -> &'static str {
-        "rust"
-    }
-
-    fn title(&self) -> &'static str {
-        "Rust"
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &["rs"]
-    }
-
-    fn marks(&self) -> &'static [&'static str] {
-        &["Cargo.toml"]
+    fn facts(&self) -> &'static Facts {
+        &Facts {
+            name: "rust",
+            title: "Rust",
+            aliases: &["rs"],
+            marks: &["Cargo.toml"],
+            outputs: &["target", "Cargo.lock", BINDINGS],
+        }
     }
 
     fn template(&self, style: Style) -> Option<&'static [File]> {
@@ -66,10 +60,6 @@ impl Language for Rust {
 
     fn generated(&self, wit: &Path) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         Ok(vec![(BINDINGS.into(), one_file(bindings::make(GENERATOR, wit, None)?)?)])
-    }
-
-    fn outputs(&self) -> &'static [&'static str] {
-        &["target", "Cargo.lock", BINDINGS]
     }
 
     async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool> {

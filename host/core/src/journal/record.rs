@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::arguments;
 use crate::call::ToolCall;
 use crate::grant::{CredentialStore, Grant, Reach};
+use crate::journal;
 use crate::report::shortened;
 
 /// A call. Empty fields are left out of the line.
@@ -219,7 +219,7 @@ impl Record {
 
     /// Returns the record of a call that begins now. `call` holds no secrets.
     pub fn begun(program: Program, call: &ToolCall) -> Self {
-        let (arguments, digested) = arguments::bounded(&call.arguments);
+        let (arguments, digested) = journal::bounded(&call.arguments);
         Self {
             id: new_id(),
             time: now(),

@@ -194,5 +194,42 @@ impl fmt::Debug for Redactor {
     }
 }
 
+// Redacts a text that comes in pieces. Withholds the end of a piece that may be the beginning of a secret, so not
+// every piece is returned at once.
+
+/// Redacts a text that comes in pieces, including secrets that are split between them.
+#[derive(Debug)]
+pub struct Stream {
+    redactor: Redactor,
+    /// The possible beginning of a secret; at most twice the length of the longest.
+    held: String,
+}
+
+impl Stream {
+    /// Redacts the secrets of `redactor`.
+    pub fn new(redactor: Redactor) -> Self {
+        Self { redactor, held: String::new() }
+    }
+
+    /// Returns the text up to the possible beginning of an incomplete secret.
+    pub fn push(&mut self, piece: &str) -> String {
+        self.held.push_str(piece);
+        let known = self.redactor.known();
+        let mut cut = known.beginning(&self.held);
+        let mut secrets = known.secrets(self.held.as_bytes());
+        // A secret across the cut is withheld completely.
+        while let Some(last) = secrets.pop_if(|last| last.end > cut) {
+            cut = cut.min(self.held.floor_char_boundary(last.start));
+        }
+        let rest = self.held.split_off(cut);
+        known.without(&std::mem::replace(&mut self.held, rest), &secrets)
+    }
+
+    /// Returns the withheld text, at the end.
+    pub fn finish(&mut self) -> String {
+        self.redactor.redact_owned(std::mem::take(&mut self.held))
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,25 +1,25 @@
 //! `haft dev`: builds a plugin project, calls its tools as one asks for it, and does it again whenever
 //! the source changes. A build that fails changes nothing: the last good component goes on serving.
 
-use crate::cli::common::Common;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use clap::Args;
+use haft::program::{FILE_NAME, Options, Program};
 use serde_json::{Map, Value};
-use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::{Receiver, channel};
 use tokio_util::sync::CancellationToken;
 
+use super::common::Common;
+use super::disclosure_sheet::Sheet;
 use super::terminal::{DIM, Terminal};
 use super::{Exit, build, call, test, trusted};
-use crate::cli::disclosure_sheet::Sheet;
-use haft::program::{FILE_NAME, Options, Program};
 use haft_author::watch::SourceWatch;
-use haft_author::{BuildLog, Interrupted, Language, Project, Workshop, language};
+use haft_author::{BuildLog, Interrupted, Project, Workshop, language};
 use haft_core::call::{ToolCall, ToolDef};
 use haft_package::disclosure::Disclosure;
 use haft_sandbox::confine::Confiner;
-
-mod input;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -68,7 +68,7 @@ impl Dev {
             shown: Disclosure::default(),
             last: None,
         };
-        let mut lines = input::lines();
+        let mut lines = lines();
         let leave = async {
             // Without a handler for Ctrl-C it runs until it is killed.
             if tokio::signal::ctrl_c().await.is_err() {
@@ -93,7 +93,7 @@ impl Dev {
 
 /// Watches all of a project but what building it writes.
 fn watch(project: &Project) -> SourceWatch {
-    let outputs = language::of_project(project).map(Language::outputs).unwrap_or_default();
+    let outputs = language::of_project(project).map(|language| language.facts().outputs).unwrap_or_default();
     let mut ignored: Vec<PathBuf> = outputs.iter().map(|path| project.folder.join(path)).collect();
     ignored.push(project.component.clone());
     SourceWatch::new(&project.folder, ignored)
@@ -246,13 +246,13 @@ impl Good {
     }
 
     fn read(&self, line: &str) -> anyhow::Result<ToolCall> {
-        let (name, rest) = input::split(line);
+        let (name, rest) = split(line);
         let full = format!("{}__{name}", self.plugin);
         let toolbox = &self.program.toolbox;
         let tool = if toolbox.find(&full).is_some() { full } else { name.to_owned() };
         let def = toolbox.find(&tool).map(haft_core::tool::Entry::def);
         let mut arguments = Map::new();
-        for (name, text) in input::arguments(rest, &mut arguments)? {
+        for (name, text) in read_arguments(rest, &mut arguments)? {
             let value = call::value(def, &name, text);
             arguments.insert(name, value);
         }
@@ -274,4 +274,78 @@ fn properties(def: &ToolDef) -> impl Iterator<Item = (&str, bool)> {
         let is_required = required.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(name)));
         (name.as_str(), is_required)
     })
+}
+
+// The lines that a person types while a plugin is developed: the name of a tool, then its arguments
+// as JSON or as words. A line is never run as anything else.
+
+/// Bytes of one line; arguments that are larger come from a file, to `haft call`.
+const MAX_LINE: u64 = 1 << 20;
+
+/// Lines that are queued during a build; more block the writer.
+const MAX_WAITING: usize = 64;
+
+/// The lines of standard input, until it ends.
+fn lines() -> Receiver<String> {
+    let (sender, receiver) = channel(MAX_WAITING);
+    // A thread, since nothing ends a read of standard input; it ends with the process.
+    std::thread::spawn(move || {
+        let mut input = BufReader::new(std::io::stdin());
+        loop {
+            let mut line = Vec::new();
+            match input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+            if sender.blocking_send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// The tool's name, and what follows it.
+fn split(line: &str) -> (&str, &str) {
+    let line = line.trim();
+    line.split_once(char::is_whitespace).map_or((line, ""), |(name, rest)| (name, rest.trim()))
+}
+
+/// The arguments: a JSON object goes into `object`; of `name=value` words, split as a shell splits
+/// them, each value is text.
+fn read_arguments(text: &str, object: &mut Map<String, Value>) -> anyhow::Result<Vec<(String, String)>> {
+    if text.starts_with('{') {
+        *object = serde_json::from_str(text).context("the arguments are not a JSON object")?;
+        return Ok(Vec::new());
+    }
+    let words = shell_words::split(text).context("a quotation mark has no other")?;
+    let pair = |word: &str| {
+        let pair = word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+        pair.with_context(|| format!("expected `{{…}}` or `name=value`, found `{word}`"))
+    };
+    words.iter().map(|word| pair(word)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_name_and_json_or_words() {
+        assert_eq!(split("  top-words {\"a\": 1} \n"), ("top-words", "{\"a\": 1}"));
+        assert_eq!(split("now\n"), ("now", ""));
+        let mut object = Map::new();
+        assert!(read_arguments("{\"a\": 1}", &mut object).unwrap().is_empty());
+        assert_eq!(Value::Object(object), serde_json::json!({ "a": 1 }));
+        let words = read_arguments("text='a b' limit=2 rest=x=y", &mut Map::new()).unwrap();
+        let expected = [("text", "a b"), ("limit", "2"), ("rest", "x=y")];
+        assert_eq!(words, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn what_is_neither_is_refused() {
+        for text in ["{\"a\"", "word", "a='b"] {
+            assert!(read_arguments(text, &mut Map::new()).is_err(), "{text}");
+        }
+    }
 }

@@ -3,31 +3,25 @@
 
 mod machine;
 mod page;
-mod places;
-mod plugins;
 mod program;
 mod providers;
 mod sandbox;
 mod sealed;
-mod servers;
 mod tools;
 mod workers;
 
 use clap::Args;
 use serde::Serialize;
 
-use self::machine::Machine;
+use self::machine::{Machine, Place};
 use self::page::Section;
-use self::places::Place;
-use self::plugins::Plugins;
-use self::program::Found;
+use self::program::{Found, Plugins};
 use self::providers::Providers;
 pub(super) use self::providers::is_ollama_there;
 use self::sandbox::Sandbox;
 use self::sealed::Sealed;
-use self::servers::Server;
 use self::tools::Tool;
-use self::workers::Workers;
+use self::workers::{Server, Workers};
 use super::Exit;
 use super::common::Common;
 use super::terminal::Terminal;
@@ -84,8 +78,8 @@ impl Diagnosis {
         Ok(Self {
             tools: tools::find_tools(&confiner, &dirs, sandbox.is_refused()).await,
             providers: Providers::gather(program).await,
-            places: places::inspect_dirs(&dirs),
-            servers: servers::list_servers(program),
+            places: machine::inspect_dirs(&dirs),
+            servers: workers::list_servers(program),
             workers: Workers::gather(program).await,
             program: Found::new(&loaded),
             plugins: Plugins::gather(),

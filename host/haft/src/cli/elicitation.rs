@@ -8,12 +8,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use self::field::Field;
 use super::terminal::{HEAD, Terminal};
 use haft_core::tool::Schema;
 use haft_mcp::client::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
-
-mod field;
 
 /// Where a person is, whatever the standard streams are.
 const TERMINAL: &str = "/dev/tty";
@@ -131,4 +128,207 @@ impl Dialog {
 /// A text of a server's, on a line.
 fn on_a_line(text: &str) -> String {
     text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect()
+}
+
+// One question of a form: what a JSON Schema property means to a person, and what they enter to the
+// schema. It refuses what cannot be of the property's type; the rest the schema itself checks.
+
+/// Fields of a form; a person is not asked more.
+const MAX_FIELDS: usize = 50;
+/// Choices that are shown.
+const MAX_CHOICES: usize = 50;
+
+/// A field.
+#[derive(Debug, PartialEq)]
+struct Field {
+    name: String,
+    /// What it is called, and what it means.
+    text: String,
+    kind: Kind,
+    default: Option<Value>,
+    is_required: bool,
+}
+
+#[derive(Debug, PartialEq)]
+enum Kind {
+    Text,
+    Number,
+    Integer,
+    Flag,
+    /// Values, and what they are called.
+    One(Vec<(Value, String)>),
+    Many(Vec<(Value, String)>),
+}
+
+impl Field {
+    /// The fields of the form that `schema` describes.
+    fn all(schema: &Value) -> Vec<Self> {
+        let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let fields = properties.into_iter().flatten().take(MAX_FIELDS);
+        fields
+            .map(|(name, property)| Self::new(name, property, required.iter().any(|own| own == name)))
+            .collect()
+    }
+
+    fn new(name: &str, property: &Value, is_required: bool) -> Self {
+        let text = |key: &str| property.get(key).and_then(Value::as_str);
+        let called = text("title").filter(|title| *title != name).map(|title| format!(": {title}"));
+        let means = text("description").map(|text| format!(" ({text})"));
+        Self {
+            name: name.to_owned(),
+            text: [called, means].into_iter().flatten().collect(),
+            kind: Kind::from_schema(property),
+            default: property.get("default").filter(|default| !default.is_null()).cloned(),
+            is_required,
+        }
+    }
+
+    /// What a person is told of it.
+    fn describe(&self) -> String {
+        let default = match (&self.default, self.is_required) {
+            (Some(default), _) => format!("; enter for {}", value_text(default)),
+            (None, false) => "; enter for nothing".to_owned(),
+            (None, true) => String::new(),
+        };
+        format!("{}{}, {}{default}", self.name, self.text, self.kind.describe())
+    }
+
+    /// What was entered; `None` where nothing is said.
+    fn read(&self, line: &str) -> Result<Option<Value>, String> {
+        if line.is_empty() {
+            return match &self.default {
+                Some(default) => Ok(Some(default.clone())),
+                None if self.is_required => Err("an answer is needed; Ctrl-D ends the form".to_owned()),
+                None => Ok(None),
+            };
+        }
+        self.kind.read(line).map(Some)
+    }
+}
+
+impl Kind {
+    fn from_schema(property: &Value) -> Self {
+        match property.get("type").and_then(Value::as_str) {
+            Some("boolean") => Self::Flag,
+            Some("number") => Self::Number,
+            Some("integer") => Self::Integer,
+            Some("array") => Self::Many(choices(property.get("items").unwrap_or(&Value::Null))),
+            _ => match choices(property) {
+                choices if choices.is_empty() => Self::Text,
+                choices => Self::One(choices),
+            },
+        }
+    }
+
+    fn describe(&self) -> String {
+        let list = |choices: &[(Value, String)]| {
+            let shown = choices.iter().enumerate().take(MAX_CHOICES);
+            shown.map(|(at, (_, name))| format!("{} {name}", at + 1)).collect::<Vec<_>>().join(", ")
+        };
+        match self {
+            Self::Text => "text".to_owned(),
+            Self::Number => "a number".to_owned(),
+            Self::Integer => "a whole number".to_owned(),
+            Self::Flag => "y or n".to_owned(),
+            Self::One(choices) => format!("one of: {}", list(choices)),
+            Self::Many(choices) => format!("any of, with commas: {}", list(choices)),
+        }
+    }
+
+    fn read(&self, line: &str) -> Result<Value, String> {
+        match self {
+            Self::Text => Ok(line.into()),
+            Self::Number => match line.parse::<f64>().ok().and_then(serde_json::Number::from_f64) {
+                // As it was written: some servers tell 7 from 7.0.
+                Some(number) => Ok(line.parse::<i64>().map_or(Value::Number(number), Value::from)),
+                None => Err("expected a number".to_owned()),
+            },
+            Self::Integer => {
+                line.parse::<i64>().map(Value::from).map_err(|_| "expected a whole number".into())
+            }
+            Self::Flag => match line.to_ascii_lowercase().as_str() {
+                "y" | "yes" | "true" => Ok(true.into()),
+                "n" | "no" | "false" => Ok(false.into()),
+                _ => Err("expected `y` or `n`".to_owned()),
+            },
+            Self::One(choices) => chosen(choices, line),
+            Self::Many(choices) => line.split(',').map(|word| chosen(choices, word.trim())).collect(),
+        }
+    }
+}
+
+/// By its number, its value or its name.
+fn chosen(choices: &[(Value, String)], word: &str) -> Result<Value, String> {
+    let named = choices.iter().find(|(value, name)| value == word || name.eq_ignore_ascii_case(word));
+    let counted = word.parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
+    let found = named.or(counted).map(|(value, _)| value.clone());
+    found.ok_or_else(|| format!("`{word}` is not one of them"))
+}
+
+/// `enum`, with `enumNames` where they are called otherwise, or `oneOf` and `anyOf` with titles.
+fn choices(property: &Value) -> Vec<(Value, String)> {
+    let list = |key: &str| property.get(key).and_then(Value::as_array);
+    if let Some(values) = list("enum") {
+        let titles = list("enumNames");
+        let name = |at: usize| titles.and_then(|own| own.get(at)).and_then(Value::as_str);
+        let named = |(at, value): (usize, &Value)| {
+            (value.clone(), name(at).map_or_else(|| value_text(value), str::to_owned))
+        };
+        return values.iter().enumerate().map(named).collect();
+    }
+    let titled = list("oneOf").or(list("anyOf")).into_iter().flatten();
+    titled
+        .filter_map(|choice| {
+            let value = choice.get("const")?;
+            let title = choice.get("title").and_then(Value::as_str);
+            Some((value.clone(), title.map_or_else(|| value_text(value), str::to_owned)))
+        })
+        .collect()
+}
+
+fn value_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn field(property: &Value, is_required: bool) -> Field {
+        Field::new("field", property, is_required)
+    }
+
+    #[test]
+    fn mc05_what_is_entered_has_the_type_that_is_asked_for() {
+        let read = |property: Value, line: &str| field(&property, true).read(line);
+        assert_eq!(read(json!({ "type": "string" }), "7"), Ok(Some(json!("7"))));
+        assert_eq!(read(json!({ "type": "integer" }), "7"), Ok(Some(json!(7))));
+        assert_eq!(read(json!({ "type": "number" }), "7.5"), Ok(Some(json!(7.5))));
+        assert_eq!(read(json!({ "type": "boolean" }), "Yes"), Ok(Some(json!(true))));
+        assert!(read(json!({ "type": "integer" }), "7.5").is_err() && read(json!({}), "").is_err());
+        let one = json!({ "type": "string", "enum": ["a", "b"], "enumNames": ["An A", "A B"] });
+        for line in ["b", "2", "a b"] {
+            assert_eq!(read(one.clone(), line), Ok(Some(json!("b"))), "{line}");
+        }
+        assert!(read(one, "3").is_err());
+        let many = json!({ "type": "array", "items": { "anyOf": [{ "const": "x", "title": "An X" }, { "const": "y" }] } });
+        assert_eq!(read(many.clone(), "an x, y"), Ok(Some(json!(["x", "y"]))));
+        assert!(read(many, "x, z").is_err());
+    }
+
+    #[test]
+    fn mc05_a_default_is_taken_by_who_enters_nothing() {
+        assert_eq!(field(&json!({ "type": "integer", "default": 30 }), true).read(""), Ok(Some(json!(30))));
+        assert_eq!(field(&json!({ "type": "string" }), false).read(""), Ok(None));
+        let described =
+            field(&json!({ "type": "boolean", "title": "Sure?", "default": true }), true).describe();
+        assert_eq!(described, "field: Sure?, y or n; enter for true");
+        let schema = json!({ "properties": { "b": {}, "a": {} }, "required": ["a"] });
+        let names: Vec<_> =
+            Field::all(&schema).into_iter().map(|field| (field.name, field.is_required)).collect();
+        assert_eq!(names, [("b".to_owned(), false), ("a".to_owned(), true)]);
+    }
 }

@@ -1,24 +1,26 @@
 //! `haft import`: MCP servers of other clients' configuration files behind `haft wrap`, or in program.toml; and back.
 
-mod found;
 mod table;
-mod to_program;
-mod undo;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
+use haft::program::{Agreement, Dirs};
 use secrecy::SecretString;
 use serde_json::json;
 
-use self::found::Found;
+use self::table::Found;
 use super::Exit;
-use super::terminal::{Hinted, Terminal};
-use haft::program::Dirs;
+use super::install_session::project_error;
+use super::terminal::{DIM, Hinted, Terminal, new_lines};
 use haft_core::lookup::find_on_path;
 use haft_core::report::{nearest, plain};
-use haft_import::{Config, Machine, Originals, Server, Start, is_secret};
+use haft_import::{
+    Client, Config, Kept, Machine, Originals, ProgramServer, Server, Start, Undone, is_secret,
+};
+use haft_package::edit::{self, NewServer};
+use haft_package::{Change, Project, ProjectError, Store};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -101,7 +103,7 @@ impl Import {
     pub(super) async fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let setting = Setting::of_this_machine()?;
         if self.undo {
-            return undo::undo(&self, &setting, terminal);
+            return undo(&self, &setting, terminal);
         }
         let found = Found::of(self.source.as_deref(), &setting)?;
         hide_secrets(&found.configs, terminal);
@@ -118,7 +120,7 @@ impl Import {
         } else if found.configs.is_empty() {
             terminal.message(found.nothing(&setting));
         } else if let Some(path) = &self.to {
-            to_program::write(&self, path, &found.configs, &setting, terminal).await?;
+            write(&self, path, &found.configs, &setting, terminal).await?;
         } else {
             self.wrap(&found.configs, &setting, terminal).await?;
         }
@@ -224,5 +226,168 @@ fn values(server: &Server) -> &[(String, String)] {
         Start::Process(process) => &process.env,
         Start::Http { headers, .. } => headers,
         Start::Elsewhere => &[],
+    }
+}
+
+// `haft import --to program.toml`: servers as `[[mcp_servers]]`, secrets by their names.
+
+/// Writes the servers that are picked. The person agrees to what they pick.
+async fn write(
+    import: &Import,
+    path: &Path,
+    configs: &[Config],
+    setting: &Setting,
+    terminal: Terminal,
+) -> anyhow::Result<()> {
+    let project = Project::open(path).map_err(project_error)?;
+    let agreed = Agreement::of(Some(path).filter(|path| path.exists())).await?;
+    let mut names: Vec<_> =
+        project.manifest.mcp_servers.iter().map(|server| server.name.value.as_str().to_owned()).collect();
+    let mut text = edit::begun(&project.text, project.folder());
+    for config in configs {
+        for server in &config.servers {
+            let question = format!("write `{}` to `{}`?", plain(&server.name), path.display());
+            if !import.picks(server, &question, terminal).await? {
+                continue;
+            }
+            let environment = |name: &str| std::env::var(name).ok();
+            let translated = ProgramServer::of(config, server, &setting.machine, &environment);
+            let translated = translated.and_then(|own| {
+                let is_taken = names.iter().any(|name| name == own.name.as_str());
+                if is_taken { Err("program.toml has a server of this name".to_owned()) } else { Ok(own) }
+            });
+            match translated {
+                Ok(server) => {
+                    text = added(&text, &server, path)?;
+                    names.push(server.name.as_str().to_owned());
+                    server
+                        .notes
+                        .iter()
+                        .for_each(|note| terminal.message(format_args!("    {}", plain(note))));
+                }
+                Err(why) => {
+                    terminal.warning(&format!("`{}` was not written: {}", plain(&server.name), plain(&why)));
+                }
+            }
+        }
+    }
+    finish(path, &project, &text, &agreed, terminal).await
+}
+
+fn added(text: &str, server: &ProgramServer, path: &Path) -> anyhow::Result<String> {
+    let new = NewServer {
+        name: server.name.as_str(),
+        command: &server.command,
+        url: server.url.as_deref(),
+        values: &server.values,
+        enabled: server.enabled,
+    };
+    edit::add_server(text, &new)
+        .map_err(|error| project_error(ProjectError::Edit { path: path.to_owned(), error }))
+}
+
+async fn finish(
+    path: &Path,
+    project: &Project,
+    text: &str,
+    agreed: &Agreement,
+    terminal: Terminal,
+) -> anyhow::Result<()> {
+    if text == project.text || project.text.is_empty() && !text.contains("mcp_servers") {
+        terminal.message("nothing was written");
+        return Ok(());
+    }
+    let store = Store::new(&Dirs::of_this_machine()?.store);
+    Project::change(path, &store, |now| {
+        if now.text != project.text {
+            return Err(ProjectError::Changed(path.to_owned()));
+        }
+        Ok(Change { text: text.to_owned(), lock: now.lock.clone() })
+    })
+    .map_err(project_error)?;
+    Agreement::of(Some(path)).await?.agree_since(agreed)?;
+    terminal.message(format_args!("{DIM}{}:{DIM:#}", path.display()));
+    for line in new_lines(&project.text, text) {
+        terminal.message(format_args!("  + {line}"));
+    }
+    terminal.hint("`haft wrap` is not needed there: these servers have the rights of program.toml");
+    Ok(())
+}
+
+// `haft import --undo`: the files as they were.
+
+/// Undoes the changes of the client or file that is named, or all, the newest first.
+fn undo(import: &Import, setting: &Setting, terminal: Terminal) -> anyhow::Result<Exit> {
+    let client = import.source.as_deref().and_then(Client::named);
+    let path = import.source.as_deref().filter(|_| client.is_none()).map(std::path::absolute).transpose()?;
+    // A file that was removed since is meant by its name.
+    let path = path.map(|path| path.canonicalize().unwrap_or(path));
+    let is_meant = |kept: &Kept| {
+        client.is_none_or(|client| client.name == kept.client)
+            && path.as_ref().is_none_or(|path| *path == kept.place)
+    };
+    let (records, damaged) = setting.originals.all()?;
+    let mut exit = if damaged.is_empty() { Exit::Success } else { Exit::Failure };
+    for error in damaged {
+        terminal.warning(&error.to_string());
+    }
+    let records: Vec<_> = records.into_iter().filter(|record| is_meant(&record.kept)).collect();
+    if records.is_empty() {
+        let of = import.source.iter().map(|source| format!(" of `{}`", plain(source))).collect::<String>();
+        terminal.message(format_args!("nothing{of} is left to undo"));
+    }
+    let mut refused = Vec::new();
+    for record in &records {
+        let kept = &record.kept;
+        // What is older was changed by what is newer.
+        if refused.contains(&&kept.place) {
+            continue;
+        }
+        let undone = setting.originals.undo(record, |now| merged(kept, now, import, setting));
+        let failure = match &undone {
+            Ok(Undone::Changed(..) | Undone::Removed) => Exit::Tool,
+            Ok(_) => Exit::Success,
+            Err(_) => Exit::Failure,
+        };
+        match undone {
+            Ok(undone) => tell(kept, undone, setting, terminal),
+            Err(error) => terminal.warning(&error.to_string()),
+        }
+        if failure != Exit::Success {
+            exit = failure;
+            refused.push(&kept.place);
+        }
+    }
+    Ok(exit)
+}
+
+/// What a file that holds `now`, and was changed since, is to hold.
+fn merged(kept: &Kept, now: &str, import: &Import, setting: &Setting) -> Option<String> {
+    if import.force {
+        return Some(kept.old().to_owned());
+    }
+    let client = Client::named(&kept.client).filter(|_| import.unwrap)?;
+    Config::of_text(client, &kept.place, now.to_owned()).ok()?.unwrapped(&setting.haft).ok()
+}
+
+fn tell(kept: &Kept, undone: Undone, setting: &Setting, terminal: Terminal) {
+    let path = setting.shown(&kept.place);
+    match undone {
+        Undone::Restored | Undone::Unneeded => terminal.message(format_args!("as it was: {path}")),
+        Undone::Unwrapped => {
+            terminal.message(format_args!("without `haft wrap`, and else as it is now: {path}"));
+        }
+        Undone::Changed(first, last) => {
+            let lines =
+                if first == last { format!("line {first}") } else { format!("lines {first} to {last}") };
+            terminal.warning(&format!("`{path}` was changed since, in {lines}, and is left as it is"));
+            terminal.hint(
+                "`--unwrap` takes `haft wrap` out and keeps these changes; `--force` puts the old file back and loses them",
+            );
+        }
+        Undone::Removed => {
+            terminal.warning(&format!("`{path}` was removed since"));
+            terminal.hint("`--force` makes it again");
+        }
     }
 }

@@ -3,7 +3,6 @@
 
 mod compact;
 mod component;
-mod imports;
 mod page;
 
 use crate::cli::common::Common;

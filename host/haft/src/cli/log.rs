@@ -1,30 +1,30 @@
 //! `haft log`: what was called, by whose leave, and what came of it. Reads the journal and changes
 //! nothing in it.
 
-mod filter;
-mod outcome;
 mod show;
-mod since;
-mod workers;
 
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use haft::program::{Ask, Dirs, Options};
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
 use serde_json::Value;
+use tempfile::TempDir;
 
-use self::filter::Filter;
-pub(super) use self::show::grant;
-use self::show::{MAX_NAME, MIN_NAME, detail, name, row};
-use self::since::Since;
-use super::Exit;
+use self::show::{Filter, MAX_NAME, MIN_NAME, detail, name, row};
 use super::common::Common;
-use super::completions;
 use super::terminal::Terminal;
-use haft::program::Dirs;
+use super::{Exit, completions, trusted};
 use haft_journal::{Followed, Found, Outline, Record, View};
 use haft_manifest::ToolPattern;
+use haft_manifest::units::parse_duration;
+use haft_nats::{Link, Server, fetch};
+
+pub(super) use self::show::grant;
 
 /// Calls that are shown where nothing is said: a screen or two.
 const DEFAULT_LINES: usize = 50;
@@ -95,7 +95,7 @@ impl FromStr for Limit {
 
 impl Log {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let copied = workers::copied(&self, common, terminal).await?;
+        let copied = copied(&self, common, terminal).await?;
         let directory = match &copied {
             Some(copied) => copied.path().to_owned(),
             None => Dirs::of_this_machine()?.journal(),
@@ -245,5 +245,95 @@ impl Printer {
 
     fn flush(&mut self) -> anyhow::Result<()> {
         Ok(self.terminal.data(&std::mem::take(&mut self.text))?)
+    }
+}
+
+// A moment in the past as people write it. Refuses what could mean two things.
+
+/// A moment in the past.
+#[derive(Clone, Copy, Debug)]
+struct Since(Timestamp);
+
+const FORMS: &str = "expected how long ago (`30m`, `2h`, `3d`), `today`, `yesterday`, or a time such as \
+    `2026-08-01`, `2026-08-01 10:00` or `10:00`";
+
+impl FromStr for Since {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let zone = TimeZone::system();
+        since(text.trim(), &Timestamp::now().to_zoned(zone)).map(Self).ok_or_else(|| FORMS.to_owned())
+    }
+}
+
+/// What `text` means now; a time without a zone is one where `now` is.
+fn since(text: &str, now: &Zoned) -> Option<Timestamp> {
+    let moment = |date: DateTime| Some(date.to_zoned(now.time_zone().clone()).ok()?.timestamp());
+    let midnight = |date: Date| moment(date.to_datetime(Time::midnight()));
+    match text {
+        "today" => return midnight(now.date()),
+        "yesterday" => return midnight(now.date().checked_sub(1.day()).ok()?),
+        _ => {}
+    }
+    if let Ok(ago) = parse_duration(text) {
+        let ago = SignedDuration::try_from(ago).ok()?;
+        return now.timestamp().checked_sub(ago).ok();
+    }
+    if let Ok(exact) = text.parse::<Timestamp>() {
+        return Some(exact);
+    }
+    if let Ok(date) = text.parse::<DateTime>() {
+        return moment(date);
+    }
+    moment(now.date().to_datetime(text.parse().ok()?))
+}
+
+// The journals of workers on all machines, copied from NATS to where they can be read like this machine's own.
+
+/// A copy of what the workers have sent, which goes with the value; nothing where this machine's journal is meant.
+async fn copied(log: &Log, common: &Common, terminal: Terminal) -> anyhow::Result<Option<TempDir>> {
+    if !log.workers && common.nats.is_none() {
+        return Ok(None);
+    }
+    if log.follow {
+        anyhow::bail!("`--follow` shows this machine's calls; those of workers are shown without it");
+    }
+    let options = Options { known_only: true, ask: Ask::Never, ..common.options(terminal, false)? };
+    // Only where NATS is: nothing of the program is loaded, and nothing of it reported.
+    let program = Box::pin(trusted::loaded(&options, terminal)).await?;
+    let link = Link::connect(&program.nats().settings().await?, "haft-log").await?;
+    let folder = TempDir::with_prefix("haft-log-")?;
+    let fetched = fetch(&link, log.since.map(|since| since.0.into()), folder.path()).await?;
+    if fetched.foreign > 0 {
+        let text = format!("lines that a worker sent as another's are left out: {}", fetched.foreign);
+        terminal.warning(&text);
+    }
+    Ok(Some(folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_what_people_mean_by_it() {
+        let now: Zoned = "2026-08-02T15:30:00+02:00[Europe/Berlin]".parse().unwrap();
+        let utc = |text: &str| since(text, &now).map(|time| time.to_string()).unwrap_or_default();
+        for (text, expected) in [
+            ("90s", "2026-08-02T13:28:30Z"),
+            ("2h", "2026-08-02T11:30:00Z"),
+            ("3d", "2026-07-30T13:30:00Z"),
+            ("today", "2026-08-01T22:00:00Z"),
+            ("yesterday", "2026-07-31T22:00:00Z"),
+            ("2026-08-01", "2026-07-31T22:00:00Z"),
+            ("2026-08-01 10:00", "2026-08-01T08:00:00Z"),
+            ("2026-08-01T10:00:00Z", "2026-08-01T10:00:00Z"),
+            ("10:00", "2026-08-02T08:00:00Z"),
+            ("", ""),
+            ("last week", ""),
+            ("2", ""),
+        ] {
+            assert_eq!(utc(text), expected, "{text}");
+        }
     }
 }

@@ -38,7 +38,7 @@ impl New {
             terminal.json(&serde_json::json!({ "folder": self.folder, "files": paths }))?;
             return Ok(Exit::Success);
         }
-        let (begin, title) = (self.lang.begin(style), self.lang.title());
+        let (begin, title) = (self.lang.begin(style), self.lang.facts().title);
         terminal.message(format_args!("made `{shown}`, a plugin in {title}: begin with {begin}"));
         terminal
             .message(format_args!("next: `cd {shown} && haft build`, or `haft dev` there while you write"));

@@ -18,7 +18,7 @@ use self::snippet::Client;
 use super::common::{Common, propose_pane};
 use super::pipes::{signals_in_haste, streams};
 use super::terminal::Terminal;
-use super::{approvals, given, grant, page, trusted};
+use super::{approvals, common, grant, page, trusted};
 use crate::cli::Exit;
 use crate::cli::elicitation;
 use haft::program::{Dirs, Live, News, Options, ToolChoice, telemetry, widening};
@@ -199,7 +199,7 @@ impl Serve {
         let patterns = self.tools.iter().flat_map(|pattern| ["--tools".to_owned(), pattern.to_string()]);
         let plugin = self.plugin.iter().flat_map(|name| ["--plugin".to_owned(), name.clone()]);
         let page = self.page.then(|| "--page".to_owned());
-        patterns.chain(plugin).chain(page).chain(given::words(common, true)).collect()
+        patterns.chain(plugin).chain(page).chain(common::words(common, true)).collect()
     }
 }
 

@@ -3,9 +3,6 @@
 //! is asked to print, and to send a terminal anything that steers it but the styles of haft's own.
 
 mod approval_prompt;
-mod ask;
-mod fold;
-mod layout;
 mod markdown;
 mod progress;
 mod screen;
@@ -15,7 +12,7 @@ mod tracer;
 mod typing;
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal};
+use std::io::{self, BufRead, IsTerminal, Read};
 
 use indicatif::HumanBytes;
 use serde::Serialize;
@@ -23,25 +20,26 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+use self::stream::{Kind, Output, REDACTOR};
+use haft_agent::provider::ProviderError;
+use haft_core::event::{Event, Events};
+use haft_core::report::{Problem, Report, shortened};
+use haft_core::secret::{Redactor, Stream};
+use haft_core::sync::Lock;
+use haft_core::tool::Difference;
+use haft_manifest::SecretError;
+use haft_plugin_host::EVENT_TARGET;
+
 pub(super) use self::approval_prompt::Person;
-pub(super) use self::fold::{changed, first_lines, more_lines};
 pub(super) use self::markdown::rendered;
 pub(super) use self::progress::rounded;
 pub(super) use self::screen::{Answers, Screen, Show};
 pub(super) use self::stream::reader_is_gone;
-use self::stream::{Kind, Output, REDACTOR};
 #[cfg(test)]
 pub(super) use self::style::written;
 pub(super) use self::style::{ADDED, Column, DIM, ERROR, FAILED, GOOD, HEAD, HINT, Style, WARNING};
 pub(super) use self::tracer::{HostCall, Tracer};
 pub(super) use self::typing::Typing;
-use haft_agent::provider::ProviderError;
-use haft_core::event::{Event, Events};
-use haft_core::report::{Problem, Report};
-use haft_core::secret::{Redactor, Stream};
-use haft_core::sync::Lock;
-use haft_manifest::SecretError;
-use haft_plugin_host::EVENT_TARGET;
 
 /// Where a person or a program reads what haft has to say.
 #[derive(Clone, Copy, Debug)]
@@ -301,4 +299,79 @@ pub(super) fn new_lines<'a>(before: &str, after: &'a str) -> Vec<&'a str> {
     let rest = old.len().min(new.len()) - head;
     let tail = same(&mut old.iter().rev().zip(new.iter().rev())).min(rest);
     new.get(head..new.len() - tail).unwrap_or_default().to_vec()
+}
+
+// Asks the user at the terminal. Without one, nothing is asked, and nothing is taken for an answer.
+
+/// Bytes of an answer; more is none.
+const MAX_ANSWER: u64 = 1024;
+
+impl Terminal {
+    /// Whether a user reads the output and can answer.
+    pub(in crate::cli) fn has_person(self) -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// Asks a question; anything but `y` and `yes` is no, and what was typed before it stood there is no answer.
+    pub(in crate::cli) async fn confirm(self, question: &str) -> io::Result<bool> {
+        rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush)?;
+        self.ask(&format!("{HEAD}{question}{HEAD:#} [y/N] "));
+        let answer = tokio::task::spawn_blocking(|| {
+            let mut answer = String::new();
+            io::stdin().lock().take(MAX_ANSWER).read_line(&mut answer).map(|_| answer)
+        });
+        let answer = answer.await.map_err(io::Error::other)??;
+        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+}
+
+// The first lines of long texts, and the lines that a call replaces.
+
+/// A line that can be left out.
+const LEAST: usize = 2;
+
+/// The first `most` lines of a text, each of at most so many characters, and how many there are besides. A single line more
+/// is shown too: it takes no more room than what would be said of it.
+pub(super) fn first_lines(text: &str, most: usize, characters: usize) -> (Vec<String>, usize) {
+    let text = text.trim_end();
+    let count = text.lines().count();
+    let shown = if count < most.saturating_add(LEAST) { count } else { most };
+    (text.lines().take(shown).map(|line| shortened(line, characters)).collect(), count - shown)
+}
+
+/// The lines of a difference as they are to be seen.
+pub(super) fn changed(difference: &Difference) -> Vec<String> {
+    let line = |(mark, line): &(char, String)| {
+        let style = match mark {
+            '+' => ADDED,
+            '-' => FAILED,
+            ' ' => Style::new(),
+            _ => DIM,
+        };
+        format!("{style}{mark} {line}{style:#}")
+    };
+    let cut = difference.is_cut.then(|| format!("{DIM}… (the difference has more than is shown){DIM:#}"));
+    difference.lines.iter().map(line).chain(cut).collect()
+}
+
+/// Says how many lines are left out, and what shows them.
+pub(super) fn more_lines(count: usize, how: &str) -> String {
+    format!("{DIM}… {count} more lines ({how}){DIM:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn u3_of_a_long_text_the_first_lines_are_shown() {
+        let text = |lines: usize| "abc\n".repeat(lines);
+        assert_eq!(
+            first_lines(&text(3), 2, 2),
+            (vec!["ab…".to_owned(); 3], 0),
+            "one more takes no more room"
+        );
+        assert_eq!(first_lines(&text(4), 2, 9), (vec!["abc".to_owned(); 2], 2));
+        assert_eq!(first_lines("", 2, 9), (vec![], 0));
+    }
 }

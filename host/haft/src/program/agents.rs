@@ -1,7 +1,6 @@
 //! `[[agents]]`: agents that the model may call as tools, each a program of its own or a part of this one. Offers each as
 //! one tool; loads none of them before it is called or looked at. No agent gets a right that its caller has not.
 
-mod answer;
 mod check;
 mod part;
 mod ready;

@@ -1,6 +1,8 @@
 //! The directories of this machine that haft uses, found once. Creates only what tools need.
 
-use std::io;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -9,10 +11,9 @@ use anyhow::Context;
 use etcetera::BaseStrategy;
 use sha2::{Digest, Sha256};
 
-use super::stores;
 use haft_agent::Sessions;
 use haft_core::encoding::hex;
-use haft_core::grant::{CredentialStore, Grant, Root};
+use haft_core::grant::{CredentialStore, Grant, Root, in_home};
 use haft_page::Desk;
 use haft_sandbox::process::{caches, private};
 use haft_state::Homes;
@@ -135,7 +136,7 @@ impl Dirs {
     pub fn is_first_time(&self, what: &str) -> bool {
         let told = self.state.join("told");
         // Where nothing can be noted it is said once more.
-        let noted = create_private(&told).and_then(|()| std::fs::File::create_new(told.join(what)));
+        let noted = create_private(&told).and_then(|()| File::create_new(told.join(what)));
         !noted.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
     }
 
@@ -181,7 +182,7 @@ impl Dirs {
 
     /// What there is of each credential store. What is made later is found by the next program that is loaded.
     pub fn credentials(&self) -> &[(CredentialStore, Root)] {
-        self.credentials.get_or_init(|| stores::find(&self.home))
+        self.credentials.get_or_init(|| find_stores(&self.home))
     }
 
     /// What is closed to every tool: haft's own directories, credential stores, and for writing what was installed, which is
@@ -235,4 +236,85 @@ pub(super) fn create_private(directory: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| {
         io::Error::new(error.kind(), format!("cannot create directory `{}`: {error}", directory.display()))
     })
+}
+
+// Which credential stores there are on this machine: looked for once, where grants are made. Reads nothing of them but
+// which keys the configuration of `ssh` names.
+
+/// Bytes of `~/.ssh/config` that are looked at: more than anyone writes.
+const MAX_CONFIG: u64 = 1 << 20;
+
+/// What there is of each store, for the person whose home directory is `home`. What is neither a file nor a directory
+/// (`HISTFILE=/dev/null`) holds nothing, and what `home` lies in is no store.
+fn find_stores(home: &Path) -> Vec<(CredentialStore, Root)> {
+    let places = |store: CredentialStore| {
+        let keys = if store.name() == CredentialStore::SSH { keys_of_ssh(home) } else { Vec::new() };
+        store.places(home, variable).into_iter().chain(keys).map(move |place| (store, place))
+    };
+    let own = Root::resolve(Path::new("/"), home).ok();
+    let mut found: Vec<(CredentialStore, Root)> = Vec::new();
+    for (store, place) in CredentialStore::all().flat_map(places).filter(|(_, place)| is_kept_in(place)) {
+        let Ok(root) = Root::resolve(Path::new("/"), &place) else { continue };
+        let is_wider = own.as_ref().is_some_and(|own| root.contains(own));
+        if !is_wider && !found.contains(&(store, root.clone())) {
+            found.push((store, root));
+        }
+    }
+    found
+}
+
+/// A variable that says something.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn is_kept_in(place: &Path) -> bool {
+    place.is_absolute() && place.metadata().is_ok_and(|found| found.is_file() || found.is_dir())
+}
+
+/// The files that `IdentityFile` names in `~/.ssh/config`.
+fn keys_of_ssh(home: &Path) -> Vec<PathBuf> {
+    let mut config = String::new();
+    let Ok(file) = File::open(home.join(".ssh/config")) else { return Vec::new() };
+    if file.take(MAX_CONFIG).read_to_string(&mut config).is_err() {
+        return Vec::new();
+    }
+    config.lines().filter_map(identity).map(|path| in_home(Path::new(&path), home)).collect()
+}
+
+/// What a line names, where it is an `IdentityFile`.
+fn identity(line: &str) -> Option<String> {
+    let (keyword, value) = line.trim().split_once(|c: char| c.is_whitespace() || c == '=')?;
+    let value = value.trim_matches(|c: char| c.is_whitespace() || matches!(c, '=' | '"'));
+    keyword.eq_ignore_ascii_case("IdentityFile").then(|| value.replace("%d", "~"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f1_what_there_is_of_a_store_is_found_by_what_it_really_is() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        for folder in [".ssh", "keys", "dotfiles"] {
+            std::fs::create_dir(home.join(folder)).unwrap();
+        }
+        let config =
+            "Host a\n  identityfile ~/keys/a\n\tIdentityFile=\"%d/keys/b\"\n#IdentityFile ~/keys/c\n";
+        std::fs::write(home.join(".ssh/config"), config).unwrap();
+        for file in ["keys/a", "keys/b", "keys/c", "dotfiles/npmrc"] {
+            std::fs::write(home.join(file), "").unwrap();
+        }
+        std::os::unix::fs::symlink("dotfiles/npmrc", home.join(".npmrc")).unwrap();
+        std::os::unix::fs::symlink("/dev/null", home.join(".netrc")).unwrap();
+        std::os::unix::fs::symlink(".", home.join(".gnupg")).unwrap();
+        let found = find_stores(&home);
+        let inside = found
+            .iter()
+            .filter_map(|(store, root)| Some((store.name(), root.real().strip_prefix(&home).ok()?)));
+        let mut inside: Vec<_> = inside.map(|(name, path)| format!("{name} {}", path.display())).collect();
+        inside.sort();
+        assert_eq!(inside, ["npm dotfiles/npmrc", "ssh .ssh", "ssh keys/a", "ssh keys/b"]);
+    }
 }

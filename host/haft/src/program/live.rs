@@ -8,8 +8,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use self::audience::Audience;
-use super::callers::{self, View};
+use self::audience::{Audience, View};
 use super::dirs::create_private;
 use super::replicas;
 use super::{Ask, Known, Options, Placement, Program, Running, Trust, Untrusted};
@@ -116,7 +115,7 @@ impl Live {
         let offers = replicas::shared(offers, &program, &running, choice.for_callers);
         let (on_news, serve) = (Box::new(on_news), program.manifest.serve.clone());
         let is_without_pane = program.is_without_pane;
-        let rules = if choice.for_callers { callers::rules(&program).await? } else { Vec::new() };
+        let rules = if choice.for_callers { audience::rules(&program).await? } else { Vec::new() };
         let live = Self {
             options,
             choice,
@@ -303,7 +302,7 @@ impl Live {
         let admit = async {
             let served = snapshot(program, &self.choice)?;
             if let Some(callers) = &self.callers {
-                callers.replace(callers::rules(program).await?).await?;
+                callers.replace(audience::rules(program).await?).await?;
             }
             anyhow::Ok(served)
         };
@@ -389,7 +388,7 @@ fn snapshot(program: &Program, choice: &ToolChoice) -> anyhow::Result<(ToolSnaps
     program.journal.gather();
     let (toolbox, session) = (choice.select(&program.toolbox), program.session("serve", Events::none()));
     let (views, problems) =
-        if choice.for_callers { callers::views(program, &toolbox)? } else { Default::default() };
+        if choice.for_callers { audience::views(program, &toolbox)? } else { Default::default() };
     let snapshot = ToolSnapshot::new(toolbox, session, about(program), program.is_complete);
     let snapshot = match &choice.plugin {
         Some(plugin) => snapshot.without_prefix(format!("{plugin}__")),

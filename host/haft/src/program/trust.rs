@@ -3,7 +3,6 @@
 
 mod permission;
 mod permissions;
-mod wording;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

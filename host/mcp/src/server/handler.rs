@@ -8,7 +8,6 @@
 
 mod call;
 mod news;
-mod offer;
 
 use std::sync::Arc;
 

@@ -4,7 +4,6 @@
 //! that it was used.
 
 mod claims;
-mod key;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,8 +16,7 @@ use rmcp::model::JsonObject;
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 
-use self::claims::{Claims, FolderClaims, MemoryClaims, ReplicaClaims, unix_seconds};
-use self::key::{Key, TAG};
+use self::claims::{Claims, FolderClaims, Key, MemoryClaims, ReplicaClaims, TAG, unix_seconds};
 use haft_core::random;
 use haft_core::replicas::Replicas;
 use haft_core::tool::Question;
@@ -215,7 +213,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use super::*;
-    use crate::server::shared_map::OneMap;
+    use crate::server::tests::OneMap;
 
     const HASH: QuestionHash = [7; 32];
 

@@ -243,7 +243,7 @@ mod tests {
     use rmcp::model::{CallToolResult, ContentBlock, TaskPayload};
 
     use super::*;
-    use crate::server::shared_map::OneMap;
+    use crate::server::tests::OneMap;
 
     /// Two replicas, and a task of `ada` that the first runs.
     async fn begun(shared: &Arc<OneMap>) -> (Tasks, Tasks, String, Running) {

@@ -2,20 +2,23 @@
 //! whose answer may have been lost.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::{Message, StatusCode};
-use tokio::sync::watch;
+use async_nats::{Message, StatusCode, Subscriber};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_stream::StreamExt;
 
 use super::fleet::{Fleet, Lease, Wanted};
-use super::inbox::Expected;
 use super::{Connected, Gate};
 use crate::LinkError;
 use crate::claims::Claim;
 use crate::link::{Link, State};
-use crate::message::{About, Ask, Reply, Request, Status, Told, encode, now, random_name};
+use crate::message::{About, Ask, Reply, Request, Status, TOLD, Told, encode, now, random_name};
 use crate::payload::{MAX_PAYLOAD, Payload, received};
 use haft_core::call::{ToolCall, ToolResult};
+use haft_core::sync::Lock;
 use haft_core::tool::{Context, ToolError};
 
 /// How often a worker is asked for the status of a call: an answer is lost only if a connection broke.
@@ -179,7 +182,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn fleet(&self) -> &std::sync::Arc<Fleet> {
+    fn fleet(&self) -> &Arc<Fleet> {
         &self.outgoing.gate.fleet
     }
 
@@ -223,7 +226,7 @@ async fn cancel_at(link: &Link, subject: String, id: &str) {
 }
 
 /// Withdraws the call if the future is dropped early.
-struct Withdrawn(Option<(std::sync::Arc<Link>, String, String)>);
+struct Withdrawn(Option<(Arc<Link>, String, String)>);
 
 impl Withdrawn {
     fn new(attempt: &Attempt<'_>) -> Self {
@@ -258,5 +261,83 @@ impl Outgoing<'_> {
     /// Returns an error of haft about this call.
     pub(super) fn error(&self, end: &str) -> ToolError {
         ToolError::Host(format!("`{}` {end}", self.wanted.tool))
+    }
+}
+
+// The inbox for answers: one subscription for all calls of a gate, which dispatches messages to the waiting calls.
+// Drops messages without a waiting call, and messages from another worker than the one asked.
+
+/// The maximum number of queued events of a call; more are dropped.
+const MAX_TOLD: usize = 256;
+
+/// The waiting calls of a gate.
+pub(super) struct Inbox {
+    /// The prefix of the answer subjects of gates.
+    base: String,
+    /// The name of the gate.
+    gate: String,
+    /// The waiting calls by subject: it contains the name of the worker and a random part that cannot be guessed.
+    waiting: Lock<HashMap<String, Waiter>>,
+}
+
+struct Waiter {
+    last: Option<oneshot::Sender<Message>>,
+    told: mpsc::Sender<Message>,
+}
+
+/// A waiting call: receives the final message and the events before it.
+pub(super) struct Expected {
+    /// The subject for answers.
+    pub(super) subject: String,
+    pub(super) last: oneshot::Receiver<Message>,
+    pub(super) told: mpsc::Receiver<Message>,
+    inbox: Arc<Inbox>,
+}
+
+impl Inbox {
+    /// Makes the inbox of `gate`, with answer subjects below `base`.
+    pub(super) fn new(base: String, gate: &str) -> Self {
+        Self { base, gate: gate.to_owned(), waiting: Lock::default() }
+    }
+
+    /// Returns the subject to subscribe to.
+    pub(super) fn all(&self) -> String {
+        format!("{}.*.{}.>", self.base, self.gate)
+    }
+
+    /// Waits for an answer of `worker` from now on.
+    pub(super) fn expect(self: &Arc<Self>, worker: &str) -> Result<Expected, LinkError> {
+        let subject = format!("{}.{worker}.{}.{}", self.base, self.gate, random_name()?);
+        let (last, expected) = oneshot::channel();
+        let (told, telling) = mpsc::channel(MAX_TOLD);
+        self.waiting.lock().insert(subject.clone(), Waiter { last: Some(last), told });
+        Ok(Expected { subject, last: expected, told: telling, inbox: self.clone() })
+    }
+
+    /// Dispatches incoming messages.
+    pub(super) async fn run(self: Arc<Self>, mut messages: Subscriber) {
+        while let Some(message) = messages.next().await {
+            self.deliver(message);
+        }
+    }
+
+    fn deliver(&self, message: Message) {
+        let mut waiting = self.waiting.lock();
+        if let Some(waiter) = waiting.get_mut(message.subject.as_str()) {
+            if let Some(last) = waiter.last.take() {
+                let _ = last.send(message);
+            }
+        } else if let Some((subject, TOLD)) = message.subject.as_str().rsplit_once('.')
+            && let Some(waiter) = waiting.get_mut(subject)
+        {
+            // A slow receiver misses events.
+            let _ = waiter.told.try_send(message);
+        }
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        self.inbox.waiting.lock().remove(&self.subject);
     }
 }

@@ -13,6 +13,8 @@ use serde_json::{Map, Value};
 use super::credential::{Credential, Secret, stored_secret};
 use super::reference::Reference;
 use haft_core::lookup::HostPrograms;
+use haft_core::net::Retry;
+use haft_core::secret::Redactor;
 
 /// Limit on the bytes of a credential file: ten times a file with a hundred registries.
 const MAX_FILE: u64 = 1 << 20;
@@ -200,6 +202,19 @@ fn read(path: &Path) -> Result<Option<Stored>, String> {
     let wrong =
         |error: serde_json::Error| format!("it is not what `docker login` writes (line {})", error.line());
     serde_json::from_slice(&text).map(Some).map_err(wrong)
+}
+
+/// Credentials for registries, and the retries of requests.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// The files that hold credentials.
+    pub credentials: CredentialFiles,
+    /// Redacts every credential that is sent.
+    pub redactor: Redactor,
+    /// The retries of a failed request.
+    pub retry: Retry,
+    /// The search path of `git` and of credential helpers.
+    pub programs: HostPrograms,
 }
 
 #[cfg(test)]

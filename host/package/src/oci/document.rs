@@ -5,7 +5,7 @@ use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use serde::Deserialize;
 
-use super::access::Access;
+use super::credentials::Access;
 use super::error::{Failure, OciError};
 use super::exchange::{Ask, read};
 use super::manifest::{ACCEPT, Descriptor, Document, MAX_MANIFEST};

@@ -9,8 +9,8 @@ use reqwest::header::LOCATION;
 use reqwest::{Method, Response, Url};
 use serde_json::json;
 
-use super::access::Access;
 use super::content::{COMPONENT, COMPONENT_CONFIG, Content, EMPTY_CONFIG, PACKAGE, TITLE};
+use super::credentials::Access;
 use super::document::document;
 use super::error::{Failure, OciError};
 use super::exchange::{Ask, Payload};

@@ -7,13 +7,12 @@ use reqwest::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use reqwest::{Response, Url};
 use tokio::sync::OnceCell;
 
-use super::access::Access;
-use super::challenge::Challenge;
 use super::credential::Credential;
+use super::credentials::Access;
 use super::error::{Failure, OciError};
 use super::exchange::{Ask, Asking, exchange, explained, is_public, same_origin};
 use super::reference::Reference;
-use super::token::Asker;
+use super::token::{Asker, Challenge};
 use haft_core::net::retry_after;
 use haft_core::sync::Lock;
 

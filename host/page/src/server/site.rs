@@ -1,29 +1,32 @@
 //! Routes requests: checks a request, and answers it from the journal, the sessions, the catalogue or the desk.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::{BufMut, Bytes, BytesMut};
 use http_body_util::{BodyExt, Collected, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body, Frame, Incoming};
 use hyper::{Method, Request, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::sync::Semaphore;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc, watch};
 
 use super::gate;
 use super::keys::{Keys, OPEN};
 use super::reply::{self, Reply};
-use super::stream::Events;
-use crate::Catalogue;
-use crate::desk::{Answer, Desk, Presence};
+use crate::desk::{Answer, Desk, Presence, Shown};
 use crate::history::{self, Filter};
 use crate::live::Live;
 use crate::sessions::{self, Listing};
-use crate::{overview, statistics};
+use crate::{Catalogue, overview, statistics};
 use haft_agent::Sessions;
 
 /// The maximum number of event streams: a tab has one.
@@ -234,4 +237,84 @@ fn nothing() -> (StatusCode, String) {
 
 fn failed(error: impl std::fmt::Display) -> (StatusCode, String) {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+}
+
+// The stream of live updates to one browser, as server-sent events.
+
+/// The maximum number of events queued for a browser; while it is full, updates are dropped.
+const WAITING: usize = 4;
+
+/// How long a browser may read nothing.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The interval of messages that detect a lost browser.
+const BEAT: Duration = Duration::from_secs(15);
+
+/// The body of the response. While it exists, a browser shows the page.
+pub(super) struct Events {
+    receiver: mpsc::Receiver<Bytes>,
+    _shown: Shown,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Events {
+    /// Returns the events from now on.
+    pub(super) fn of(live: &Live, shown: Shown, room: OwnedSemaphorePermit) -> io::Result<Self> {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        tokio::spawn(tell(live.rows()?, live.questions(), sender));
+        Ok(Self { receiver, _shown: shown, _room: room })
+    }
+}
+
+/// Sends events until the browser is gone or does not read.
+async fn tell(
+    mut rows: broadcast::Receiver<Bytes>,
+    mut questions: watch::Receiver<Bytes>,
+    sender: mpsc::Sender<Bytes>,
+) {
+    // Questions that wait already are sent first.
+    questions.mark_changed();
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = sender.closed() => return,
+            changed = questions.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                event("waiting", &questions.borrow_and_update())
+            }
+            batch = rows.recv() => match batch {
+                Ok(batch) => event("rows", &batch),
+                Err(RecvError::Lagged(_)) => continue,
+                Err(RecvError::Closed) => return,
+            },
+            () = tokio::time::sleep(BEAT) => Bytes::from_static(b": still here\n\n"),
+        };
+        let sent = tokio::time::timeout(PATIENCE, sender.send(next)).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            return;
+        }
+    }
+}
+
+/// Returns one event. JSON on one line has no line ends.
+fn event(name: &str, data: &[u8]) -> Bytes {
+    let mut text = BytesMut::with_capacity(name.len() + data.len() + 16);
+    for part in [b"event: ", name.as_bytes(), b"\ndata: ", data, b"\n\n"] {
+        text.put_slice(part);
+    }
+    text.freeze()
+}
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.receiver.poll_recv(cx).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
+    }
 }

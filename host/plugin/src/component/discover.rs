@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
@@ -14,20 +15,17 @@ use wasmtime::component::Component;
 use crate::call::Call;
 use crate::component::cache::CompiledCode;
 use crate::component::compile::Tier;
-use crate::component::listing::{self, Listed, Listing};
-use crate::component::offered;
-use crate::component::record;
-use crate::component::sections;
+use crate::component::listing::{self, LISTING, Listed, Listing};
 use crate::component::source::{Digest, Source};
+use crate::component::{offered, sections};
 use crate::contract::act::declared::DeclaredClass;
 use crate::contract::linked::LinkedComponent;
 use crate::engine::Engine;
 use crate::failure::{End, LoadError};
 use crate::instance::Instance;
 use crate::options::Belongings;
-use crate::threads::NoAnswer;
-use crate::threads::landlock;
 use crate::threads::shares::Tenant;
+use crate::threads::{NoAnswer, landlock};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
@@ -58,7 +56,7 @@ pub(crate) fn identify(engine: &Engine, source: &Source) -> Result<Identity, Loa
 
 /// What a component lists, where that came along with it or is in the cache.
 pub(crate) fn known(engine: &Engine, source: &Source, identity: &Identity) -> Option<Listing> {
-    let recorded = source.recorded().and_then(|text| record::read(text, &identity.digest));
+    let recorded = source.recorded().and_then(|text| read_record(text, &identity.digest));
     recorded.or_else(|| Some(engine.cache()?.lookup(&identity.key)?.listing))
 }
 
@@ -241,4 +239,49 @@ pub(crate) fn unreadable(source: &Source, error: std::io::Error) -> LoadError {
 
 fn not_listed(end: &End) -> LoadError {
     LoadError::Listing(end.told(&[]))
+}
+
+// What a component lists, written down when it was built and carried along, so that listing it compiles and runs
+// nothing. Such a record counts for that component alone, and for the version of haft's own listing that made it.
+
+/// The record of one component.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    /// SHA-256 of the component.
+    component: Digest,
+    /// The [`LISTING`] that made it.
+    version: u32,
+    listing: Listing,
+}
+
+/// The record of what a component lists, as text for [`read_record`]: equal ones give equal bytes.
+pub(crate) fn write_record(component: &Digest, listing: &Listing) -> serde_json::Result<String> {
+    let record = Record { component: component.clone(), version: LISTING, listing: listing.clone() };
+    serde_json::to_string_pretty(&record).map(|text| text + "\n")
+}
+
+/// What was recorded of the component with this digest; `None` where the record is another one's, of another version, or
+/// damaged.
+pub(crate) fn read_record(text: &str, component: &Digest) -> Option<Listing> {
+    let record: Record = serde_json::from_str(text).ok()?;
+    (record.component == *component && record.version == LISTING).then_some(record.listing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::Contract;
+
+    #[test]
+    fn a_record_counts_for_its_component_and_version_alone() {
+        let (own, other) = (Digest::compute(b"one"), Digest::compute(b"two"));
+        let listing = Listing::new(Contract::Plugin);
+        let text = write_record(&own, &listing).unwrap();
+        assert_eq!(write_record(&own, &read_record(&text, &own).unwrap()).unwrap(), text);
+        assert!(read_record(&text, &other).is_none(), "another component");
+        let version = |version: u32| text.replace(&format!(": {LISTING},"), &format!(": {version},"));
+        assert_eq!(version(LISTING), text);
+        assert!(read_record(&version(LISTING + 1), &own).is_none(), "another version");
+        assert!(read_record("", &own).is_none(), "none");
+    }
 }

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::component::offered;
-pub(crate) use crate::component::texts::{MAX_DESCRIPTION, MAX_TITLE};
+pub(crate) use crate::component::offered::{MAX_DESCRIPTION, MAX_TITLE};
 use crate::contract::Contract;
 use crate::contract::act::declared::DeclaredClass;
-use crate::contract::mcp::manner::Manner;
+use crate::contract::mcp::server::Manner;
 use crate::failure::LoadError;
 use haft_core::call::{Hints, Offers, ToolDef};
 use haft_core::tool::{Schema, exposed_name};

@@ -5,10 +5,15 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::component::texts::{MAX_DESCRIPTION, MAX_TITLE};
 use crate::failure::LoadError;
 use haft_core::call::{Hints, Offers, PromptDef, ResourceDef, ResourceList, ToolDef};
 use haft_core::tool::exposed_name;
+
+/// Characters of a description; the longest in use are some thousands.
+pub(crate) const MAX_DESCRIPTION: usize = 16_000;
+
+/// Characters of a title, which stands in a list.
+pub(crate) const MAX_TITLE: usize = 200;
 
 /// What the name of a prompt begins with, as the plugin's own.
 pub(crate) const PROMPTS: &str = "prompts/";

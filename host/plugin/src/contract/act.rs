@@ -9,20 +9,23 @@ pub(crate) mod consent;
 mod content;
 pub(crate) mod declared;
 pub(crate) mod metadata;
-mod session;
 mod shapes;
-mod stream;
-mod text;
 mod tool_list;
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use async_trait::async_trait;
-use wasmtime::Store;
-use wasmtime::component::{Component, ComponentExportIndex, Instance};
+use ciborium::Value as Cbor;
+use tokio::sync::oneshot;
+use wasmtime::component::{
+    Component, ComponentExportIndex, Instance, Source, StreamConsumer, StreamReader, StreamResult,
+};
+use wasmtime::{AsContextMut, Store, StoreContextMut};
 
-use self::session::{Session, Sessions};
-use self::shapes::{CallResponse, CallTool, ListTools};
+use self::shapes::{CallResponse, CallTool, CloseSession, Event, ListTools, Metadata, OpenSession, Part};
+use self::tool_list::annotation;
 use crate::call::Call;
 use crate::component::listing::Listed;
 use crate::contract::Contract;
@@ -30,6 +33,8 @@ use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest};
 use crate::contract::version::exported_version;
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
+use crate::wasi::config::Config;
+use haft_core::sync::Lock;
 
 /// The interface that makes a component one of this world; its version follows.
 const INTERFACE: &str = "act:tools/tool-provider@";
@@ -112,11 +117,158 @@ impl Guest for ActGuest {
         let (answer,) = tool.call_async(&mut *store, (call.tool.clone(), arguments, metadata)).await?;
         let events = match answer {
             CallResponse::Immediate(events) => events,
-            CallResponse::Streaming(stream) => stream::collect(store, stream).await?,
+            CallResponse::Streaming(stream) => collect(store, stream).await?,
         };
         if let Some(session) = session {
             session.close(&self.instance, store).await?;
         }
         Ok(content::answer(events, refusal.as_deref()))
+    }
+}
+
+// Collects a streamed answer until it ends, fails or is too long. Progress is passed on as it arrives.
+
+/// Events taken at once.
+const AT_ONCE: usize = 64;
+
+/// Bytes that one event costs beside what is in it.
+const EVENT: usize = 64;
+
+/// Reads a stream to its end, a failure, or slightly more than the transfer limit, so that the check of the answer's
+/// length fails.
+async fn collect(store: &mut Store<GuestState>, stream: StreamReader<Event>) -> wasmtime::Result<Vec<Event>> {
+    let (sender, ended) = oneshot::channel();
+    let events: Arc<Lock<Vec<Event>>> = Arc::default();
+    let limit = store.hostcall_fuel();
+    let collector = Collector { events: events.clone(), size: 0, limit, _alive: sender };
+    stream.pipe(&mut *store, collector)?;
+    // The collector is dropped when nothing more comes.
+    store.run_concurrent(async |_| ended.await).await?.ok();
+    let mut events = events.lock();
+    Ok(std::mem::take(&mut *events))
+}
+
+struct Collector {
+    events: Arc<Lock<Vec<Event>>>,
+    size: usize,
+    limit: usize,
+    /// Dropped with the collector, which ends the wait for it.
+    _alive: oneshot::Sender<()>,
+}
+
+impl StreamConsumer<GuestState> for Collector {
+    type Item = Event;
+
+    fn poll_consume(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        mut store: StoreContextMut<'_, GuestState>,
+        mut source: Source<'_, Event>,
+        finish: bool,
+    ) -> Poll<wasmtime::Result<StreamResult>> {
+        let this = self.get_mut();
+        let mut taken: Vec<Event> = Vec::with_capacity(AT_ONCE);
+        source.read(store.as_context_mut(), &mut taken)?;
+        if taken.is_empty() && finish {
+            return Poll::Ready(Ok(StreamResult::Cancelled));
+        }
+        let mut is_over = false;
+        for event in taken {
+            is_over |= matches!(event, Event::Error(_));
+            this.size = this.size.saturating_add(size(&event));
+            progress(store.data_mut(), &event);
+            this.events.lock().push(event);
+        }
+        let result =
+            if is_over || this.size > this.limit { StreamResult::Dropped } else { StreamResult::Completed };
+        Poll::Ready(Ok(result))
+    }
+}
+
+fn size(event: &Event) -> usize {
+    EVENT
+        + match event {
+            Event::Content(part) => part.data.len(),
+            Event::Error(_) => 0,
+        }
+}
+
+/// Emits the progress that a part reports in its metadata, if any.
+fn progress(state: &mut GuestState, event: &Event) {
+    let Event::Content(Part { metadata, .. }) = event else { return };
+    let number = |name: &str| match annotation(metadata, name)? {
+        #[expect(clippy::cast_precision_loss, reason = "a count for display")]
+        Cbor::Integer(number) => Some(i128::from(number) as f64),
+        Cbor::Float(number) => Some(number),
+        _ => None,
+    };
+    if let Some(done) = number("std:progress") {
+        state.shared.call.progress(done, number("std:progress-total"), "");
+    }
+}
+
+// Sessions (`act:sessions`): what a component keeps between calls, which ends with the call here. A component that has
+// sessions gets one for each call, opened with its configuration (`[plugins.config]`) and closed behind the answer, so
+// that its tools work which need no more than one call.
+
+/// The interface; its version follows.
+const SESSIONS: &str = "act:sessions/session-provider@";
+
+/// The key of a session in the metadata of a call.
+const ID: &str = "std:session-id";
+
+/// The functions of a component that has sessions.
+#[derive(Clone)]
+struct Sessions {
+    open: ComponentExportIndex,
+    close: ComponentExportIndex,
+}
+
+/// A session of one call.
+struct Session<'a> {
+    sessions: &'a Sessions,
+    id: String,
+}
+
+impl Sessions {
+    /// Those of a component, if it has any; 0.1 and 0.2 have the same functions.
+    fn of(component: &Component, exports: &[&str]) -> Option<Self> {
+        let is_spoken = |name: &&&str| {
+            let version = name.strip_prefix(SESSIONS).unwrap_or_default();
+            version.starts_with("0.1.") || version.starts_with("0.2.")
+        };
+        let interface = component.get_export_index(None, exports.iter().find(is_spoken)?)?;
+        let open = component.get_export_index(Some(&interface), "open-session")?;
+        let close = component.get_export_index(Some(&interface), "close-session")?;
+        Some(Self { open, close })
+    }
+
+    /// Opens one; or why the component does not.
+    async fn open<'a>(
+        &'a self,
+        instance: &Instance,
+        store: &mut Store<GuestState>,
+    ) -> wasmtime::Result<Result<Session<'a>, String>> {
+        let open: OpenSession = instance.get_typed_func(&mut *store, self.open)?;
+        let config = store.data().consent.config.as_ref().map(Config::all);
+        let argument = |(key, value): (String, String)| (key, cbor::encode(&value.into()));
+        let arguments = config.unwrap_or_default().into_iter().map(argument).collect();
+        let (opened,) = open.call_async(&mut *store, (arguments, Vec::new())).await?;
+        Ok(match opened {
+            Ok(session) => Ok(Session { sessions: self, id: session.id }),
+            Err(failure) => Err(content::message(&failure)),
+        })
+    }
+}
+
+impl Session<'_> {
+    /// What tells a component which session a call belongs to.
+    fn metadata(&self) -> Metadata {
+        vec![(ID.to_owned(), cbor::encode(&self.id.as_str().into()))]
+    }
+
+    async fn close(self, instance: &Instance, store: &mut Store<GuestState>) -> wasmtime::Result<()> {
+        let close: CloseSession = instance.get_typed_func(&mut *store, self.sessions.close)?;
+        close.call_async(store, (self.id,)).await
     }
 }

@@ -1,7 +1,15 @@
 //! The interface `offers` of `wit/`: prompts and resources that a component has beside its tools, whatever makes those. A
 //! call of one is a call like that of a tool, whose name (`prompts/NAME`, `resources/read`) no tool has.
 
-mod bindings;
+/// Rust types of `wit/offers.wit`, made by wasmtime.
+mod bindings {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        world: "offering",
+        exports: { default: async },
+        ownership: Borrowing { duplicate_if_necessary: false },
+    });
+}
 
 use async_trait::async_trait;
 use serde_json::Value;

@@ -3,8 +3,7 @@
 use addr2line::gimli::{Dwarf, EndianSlice, Error, LittleEndian, SectionId};
 use addr2line::{Context, Location};
 
-use super::frame::{Frame, Place};
-use super::library::{is_generated, is_library};
+use super::frame::{Frame, Place, is_generated, is_library};
 use super::lines::{Lines, Writer};
 use super::modules::Module;
 

@@ -1,8 +1,7 @@
 //! What a guest said of its own end: the panic of a Rust or Go program, the traceback of Python, the stack of JavaScript,
 //! an assertion of C. All of it is the guest's own text: it is shown and decides nothing.
 
-use super::frame::{Frame, Place};
-use super::library::{is_generated, is_library};
+use super::frame::{Frame, Place, is_generated, is_library};
 use haft_core::net::one_line;
 use haft_core::report::shortened;
 

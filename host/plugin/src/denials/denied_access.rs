@@ -4,7 +4,6 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use crate::denials::access::{AccessKind, Protection};
 use haft_core::grant::{Grant, Reach, normalise};
 
 /// What one guest was denied.
@@ -169,6 +168,22 @@ impl PathSamples {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// What a refused path was to be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum AccessKind {
+    Read,
+    Write,
+}
+
+/// The level of protection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Protection {
+    /// It may be read, not written.
+    ReadOnly,
+    /// It may be neither read nor written.
+    Hidden,
 }
 
 #[cfg(test)]

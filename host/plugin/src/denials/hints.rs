@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use crate::denials::access::{AccessKind, Protection};
-use crate::denials::grant_place::GrantPlace;
+use crate::denials::GrantPlace;
+use crate::denials::denied_access::{AccessKind, Protection};
 use crate::denials::network_decisions::Refusal;
 use crate::failure::{Limit, bytes};
 use crate::instance::state::{ExceededLimit, GuestState};

@@ -2,14 +2,15 @@
 //! its thread are made of the same open directories. None is opened a second time by name, since the name may lead
 //! elsewhere by then.
 
-#[cfg_attr(target_os = "linux", path = "writable/platform/linux.rs")]
-#[cfg_attr(target_os = "macos", path = "writable/platform/macos.rs")]
-mod platform;
-
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
+#[cfg(target_os = "macos")]
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
+
+#[cfg(target_os = "linux")]
+use rustix::fs::{AtFlags, StatxFlags, fstatfs, makedev, statx};
 
 use crate::storage::{self, PrivateDirectory, Storage};
 use haft_core::grant::{Grant, Reach, Root};
@@ -138,11 +139,46 @@ impl Writable {
 
 /// Whether all of these directories are on a disk of this machine or in its memory. What is mounted below them need not be.
 pub(crate) fn is_local(reach: &Reach) -> bool {
-    reach.roots().iter().all(|root| root.open().is_ok_and(|directory| platform::is_local(&directory)))
+    reach.roots().iter().all(|root| root.open().is_ok_and(|directory| is_of_local_disk(&directory)))
 }
 
 fn open(root: &Root) -> io::Result<Directory> {
     let directory = root.open()?;
-    let identity = platform::identity(&directory)?;
+    let identity = identity(&directory)?;
     Ok((directory, identity))
+}
+
+/// The file systems that ask no other machine or program, as `linux/magic.h` numbers them: ext4, XFS, Btrfs, F2FS, ZFS,
+/// overlayfs and tmpfs.
+#[cfg(target_os = "linux")]
+const LOCAL: [i64; 7] =
+    [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x794c_7630, 0x0102_1994];
+
+/// Whether a directory is of a file system that is known to ask no other machine or program.
+#[cfg(target_os = "linux")]
+fn is_of_local_disk(directory: &File) -> bool {
+    fstatfs(directory).is_ok_and(|about| LOCAL.contains(&about.f_type))
+}
+
+/// What an open directory is, whatever its name.
+#[cfg(target_os = "linux")]
+fn identity(directory: &File) -> io::Result<DirectoryId> {
+    let mask = StatxFlags::INO | StatxFlags::MNT_ID;
+    let stat = statx(directory, "", AtFlags::EMPTY_PATH, mask)?;
+    // Zero from kernels before 5.8, which do not know it.
+    let mount = stat.stx_mnt_id;
+    Ok(DirectoryId { device: makedev(stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, mount })
+}
+
+/// Whether a directory is known to be local: of none on macOS.
+#[cfg(target_os = "macos")]
+fn is_of_local_disk(_: &File) -> bool {
+    false
+}
+
+/// What an open directory is, whatever its name: its device and inode.
+#[cfg(target_os = "macos")]
+fn identity(directory: &File) -> io::Result<DirectoryId> {
+    let metadata = directory.metadata()?;
+    Ok(DirectoryId { device: metadata.dev(), inode: metadata.ino(), mount: 0 })
 }

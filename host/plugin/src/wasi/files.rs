@@ -28,22 +28,18 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 
-use crate::denials::access::AccessKind;
+use crate::denials::denied_access::AccessKind;
 use haft_core::tool::inline;
 use open::OpenRequest;
 use resolve::{Bounds, Links};
 use view::links;
 
-mod enter;
 mod entries;
 mod later;
 mod open;
-mod preopens;
-mod private;
 pub(crate) mod protected;
 mod refuse;
 mod relative;
-mod replace;
 mod resolve;
 mod stand_in;
 mod view;

@@ -2,9 +2,6 @@
 //! each time it opens a bucket, which is recorded for hints. The work is done on haft's own threads: a guest's thread may
 //! not write there.
 
-pub(crate) mod bucket;
-
-use haft_state::{Change, Store, StoreError};
 use wasmtime::component::{Linker, Resource};
 
 use crate::storage::Storage;
@@ -12,7 +9,7 @@ use crate::threads::OwnThreads;
 use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
 use crate::wasi::drafts::wasi::keyvalue::store::{self, Error, Host, HostBucket, KeyResponse};
 use crate::wasi::drafts::wasi::keyvalue::{atomics, batch};
-use crate::wasi::keyvalue::bucket::Bucket;
+use haft_state::{Change, Store, StoreError};
 
 /// What a call of the interface comes to: the outer error ends the guest.
 type Answer<T> = wasmtime::Result<Result<T, Error>>;
@@ -147,3 +144,7 @@ impl batch::Host for View<'_, KeyValues> {
         self.with_store(&bucket, move |store, bucket| store.change(bucket, &changes)).await
     }
 }
+
+/// An open bucket: its name, which is a part of every key.
+#[expect(unreachable_pub, reason = "the bindings hand it on")]
+pub struct Bucket(String);

@@ -1,7 +1,8 @@
 //! `wasi:sockets`: TCP connections to granted addresses (`address_check`), and neither UDP nor name lookup. Attempts at the
 //! latter two are recorded for hints.
 
-pub(crate) mod address_check;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Accessor, Linker, Resource};
@@ -15,13 +16,16 @@ use wasmtime_wasi::p2::bindings::sockets::udp_create_socket::{self, UdpSocket};
 use wasmtime_wasi::p2::bindings::sockets::{instance_network, tcp, tcp_create_socket, udp};
 use wasmtime_wasi::p2::{DynPollable, SocketError};
 use wasmtime_wasi::p3::bindings::sockets as later;
-use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtxView, WasiSocketsView};
+use wasmtime_wasi::sockets::{SocketAddrUse, WasiSockets, WasiSocketsCtxView, WasiSocketsView};
 use wasmtime_wasi::{WasiCtxBuilder, p3};
 
-use self::address_check::RefusedAddresses;
 use crate::call::Call;
+use crate::denials::denied_access::PathSamples;
+use crate::denials::network_decisions::NetworkDecisions;
 use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
+use haft_core::grant::Grant;
 use haft_core::limit::Limits;
+use haft_core::sync::Lock;
 
 /// What a guest gets that makes a UDP socket.
 type Created = Result<Resource<wasmtime_wasi::sockets::UdpSocket>, later::types::ErrorCode>;
@@ -61,7 +65,7 @@ impl Capability for Sockets {
     }
 
     fn configure(&self, wasi: &mut WasiCtxBuilder, call: &Call) {
-        address_check::allow_granted(wasi, &call.grant, &self.refused);
+        allow_granted(wasi, &call.grant, &self.refused);
     }
 
     fn renew(&mut self, _: &Limits) {
@@ -145,4 +149,84 @@ impl<S: HasCapability<Sockets>> later::ip_name_lookup::HostWithStore<S> for Has<
         store.with(|mut access| access.get().shared.denied.names = true);
         Ok(Err(later::ip_name_lookup::ErrorCode::PermanentResolverFailure))
     }
+}
+
+// The check of each TCP address: a guest connects to the addresses of its grant and to no other, and never listens.
+// Refused addresses are recorded for hints.
+
+/// Addresses that a guest was refused. Shared with the check, which wasmtime owns.
+#[derive(Clone, Debug)]
+pub(crate) struct RefusedAddresses {
+    addresses: Arc<Lock<Addresses>>,
+    decisions: NetworkDecisions,
+}
+
+#[derive(Debug, Default)]
+struct Addresses {
+    connections: PathSamples,
+    listening: bool,
+}
+
+impl RefusedAddresses {
+    /// No refusals yet; decisions are added to `decisions` as well.
+    pub(crate) fn new(decisions: &NetworkDecisions) -> Self {
+        Self { addresses: Arc::default(), decisions: decisions.clone() }
+    }
+
+    fn decide(&self, address: SocketAddr, usage: SocketAddrUse, allowed: bool) {
+        let what = match usage {
+            SocketAddrUse::TcpConnect => "tcp connection to",
+            SocketAddrUse::TcpBind => "tcp port",
+            _ => "udp at",
+        };
+        if allowed {
+            self.decisions.allow(format_args!("{what} {address}"));
+        } else {
+            self.decisions.refuse(format_args!("{what} {address}"), "not granted");
+            self.record(address, usage);
+        }
+    }
+
+    fn record(&self, address: SocketAddr, usage: SocketAddrUse) {
+        let mut addresses = self.addresses.lock();
+        match usage {
+            SocketAddrUse::TcpConnect => addresses.connections.record(address.to_string()),
+            _ => addresses.listening = true,
+        }
+    }
+
+    /// Forgets what was refused.
+    pub(crate) fn clear(&self) {
+        *self.addresses.lock() = Addresses::default();
+    }
+
+    /// Addresses of refused connections, in order.
+    pub(crate) fn connections(&self) -> Vec<String> {
+        let addresses = self.addresses.lock();
+        addresses.connections.iter().map(|address| address.to_string()).collect()
+    }
+
+    /// Whether the guest tried to listen.
+    pub(crate) fn listening(&self) -> bool {
+        self.addresses.lock().listening
+    }
+}
+
+/// Allows TCP connections to the addresses that the grant names, and notes every other attempt.
+pub(crate) fn allow_granted(builder: &mut WasiCtxBuilder, grant: &Arc<Grant>, refused: &RefusedAddresses) {
+    let (grant, refused) = (grant.clone(), refused.clone());
+    let check = move |address: SocketAddr, usage: SocketAddrUse| {
+        // The local end of an outgoing connection: any address, any port.
+        if matches!(usage, SocketAddrUse::TcpBind) && address.ip().is_unspecified() && address.port() == 0 {
+            return true;
+        }
+        let connects = matches!(usage, SocketAddrUse::TcpConnect);
+        let allowed = connects && grant.may_open(address);
+        refused.decide(address, usage, allowed);
+        allowed
+    };
+    builder.allow_tcp(true).allow_udp(false).socket_addr_check(move |address, usage| {
+        let allowed = check(address, usage);
+        Box::pin(async move { allowed })
+    });
 }

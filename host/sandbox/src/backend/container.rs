@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::HostContext;
-use crate::backend::target::Engine;
+use crate::backend::Engine;
 use crate::backend::transport::{Line, RunAs, Transport, shell, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;

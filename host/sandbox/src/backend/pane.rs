@@ -5,7 +5,6 @@
 //!
 //! One command runs at a time: the next one waits, or is refused if a command continues after its time limit.
 
-mod keys;
 mod names;
 mod screen;
 
@@ -21,11 +20,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::names::TmuxSession;
 pub use self::screen::{Captured, Screen, Snapshot};
+use crate::backend::BackendConfig;
 use crate::backend::files::Piece;
 use crate::backend::plain::Plain;
 use crate::backend::remote_script::{self, Feed, Nowhere, Report};
 use crate::backend::script::{DISPATCH, FOLLOW, OPEN, PANE, Script, TMUX, unguessable};
-use crate::backend::target::BackendConfig;
 use crate::backend::transport::RunAs;
 use crate::error::BackendError;
 use crate::process::detached;

@@ -7,8 +7,7 @@ use std::io;
 use std::path::Path;
 
 use crate::confine::{Command, Confiner, HelperSession, Streams, sys};
-use crate::process::error::{ProcessError, watch};
-use crate::process::{caches, private};
+use crate::process::{ProcessError, caches, private, watch};
 use haft_core::grant::Grant;
 use haft_core::lookup::search_path;
 use haft_manifest::ProcessLimits;

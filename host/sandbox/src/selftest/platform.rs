@@ -1,7 +1,6 @@
 //! The attempts on Linux, made by this program itself, started like any command.
 
 mod attempt;
-mod escape;
 mod files;
 mod fixture;
 mod processes;
@@ -13,9 +12,8 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use self::attempt::{ATTEMPTS, Attempt};
-pub(crate) use self::escape::entry;
-use self::escape::{Answer, VERB};
+pub(crate) use self::attempt::entry;
+use self::attempt::{ATTEMPTS, Answer, Attempt, VERB};
 use self::fixture::Fixture;
 use crate::confine::{Confiner, Layers};
 use crate::process::start::ENVIRONMENT;

@@ -137,3 +137,20 @@ fn a_turn_of_another_vendor_is_written_anew() {
     assert_eq!(sent[1], json!({ "role": "assistant", "content": "", "tool_calls": [call] }));
     assert_eq!(sent[2].get("tool_call_id"), None);
 }
+
+#[test]
+fn ollama_is_where_its_own_variable_says() {
+    let at = |address: &str| {
+        let (scheme, host, port) = host(address);
+        format!("{scheme} {host} {port}")
+    };
+    assert_eq!(at(""), "http 127.0.0.1 11434");
+    assert_eq!(at("0.0.0.0"), "http 127.0.0.1 11434");
+    assert_eq!(at(":8080"), "http 127.0.0.1 8080");
+    assert_eq!(at("box"), "http box 11434");
+    assert_eq!(at("https://ada:pw@box:1/v1?x"), "https box 1");
+    assert_eq!(at("https://box"), "https box 443");
+    assert_eq!(at("[::1]:2"), "http ::1 2");
+    assert_eq!(at("::1"), "http ::1 11434");
+    assert_eq!(at("[::]"), "http 127.0.0.1 11434");
+}

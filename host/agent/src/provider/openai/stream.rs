@@ -3,11 +3,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::reply::part_text;
+use crate::provider::calls::{self, echo_arguments, echo_name, is_object_text, unique_id};
 use crate::provider::codes::reported_error;
 use crate::provider::dialect::{Fold, Piece};
 use crate::provider::error::Failure;
 use crate::provider::pieces::{MAX_ITEMS, Shape, join};
+use crate::provider::{Reply, RequestedCall};
 
 /// The keys of a model's thinking.
 const THOUGHTS: &[&str] = &["reasoning_content", "reasoning"];
@@ -114,6 +115,115 @@ fn push_pieces(delta: &Map<String, Value>, pieces: &mut Vec<Piece>) {
     }
     let refusal = delta.get("refusal").and_then(Value::as_str);
     pieces.extend(refusal.map(|text| Piece::Text(text.to_owned())));
+}
+
+// Reads the assistant's message of a chat completion: its text, its calls, and the form to send back. Never fails:
+// unreadable parts become an error message for the model.
+
+/// Reads `message`. `cut`: the limit of output tokens ended it. `earlier`: the number of calls already in the
+/// conversation, from which missing ids are generated.
+pub(super) fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) -> Reply {
+    let sent = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let mut calls: Vec<RequestedCall> = Vec::new();
+    let mut echoes = Vec::new();
+    for entry in sent.iter().filter_map(Value::as_object) {
+        let id = unique_id(entry.get("id").and_then(Value::as_str), &calls, earlier);
+        let requested = requested_call(entry, id);
+        echoes.push(echo_call(entry, &requested));
+        calls.push(requested);
+    }
+    if cut {
+        calls::cut_off(&mut calls);
+    }
+    let text = text(message);
+    Reply { raw: echo(message, &text, echoes), text, calls, ..Reply::default() }
+}
+
+/// Returns the model's refusal, if any.
+pub(super) fn refusal(message: &Map<String, Value>) -> Option<&str> {
+    let part = || {
+        let parts = message.get("content")?.as_array()?;
+        parts.iter().find_map(|part| part.get("refusal")?.as_str())
+    };
+    message.get("refusal").and_then(Value::as_str).or_else(part).filter(|text| !text.is_empty())
+}
+
+/// Returns the text: `content` as a string or as an array of parts, or else the refusal.
+fn text(message: &Map<String, Value>) -> String {
+    let text = match message.get("content") {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => parts.iter().filter_map(part_text).collect(),
+        _ => String::new(),
+    };
+    if text.is_empty() { refusal(message).unwrap_or_default().to_owned() } else { text }
+}
+
+pub(super) fn part_text(part: &Value) -> Option<&str> {
+    part.as_str().or_else(|| part.get("text")?.as_str())
+}
+
+/// Returns the message to send back: all its keys, including unknown ones, corrected where the API would reject its
+/// own output.
+fn echo(message: &Map<String, Value>, text: &str, calls: Vec<Value>) -> Value {
+    let mut echo = message.clone();
+    // Some servers reject the nulls that they write.
+    echo.retain(|key, value| key == "content" || !value.is_null());
+    // Citations are not part of a request, and some servers reject them.
+    echo.shift_remove("annotations");
+    echo.insert("role".into(), "assistant".into());
+    if calls.is_empty() {
+        echo.shift_remove("tool_calls");
+        if echo.get("content").is_none_or(Value::is_null) {
+            echo.insert("content".into(), text.into());
+        }
+    } else {
+        echo.insert("tool_calls".into(), calls.into());
+        echo.entry("content").or_insert(Value::Null);
+    }
+    Value::Object(echo)
+}
+
+fn echo_call(entry: &Map<String, Value>, requested: &RequestedCall) -> Value {
+    let mut echo = entry.clone();
+    echo.retain(|_, value| !value.is_null());
+    echo.insert("id".into(), requested.call.id.as_str().into());
+    echo.insert("type".into(), "function".into());
+    let mut function = function(entry).cloned().unwrap_or_default();
+    function.insert("name".into(), echo_name(&requested.call.tool).into());
+    // Servers that put the arguments into a template parse them again, and return 500 for invalid ones in every
+    // later request. The answer of the call reports the problem to the model.
+    if requested.problem.is_some() || !function.get("arguments").is_some_and(is_object_text) {
+        function.insert("arguments".into(), echo_arguments(requested).to_string().into());
+    }
+    echo.insert("function".into(), function.into());
+    Value::Object(echo)
+}
+
+fn function(entry: &Map<String, Value>) -> Option<&Map<String, Value>> {
+    entry.get("function")?.as_object()
+}
+
+fn requested_call(entry: &Map<String, Value>, id: String) -> RequestedCall {
+    let part = |name| function(entry).and_then(|function| function.get(name)).unwrap_or(&Value::Null);
+    calls::requested_call(id, part("name").as_str().unwrap_or_default(), part("arguments"))
+}
+
+/// Returns the message for a reply of another vendor.
+pub(super) fn rebuilt(reply: &Reply) -> Value {
+    let calls: Vec<_> = reply
+        .calls
+        .iter()
+        .map(|requested| {
+            let arguments = echo_arguments(requested).to_string();
+            let function = json!({ "name": echo_name(&requested.call.tool), "arguments": arguments });
+            json!({ "id": requested.call.id, "type": "function", "function": function })
+        })
+        .collect();
+    if calls.is_empty() {
+        return json!({ "role": "assistant", "content": reply.text });
+    }
+    let content = if reply.text.is_empty() { Value::Null } else { reply.text.as_str().into() };
+    json!({ "role": "assistant", "content": content, "tool_calls": calls })
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+mod vendors;
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,5 +1,6 @@
 use super::super::build;
 use super::answer::explain;
+mod rules;
 mod walks;
 
 use super::*;

@@ -1,4 +1,7 @@
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
+use secrecy::SecretString;
 
 use super::*;
 
@@ -90,5 +93,58 @@ proptest! {
         let text = format!("{before}{secret}{after}");
         let clean = redactor.redact(&text);
         prop_assert!(!clean.contains(secret.trim()), "{text:?} -> {clean:?}");
+    }
+}
+
+const SECRETS: [&str; 3] = ["sk-4711-abcdef-0815-xyz", "abcdefgh", "-----BEGIN KEY-----\nöäüöäü\n"];
+
+/// Made once: adding a secret takes longer than searching for it.
+static REDACTOR: LazyLock<Redactor> = LazyLock::new(|| {
+    let redactor = Redactor::default();
+    redactor.add(&SECRETS.map(SecretString::from));
+    redactor
+});
+
+fn stream() -> Stream {
+    Stream::new(REDACTOR.clone())
+}
+
+/// CL04: a secret is redacted wherever the text is split.
+#[test]
+fn cl04_a_secret_is_left_out_wherever_it_is_cut() {
+    let text = format!("a {} b {}{} c", SECRETS[0], SECRETS[1], SECRETS[2]);
+    for first in 0..text.len() {
+        for second in first..text.len() {
+            let (first, second) = (text.floor_char_boundary(first), text.floor_char_boundary(second));
+            let mut stream = stream();
+            let mut out = stream.push(text.get(..first).unwrap());
+            out += &stream.push(text.get(first..second).unwrap());
+            out += &stream.push(text.get(second..).unwrap());
+            out += &stream.finish();
+            assert!(!SECRETS.iter().any(|secret| out.contains(secret.trim())), "{first} {second}: {out}");
+            assert!(out.starts_with("a *** b ***") && out.ends_with(" c"), "{first} {second}: {out}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_a_secret_is_not_held_back() {
+    let mut stream = stream();
+    assert_eq!(stream.push("Password: "), "Password: ");
+    assert_eq!(stream.push("building ... s"), "building ... ");
+    assert_eq!(stream.push("o"), "so");
+    assert_eq!(stream.finish(), "");
+}
+
+proptest! {
+    /// Other texts are complete, and nothing is withheld for ever.
+    #[test]
+    fn other_texts_pass_unchanged(pieces in prop::collection::vec("[a-k0-9 -]{0,6}", 0..20)) {
+        let whole = pieces.concat();
+        prop_assume!(!whole.contains("abcdefgh") && !whole.contains("sk-4711-abc"));
+        let mut stream = stream();
+        let mut out: String = pieces.iter().map(|piece| stream.push(piece)).collect();
+        out += &stream.finish();
+        prop_assert_eq!(out, whole);
     }
 }

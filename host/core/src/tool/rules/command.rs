@@ -21,12 +21,10 @@
 mod line;
 mod parts;
 mod starts;
-mod words;
 
 use self::line::Line;
-use self::parts::{Parts, Quotes, UNKNOWN, is_held, restored};
+use self::parts::{Parts, Quotes, UNKNOWN, expanded, is_held, restored, without_redirections};
 use self::starts::{Start, adds_words, command_setting, is_reader, may_be_shell, name_of, starts};
-use self::words::{expanded, without_redirections};
 use super::glob::Glob;
 
 /// Words before a command that are passed over. What has more is taken for anything.

@@ -1,9 +1,14 @@
 //! What haft runs on.
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
+use haft::program::Dirs;
+use rustix::fs::{Access, access};
 use serde::Serialize;
+
+use crate::cli::doctor::page::{Line, Mark};
 
 /// A machine, or what passes for one.
 #[derive(Serialize)]
@@ -74,6 +79,103 @@ fn container() -> Option<&'static str> {
     marked.or_else(grouped).map(|(_, kind)| *kind).or_else(named)
 }
 
+// The directories that haft uses. It looks at them; what is missing is made when it is needed.
+
+/// Write permission for the group and for others.
+const SHARED_WRITING: u32 = 0o022;
+const SHARED: u32 = 0o077;
+
+/// A directory.
+#[derive(Serialize)]
+pub(super) struct Place {
+    name: &'static str,
+    path: PathBuf,
+    state: State,
+}
+
+/// How it is.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Good,
+    /// Not made yet.
+    Missing,
+    /// Others can see, or even change, what is only haft's.
+    Shared {
+        writable: bool,
+    },
+    /// It cannot be used.
+    Unusable(String),
+}
+
+/// What is haft's alone, and the directories that tools may write.
+pub(super) fn inspect_dirs(dirs: &Dirs) -> Vec<Place> {
+    let journal = dirs.journal();
+    let own = [
+        ("state", &dirs.state),
+        ("journal", &journal),
+        ("cache", &dirs.cache),
+        ("config", &dirs.config),
+        ("store", &dirs.store),
+        ("answers", &dirs.answers),
+    ];
+    let tools = [("data", &dirs.data), ("temporary", &dirs.temporary)];
+    let place = |is_own: bool| {
+        move |(name, path): (&'static str, &PathBuf)| Place {
+            name,
+            path: path.clone(),
+            state: state(path, is_own),
+        }
+    };
+    tools.into_iter().map(place(false)).chain(own.into_iter().map(place(true))).collect()
+}
+
+fn state(path: &Path, is_own: bool) -> State {
+    let found = match fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return State::Missing,
+        Err(error) => return State::Unusable(format!("cannot be looked at: {error}")),
+    };
+    if !found.is_dir() {
+        return State::Unusable("is not a directory".to_owned());
+    }
+    if let Err(error) = access(path, Access::WRITE_OK | Access::EXEC_OK) {
+        return State::Unusable(format!("cannot be written: {error}"));
+    }
+    if is_own { privacy(&found) } else { State::Good }
+}
+
+fn privacy(found: &Metadata) -> State {
+    let mode = found.permissions().mode();
+    let is_ours = found.uid() == rustix::process::geteuid().as_raw();
+    match (is_ours && mode & SHARED_WRITING == 0, mode & SHARED == 0) {
+        (true, true) => State::Good,
+        (kept, _) => State::Shared { writable: !kept },
+    }
+}
+
+impl Place {
+    /// Whether haft cannot work with it.
+    pub(super) fn is_unusable(&self) -> bool {
+        matches!(self.state, State::Unusable(_))
+    }
+
+    pub(super) fn line(&self) -> Line {
+        let path = self.path.display();
+        let line = |mark, text: String| Line::new(mark, self.name, text);
+        match &self.state {
+            State::Good => line(Mark::Good, path.to_string()),
+            State::Missing => line(Mark::Absent, format!("{path} (not made yet)")),
+            State::Shared { writable } => {
+                let what = if *writable { "written" } else { "looked into" };
+                line(Mark::Warning, format!("{path} can be {what} by others"))
+                    .hint([format!("`chmod 700 {path}`, owned by you")])
+            }
+            State::Unusable(why) => line(Mark::Bad, format!("{path} {why}")),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,5 +185,22 @@ mod tests {
         let text = "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 13 (trixie)\"\n";
         assert_eq!(pretty_name(text).as_deref(), Some("Debian GNU/Linux 13 (trixie)"));
         assert_eq!(pretty_name("NAME=x"), None);
+    }
+
+    #[test]
+    fn what_is_haft_s_alone_is_private() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let with_mode = |mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            state(path, true)
+        };
+        assert_eq!(with_mode(0o700), State::Good);
+        assert_eq!(with_mode(0o755), State::Shared { writable: false });
+        assert_eq!(with_mode(0o770), State::Shared { writable: true });
+        assert_eq!(state(path, false), State::Good);
+        assert_eq!(state(&path.join("none"), true), State::Missing);
+        fs::write(path.join("file"), "").unwrap();
+        assert!(matches!(state(&path.join("file"), true), State::Unusable(_)));
     }
 }

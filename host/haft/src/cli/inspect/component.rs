@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{compact, imports};
+use super::compact;
 use haft::program::described;
 use haft_core::call::{ResourceDef, ToolDef};
 use haft_core::limit::Limits;
@@ -111,7 +111,7 @@ impl Component {
             "labels": sections.map(|sections| sections.labels.iter().cloned().collect::<std::collections::BTreeMap<_, _>>()),
             "sections": sections.map(|sections| sections.custom.iter().map(|section| json!({
                 "name": section.name, "bytes": section.size, "depth": section.depth,
-                "meaning": imports::section(&section.name),
+                "meaning": compact::section(&section.name),
             })).collect::<Vec<_>>()),
             "problems": sections.map(|sections| sections.problems.clone()),
         })

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use super::compact::{grouped, section};
 use super::component::{Component, Tools};
-use super::imports::{grouped, section};
 use super::{Found, compact};
 use crate::cli::disclosure_sheet::{Sheet, clean};
 use crate::cli::terminal::{DIM, ERROR, GOOD, HEAD, Style, WARNING, rounded};

@@ -2,14 +2,16 @@
 //! models wrote is shown without anything that a terminal would obey.
 
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::outcome::outcome;
 use crate::cli::terminal::{Column, DIM, FAILED, Style, changed, first_lines, more_lines};
 use haft_core::report::shortened;
 use haft_core::tool::{Difference, in_a_line, in_full};
-use haft_journal::{Granted, Outcome, Record};
+use haft_journal::{Granted, Outcome, Outline, Record};
+use haft_manifest::ToolPattern;
 
 /// Digits of an id that tell a call from the others, nearly always.
 const SHORT_ID: usize = 8;
@@ -204,6 +206,68 @@ fn plain(text: &str) -> String {
         as_is.into_iter().chain(escaped.filter(move |_| is_control))
     };
     text.chars().flat_map(shown).collect()
+}
+
+// Which calls `haft log` shows. Judges a call by its outline: the rest of a line is not read where it is not shown.
+
+/// Which calls to show.
+#[derive(Clone)]
+pub(super) struct Filter {
+    tools: Vec<ToolPattern>,
+    failed: bool,
+    since: Option<Timestamp>,
+    /// A program's name, and the same as a path.
+    program: Option<(PathBuf, PathBuf)>,
+}
+
+impl Filter {
+    pub(super) fn new(
+        tools: &[ToolPattern],
+        failed: bool,
+        since: Option<Timestamp>,
+        program: Option<&Path>,
+    ) -> Self {
+        let file = |name: &Path| std::path::absolute(name).unwrap_or_else(|_| name.to_owned());
+        let program = program.map(|name| (name.to_owned(), file(name)));
+        Self { tools: tools.to_owned(), failed, since, program }
+    }
+
+    /// The time before which no call began that is shown.
+    pub(super) fn since(&self) -> Option<Timestamp> {
+        self.since
+    }
+
+    /// Whether the call is one of them.
+    pub(super) fn matches(&self, call: &Outline) -> bool {
+        let is_tool = self.tools.is_empty() || self.tools.iter().any(|pattern| pattern.matches(&call.tool));
+        let is_failed = || !self.failed || call.outcome.is_failure() || is_unfinished(call.outcome, call.pid);
+        let is_late = self.since.is_none_or(|since| call.time >= since);
+        is_tool && is_late && self.is_of_program(call) && is_failed()
+    }
+
+    fn is_of_program(&self, call: &Outline) -> bool {
+        let Some((name, file)) = &self.program else { return true };
+        let is_named = call.program.name.as_deref().is_some_and(|own| name.as_os_str() == own);
+        is_named || call.program.path.as_deref().is_some_and(|path| Path::new(path) == file)
+    }
+}
+
+// How a call ended, as `haft log` says it.
+
+/// Whether haft ended before the call did, which the process `pid` made.
+pub(super) fn is_unfinished(outcome: Outcome, pid: u32) -> bool {
+    let process = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let runs = || process.is_some_and(|process| rustix::process::test_kill_process(process).is_ok());
+    outcome == Outcome::Started && !runs()
+}
+
+/// How a call ended, in a word.
+pub(super) fn outcome(record: &Record) -> &'static str {
+    match record.outcome {
+        Outcome::Started if is_unfinished(record.outcome, record.pid) => "unfinished",
+        Outcome::Started => "running",
+        outcome => outcome.name(),
+    }
 }
 
 #[cfg(test)]

@@ -2,14 +2,16 @@
 //! change a byte of data that goes anywhere else, but for secrets.
 
 use std::io::{self, IsTerminal, Write};
+use std::iter::Peekable;
 use std::os::fd::AsFd;
 use std::sync::LazyLock;
 
 use anstream::{AutoStream, ColorChoice};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use unicode_width::UnicodeWidthChar;
 
-use super::layout::{Lines, json, laid_out};
-use super::style::written;
+use super::style::{Part, parts, written};
+use haft_core::report::is_hidden;
 use haft_core::secret::Redactor;
 
 /// What this process leaves out of all it prints: one for both streams and the log.
@@ -125,5 +127,261 @@ fn send(mut output: impl Write, text: &str) -> io::Result<()> {
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
+    }
+}
+
+// Text for a terminal. What would control it, hide text, or change the writing direction is shown escaped
+// (`\u{202e}`), so that the user sees that it was there. Lines are broken at the terminal's width.
+
+/// Columns between the stops of tabs, as terminals have them.
+const TAB: usize = 8;
+
+/// Columns that a continued line is set in, where nothing else says how far.
+const INDENT: usize = 2;
+
+/// The narrowest width in columns that lines are broken for. Below, text would be unreadable.
+const MIN_WIDTH: usize = 16;
+
+/// How lines are broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lines {
+    /// Not at all: the terminal does.
+    Whole,
+    /// Between words, with a hanging indent: foreign text.
+    Broken(usize),
+    /// Between words, the rest set in: what haft lays out.
+    SetIn(usize),
+}
+
+/// A text for a terminal.
+pub(super) fn laid_out(text: &str, lines: Lines, coloured: bool) -> String {
+    let mut layout = Layout::new(lines, coloured);
+    let mut before = None;
+    let mut parts = parts(text).peekable();
+    while let Some(part) = parts.next() {
+        match part {
+            Part::Column => layout.column_here(),
+            Part::Style(codes) => layout.style(codes),
+            Part::Character('\r') if parts.peek() == Some(&Part::Character('\n')) => {}
+            Part::Character('\n') => layout.end_line(),
+            Part::Character(c) => {
+                if is_shown(before, c, &mut parts) {
+                    layout.character(c, before);
+                } else {
+                    c.escape_default().for_each(|c| layout.character(c, None));
+                }
+                before = Some(c);
+            }
+        }
+    }
+    layout.out
+}
+
+/// A text of JSON for a terminal: what is not to be printed is escaped as JSON does it.
+pub(super) fn json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c == '\n' || !is_hidden(c) {
+            out.push(c);
+        } else {
+            out.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    out
+}
+
+/// Whether a character is sent as it is. A joiner is where it joins two pictures to one.
+fn is_shown<'a>(before: Option<char>, c: char, rest: &mut Peekable<impl Iterator<Item = Part<'a>>>) -> bool {
+    match c {
+        '\t' => true,
+        '\u{200d}' => {
+            let joins = matches!(rest.peek(), Some(Part::Character(after)) if is_picture(*after));
+            joins && before.is_some_and(|before| is_picture(before) || before == '\u{fe0f}')
+        }
+        c => !is_hidden(c),
+    }
+}
+
+fn is_picture(c: char) -> bool {
+    matches!(c, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
+}
+
+/// A text that is being laid out.
+struct Layout {
+    lines: Lines,
+    coloured: bool,
+    out: String,
+    /// Columns of the line so far.
+    column: usize,
+    /// Whether only blanks are in the line so far.
+    is_start: bool,
+    /// Where the lines begin that continue this one.
+    indent: usize,
+    /// The end of the last blank that a line can be broken at: bytes of `out`, and columns.
+    blank: Option<(usize, usize)>,
+    /// Whether the line was broken at a blank, of which there may be more.
+    skips: bool,
+}
+
+impl Layout {
+    fn new(lines: Lines, coloured: bool) -> Self {
+        let (out, blank) = (String::new(), None);
+        let mut layout =
+            Self { lines, coloured, out, column: 0, is_start: true, indent: 0, blank, skips: false };
+        layout.indent = layout.own_indent();
+        layout
+    }
+
+    /// Columns of the terminal; `None` where lines stay whole.
+    fn width(&self) -> Option<usize> {
+        match self.lines {
+            Lines::Whole => None,
+            Lines::Broken(width) | Lines::SetIn(width) => Some(width.max(MIN_WIDTH)),
+        }
+    }
+
+    fn own_indent(&self) -> usize {
+        if matches!(self.lines, Lines::SetIn(_)) { INDENT } else { 0 }
+    }
+
+    fn end_line(&mut self) {
+        self.out.push('\n');
+        (self.column, self.is_start, self.blank, self.skips) = (0, true, None, false);
+        self.indent = self.own_indent();
+    }
+
+    fn style(&mut self, codes: &str) {
+        if self.coloured {
+            self.out.push('\u{1b}');
+            self.out.push_str(codes);
+        }
+    }
+
+    /// Continues the line below here, unless too little room were left there.
+    fn column_here(&mut self) {
+        if self.width().is_some_and(|width| self.column <= width / 2) {
+            self.indent = self.column;
+        }
+    }
+
+    fn character(&mut self, c: char, before: Option<char>) {
+        let is_blank = matches!(c, ' ' | '\t');
+        if self.skips && is_blank {
+            return;
+        }
+        if std::mem::take(&mut self.skips) {
+            self.begin_continued();
+        }
+        let columns = self.columns(c, before);
+        if let Some(width) = self.width()
+            && self.column + columns > width
+        {
+            if is_blank {
+                self.skips = true;
+                return;
+            }
+            self.make_room(columns, width);
+        }
+        self.put(c, columns);
+    }
+
+    fn put(&mut self, c: char, columns: usize) {
+        self.out.push(c);
+        self.column += columns;
+        match c {
+            ' ' | '\t' if !self.is_start => self.blank = Some((self.out.len(), self.column)),
+            // At the beginning of a line, which is then continued further in.
+            ' ' if self.own_indent() > 0 => self.indent = self.column + INDENT,
+            ' ' | '\t' => {}
+            _ => self.is_start = false,
+        }
+    }
+
+    /// Breaks the line at its last blank, and where there is none, here.
+    fn make_room(&mut self, columns: usize, width: usize) {
+        self.indent = self.indent.min(width / 2);
+        let rest = self.blank.take().map(|(at, column)| (at, self.column.saturating_sub(column)));
+        // Where it is set in, a long word may have less room below than it has here.
+        if let Some((at, columns)) = rest.filter(|(_, columns)| self.indent + columns <= width) {
+            let rest = self.out.split_off(at.min(self.out.len()));
+            self.out.truncate(self.out.trim_end_matches([' ', '\t']).len());
+            self.begin_continued();
+            self.out.push_str(&rest);
+            self.column += columns;
+        }
+        if self.column + columns > width {
+            self.begin_continued();
+        }
+    }
+
+    fn begin_continued(&mut self) {
+        let width = self.width().unwrap_or(usize::MAX);
+        self.indent = self.indent.min(width / 2);
+        self.out.push('\n');
+        self.out.extend(std::iter::repeat_n(' ', self.indent));
+        (self.column, self.blank, self.is_start) = (self.indent, None, false);
+    }
+
+    /// Columns that a character takes; one too many rather than one too few.
+    fn columns(&self, c: char, before: Option<char>) -> usize {
+        match c {
+            '\t' => TAB - self.column % TAB,
+            // Makes a picture of what would else be a sign, which takes two columns.
+            '\u{fe0f}' => usize::from(before.and_then(UnicodeWidthChar::width) == Some(1)),
+            c => c.width().unwrap_or(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use unicode_width::UnicodeWidthStr;
+
+    use super::*;
+    use crate::cli::terminal::style::{Column, HEAD};
+
+    #[test]
+    fn s13_what_is_not_to_be_sent_is_shown() {
+        let sent = |text: &str| laid_out(text, Lines::Whole, true);
+        assert_eq!(sent("a\u{1b}[2Jb\r\nc\td\u{9b}e\rf\0"), "a\\u{1b}[2Jb\nc\td\\u{9b}e\\rf\\u{0}");
+        assert_eq!(
+            sent("\u{202e}x\u{2066}y\u{200b}z\u{e0041}\u{fdd0}"),
+            r"\u{202e}x\u{2066}y\u{200b}z\u{e0041}\u{fdd0}"
+        );
+        assert_eq!(sent("größe\u{301} 👩\u{200d}👧 字"), "größe\u{301} 👩\u{200d}👧 字");
+        assert_eq!(sent("a\u{200d}b"), r"a\u{200d}b");
+        assert_eq!(sent(&format!("{HEAD}a{HEAD:#}")), "\u{1b}[1ma\u{1b}[0m");
+        assert_eq!(json("{\"a\": \"\u{9b}\u{e0041}é\"}"), "{\"a\": \"\\u009b\\udb40\\udc41é\"}");
+    }
+
+    #[test]
+    fn c13_lines_are_broken_between_words() {
+        let page = |text: &str| laid_out(text, Lines::SetIn(20), false);
+        assert_eq!(page("one two three four five six\n"), "one two three four\n  five six\n");
+        assert_eq!(
+            page(&format!("  name  {Column}one two three four")),
+            "  name  one two\n        three four"
+        );
+        assert_eq!(page("exactly twenty wide.\nx"), "exactly twenty wide.\nx");
+        assert_eq!(page("exactly twenty wide.   x"), "exactly twenty wide.\n  x");
+        let answer = |text: &str| laid_out(text, Lines::Broken(16), false);
+        assert_eq!(answer("0123456789abcdef0123"), "0123456789abcdef\n0123");
+        assert_eq!(answer("字字字字字字字字字"), "字字字字字字字字\n字");
+    }
+
+    proptest! {
+        /// C13: whatever is laid out, no line is too wide and no word is lost.
+        #[test]
+        fn c13_no_line_is_too_wide(text in "([a-z 字\u{202e}👩\u{fe0f}\u{1b}-]{0,60}\n?){0,4}", width in 16_usize..50) {
+            for lines in [Lines::Broken(width), Lines::SetIn(width)] {
+                let laid = laid_out(&text, lines, true);
+                for line in laid.lines() {
+                    prop_assert!(line.width() <= width, "{:?}", line);
+                }
+                let bare = |text: &str| text.replace([' ', '\n'], "");
+                prop_assert_eq!(bare(&laid), bare(&laid_out(&text, Lines::Whole, true)));
+            }
+        }
     }
 }

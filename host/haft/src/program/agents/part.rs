@@ -7,13 +7,14 @@ use std::sync::Arc;
 use super::ready::Ready;
 use crate::program::loaded::Loaded;
 use crate::program::provider::Models;
-use crate::program::{ModelChoice, agent_settings};
-use haft_agent::{AgentSettings, Begun, Sessions};
+use crate::program::{ModelChoice, Program};
+use haft_agent::provider::Cost;
+use haft_agent::{AgentSettings, Begun, Budget, Sessions};
 use haft_core::grant::{Grant, Root};
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
 use haft_core::tool::Toolbox;
-use haft_manifest::{AgentKind, AgentTool as Declared, Manifest};
+use haft_manifest::{Agent, AgentKind, AgentTool as Declared, Manifest};
 
 /// A part of a program that is an agent of it.
 pub(super) struct Part {
@@ -40,7 +41,7 @@ impl Part {
         choice: Arc<Lock<ModelChoice>>,
     ) -> Self {
         // What the program's own agent is told is not meant for it.
-        let mut settings = agent_settings::of(&loaded.manifest.agent);
+        let mut settings = settings_of(&loaded.manifest.agent);
         settings.system = haft_agent::system_prompt(sandbox.workspace().map(Root::path));
         let mut own = ModelChoice::default();
         if let AgentKind::Part { system_prompt, provider, model, .. } = &declared.kind {
@@ -105,6 +106,30 @@ fn chosen(own: &ModelChoice, said: ModelChoice) -> ModelChoice {
         return said;
     }
     ModelChoice { model: own.model.clone().or(said.model), ..said }
+}
+
+// How the agent of a program goes about it, as program.toml says. Knows nothing of the command line.
+
+impl Program {
+    /// What `[agent]` says, with what an agent that has `tools` is told.
+    pub fn agent_settings(&self, tools: &Toolbox) -> AgentSettings {
+        AgentSettings { system: self.system_prompt(tools), ..settings_of(&self.manifest.agent) }
+    }
+}
+
+/// What `agent` says, but for what its model is told.
+pub(crate) fn settings_of(agent: &Agent) -> AgentSettings {
+    AgentSettings {
+        max_turns: agent.max_turns,
+        max_repeats: agent.max_repeats,
+        history_budget: Some(agent.history_budget),
+        summarise: agent.summarise,
+        budget: Budget {
+            cost: agent.max_cost.map(Cost::of_dollars),
+            tokens: agent.max_tokens_total.map(u64::from),
+        },
+        ..AgentSettings::default()
+    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::permission::{Part, Permission};
-use super::wording::{engine_name, pinned, place, shown, values, words};
+use super::permission::{Part, Permission, engine_name, pinned, place, shown, values, words};
 use haft_agent::provider;
 use haft_core::grant::{Root, SandboxMode};
 use haft_manifest::{

@@ -1,10 +1,6 @@
 //! The reader's thread: splits standard input into lines and parses them as messages. It holds one line at a
 //! time; of a line that is too long it keeps only the request id. It stops reading while the client takes no answers.
 
-#[cfg_attr(target_os = "linux", path = "reader/platform/linux.rs")]
-#[cfg_attr(target_os = "macos", path = "reader/platform/macos.rs")]
-mod platform;
-
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -13,13 +9,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use self::platform::HUNG_UP;
 use super::client::Client;
 use super::{Burst, Hangup};
 use crate::server::message::{self, MAX_BATCH, MAX_LINE};
 use haft_core::json::{self, NoJson};
 use haft_core::scan::Scan;
 use haft_core::tool::inline::{self, ThreadLoad};
+
+/// What to ask `poll(2)` for.
+#[cfg(target_os = "linux")]
+const HUNG_UP: PollFlags = PollFlags::RDHUP;
+/// What to ask `poll(2)` for: `POLLHUP`, which comes unasked.
+#[cfg(target_os = "macos")]
+const HUNG_UP: PollFlags = PollFlags::HUP;
 
 /// Bytes read at once.
 const BUFFER: usize = 64 << 10;

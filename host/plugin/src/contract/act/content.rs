@@ -2,7 +2,7 @@
 //! the error message.
 
 use super::shapes::{Event, Failure, Part};
-use super::{cbor, text};
+use super::{cbor, shapes};
 use crate::contract::answer::{Output, Piece, Structured};
 use haft_core::call::Attachment;
 use haft_core::tool::ToolError;
@@ -52,7 +52,7 @@ pub(super) fn message(failure: &Failure) -> String {
 }
 
 fn text_of(failure: &Failure) -> &str {
-    let text = text::localized_text(&failure.message).trim();
+    let text = shapes::localized_text(&failure.message).trim();
     if text.is_empty() { &failure.kind } else { text }
 }
 

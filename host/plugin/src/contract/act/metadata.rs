@@ -83,7 +83,7 @@ fn in_language(value: &Value, language: Option<&str>) -> Option<String> {
     }
     let texts: Vec<(&str, &str)> =
         value.as_map()?.iter().filter_map(|(tag, text)| Some((tag.as_text()?, text.as_text()?))).collect();
-    super::text::choose_language(&texts, language).map(shortened)
+    crate::contract::act::shapes::choose_language(&texts, language).map(shortened)
 }
 
 fn asked(capabilities: &Value) -> Vec<Asked> {

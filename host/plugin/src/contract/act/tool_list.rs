@@ -6,7 +6,7 @@ use ciborium::Value as Cbor;
 use serde_json::{Value, json};
 
 use super::shapes::{Definition, Metadata};
-use super::{cbor, text};
+use super::{cbor, shapes};
 use crate::component::listing::ListedTool;
 use haft_core::call::Hints;
 
@@ -42,7 +42,7 @@ fn flag(metadata: &Metadata, name: &str) -> bool {
 
 /// The description with the author's usage hints and examples.
 fn description(definition: &Definition) -> String {
-    let mut all = text::localized_text(&definition.description).trim().to_owned();
+    let mut all = shapes::localized_text(&definition.description).trim().to_owned();
     let more = [("std:usage-hints", "When to use it"), ("std:anti-usage-hints", "When not to use it")];
     for (name, heading) in more {
         if let Some(hint) = annotation(&definition.metadata, name).and_then(|value| localized(&value)) {
@@ -64,7 +64,7 @@ fn localized(value: &Cbor) -> Option<String> {
         return Some(text.to_owned());
     }
     let texts = value.as_map()?.iter().filter_map(|(tag, text)| Some((tag.as_text()?, text.as_text()?)));
-    text::choose_language(&texts.collect::<Vec<_>>(), None).map(str::to_owned)
+    shapes::choose_language(&texts.collect::<Vec<_>>(), None).map(str::to_owned)
 }
 
 /// A schema that says nothing of its type is an object's all the same: arguments are nothing else.

@@ -5,15 +5,16 @@
 //! instance; one without is asked without, and greeted after all if it refuses. One that refuses the greeting may speak the
 //! stateless protocol.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use wasmtime::Store;
 
-use super::manner::{Manner, Sessions};
 use super::message::Failure;
+use super::server::{Manner, Sessions};
 use super::session::{Channel, Session};
-use super::tool_list;
-use crate::component::listing::{ListedTool, MAX_TOOLS};
+use crate::component::listing::{ListedTool, MAX_DESCRIPTION, MAX_TITLE, MAX_TOOLS};
 use crate::instance::state::GuestState;
+use haft_core::call::Hints;
+use haft_core::tool::Schema;
 
 /// Where servers listen: what the specification's examples use, servers that look at no path, and Cosmonic's template.
 const PATHS: &[&str] = &["/mcp", "/", "/v1/mcp"];
@@ -166,7 +167,7 @@ impl Inquiry {
 
     /// Takes in a page; where the next one begins, if there is one.
     fn take(&mut self, page: &Value) -> Result<Option<String>, Failure> {
-        let tools = tool_list::page(page).ok_or_else(|| Failure::wrong("tools/list", "holds no `tools`"))?;
+        let tools = tools_of(page).ok_or_else(|| Failure::wrong("tools/list", "holds no `tools`"))?;
         self.tools.extend(tools);
         self.pages += 1;
         if self.pages == MAX_PAGES || self.tools.len() > MAX_TOOLS {
@@ -197,6 +198,39 @@ impl Refusals {
     }
 }
 
+/// The tools of a page; `None` where it is none.
+fn tools_of(result: &Value) -> Option<Vec<ListedTool>> {
+    Some(result.get("tools")?.as_array()?.iter().map(tool).collect())
+}
+
+fn tool(tool: &Value) -> ListedTool {
+    let text = |key: &str| tool.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    let annotations = tool.get("annotations").unwrap_or(&Value::Null);
+    let older = annotations.get("title").and_then(Value::as_str).filter(|title| !title.trim().is_empty());
+    let title = text("title").or(older);
+    let name = text("name").unwrap_or_default();
+    let description = text("description").or(title).unwrap_or(name);
+    // A schema that data cannot be checked by says nothing.
+    let output = tool.get("outputSchema").filter(|schema| Schema::compile(schema).is_ok());
+    ListedTool {
+        name: name.to_owned(),
+        description: description.chars().take(MAX_DESCRIPTION).collect(),
+        parameters: parameters(tool.get("inputSchema")),
+        title: title.map(|title| title.chars().take(MAX_TITLE).collect()),
+        output: output.map(Value::to_string),
+        hints: Hints::from_annotations(annotations),
+    }
+}
+
+/// The schema as text. Some leave out what it is a schema of.
+fn parameters(schema: Option<&Value>) -> String {
+    let mut schema = schema.filter(|schema| !schema.is_null()).cloned().unwrap_or_else(|| json!({}));
+    if let Some(object) = schema.as_object_mut() {
+        object.entry("type").or_insert_with(|| "object".into());
+    }
+    schema.to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,5 +242,23 @@ mod tests {
         refusals.add("it says nothing".into(), "/");
         refusals.add("it says no".into(), "/v1/mcp");
         assert_eq!(refusals.text(), "it says no at `/mcp`, `/v1/mcp`; it says nothing at `/`");
+    }
+
+    #[test]
+    fn what_a_server_leaves_out_is_filled_in() {
+        let listed = tools_of(&json!({ "tools": [
+            { "name": "a", "title": "An a", "inputSchema": { "properties": {} },
+              "outputSchema": { "type": "nonsense" }, "annotations": { "readOnlyHint": true } },
+            { "name": "b", "description": "Does b." },
+            7,
+        ] }));
+        let [a, b, nameless] = &listed.unwrap()[..] else { panic!("three") };
+        assert_eq!((a.description.as_str(), a.title.as_deref(), &a.output), ("An a", Some("An a"), &None));
+        assert_eq!(a.parameters, r#"{"properties":{},"type":"object"}"#);
+        assert!(a.hints.read_only && !a.hints.destructive);
+        assert_eq!((b.description.as_str(), b.parameters.as_str()), ("Does b.", r#"{"type":"object"}"#));
+        assert!(b.hints.destructive && b.hints.open_world);
+        assert_eq!(nameless.name, "", "the check of all lists says that");
+        assert!(tools_of(&json!({ "tool": [] })).is_none());
     }
 }

@@ -10,9 +10,7 @@ use wit_parser::{
     UnresolvedPackageGroup, World, WorldItem, WorldKey,
 };
 
-use super::annotations::Annotations;
-use super::nesting::is_too_deep;
-use super::paragraphs::Paragraphs;
+use super::paragraphs::{Annotations, Paragraphs};
 use crate::component::sections::{Sections, WIT_SECTION};
 use haft_core::net::one_line;
 
@@ -351,6 +349,42 @@ impl<'a> TypeDocs<'a> {
 fn bounded_text(text: &str) -> Option<String> {
     let text: String = text.trim().chars().take(MAX_TEXT).collect();
     (!text.is_empty()).then_some(text)
+}
+
+// Bounds how deep a WIT text nests, without recursion: its parser recurses once per level and would overflow the
+// stack.
+
+/// Brackets within brackets; types need a few, packages and interfaces three.
+const MAX_NESTING: usize = 100;
+
+/// Whether a text nests deeper than any that a person writes. What stands in comments does not count.
+pub(super) fn is_too_deep(text: &str) -> bool {
+    let (mut depth, mut comments) = (0_usize, 0_usize);
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let mut length = first.len_utf8();
+        if rest.starts_with("/*") {
+            (comments, length) = (comments + 1, 2);
+        } else if comments > 0 {
+            if rest.starts_with("*/") {
+                (comments, length) = (comments - 1, 2);
+            }
+        } else if rest.starts_with("//") {
+            length = rest.find('\n').unwrap_or(rest.len());
+        } else {
+            match first {
+                '<' | '{' | '(' => depth += 1,
+                // `->` closes nothing that was opened; nor does it matter.
+                '>' | '}' | ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        if depth > MAX_NESTING || comments > MAX_NESTING {
+            return true;
+        }
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    false
 }
 
 #[cfg(test)]

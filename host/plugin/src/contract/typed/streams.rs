@@ -7,7 +7,6 @@
 
 mod collect;
 mod item;
-mod partial;
 mod received;
 
 use wasmtime::Store;

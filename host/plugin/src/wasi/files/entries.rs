@@ -12,10 +12,8 @@ use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::p2::bindings::filesystem::types::{ErrorCode, NewTimestamp};
 use wasmtime_wasi::p2::{FsError, FsResult};
 
-use crate::denials::access::AccessKind;
-use crate::wasi::files::replace;
-use crate::wasi::files::resolve;
-use crate::wasi::files::resolve::{Bounds, Links, enter};
+use crate::denials::denied_access::AccessKind;
+use crate::wasi::files::resolve::{self, Bounds, Links, enter};
 use crate::wasi::files::view::Files;
 
 /// What a new directory may be, before the user's own mask.
@@ -91,7 +89,7 @@ impl Files<'_> {
         {
             changes.moves_folder(resolve::real_path(&old.directory).map(|place| place.join(&old.name)));
         }
-        replace::keep((&old.directory, &old.name), (&new.directory, &new.name))?;
+        resolve::keep((&old.directory, &old.name), (&new.directory, &new.name))?;
         renameat(&old.directory, &*old.name, &new.directory, &*new.name).map_err(errno)
     }
 

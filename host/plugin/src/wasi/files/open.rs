@@ -12,11 +12,10 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorFlags, ErrorCode,
 use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::entries::Entry;
-use super::replace::PRIVATE;
-use crate::denials::access::{AccessKind, Protection};
+use super::resolve::PRIVATE;
+use crate::denials::denied_access::{AccessKind, Protection};
 use crate::wasi::files::protected::ProtectionCheck;
-use crate::wasi::files::resolve;
-use crate::wasi::files::resolve::{Bounds, Links, Object, resolve_path};
+use crate::wasi::files::resolve::{self, Bounds, Links, Object, resolve_path};
 use crate::wasi::files::view::Files;
 
 /// How often a path is resolved again: for every link to a file yet to be made, and when another process changes the

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 
-use crate::denials::access::Protection;
+use crate::denials::denied_access::Protection;
 use crate::wasi::files::resolve::{HANDLE, Object, identity, real_path};
 use haft_core::grant::{Grant, Root};
 use haft_core::sync::Lock;

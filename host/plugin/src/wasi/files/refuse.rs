@@ -10,10 +10,9 @@ use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 use wasmtime_wasi::p2::{FsError, FsResult};
 
 use super::open::has_code;
-use crate::denials::access::{AccessKind, Protection};
+use crate::denials::denied_access::{AccessKind, Protection};
 use crate::wasi::files::protected::{ProtectedObject, ProtectionCheck};
-use crate::wasi::files::resolve;
-use crate::wasi::files::resolve::{Bounds, Links, Object, resolve_path};
+use crate::wasi::files::resolve::{self, Bounds, Links, Object, resolve_path};
 use crate::wasi::files::view::Files;
 
 /// How often a path is resolved again whose object disappears before it is checked, as when another process keeps

@@ -17,7 +17,7 @@ use wasmtime_wasi::{FsPerms, OpenMode};
 use super::open::OpenRequest;
 use super::relative::{HandedDirectory, NAME, names_directory, split, upwards};
 use super::view::Files;
-use crate::denials::access::AccessKind;
+use crate::denials::denied_access::AccessKind;
 use crate::wasi::files::resolve::{Bounds, Links};
 use haft_core::grant::Preopen;
 

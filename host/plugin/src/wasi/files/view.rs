@@ -1,7 +1,7 @@
 //! A guest's view of the file system, over the parts of its store that file operations need.
 
 use std::fs::File;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use wasmtime::component::{HasData, Linker, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, Dir, File as WasiFile, WasiFilesystemCtxView};
@@ -11,16 +11,16 @@ use wasmtime_wasi::p2::{DynOutputStream, FsResult};
 use wasmtime_wasi::p3::bindings::filesystem as later;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
-use super::private::{PrivateDirectories, PrivateDisks, PrivateHandles};
 use super::protected::ProtectedPaths;
-use super::relative::RelativePaths;
-use super::resolve::{self, Bounds, Links};
+use super::relative::{self, HandedDirectory, RelativePaths};
+use super::resolve::{self, Bounds, Links, Object};
 use crate::call::ActiveCall;
-use crate::denials::denied_access::DeniedAccess;
+use crate::denials::denied_access::{DeniedAccess, Protection};
+use crate::storage::{self, PrivateDirectory};
 use crate::threads::writable::Writable;
 use crate::wasi::capability::{Capability, HasCapability, NewGuest, View};
-use crate::wasi::disk_budget::Disk;
-use haft_core::grant::{Grant, Reach};
+use crate::wasi::disk_budget::{Disk, GoesOn};
+use haft_core::grant::{Grant, Preopen, Reach, RightsTable};
 use haft_core::limit::Limits;
 use haft_core::tool::inline;
 use haft_core::undo::Changes;
@@ -181,4 +181,191 @@ impl Files<'_> {
 /// What becomes of a link at the end of a path.
 pub(super) fn links(flags: PathFlags) -> Links {
     if flags.contains(PathFlags::SYMLINK_FOLLOW) { Links::Follow } else { Links::Keep }
+}
+
+// What is known of a guest's own directories (`/state`, `/cache`) in a call: what may be written there, and which
+// descriptors lead into them.
+
+/// The private directories of one guest.
+#[derive(Default)]
+pub(crate) struct PrivateDirectories {
+    pub(super) disks: PrivateDisks,
+    pub(super) handles: PrivateHandles,
+}
+
+/// What may be written in each of them in the call under way.
+#[derive(Default)]
+pub(super) struct PrivateDisks(Vec<(Kept, Arc<Disk>)>);
+
+/// The descriptors that lead into one of them, and into which.
+#[derive(Default)]
+pub(super) struct PrivateHandles(Vec<(u32, Kept)>);
+
+impl PrivateDirectories {
+    /// A call begins, with these directories.
+    pub(crate) fn begin(&mut self, directories: &[PrivateDirectory], call: &Arc<Disk>, goes_on: &GoesOn) {
+        let disk = |one: &PrivateDirectory| Disk::private(call.clone(), one.quota.clone(), goes_on.clone());
+        self.disks.0 = directories.iter().map(|one| (one.kept, Arc::new(disk(one)))).collect();
+    }
+
+    /// The call is over.
+    pub(crate) fn end(&mut self) {
+        self.disks.0.clear();
+    }
+
+    /// Whether a write was refused for the quota of this directory.
+    pub(crate) fn is_full(&self, kept: Kept) -> bool {
+        self.disks.get(kept).is_some_and(|disk| disk.is_exceeded())
+    }
+}
+
+impl PrivateDisks {
+    pub(super) fn get(&self, kept: Kept) -> Option<&Arc<Disk>> {
+        self.0.iter().find(|(own, _)| *own == kept).map(|(_, disk)| disk)
+    }
+}
+
+impl PrivateHandles {
+    pub(super) fn get(&self, fd: u32) -> Option<Kept> {
+        self.0.iter().find(|(own, _)| *own == fd).map(|(_, kept)| *kept)
+    }
+
+    pub(super) fn add(&mut self, fd: u32, kept: Kept) {
+        self.0.push((fd, kept));
+    }
+
+    pub(super) fn drop(&mut self, fd: u32) {
+        self.0.retain(|(own, _)| *own != fd);
+    }
+}
+
+// The directories of a guest's own (`/state`, `/cache`). They lie among haft's own files, which are closed to all others:
+// what is opened below one of their handles is open to this guest, and the kernel keeps it below. What is written there
+// counts against the directory's quota too; nothing is moved or linked across its border, since that would not.
+
+/// Nothing in a private directory is haft's own.
+static NOTHING_PROTECTED: LazyLock<ProtectedPaths> = LazyLock::new(ProtectedPaths::default);
+
+impl Files<'_> {
+    /// The private directories, opened, by their names in the guest.
+    pub(super) fn open_private(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
+        let Some(writable) = self.writable else { return Ok(Vec::new()) };
+        let mut opened = Vec::new();
+        for private in writable.private() {
+            let name = storage::name(private.kept);
+            match writable.directory(&private.root) {
+                Ok(directory) => {
+                    let mode = OpenMode::READ | OpenMode::WRITE;
+                    let directory = Descriptor::Dir(Dir::new(directory, FsPerms::ReadWrite, mode, true));
+                    let descriptor = self.inner.table.push(directory)?;
+                    self.private_handles.add(descriptor.rep(), private.kept);
+                    opened.push((descriptor, name.to_owned()));
+                }
+                Err(problem) => self.denied.unopened(name, problem),
+            }
+        }
+        for (name, problem) in writable.missing() {
+            self.denied.unopened(name, problem.clone());
+        }
+        Ok(opened)
+    }
+
+    /// Works from `fd` on: below a private directory nothing is protected, and its quota counts.
+    pub(super) fn enter(&mut self, fd: &Resource<Descriptor>) {
+        let Some(kept) = self.private_handles.get(fd.rep()) else { return };
+        self.inside = Some(kept);
+        self.protected_paths = &NOTHING_PROTECTED;
+        if let Some(disk) = self.private_disks.get(kept) {
+            self.disk = disk;
+        }
+    }
+
+    /// The same for two, which must not be on two sides of a border. Programs copy the file then.
+    pub(super) fn enter_both(
+        &mut self,
+        from: &Resource<Descriptor>,
+        to: &Resource<Descriptor>,
+    ) -> FsResult<()> {
+        if self.private_handles.get(from.rep()) != self.private_handles.get(to.rep()) {
+            return Err(ErrorCode::CrossDevice.into());
+        }
+        self.enter(from);
+        Ok(())
+    }
+
+    /// Keeps what was opened from where this works.
+    pub(super) fn push(&mut self, opened: Descriptor) -> FsResult<Resource<Descriptor>> {
+        let descriptor = self.inner.table.push(opened)?;
+        if let Some(kept) = self.inside {
+            self.private_handles.add(descriptor.rep(), kept);
+        }
+        Ok(descriptor)
+    }
+}
+
+// The preopened directories of a guest: exactly those of its grant, without haft's own.
+
+impl preopens::Host for Files<'_> {
+    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
+        let preopens = self.grant.preopens();
+        self.denied.open();
+        let mut directories = Vec::with_capacity(preopens.len() + 1);
+        if let Some((directory, is_workspace)) = self.relative_root(&preopens) {
+            let descriptor = self.inner.table.push(Descriptor::Dir(directory))?;
+            self.relative.add_handle(descriptor.rep(), HandedDirectory::Root { is_workspace });
+            directories.push((descriptor, relative::NAME.to_owned()));
+        }
+        let stands_for_root = !directories.is_empty();
+        for preopen in preopens.into_iter().filter(|one| !stands_for_root || one.name != relative::NAME) {
+            match self.preopen(&preopen) {
+                Ok(directory) => {
+                    let descriptor = self.inner.table.push(Descriptor::Dir(directory))?;
+                    self.relative
+                        .add_handle(descriptor.rep(), HandedDirectory::Granted((&preopen.name).into()));
+                    directories.push((descriptor, preopen.name));
+                }
+                Err(problem) => self.denied.unopened(&preopen.name, problem),
+            }
+        }
+        directories.extend(self.open_private()?);
+        Ok(directories)
+    }
+}
+
+impl Files<'_> {
+    pub(super) fn preopen(&self, preopen: &Preopen) -> Result<Dir, String> {
+        let (directory, closed) = self.granted(preopen)?;
+        let (permissions, mode) = rights(preopen.writable && closed.is_none());
+        Ok(Dir::new(directory, permissions, mode, true))
+    }
+
+    /// A granted directory, and its protection, if any.
+    fn granted(&self, preopen: &Preopen) -> Result<(File, Option<Protection>), String> {
+        let Some(writable) = self.writable else {
+            return Err("no call has begun".into());
+        };
+        let directory = if preopen.writable {
+            writable.directory(&preopen.root)?
+        } else {
+            preopen.root.open().map_err(|error| error.to_string())?
+        };
+        let object = Object::from_file(directory).map_err(|error| error.to_string())?;
+        match self.protected_paths.protection_of(&object).map_err(|error| error.to_string())? {
+            Some(protection) if protection.level == Protection::Hidden => {
+                let closed = self.grant.closed_at(preopen.root.real());
+                let hint = closed.and_then(|closed| closed.hint(&RightsTable::Named("its grant".to_owned())));
+                Err(hint.unwrap_or_else(|| "it belongs to haft itself".into()))
+            }
+            protection => Ok((object.file, protection.map(|protection| protection.level))),
+        }
+    }
+}
+
+/// What a descriptor made from a grant may do.
+fn rights(writable: bool) -> (FsPerms, OpenMode) {
+    if writable {
+        (FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE)
+    } else {
+        (FsPerms::ReadOnly, OpenMode::READ)
+    }
 }

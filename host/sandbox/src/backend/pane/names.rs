@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::HostContext;
 use crate::backend::script::{Script, quoted};
-use crate::backend::target::{BackendConfig, Place};
+use crate::backend::{BackendConfig, Place};
 use crate::error::BackendError;
 use crate::process::attached;
 use haft_core::encoding::hex;

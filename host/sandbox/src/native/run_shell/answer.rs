@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::wait::shown;
+use super::shown;
 use crate::{CommandEnd, CommandOutcome, OutputSink, Stream};
 use haft_core::call::ToolResult;
 use haft_core::event::{Event, Events};

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::super::*;
-use crate::provider::rules::violations;
+use super::rules::violations;
 use crate::provider::{Exchange, Reply, anthropic, gemini, kind, ollama, openai, openrouter, responses};
 
 /// What a server answers to a request.

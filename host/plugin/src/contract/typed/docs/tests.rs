@@ -60,3 +60,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn only_what_is_nested_counts() {
+    assert!(!is_too_deep(&"interface a { f: func(x: list<u8>) -> list<u8>; }\n".repeat(1000)));
+    assert!(!is_too_deep(&"/// a < b, (or {\n".repeat(1000)));
+    assert!(!is_too_deep(&"/* < */ // ü <\n".repeat(1000)));
+    assert!(is_too_deep(&"list<".repeat(101)));
+    assert!(is_too_deep(&"/*".repeat(101)));
+    assert!(!is_too_deep("//"));
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::OutputSchema;
+use crate::provider::OutputSchema;
 use crate::provider::dialect::{Dialect, Terms};
 use crate::provider::{Ask, Message, anthropic, gemini, ollama, openai, openrouter, responses};
 use haft_core::call::ToolDef;
