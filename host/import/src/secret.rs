@@ -101,11 +101,13 @@ fn written(value: &str) -> String {
         return String::new();
     }
     let (mut rest, mut left) = (value, String::new());
-    while let Some((at, open)) = OPENINGS.iter().filter_map(|open| Some((rest.find(open)?, *open))).min() {
-        let after = &rest[at + open.len()..];
+    loop {
+        let first =
+            OPENINGS.iter().filter_map(|open| rest.split_once(open)).min_by_key(|(before, _)| before.len());
+        let Some((before, after)) = first else { break };
         let Some((inside, behind)) = after.split_once('}') else { break };
         let (name, default) = inside.split_once(":-").unwrap_or((inside, ""));
-        left.push_str(&rest[..at]);
+        left.push_str(before);
         left.push_str(if is_variable(name) { default } else { inside });
         rest = behind;
     }
