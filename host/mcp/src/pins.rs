@@ -89,14 +89,14 @@ impl ToolPins {
         }
     }
 
+    /// Whether `pins` have each of these tools exactly so.
+    pub fn is_part_of(&self, pins: &Self) -> bool {
+        self.0.iter().all(|(name, pin)| pins.0.get(name) == Some(pin))
+    }
+
     /// Whether a tool of this name is pinned.
     pub fn has(&self, tool: &str) -> bool {
         self.0.contains_key(tool)
-    }
-
-    /// The digest of all that is said of `tool`: the key under which a copy of it may be kept.
-    pub fn digest(&self, tool: &str) -> Option<String> {
-        self.0.get(tool).map(|pin| hex(&Sha256::digest(pin.to_string())))
     }
 
     /// The names of all tools, sorted.
@@ -260,6 +260,11 @@ impl fmt::Display for Difference {
             Self::Removed { .. } => write!(f, "tool `{tool}` is gone"),
         }
     }
+}
+
+/// What a person does about a tool of `server` that is held back.
+pub fn way_out(server: &str) -> String {
+    format!("`haft update {server}` shows the difference, and asks")
 }
 
 #[cfg(test)]

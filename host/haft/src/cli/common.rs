@@ -151,6 +151,7 @@ impl Common {
             only: None,
             target: self.target(),
             known_only: false,
+            asks_about_servers: false,
             further_servers: Vec::new(),
             under: None,
             servers: Servers::default(),

@@ -144,6 +144,7 @@ impl Finder<'_> {
             grant,
             enabled: _,
             tools: _,
+            pinned,
             timeout: _,
             max_result: _,
             limits: _,
@@ -159,7 +160,8 @@ impl Finder<'_> {
                 format!("`{name}` at {}{}", url.value, values("; header", headers))
             }
         };
-        self.ask(part.clone(), text);
+        let free = if *pinned { "" } else { "; its tools may change" };
+        self.ask(part.clone(), text + free);
         self.process_granted(&part, name, grant.as_ref());
     }
 
