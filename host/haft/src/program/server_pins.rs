@@ -170,9 +170,9 @@ impl FirstList {
     /// What was done, in one line.
     pub fn line(&self) -> String {
         let (server, count) = (&self.record.server, self.agreed.pins.names().len());
-        let tools = if count == 1 { "tool is" } else { "tools are" };
+        let tools = if count == 1 { "tool" } else { "tools" };
         format!(
-            "MCP server `{server}`: {count} {tools} pinned as it lists them now; what changes is held back until `haft update {server}`"
+            "MCP server `{server}`: {count} {tools} pinned; what changes is held back until `haft update {server}`"
         )
     }
 }
