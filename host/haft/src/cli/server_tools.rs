@@ -6,9 +6,7 @@ use haft::program::{Ask, FirstList, Options, Program};
 use haft_core::report::{plain, shortened};
 use serde_json::Value;
 
-use super::common::Common;
 use super::terminal::Terminal;
-use super::trusted;
 
 /// Characters of a description that stand in the list.
 const MAX_DESCRIPTION: usize = 100;
@@ -33,15 +31,6 @@ pub(super) async fn agreed(
     }
     let options = Options { servers: program.servers.clone(), ask: Ask::Never, ..options.clone() };
     Program::load(&options).await
-}
-
-/// The program as it is known, without asking a server or compiling a plugin: nobody is asked about anything, and what nobody
-/// agreed to is left out.
-pub(super) async fn known(common: &Common, terminal: Terminal) -> anyhow::Result<Program> {
-    let options = common.options(terminal, false)?;
-    let trust = trusted::or_left_out(options.trust.clone());
-    let (ask, known_only, asks_about_servers) = (Ask::Never, true, true);
-    Program::load(&Options { trust, ask, known_only, asks_about_servers, ..options }).await
 }
 
 /// What a person reads before that.

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use super::Exit;
 use super::terminal::{ERROR, GOOD, Terminal, WARNING};
 use crate::cli::install_session::{InstallSession, project_error};
-use crate::cli::server_tools::known;
 use haft_mcp::client::Server;
 use haft_package::{Kind, PackageSource, Pin, ProjectEntry};
 
@@ -101,7 +100,7 @@ async fn servers(session: &InstallSession, common: &Common, terminal: Terminal) 
     if session.project.manifest.mcp_servers.is_empty() && session.project.manifest.packages.is_empty() {
         return Vec::new();
     }
-    match known(common, terminal).await {
+    match common.known_program(terminal).await {
         Ok(program) => {
             let is_first = |server: &&Arc<Server>| {
                 program.first_lists.iter().any(|first| Arc::ptr_eq(&first.server, server))

@@ -16,6 +16,7 @@ use haft_plugin_host::debug::Recorder;
 use haft_sandbox::confine::Confiner;
 
 /// Options of a run.
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own, and set by its name")]
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The program.toml; `None` for the one in the current directory, if there is one.

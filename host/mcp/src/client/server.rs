@@ -360,7 +360,6 @@ impl Server {
         let limits = RequestLimits { timeout: self.config.timeout, cancel: &self.closing };
         let sent = Arc::new(connection.list(limits, &self.config.redactor).await?);
         let (listed, before) = {
-            // Whoever holds the tools to other pins meanwhile waits, and judges this list again.
             let mut known = self.known.lock();
             let listed = self.offered(&sent);
             let new = KnownTools {

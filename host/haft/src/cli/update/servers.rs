@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::disclosure_sheet::Sheet;
 use super::super::install_session::{InstallSession, project_error};
-use super::super::server_tools::{known, lines};
+use super::super::server_tools::lines;
 use super::super::terminal::{Hinted, Terminal};
 use super::{Outcome, Update, change_json};
 use crate::cli::common::Common;
@@ -38,7 +38,7 @@ struct Asked<'a> {
 impl Servers {
     /// Those of the program; what nobody agreed to is left out. Of a program that cannot be loaded there is none.
     pub(super) async fn load(common: &Common, terminal: Terminal) -> Self {
-        match known(common, terminal).await {
+        match common.known_program(terminal).await {
             Ok(program) => Self { program: Some(program) },
             Err(error) => {
                 terminal
