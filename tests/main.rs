@@ -63,6 +63,7 @@ mod packages;
 mod page;
 mod paths;
 mod patterns;
+mod pins;
 mod plugin;
 mod process_grants;
 mod promises;

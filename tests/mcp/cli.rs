@@ -28,7 +28,9 @@ fn mc02_mc13_two_servers_with_the_same_tool() {
     home.write("program.toml", &format!("{HEAD}{}", both.concat()));
     let (names, complaints) = tools(&home, &[]);
     assert_eq!(names[..4], ["mcp__one__echo", "mcp__one__fail", "mcp__one__fork", "mcp__two__echo"]);
-    assert_eq!((names.len(), complaints.as_str()), (3 + 16, ""));
+    assert_eq!(names.len(), 3 + 16);
+    let complaints: Vec<_> = complaints.lines().filter(|line| !line.contains("16 tools pinned")).collect();
+    assert_eq!(complaints, [""; 0]);
     let starts = || fake::methods(&home.work()).iter().filter(|method| *method == "tools/list").count();
     assert_eq!(starts(), 2);
     for server in ["one", "two"] {

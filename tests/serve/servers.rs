@@ -55,7 +55,8 @@ fn mc02_tools_of_servers_are_served() {
 /// MC06: clients hear of a server whose tools become others.
 #[test]
 fn mc06_a_server_s_other_tools_are_told() {
-    let stage = stage(&json!({}));
+    let stage = Stage::new("");
+    stage.program(&(program(&json!({}), "") + "pinned = false\n"));
     let mut peer = Peer::open(&stage);
     let listed = names_with(&mut peer, "mcp__own__change");
     assert!(!listed.contains(&"mcp__own__added".to_owned()));

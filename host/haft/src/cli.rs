@@ -45,6 +45,7 @@ mod replay;
 mod run;
 mod schema;
 mod serve;
+mod server_tools;
 mod sessions;
 mod terminal;
 mod test;
@@ -220,7 +221,7 @@ impl Cli {
             Verb::Remove(verb) => Box::pin(ready(verb.execute(&self.common, terminal))),
             Verb::Update(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::List(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Verify(verb) => Box::pin(ready(verb.execute(&self.common, terminal))),
+            Verb::Verify(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Trust(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Inspect(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Gc(verb) => Box::pin(ready(verb.execute(terminal))),

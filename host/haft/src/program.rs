@@ -26,6 +26,7 @@ mod renewal;
 mod replicas;
 mod rights;
 mod running;
+mod server_pins;
 mod server_set;
 mod servers;
 mod start_up;
@@ -60,6 +61,7 @@ pub use self::plugins::{ProgramHook, builtin, builtin_names, described};
 pub use self::provider::{Listed, ModelChoice};
 use self::rights::Rights;
 pub use self::running::Running;
+pub use self::server_pins::{Agreed, FirstList, PinRecord};
 pub use self::server_set::Servers;
 use self::trust::LeftOut;
 pub use self::trust::{Agreement, Known, Trust, Untrusted};
@@ -110,6 +112,10 @@ pub struct Program {
     pub servers: Servers,
     /// The agents that its model may call as tools.
     pub agents: Agents,
+    /// Those of them whose tools nobody agreed to yet: they are left out.
+    pub first_lists: Vec<FirstList>,
+    /// What was done while it was loaded that a person should know, a line each.
+    pub notices: Vec<String>,
     /// Whether nothing was passed over.
     pub is_complete: bool,
     /// The files that it was made of, there or not.
@@ -155,14 +161,15 @@ impl Program {
         // Its future holds more than everything around it, and would be part of every verb's.
         let (merged, agents) = Box::pin(sources(&rights, known)).await?;
         let Merged { toolbox, rest } = merged;
-        let Contribution { hooks, problems, uncallable, unseen, files, is_partial, servers, backend, .. } =
-            rest;
+        let Contribution { hooks, problems, uncallable, files, is_partial, servers, backend, .. } = rest;
+        let Contribution { mut unseen, held, first_lists, notices, .. } = rest;
+        unseen.extend(held.iter().cloned());
         let packaged_skills = packages::skills(&installed);
         let Rights { grant, confiner, placement, .. } = rights;
         drop(installed);
         let Loaded { dirs, manifest, lock, redactor, agreement, left_out, .. } = loaded;
         let identity = machines::identity(&manifest, &lock);
-        let toolbox = toolbox.withholding(left_out.unseen.iter().cloned());
+        let toolbox = toolbox.withholding(left_out.unseen.iter().cloned().chain(held));
         let toolbox = watching::on(&toolbox.ruled(&call_rules::of(&manifest, &dirs.home)), &hooks);
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &dirs) };
         let is_without_pane = backend::is_without_pane(&manifest, &options.target);
@@ -180,6 +187,8 @@ impl Program {
             trace,
             servers,
             agents,
+            first_lists,
+            notices,
             is_complete: !is_partial,
             files,
             unseen,

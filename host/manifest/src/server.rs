@@ -29,6 +29,9 @@ table! {
         pub enabled: bool = true,
         /// which of its tools to offer; default all
         pub tools: Option<Vec<ToolPattern>> = None,
+        /// whether a changed, new or renamed tool is held back until you agree; `false` where its tools change by login
+        #[also("pin", "lock", "locked")]
+        pub pinned: bool = true,
         /// for one request; default `120s`
         #[read(time SHORTEST..=Limits::MAX_TIME)]
         #[also("request_timeout")]

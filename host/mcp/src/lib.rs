@@ -2,4 +2,5 @@
 //! (`server`). The only crate that uses rmcp; it starts no process itself.
 
 pub mod client;
+pub mod pins;
 pub mod server;

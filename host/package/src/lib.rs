@@ -41,7 +41,7 @@ pub use self::installer::{
     Operation, Previous, Proposal, Restored, ToolLister, UpdateReason, Updated, source_stem,
 };
 pub use self::listing::{Listing, TreeError};
-pub use self::lock::{Lock, LockError, Pin, lock_path};
+pub use self::lock::{Lock, LockError, Pin, ServerPin, lock_path};
 pub use self::parts::parts;
 pub use self::progress::{Progress, Step};
 pub use self::project::{Change, Project, ProjectEntry, ProjectError, Unchanged};

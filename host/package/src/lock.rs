@@ -1,6 +1,8 @@
 //! program.lock: the exact installed content and the recorded consent. Grants nothing: rights are only in
 //! program.toml.
 
+mod servers;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::servers::ServerPin;
 use super::digest::{Digest, DigestError};
 use super::disclosure::DisclosureDigests;
 use super::foreign;
@@ -17,7 +20,10 @@ use super::{Kind, PackageSource};
 use haft_manifest::Name;
 
 /// The version of the file format that is written, and the newest that is read.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+
+/// The version of a file without servers, which an earlier haft reads.
+const WITHOUT_SERVERS: u32 = 2;
 
 /// Limit on the bytes of a lock file: a thousand pins of some KiB.
 const MAX_LOCK: u64 = 8 << 20;
@@ -31,6 +37,8 @@ const HEAD: &str = "# Written by haft: what exactly is installed, and what was a
 pub struct Lock {
     /// One pin for each installed entry of program.toml.
     pub pins: Vec<Pin>,
+    /// What is expected of the tools of MCP servers.
+    pub servers: Vec<ServerPin>,
 }
 
 /// The installed content of one entry of program.toml.
@@ -112,6 +120,8 @@ struct Written {
     version: u32,
     #[serde(default, rename = "pin")]
     pins: Vec<WrittenPin>,
+    #[serde(default, rename = "server", skip_serializing_if = "Vec::is_empty")]
+    servers: Vec<ServerPin>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -182,7 +192,7 @@ impl Lock {
         }
         let written: Written = toml::from_str(text).map_err(message)?;
         let pins = written.pins.into_iter().map(|pin| Pin::read(pin).map_err(&damaged));
-        Ok(Self { pins: pins.collect::<Result<_, _>>()? })
+        Ok(Self { pins: pins.collect::<Result<_, _>>()?, servers: written.servers })
     }
 
     /// Returns the text of the file.
@@ -190,7 +200,9 @@ impl Lock {
         let mut pins: Vec<_> = self.pins.iter().map(Pin::written).collect();
         pins.sort_by(|a, b| (&a.name, a.kind).cmp(&(&b.name, b.kind)));
         // Serialization cannot fail: every field is a string, an integer or a map of strings.
-        let text = toml::to_string_pretty(&Written { version: VERSION, pins }).unwrap_or_default();
+        let version = if self.servers.is_empty() { WITHOUT_SERVERS } else { VERSION };
+        let written = Written { version, pins, servers: self.servers.clone() };
+        let text = toml::to_string_pretty(&written).unwrap_or_default();
         format!("{HEAD}\n{text}")
     }
 
@@ -333,8 +345,10 @@ mod tests {
 
     #[test]
     fn a_lock_is_read_back_and_always_written_in_one_order() {
-        let mut lock =
-            Lock { pins: vec![pin("b", Kind::Plugin), pin("b", Kind::Package), pin("a", Kind::Plugin)] };
+        let mut lock = Lock {
+            pins: vec![pin("b", Kind::Plugin), pin("b", Kind::Package), pin("a", Kind::Plugin)],
+            ..Lock::default()
+        };
         let text = lock.text();
         let read = parse(&text).unwrap();
         let order: Vec<_> = read.pins.iter().map(|pin| (pin.name.as_str(), pin.kind)).collect();
@@ -345,6 +359,22 @@ mod tests {
         assert_eq!(lock.pins.len(), 2);
         lock.put(pin("b", Kind::Plugin));
         assert_eq!(lock.pins.len(), 2);
+    }
+
+    #[test]
+    fn pins_of_servers_are_kept_for_one_configuration_each() {
+        let server = |name: &str, configuration: &str| ServerPin {
+            name: name.into(),
+            configuration: configuration.into(),
+            tools: [("read a".to_owned(), "digests".to_owned())].into(),
+        };
+        let mut lock = Lock { servers: vec![server("gone", "1"), server("a", "1")], ..Lock::default() };
+        lock.put_server(server("a", "2"), |name| name != "gone");
+        let read = parse(&lock.text()).unwrap();
+        assert_eq!(read, lock);
+        assert_eq!(read.servers, [server("a", "2")]);
+        assert!(read.server("a", "1").is_none() && read.server("a", "2").is_some());
+        assert!(lock.text().contains("version = 3") && Lock::default().text().contains("version = 2"));
     }
 
     #[test]
@@ -364,7 +394,8 @@ mod tests {
     /// S02: an entry of an earlier haft is read, and has no digests of a disclosure.
     #[test]
     fn s02_a_lock_of_the_version_before_is_read() {
-        let text = Lock { pins: vec![Pin { disclosed: None, ..pin("a", Kind::Plugin) }] }.text();
+        let text =
+            Lock { pins: vec![Pin { disclosed: None, ..pin("a", Kind::Plugin) }], ..Lock::default() }.text();
         let old = text.replace("version = 2", "version = 1");
         assert_ne!(old, text);
         assert_eq!(parse(&old).unwrap().pins[0].disclosed, None);
@@ -372,8 +403,8 @@ mod tests {
 
     #[test]
     fn a_lock_of_a_later_version_is_not_guessed_at() {
-        let error = parse("version = 3\nanything = { else = true }\n").unwrap_err();
-        assert_eq!(error, "`program.lock` has version 3, and this haft understands up to 2");
+        let error = parse("version = 4\nanything = { else = true }\n").unwrap_err();
+        assert_eq!(error, "`program.lock` has version 4, and this haft understands up to 3");
         for (text, why) in [
             ("", "does not say its `version`"),
             ("version = 1\nx = 2", "unknown field `x`"),
@@ -383,7 +414,7 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
         }
-        let good = Lock { pins: vec![pin("a", Kind::Plugin)] }.text();
+        let good = Lock { pins: vec![pin("a", Kind::Plugin)], ..Lock::default() }.text();
         for (from, to, why) in [
             ("sha256:", "md5:", "`digest` of `a`"),
             ("https://", "ftp://", "`source` of `a`"),

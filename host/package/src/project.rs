@@ -222,7 +222,7 @@ impl Project {
     /// Writes the files that change; `path` is the resolved path of program.toml.
     fn rewrite(&self, path: &Path, store: &Store, text: &str, lock: &Lock) -> Result<(), ProjectError> {
         let place = lock_path(&self.path);
-        let is_needed = !lock.pins.is_empty() || place.exists();
+        let is_needed = !lock.pins.is_empty() || !lock.servers.is_empty() || place.exists();
         let lock_text = lock.text();
         let new_lock = (is_needed && *lock != self.lock).then(|| new(&place, &lock_text));
         let new_text = (text != self.text).then(|| new(path, text));

@@ -124,6 +124,15 @@ impl Common {
         Ok(program)
     }
 
+    /// The program as it is known, without asking a server or compiling a plugin: nobody is asked about anything, and what
+    /// nobody agreed to is left out.
+    pub(super) async fn known_program(&self, terminal: Terminal) -> anyhow::Result<Program> {
+        let options = self.options(terminal, false)?;
+        let trust = trusted::or_left_out(options.trust.clone());
+        let (ask, known_only, asks_about_servers) = (Ask::Never, true, true);
+        Program::load(&Options { trust, ask, known_only, asks_about_servers, ..options }).await
+    }
+
     /// Where commands run.
     pub(super) fn target(&self) -> Target {
         let tmux = if self.no_tmux { Some(false) } else { self.tmux.as_ref().map(|_| true) };
@@ -150,6 +159,7 @@ impl Common {
             only: None,
             target: self.target(),
             known_only: false,
+            asks_about_servers: false,
             further_servers: Vec::new(),
             under: None,
             servers: Servers::default(),

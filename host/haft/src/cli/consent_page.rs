@@ -129,7 +129,7 @@ impl Page<'_> {
             sheet.line("ignored", WARNING, &ignored);
         }
         if bundle.manifest.mcp_servers.iter().any(|server| server.enabled) {
-            let text = "tell of their tools when they run: what those say is not known now, and may change";
+            let text = "tell of their tools when they run: what those say is not known now, and is pinned when it is";
             sheet.line("servers", WARNING, text);
         }
     }

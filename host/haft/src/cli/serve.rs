@@ -270,6 +270,7 @@ pub(super) fn report_news(terminal: Terminal, news: &News<'_>) {
             let tools = if *is_other { ", with other tools" } else { "" };
             terminal.message(format_args!("program loaded again{tools}"));
         }
+        News::Notice(notice) => terminal.message(haft_core::report::plain(notice)),
         News::Unwatched(error) => {
             terminal.warning(&format!("changes to the program are not noticed: {error:#}"));
         }

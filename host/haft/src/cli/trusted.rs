@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::server_tools;
 use super::terminal::Terminal;
 use haft::program::{Agreement, Known, Options, Program, Trust, Untrusted};
 
@@ -11,6 +12,16 @@ const VARIABLE: &str = "HAFT_TRUST";
 /// Loads a program; where nobody agreed to it yet, a person at the terminal is asked. A tool that is as program.toml says
 /// without the rest needs no consent to the rest.
 pub(super) async fn loaded(options: &Options, terminal: Terminal) -> anyhow::Result<Program> {
+    let asks_about_servers =
+        terminal.has_person() && !terminal.json && !matches!(options.trust, Trust::Everything);
+    let options = &Options { asks_about_servers, ..options.clone() };
+    let program = agreed(options, terminal).await?;
+    let program = Box::pin(server_tools::agreed(program, options, terminal)).await?;
+    program.notices.iter().for_each(|notice| terminal.message(haft_core::report::plain(notice)));
+    Ok(program)
+}
+
+async fn agreed(options: &Options, terminal: Terminal) -> anyhow::Result<Program> {
     if let (Some(tool), Trust::Agreed) = (&options.only, &options.trust) {
         let trust = or_left_out(Trust::Agreed);
         let program = Box::pin(Program::load(&Options { trust, ..options.clone() })).await?;

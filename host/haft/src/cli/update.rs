@@ -4,6 +4,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
+use self::servers::Servers;
 use super::Exit;
 use super::common::Common;
 use super::install_args::Rights;
@@ -15,14 +16,16 @@ use haft_package::disclosure::Change;
 use haft_package::{Installed, PackageSource, Pin, ProjectEntry, Updated};
 
 mod newer;
+mod servers;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Everything that changed is shown and asked about: scripts, SKILL.md, what the tools say of themselves. `--yes`
+Everything that changed is shown and asked about: scripts, SKILL.md, what the tools say of themselves. An MCP server \
+is asked which tools it has; those that are held back are used from then on. `--yes`
 agrees. `haft add SOURCE` goes to another version. What is granted stays what it is. Where the new one asks for more, that is granted with it; `--grant RIGHT`
 grants no more than that besides, `--no-grant` nothing.")]
 pub(super) struct Update {
-    /// What to update; everything without one
+    /// What to update: packages, plugins, MCP servers; everything without one
     #[arg(value_name = "NAME", add = super::completions::plugins())]
     names: Vec<String>,
     #[command(flatten)]
@@ -42,11 +45,57 @@ enum Outcome {
     Declined,
 }
 
+/// What came of all of them.
+#[derive(Default)]
+struct Outcomes {
+    updated: Vec<Value>,
+    declined: Vec<String>,
+    has_failed: bool,
+    has_versions: bool,
+}
+
+impl Outcomes {
+    fn note(
+        &mut self,
+        verb: &Update,
+        name: &str,
+        outcome: anyhow::Result<Outcome>,
+        terminal: Terminal,
+    ) -> anyhow::Result<()> {
+        match outcome {
+            Ok(Outcome::Same) => terminal.message(format_args!("`{name}` is up to date")),
+            Ok(Outcome::Updated(described)) => self.updated.push(described),
+            Ok(Outcome::Declined) => self.declined.push(name.to_owned()),
+            Err(error) if verb.names.len() == 1 => return Err(error),
+            // One that cannot be had does not keep the others from being updated.
+            Err(error) => {
+                terminal.fail(&error.context(format!("`{name}` was not updated")));
+                self.has_failed = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn report(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        if self.has_versions && self.updated.is_empty() {
+            terminal.hint("`haft update --check` looks for later versions");
+        }
+        if terminal.json {
+            terminal.json(&json!({ "updated": self.updated, "declined": self.declined }))?;
+        }
+        Ok(match (self.has_failed, self.declined.is_empty()) {
+            (true, _) => Exit::Failure,
+            (false, false) => Exit::Declined,
+            (false, true) => Exit::Success,
+        })
+    }
+}
+
 impl Update {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let session = InstallSession::open(common, terminal)?;
         if self.check {
-            let entries = self.entries(&session)?;
+            let (entries, _) = self.entries(&session, &Servers::default())?;
             return tokio::select! {
                 done = newer::check(&session, &entries, terminal) => done,
                 _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
@@ -54,7 +103,7 @@ impl Update {
         }
         let kept = Kept::before(&session.project.path).await;
         let exit = tokio::select! {
-            done = self.update_all(&session, terminal) => done?,
+            done = self.update_all(&session, common, terminal) => done?,
             // Whatever was fetched goes with the future that is dropped.
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         };
@@ -62,54 +111,67 @@ impl Update {
         Ok(exit)
     }
 
-    async fn update_all(&self, session: &InstallSession, terminal: Terminal) -> anyhow::Result<Exit> {
-        let entries = self.entries(session)?;
-        if entries.is_empty() {
+    async fn update_all(
+        &self,
+        session: &InstallSession,
+        common: &Common,
+        terminal: Terminal,
+    ) -> anyhow::Result<Exit> {
+        let declares = !session.project.manifest.mcp_servers.is_empty();
+        let servers = if declares || !self.names.is_empty() {
+            Box::pin(Servers::load(common, terminal)).await
+        } else {
+            Servers::default()
+        };
+        let (entries, own) = self.entries(session, &servers)?;
+        if entries.is_empty() && own.is_empty() {
             terminal.message("nothing is installed here: no entry of program.toml is pinned in program.lock");
         }
-        let (mut updated, mut declined, mut exit) = (Vec::new(), Vec::new(), Exit::Success);
-        let mut has_versions = false;
+        let mut outcomes = Outcomes::default();
         for entry in entries {
             let name = entry.name.as_str();
-            match self.update(session, &entry, terminal).await {
-                Ok(Outcome::Same) => {
-                    terminal.message(format_args!("`{name}` is up to date"));
-                    has_versions |= matches!(
-                        entry.source,
-                        PackageSource::Oci(_) | PackageSource::Git { .. } | PackageSource::Foreign(_)
-                    );
-                }
-                Ok(Outcome::Updated(described)) => updated.push(described),
-                Ok(Outcome::Declined) => {
-                    declined.push(name.to_owned());
-                    exit = Exit::Declined;
-                }
-                Err(error) if self.names.len() == 1 => return Err(error),
-                // One that cannot be had does not keep the others from being updated.
-                Err(error) => {
-                    terminal.fail(&error.context(format!("`{name}` was not updated")));
-                    exit = Exit::Failure;
+            let mut outcome = self.update(session, &entry, terminal).await;
+            if matches!(outcome, Ok(Outcome::Same)) {
+                outcomes.has_versions |= matches!(
+                    entry.source,
+                    PackageSource::Oci(_) | PackageSource::Git { .. } | PackageSource::Foreign(_)
+                );
+                // The server of a package may list other tools all the same.
+                if self.names.iter().any(|named| named == name) {
+                    outcome = servers.update(name, (self, session), terminal).await;
                 }
             }
+            outcomes.note(self, name, outcome, terminal)?;
         }
-        if has_versions && updated.is_empty() {
-            terminal.hint("`haft update --check` looks for later versions");
+        for name in own {
+            let outcome = servers.update(&name, (self, session), terminal).await;
+            outcomes.note(self, &name, outcome, terminal)?;
         }
-        if terminal.json {
-            terminal.json(&json!({ "updated": updated, "declined": declined }))?;
-        }
-        Ok(exit)
+        servers.close().await;
+        outcomes.report(terminal)
     }
 
-    /// The entries that were named; without names all that are pinned.
-    fn entries(&self, session: &InstallSession) -> anyhow::Result<Vec<ProjectEntry>> {
+    /// The entries and MCP servers that were named; without names all that are pinned.
+    fn entries(
+        &self,
+        session: &InstallSession,
+        servers: &Servers,
+    ) -> anyhow::Result<(Vec<ProjectEntry>, Vec<String>)> {
         let project = &session.project;
         if self.names.is_empty() {
             let is_pinned =
                 |entry: &ProjectEntry| project.lock.find(entry.kind, entry.name.as_str()).is_some();
-            return Ok(project.entries().into_iter().filter(is_pinned).collect());
+            return Ok((project.entries().into_iter().filter(is_pinned).collect(), servers.own()));
         }
-        self.names.iter().map(|name| project.entry(name).map_err(project_error)).collect()
+        let (mut entries, mut own) = (Vec::new(), Vec::new());
+        for name in &self.names {
+            match project.entry(name) {
+                Ok(entry) => entries.push(entry),
+                Err(_) if servers.has(name) => own.push(name.clone()),
+                Err(error) => return Err(project_error(error)),
+            }
+        }
+        Ok((entries, own))
     }
 
     async fn update(

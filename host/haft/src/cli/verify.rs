@@ -4,9 +4,12 @@ use crate::cli::common::Common;
 use clap::Args;
 use serde::Serialize;
 
+use std::sync::Arc;
+
 use super::Exit;
 use super::terminal::{ERROR, GOOD, Terminal, WARNING};
 use crate::cli::install_session::{InstallSession, project_error};
+use haft_mcp::client::Server;
 use haft_package::{Kind, PackageSource, Pin, ProjectEntry};
 
 #[derive(Debug, Args)]
@@ -16,11 +19,29 @@ pub(super) struct Verify {
     names: Vec<String>,
 }
 
+/// What is compared with its pin.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum What {
+    Package,
+    Plugin,
+    Server,
+}
+
+impl From<Kind> for What {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Package => Self::Package,
+            Kind::Plugin => Self::Plugin,
+        }
+    }
+}
+
 /// How an entry or a pin was found.
 #[derive(Serialize)]
 struct Found {
     name: String,
-    kind: Kind,
+    kind: What,
     state: State,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
@@ -38,15 +59,18 @@ enum State {
 }
 
 impl Verify {
-    pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let mut session = InstallSession::open(common, terminal)?;
         let _held = session.hold()?;
+        let is_meant = |name: &str| self.names.is_empty() || self.names.iter().any(|meant| meant == name);
+        let servers = Box::pin(servers(&session, common, terminal)).await;
         for name in &self.names {
-            session.project.entry(name).map_err(project_error)?;
+            if !servers.iter().any(|found| found.name == *name) {
+                session.project.entry(name).map_err(project_error)?;
+            }
         }
-        let all = verify_all(&session, |name| {
-            self.names.is_empty() || self.names.iter().any(|meant| meant == name)
-        });
+        let mut all = verify_all(&session, is_meant);
+        all.extend(servers.into_iter().filter(|found| is_meant(&found.name)));
         if terminal.json {
             terminal.json(&all)?;
         } else {
@@ -70,6 +94,37 @@ pub(super) fn changes(common: &Common, terminal: Terminal) -> anyhow::Result<Vec
     Ok(bad.map(|found| format!("{}: {}", found.name, found.why.unwrap_or_default())).collect())
 }
 
+/// What the MCP servers of the program listed when they were last asked, against what was agreed to. None is asked now; of a
+/// program that cannot be loaded none is known.
+async fn servers(session: &InstallSession, common: &Common, terminal: Terminal) -> Vec<Found> {
+    if session.project.manifest.mcp_servers.is_empty() && session.project.manifest.packages.is_empty() {
+        return Vec::new();
+    }
+    match common.known_program(terminal).await {
+        Ok(program) => {
+            let is_first = |server: &&Arc<Server>| {
+                program.first_lists.iter().any(|first| Arc::ptr_eq(&first.server, server))
+            };
+            program.servers.iter().filter(|server| !is_first(server)).filter_map(verify_server).collect()
+        }
+        Err(error) => {
+            tracing::debug!(%error, "MCP servers are not compared with their pins");
+            Vec::new()
+        }
+    }
+}
+
+fn verify_server(server: &Arc<Server>) -> Option<Found> {
+    let found = |state, why| Found { name: server.config().name.clone(), kind: What::Server, state, why };
+    if !server.is_held() {
+        return Some(found(State::Unpinned, Some("its tools may change: `pinned = false`".to_owned())));
+    }
+    let (listed, _) = server.remembered()?;
+    let told: Vec<String> = listed.differences.iter().map(ToString::to_string).collect();
+    let state = if told.is_empty() { State::Good } else { State::Bad };
+    Some(found(state, (!told.is_empty()).then(|| told.join("; "))))
+}
+
 fn verify_all(session: &InstallSession, is_meant: impl Fn(&str) -> bool) -> Vec<Found> {
     let entries = session.project.entries();
     let entries = entries.iter().filter(|entry| is_meant(entry.name.as_str()));
@@ -81,7 +136,7 @@ fn verify_all(session: &InstallSession, is_meant: impl Fn(&str) -> bool) -> Vec<
 
 fn verify_entry(session: &InstallSession, entry: &ProjectEntry) -> Found {
     let (kind, name, source) = (entry.kind, entry.name.as_str(), &entry.source);
-    let found = |state, why: Option<String>| Found { name: name.to_owned(), kind, state, why };
+    let found = |state, why: Option<String>| Found { name: name.to_owned(), kind: kind.into(), state, why };
     let Some(pin) = session.project.lock.find(kind, name) else {
         return match (kind, source) {
             // The entry was written by hand, for any content of the file.
@@ -104,7 +159,7 @@ fn verify_entry(session: &InstallSession, entry: &ProjectEntry) -> Found {
 /// A pin without an entry: of a program.toml that was changed by hand.
 fn left_over(pin: &Pin) -> Found {
     let why = Some("program.lock pins it, and program.toml does not have it".to_owned());
-    Found { name: pin.name.to_string(), kind: pin.kind, state: State::Bad, why }
+    Found { name: pin.name.to_string(), kind: pin.kind.into(), state: State::Bad, why }
 }
 
 fn line(found: &Found) -> String {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::machines::Placed;
 use super::patterns::Unseen;
 use super::rights::Rights;
+use super::server_pins::FirstList;
 use super::server_set::Servers;
 use super::watching::Watching;
 use haft_core::grant::Grant;
@@ -36,6 +37,12 @@ pub(super) struct Contribution {
     pub(super) files: Vec<PathBuf>,
     /// Whether something was passed over.
     pub(super) is_partial: bool,
+    /// What the names of tools begin with that are held back, and why.
+    pub(super) held: Vec<(String, String)>,
+    /// MCP servers whose tools nobody agreed to yet.
+    pub(super) first_lists: Vec<FirstList>,
+    /// What was done that a person should know, a line each.
+    pub(super) notices: Vec<String>,
     /// The MCP servers that have some of the tools.
     pub(super) servers: Servers,
     /// Where commands run, if that was chosen.
@@ -78,6 +85,9 @@ impl Contribution {
         self.unseen.append(more.unseen);
         self.files.extend(more.files);
         self.is_partial |= more.is_partial;
+        self.held.extend(more.held);
+        self.first_lists.extend(more.first_lists);
+        self.notices.extend(more.notices);
         self.servers.0.extend(more.servers.0);
         self.backend = self.backend.take().or(more.backend);
     }

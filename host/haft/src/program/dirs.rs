@@ -150,6 +150,11 @@ impl Dirs {
         self.state.join("trust")
     }
 
+    /// Where it is noted down which tools of MCP servers were agreed to: below [`Self::state`].
+    pub fn pins(&self) -> PathBuf {
+        self.state.join("pins")
+    }
+
     /// Where approvals are signed and used up: below [`Self::state`].
     pub fn approvals(&self) -> PathBuf {
         self.state.join("approvals")

@@ -36,6 +36,8 @@ pub enum News<'a> {
     Held,
     /// It was loaded again. Whether clients see other tools.
     Reloaded(bool),
+    /// Something was done while it was loaded.
+    Notice(&'a str),
     /// Changes are not noticed.
     Unwatched(&'a anyhow::Error),
 }
@@ -98,6 +100,7 @@ impl Live {
             return Err(report.into());
         }
         let is_complete = program.is_complete && program.servers.unknown().is_empty();
+        program.notices.iter().for_each(|notice| on_news(News::Notice(notice)));
         if is_complete && let Some(report) = program.report() {
             on_news(News::Problems(&report));
         }
@@ -263,6 +266,7 @@ impl Live {
         match Program::load(&Options { ask: asking.clone(), servers, ..self.options.clone() }).await {
             Ok(program) => {
                 let program = self.audience.own(program);
+                program.notices.iter().for_each(|notice| (self.on_news)(News::Notice(notice)));
                 let is_last = asking != Ask::Never || program.servers.unknown().is_empty();
                 // A rule that names nothing may be the one that was to refuse something.
                 if let Some(report) = program.report_of_rules() {

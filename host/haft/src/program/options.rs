@@ -16,6 +16,7 @@ use haft_plugin_host::debug::Recorder;
 use haft_sandbox::confine::Confiner;
 
 /// Options of a run.
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own, and set by its name")]
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The program.toml; `None` for the one in the current directory, if there is one.
@@ -41,6 +42,9 @@ pub struct Options {
     pub events: Events,
     /// Which MCP servers to ask what they have.
     pub ask: Ask,
+    /// Whether the first list of an MCP server is left for a person to agree to ([`Program::first_lists`]); else it is pinned
+    /// as it is, and told.
+    pub asks_about_servers: bool,
     /// Answers elicitation requests of MCP servers; `None` without a person.
     pub person: Option<Arc<dyn Elicitor>>,
     /// Where commands run, in the place of `[backend]`.

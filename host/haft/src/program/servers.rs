@@ -10,12 +10,14 @@ use secrecy::SecretString;
 use tokio::task::JoinSet;
 
 use super::contribution::{Contribution, NewTool};
+use super::family::canonical;
 use super::grants::{ProcessRights, Processes};
 use super::options::{Ask, Options};
 use super::packages::Installed;
 use super::patterns;
 use super::plugins::offers;
 use super::rights::Rights;
+use super::server_pins::{Agreed, PinRecord};
 use super::server_set::{Servers, Tracked, is_unknown};
 use haft_core::report::{Problem, Span};
 use haft_core::secret::Redactor;
@@ -24,6 +26,7 @@ use haft_manifest::{Manifest, McpServer, Package, SecretSource, TextOrSecret, Tr
 use haft_mcp::client::{
     self, Config, Endpoint, Host, Rejected, RemoteTool, Server, ServerError, ServerTool, ToolList, Values,
 };
+use haft_mcp::pins::way_out;
 
 /// How long servers that were never asked what they have are waited for, all together. One that
 /// takes longer goes on starting, and is there the next time.
@@ -124,7 +127,7 @@ fn of_one(
     server: &Arc<Server>,
     list: Option<&Result<Arc<ToolList>, ServerError>>,
 ) -> Contribution {
-    let mut found = Contribution::default();
+    let mut found = declared.pinned(rights, server);
     let unusable = server.config().problem();
     let may_have_more = list.is_none() && unusable.is_none();
     match (unusable, list) {
@@ -137,6 +140,7 @@ fn of_one(
         found.tools = declared.tools(rights.manifest, server, &listed);
         found.problems.extend(listed.rejected.iter().map(|rejected| declared.rejection(rejected)));
         found.problems.extend(declared.idle_patterns(&listed));
+        declared.tell_differences(server, &listed, &mut found);
     } else {
         found.is_partial = may_have_more;
         let why = format!("it is not known which tools MCP server `{}` has", declared.name());
@@ -145,6 +149,8 @@ fn of_one(
     if rights.options.only.as_ref().is_some_and(|tool| !client::owns(declared.name(), tool)) {
         // Nothing is said of what is not used.
         found.problems.clear();
+        found.notices.clear();
+        found.first_lists.clear();
     }
     found
 }
@@ -241,6 +247,59 @@ impl Declared<'_> {
         is_offered && self.package.is_none_or(|package| offers(package, &exposed))
     }
 
+    /// Holds `server` to what was agreed to, from before its tools are read on. A first list is pinned as it is, or left to
+    /// whoever asks a person.
+    fn pinned(&self, rights: &Rights<'_>, server: &Arc<Server>) -> Contribution {
+        let mut found = Contribution::default();
+        if !self.server.pinned {
+            server.hold_to(None);
+            return found;
+        }
+        let record = PinRecord::new(&rights.dirs.pins(), &canonical(&rights.manifest.path), server);
+        let agreed = record.read().unwrap_or_else(|error| {
+            let text =
+                format!("it cannot be read what was agreed to of MCP server `{}`: {error}", self.name());
+            found.problems.push(Problem::new(text).at(self.span, "its tools are held back"));
+            Some(Agreed::default())
+        });
+        server.hold_to(Some(Arc::new(agreed.as_ref().map(|agreed| agreed.pins.clone()).unwrap_or_default())));
+        let listed = server.sent().filter(|listed| agreed.is_none() && !listed.sent.is_empty());
+        let Some(first) = listed.map(|listed| record.first(server, &listed, &rights.loaded.lock)) else {
+            return found;
+        };
+        if rights.options.asks_about_servers {
+            let why = format!("nobody agreed to the tools of MCP server `{}` yet", self.name());
+            found.held.push((
+                patterns::server_prefix(self.name()),
+                format!("{why}: `haft update {}` shows them", self.name()),
+            ));
+            found.first_lists.push(first);
+            return found;
+        }
+        if let Err(error) = first.agree() {
+            found.problems.push(Problem::new(format!("{error:#}")).at(self.span, "this server").warning());
+        }
+        found.notices.push(first.line());
+        found
+    }
+
+    /// How what `server` lists differs from what was agreed to, a line each; what is held back is not there, and whoever
+    /// calls it is told why.
+    fn tell_differences(&self, server: &Server, listed: &ToolList, found: &mut Contribution) {
+        if !found.first_lists.is_empty() {
+            return;
+        }
+        let differences = listed.differences.iter().filter(|one| self.offers(one.tool()));
+        let hint = way_out(&server.config().name);
+        for one in differences {
+            let line = format!("MCP server `{}`: {one}", self.name());
+            let exposed = client::exposed(self.name(), one.tool());
+            let what = if one.holds() { "held back until you agree" } else { "this server" };
+            found.problems.push(Problem::new(line.clone()).at(self.span, what).warning().hint(hint.clone()));
+            found.held.push((exposed, format!("{line}; {hint}")));
+        }
+    }
+
     fn problem(&self, error: &ServerError) -> Problem {
         let problem = Problem::new(format!("MCP server `{}` {error}", self.name()));
         let problem = problem.at(self.span, "its tools are left out");
@@ -258,7 +317,7 @@ impl Declared<'_> {
 
     /// Patterns of `tools` that no tool has.
     fn idle_patterns(&self, listed: &ToolList) -> Vec<Problem> {
-        let names: Vec<&str> = listed.tools.iter().map(|tool| tool.name.as_ref()).collect();
+        let names: Vec<&str> = listed.sent.iter().filter_map(|tool| tool["name"].as_str()).collect();
         let owner = format!("MCP server `{}`", self.name());
         patterns::problems(&owner, ("tools", self.span), &names, self.server.tools.iter().flatten())
     }

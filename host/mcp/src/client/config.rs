@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
+use sha2::{Digest as _, Sha256};
 
 use super::ServerError;
+use haft_core::encoding::hex;
 use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::report::Problem;
 use haft_core::secret::Redactor;
@@ -85,7 +87,38 @@ pub trait Values: Debug + Send + Sync {
     async fn read(&self) -> Result<Vec<(String, SecretString)>, String>;
 }
 
+impl Endpoint {
+    /// What configures the server, as texts: how it is reached, by which words, variables and headers. Of secrets it holds
+    /// where they are kept.
+    fn parts(&self) -> Vec<String> {
+        match self {
+            Self::Stdio { command, environment, .. } => {
+                let words = command.iter().cloned();
+                std::iter::once("stdio".to_owned()).chain(words).chain([environment.identity()]).collect()
+            }
+            Self::Http { url, headers } => vec!["http".to_owned(), url.clone(), headers.identity()],
+        }
+    }
+
+    /// Adds what configures the server to a digest.
+    pub(super) fn hash(&self, digest: &mut Sha256) {
+        for part in self.parts() {
+            digest.update(part.len().to_le_bytes());
+            digest.update(part);
+        }
+    }
+}
+
 impl Config {
+    /// A digest of what configures the server: for each of these its tools are pinned by themselves. That is how it is
+    /// reached, with the words, variables and headers of program.toml; its rights and limits are not a part of it, since a
+    /// server whose tools follow those is told of as any other change.
+    pub fn configuration(&self) -> String {
+        let mut digest = Sha256::new();
+        self.endpoint.hash(&mut digest);
+        hex(&digest.finalize())
+    }
+
     /// Whether both declare the same server.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let bounds = |config: &Self| (config.timeout, config.max_result, config.limits);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rmcp::ErrorData;
 
+use crate::pins::{Difference, way_out};
 use haft_core::tool::foreign;
 
 /// What went wrong; the text follows `MCP server NAME`.
@@ -68,6 +69,14 @@ pub enum ServerError {
         limit: Duration,
         /// What it wrote instead, as a clause of the message.
         noise: String,
+    },
+    /// The tool is held back.
+    #[error("is not called: {difference}; {}", way_out(server))]
+    Held {
+        /// How the tool is not what was agreed to.
+        difference: Difference,
+        /// The server's name.
+        server: String,
     },
     /// It does not read its input.
     #[error("does not read what it is sent")]

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::ServerError;
 use super::calls::shortened;
+use crate::pins::{Difference, ToolPins};
 use haft_core::call::Hints;
 use haft_core::tool::{Keep, MendedSchema, Schema, clip, mend};
 
@@ -31,6 +32,27 @@ pub struct ToolList {
     pub tools: Vec<RemoteTool>,
     /// Those that cannot, and whatever else was left out.
     pub rejected: Vec<Rejected>,
+    /// Each tool as the server sent it, without secrets: what is pinned.
+    pub sent: Vec<Value>,
+    /// How that differs from what was agreed to; tools that are held back are not among [`Self::tools`].
+    #[serde(skip)]
+    pub differences: Vec<Difference>,
+}
+
+impl ToolList {
+    /// The list without the tools that `pins` hold back: the one place where what a server lists becomes what is offered.
+    pub(super) fn held_to(&self, pins: &ToolPins) -> Self {
+        let differences = pins.differences(&ToolPins::of(&self.sent));
+        let mut offered = Self { differences, tools: Vec::new(), ..self.clone() };
+        let tools = self.tools.iter().filter(|tool| offered.held(&tool.name).is_none());
+        offered.tools = tools.cloned().collect();
+        offered
+    }
+
+    /// Why `tool` is held back, where it is.
+    pub fn held(&self, tool: &str) -> Option<&Difference> {
+        self.differences.iter().find(|one| one.holds() && one.tool() == tool)
+    }
 }
 
 /// A tool of a server.
@@ -88,6 +110,7 @@ impl ToolListBuilder {
                 return Ok(None);
             }
             self.tool(tool);
+            self.listed.sent.push(tool.clone());
         }
         let next = result.get("nextCursor").and_then(Value::as_str).filter(|next| !next.is_empty());
         Ok(next.map(str::to_owned).filter(|next| self.is_worth_asking(next)))

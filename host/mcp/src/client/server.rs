@@ -1,6 +1,8 @@
 //! One server: lists its tools, starts it when needed, and starts it again when it has ended, with a growing pause
 //! after repeated failures.
 
+mod held;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,6 +22,7 @@ use super::http;
 use super::stdio_transport::StdioTransport;
 use super::tool_cache::{self, CachedTools, Era, MAX_UNTOLD_AGE};
 use super::{Config, Elicitor, Endpoint, ServerError, ToolList};
+use crate::pins::ToolPins;
 use haft_core::grant::{Grant, RightsTable, Root};
 use haft_core::sync::Lock;
 use haft_core::tool::Context;
@@ -60,6 +63,8 @@ pub struct Server {
     slot: tokio::sync::Mutex<ConnectionSlot>,
     /// The cached list, or the one it sent since.
     known: Lock<Option<KnownTools>>,
+    /// What its tools are held to; nothing where they may be anything.
+    pins: Lock<Option<Arc<ToolPins>>>,
     /// Counts how often its list has become another one.
     changes: watch::Sender<u64>,
     closing: CancellationToken,
@@ -67,6 +72,9 @@ pub struct Server {
 
 #[derive(Clone, Debug)]
 struct KnownTools {
+    /// As it was sent.
+    sent: Arc<ToolList>,
+    /// What is offered of it.
     listed: Arc<ToolList>,
     /// Whether the server itself sent it, since haft was started.
     is_fresh: bool,
@@ -94,13 +102,15 @@ impl Server {
             host,
             slot: tokio::sync::Mutex::new(slot),
             known: Lock::new(None),
+            pins: Lock::new(None),
             changes: watch::Sender::new(0),
             closing: CancellationToken::new(),
         };
         let cached = server.file().and_then(|file| CachedTools::read(&file));
         let known = cached.map(|cached| {
             let age = cached.age();
-            KnownTools { listed: Arc::new(cached.listed), is_fresh: false, age }
+            let sent = Arc::new(cached.listed);
+            KnownTools { listed: sent.clone(), sent, is_fresh: false, age }
         });
         Arc::new(Self { known: Lock::new(known), ..server })
     }
@@ -164,6 +174,7 @@ impl Server {
             connection = self.connection() => connection?,
             () = context.cancel.cancelled() => return Err(ServerError::Cancelled),
         };
+        self.refuse_held(tool, &connection).await?;
         let over = match self.config.endpoint {
             Endpoint::Stdio { .. } => Wire::Streams,
             Endpoint::Http { .. } => Wire::Http,
@@ -347,17 +358,25 @@ impl Server {
     /// Asks for the list, and remembers it.
     async fn refresh(&self, connection: &Connection) -> Result<Arc<ToolList>, ServerError> {
         let limits = RequestLimits { timeout: self.config.timeout, cancel: &self.closing };
-        let listed = Arc::new(connection.list(limits, &self.config.redactor).await?);
-        let before = self.known();
-        let known = KnownTools { listed: listed.clone(), is_fresh: true, age: Duration::ZERO };
-        *self.known.lock() = Some(known);
+        let sent = Arc::new(connection.list(limits, &self.config.redactor).await?);
+        let (listed, before) = {
+            let mut known = self.known.lock();
+            let listed = self.offered(&sent);
+            let new = KnownTools {
+                sent: sent.clone(),
+                listed: listed.clone(),
+                is_fresh: true,
+                age: Duration::ZERO,
+            };
+            (listed, known.replace(new))
+        };
         // A first list counts too: a caller may have gone on without it.
-        if before.is_none_or(|before| before.listed != listed) {
+        if before.is_none_or(|before| before.sent != sent) {
             self.changes.send_modify(|count| *count += 1);
         }
         let era = if connection.is_stateless() { Era::Stateless } else { Era::Handshake };
         if let Some(file) = self.file()
-            && let Err(error) = CachedTools::new(era, (*listed).clone()).write(&file)
+            && let Err(error) = CachedTools::new(era, (*sent).clone()).write(&file)
         {
             tracing::debug!(%error, "cannot write `{}`", file.display());
         }

@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Config, Endpoint, ToolList};
+use super::{Config, ToolList};
+use haft_core::encoding::hex;
 
 /// How long a cached list is used without asking the server. A server that is called is asked anyway; this is for an
 /// updated server that is never called because its new tools are not known.
@@ -20,14 +21,14 @@ pub const MAX_AGE: Duration = Duration::from_hours(24);
 /// can be asked while it is not waited for.
 pub const MAX_UNTOLD_AGE: Duration = Duration::from_mins(10);
 
-/// Bytes of a file; a list has at most half as many.
-const MAX_FILE: u64 = 16 << 20;
+/// Bytes of a file; a list has at most a third as many, and each tool is in it as it was sent and as it is offered.
+const MAX_FILE: u64 = 24 << 20;
 /// Files unused for so long are removed when another one is written.
 const MAX_UNUSED_AGE: Duration = Duration::from_hours(24 * 30);
 /// Files that are checked for that.
 const MAX_FILES: usize = 1000;
 /// Changes when what is written here is read differently.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// The protocol era that a server speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,25 +102,12 @@ fn remove_old(folder: &Path) {
 /// that may change its tools. `workspace` is where it runs.
 pub(super) fn file(folder: &Path, config: &Config, workspace: Option<&Path>) -> PathBuf {
     let mut digest = Sha256::new();
+    config.endpoint.hash(&mut digest);
     let mut add = |part: &str| {
         digest.update(part.len().to_le_bytes());
         digest.update(part);
     };
     add(&FORMAT.to_string());
-    match &config.endpoint {
-        Endpoint::Stdio { command, environment, .. } => {
-            add("stdio");
-            for word in command {
-                add(word);
-            }
-            add(&environment.identity());
-        }
-        Endpoint::Http { url, headers } => {
-            add("http");
-            add(url);
-            add(&headers.identity());
-        }
-    }
     add(&workspace.map(|workspace| workspace.display().to_string()).unwrap_or_default());
     for path in config.files(workspace) {
         add(&path.display().to_string());
@@ -127,9 +115,7 @@ pub(super) fn file(folder: &Path, config: &Config, workspace: Option<&Path>) -> 
             add(&format!("{} {} {}", metadata.len(), metadata.mtime(), metadata.mtime_nsec()));
         }
     }
-    let nibbles = digest.finalize().into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    let name: String = nibbles.filter_map(|nibble| char::from_digit(nibble.into(), 16)).collect();
-    folder.join(name).with_extension("json")
+    folder.join(hex(&digest.finalize())).with_extension("json")
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ fn only_what_nobody_refers_to_is_swept_away() {
         grow_old(&store, digest);
     }
     let lock = directory.path().join("program.lock");
-    fs::write(&lock, Lock { pins: vec![pin(&used)] }.text()).unwrap();
+    fs::write(&lock, Lock { pins: vec![pin(&used)], ..Lock::default() }.text()).unwrap();
     store.register(&lock).unwrap();
     let swept = store.sweep(true).unwrap();
     assert_eq!((swept.used, swept.young, swept.removed.len()), (1, 1, 1));
@@ -217,7 +217,7 @@ fn c19_a_note_that_was_cut_off_is_written_anew() {
     let used = keep(&store, b"used");
     grow_old(&store, &used);
     let lock = directory.path().join("program.lock");
-    fs::write(&lock, Lock { pins: vec![pin(&used)] }.text()).unwrap();
+    fs::write(&lock, Lock { pins: vec![pin(&used)], ..Lock::default() }.text()).unwrap();
     store.register(&lock).unwrap();
     let note = fs::read_dir(store.root().join(PROGRAMS)).unwrap().next().unwrap().unwrap().path();
     fs::write(&note, "").unwrap();

@@ -152,6 +152,8 @@ pub(super) fn declared(servers: &[StdioServer], redactor: &Redactor) -> (Vec<Mcp
             transport: Transport::Stdio { command: here(server.command.clone()), env: env.collect() },
             enabled: true,
             tools: None,
+            // It is the editor's, in whose configuration no verb of haft agrees to anything.
+            pinned: false,
             timeout: McpServer::DEFAULT_TIMEOUT,
             max_result: McpServer::DEFAULT_MAX_RESULT,
             grant: None,

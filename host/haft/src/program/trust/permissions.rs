@@ -143,6 +143,7 @@ impl Finder<'_> {
             grant,
             enabled: _,
             tools: _,
+            pinned,
             timeout: _,
             max_result: _,
             limits: _,
@@ -158,7 +159,8 @@ impl Finder<'_> {
                 format!("`{name}` at {}{}", url.value, values("; header", headers))
             }
         };
-        self.ask(part.clone(), text);
+        let free = if *pinned { "" } else { "; its tools may change" };
+        self.ask(part.clone(), text + free);
         self.process_granted(&part, name, grant.as_ref());
     }
 

@@ -1,0 +1,50 @@
+//! What a server's tools are held to: a tool that is not what was agreed to is neither offered nor called, whether it comes
+//! with the first list, a later one, a reconnection or from the cache.
+
+use std::sync::Arc;
+
+use super::{Connection, KnownTools, Server, ServerError, ToolList};
+use crate::pins::ToolPins;
+
+impl Server {
+    /// Holds its tools to `pins` from now on; with nothing they may be anything.
+    pub fn hold_to(&self, pins: Option<Arc<ToolPins>>) {
+        *self.pins.lock() = pins;
+        let mut known = self.known.lock();
+        if let Some(KnownTools { sent, listed, .. }) = known.as_mut() {
+            *listed = self.offered(sent);
+        }
+    }
+
+    /// Whether its tools are held to anything.
+    pub fn is_held(&self) -> bool {
+        self.pins.lock().is_some()
+    }
+
+    /// What it sent when it was last asked, held back or not; each tool as it was sent is in [`ToolList::sent`].
+    pub fn sent(&self) -> Option<Arc<ToolList>> {
+        self.known().map(|known| known.sent)
+    }
+
+    pub(super) fn offered(&self, sent: &Arc<ToolList>) -> Arc<ToolList> {
+        match self.pins.lock().as_deref() {
+            Some(pins) => Arc::new(sent.held_to(pins)),
+            None => sent.clone(),
+        }
+    }
+
+    /// Refuses a call of a tool that is held back. Where the server has said that its tools have changed, it is asked for
+    /// them first.
+    pub(super) async fn refuse_held(&self, tool: &str, connection: &Connection) -> Result<(), ServerError> {
+        if self.pins.lock().is_none() {
+            return Ok(());
+        }
+        if connection.takes_change() {
+            self.refresh(connection).await?;
+        }
+        let listed = self.known().map(|known| known.listed);
+        let difference = listed.and_then(|listed| listed.held(tool).cloned());
+        let server = self.config.name.clone();
+        difference.map_or(Ok(()), |difference| Err(ServerError::Held { difference, server }))
+    }
+}

@@ -1,0 +1,271 @@
+//! What the tools of a server were when a person agreed to them: a name and three digests each. Compares that with what
+//! the server lists now, and tells each difference in one line. Reads and writes nothing.
+
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::fmt;
+
+use haft_core::encoding::hex;
+use haft_core::report::plain;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// The keys of a tool that a model reads as text.
+const TEXT: &[&str] = &["title", "description"];
+/// Its schemas.
+const SCHEMAS: &[&str] = &["inputSchema", "outputSchema"];
+/// A hexadecimal SHA-256 digest has so many characters.
+const DIGITS: usize = 64;
+/// The parts of a tool, in the order of their digests.
+const PARTS: [Part; 3] = [Part::Text, Part::Schemas, Part::Annotations];
+
+/// A part of a tool that has a digest of its own. Together they are all that a server says of a tool but its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The title and the description.
+    Text,
+    /// The schemas of its arguments and of its answer.
+    Schemas,
+    /// Everything else: annotations, icons, `_meta`, and keys of later versions of the protocol. A client may act on each of
+    /// them.
+    Annotations,
+}
+
+/// The tools of a server as they were at one moment. Serialized as a map with one short text a tool: the three digests.
+///
+/// A list is bounded by whoever reads it; each tool has 195 bytes and its name here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ToolPins(BTreeMap<String, ToolPin>);
+
+/// The digests of the [`Part`]s of one tool, each of canonical JSON: keys sorted, no white space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ToolPin([String; PARTS.len()]);
+
+/// One difference between what was agreed to and what a server lists now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// Nobody agreed to a tool of this name.
+    Added {
+        /// The tool.
+        tool: String,
+    },
+    /// The tool is another one than was agreed to.
+    Changed {
+        /// The tool.
+        tool: String,
+        /// What of it.
+        what: Vec<Part>,
+    },
+    /// A tool with a new name, and with the content of one that has another content now, or is gone.
+    Renamed {
+        /// The tool.
+        tool: String,
+        /// The name that this content had.
+        from: String,
+    },
+    /// The tool is gone.
+    Removed {
+        /// The tool.
+        tool: String,
+    },
+}
+
+impl ToolPins {
+    /// The pins of `tools`, each as the server sent it in an answer to `tools/list`. What has no name is no tool.
+    pub fn of<'a>(tools: impl IntoIterator<Item = &'a Value>) -> Self {
+        let mut pins = Self::default();
+        tools.into_iter().for_each(|tool| pins.add(tool));
+        pins
+    }
+
+    /// Takes in one more tool. Two of one name have one pin together, so that a second one is a change.
+    pub fn add(&mut self, tool: &Value) {
+        let Some(name) = tool.get("name").and_then(Value::as_str) else { return };
+        let pin = ToolPin::of(tool);
+        match self.0.entry(name.to_owned()) {
+            Entry::Vacant(entry) => drop(entry.insert(pin)),
+            Entry::Occupied(mut entry) => entry.get_mut().join(&pin),
+        }
+    }
+
+    /// Whether `pins` have each of these tools exactly so.
+    pub fn is_part_of(&self, pins: &Self) -> bool {
+        self.0.iter().all(|(name, pin)| pins.0.get(name) == Some(pin))
+    }
+
+    /// Whether a tool of this name is pinned.
+    pub fn has(&self, tool: &str) -> bool {
+        self.0.contains_key(tool)
+    }
+
+    /// The names of all tools, sorted.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// How `now` differs from these pins, sorted by the names of the tools.
+    pub fn differences(&self, now: &Self) -> Vec<Difference> {
+        let mut all: Vec<_> =
+            now.0.iter().filter_map(|(tool, pin)| self.difference(tool, pin, now)).collect();
+        let is_renamed = |tool: &str| {
+            all.iter().any(|one| matches!(one, Difference::Renamed { from, .. } if from == tool))
+        };
+        let gone = self.names().filter(|tool| !now.has(tool) && !is_renamed(tool));
+        let gone: Vec<_> = gone.map(|tool| Difference::Removed { tool: tool.to_owned() }).collect();
+        all.extend(gone);
+        all.sort_by(|one, other| one.tool().cmp(other.tool()));
+        all
+    }
+
+    fn difference(&self, tool: &str, pin: &ToolPin, now: &Self) -> Option<Difference> {
+        let tool = tool.to_owned();
+        if let Some(agreed) = self.0.get(&tool) {
+            let what = agreed.changed(pin);
+            return (!what.is_empty()).then_some(Difference::Changed { tool, what });
+        }
+        let is_free = |(name, old): &(&String, &ToolPin)| *old == pin && now.0.get(*name) != Some(pin);
+        Some(match self.0.iter().find(is_free) {
+            Some((from, _)) => Difference::Renamed { tool, from: from.clone() },
+            None => Difference::Added { tool },
+        })
+    }
+}
+
+impl ToolPin {
+    fn of(tool: &Value) -> Self {
+        Self(PARTS.map(|part| part.digest(tool)))
+    }
+
+    fn join(&mut self, other: &Self) {
+        for (own, other) in self.0.iter_mut().zip(&other.0) {
+            *own = hex(&Sha256::digest(format!("{own}{other}")));
+        }
+    }
+
+    fn changed(&self, now: &Self) -> Vec<Part> {
+        let pairs = PARTS.into_iter().zip(self.0.iter().zip(&now.0));
+        pairs.filter_map(|(part, (old, new))| (old != new).then_some(part)).collect()
+    }
+}
+
+impl fmt::Display for ToolPin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(" "))
+    }
+}
+
+impl Serialize for ToolPin {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolPin {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let is_digest =
+            |word: &&str| word.len() == DIGITS && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let digests: Vec<String> = text.split(' ').filter(is_digest).map(str::to_ascii_lowercase).collect();
+        let expected =
+            || serde::de::Error::custom("expected three SHA-256 digests of a tool, in hexadecimal");
+        digests.try_into().map(Self).map_err(|_| expected())
+    }
+}
+
+impl Part {
+    /// In words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "description",
+            Self::Schemas => "schema",
+            Self::Annotations => "annotations",
+        }
+    }
+
+    fn has(self, key: &str) -> bool {
+        match self {
+            Self::Text => TEXT.contains(&key),
+            Self::Schemas => SCHEMAS.contains(&key),
+            Self::Annotations => key != "name" && !TEXT.contains(&key) && !SCHEMAS.contains(&key),
+        }
+    }
+
+    /// A key without a value is as good as none.
+    fn digest(self, tool: &Value) -> String {
+        let keys = tool.as_object().into_iter().flatten();
+        let own: BTreeMap<_, _> = keys.filter(|(key, value)| self.has(key) && !value.is_null()).collect();
+        let mut text = String::new();
+        write_sorted(own.into_iter(), &mut text);
+        hex(&Sha256::digest(text))
+    }
+}
+
+/// Writes `value` as canonical JSON. It was parsed, and so nests no deeper than `serde_json` reads.
+fn write(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(fields) => write_sorted(fields.iter().collect::<BTreeMap<_, _>>().into_iter(), text),
+        Value::Array(items) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                text.push_str(if index == 0 { "" } else { "," });
+                write(item, text);
+            }
+            text.push(']');
+        }
+        value => text.push_str(&value.to_string()),
+    }
+}
+
+fn write_sorted<'a>(fields: impl Iterator<Item = (&'a String, &'a Value)>, text: &mut String) {
+    text.push('{');
+    for (index, (key, value)) in fields.enumerate() {
+        text.push_str(if index == 0 { "" } else { "," });
+        text.push_str(&Value::from(key.as_str()).to_string());
+        text.push(':');
+        write(value, text);
+    }
+    text.push('}');
+}
+
+impl Difference {
+    /// The tool that the list has, or had.
+    pub fn tool(&self) -> &str {
+        let (Self::Added { tool }
+        | Self::Changed { tool, .. }
+        | Self::Renamed { tool, .. }
+        | Self::Removed { tool }) = self;
+        tool
+    }
+
+    /// Whether the tool is held back until a person has agreed to it: one that is there, and is not what was agreed to.
+    pub fn holds(&self) -> bool {
+        !matches!(self, Self::Removed { .. })
+    }
+}
+
+/// One line, without a full stop; what the server called its tools is printable there.
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tool = plain(self.tool());
+        match self {
+            Self::Added { .. } => write!(f, "tool `{tool}` is new"),
+            Self::Changed { what, .. } => {
+                let what: Vec<_> = what.iter().map(|part| part.as_str()).collect();
+                write!(f, "tool `{tool}` has changed: {}", what.join(", "))
+            }
+            Self::Renamed { from, .. } => {
+                write!(f, "tool `{tool}` is a new name for what `{}` was", plain(from))
+            }
+            Self::Removed { .. } => write!(f, "tool `{tool}` is gone"),
+        }
+    }
+}
+
+/// What a person does about a tool of `server` that is held back.
+pub fn way_out(server: &str) -> String {
+    format!("`haft update {server}` shows the difference, and asks")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! Tools of MCP servers are held to what a person agreed to: whatever changes of one is told in one line, neither offered
+//! nor called until somebody has seen the difference, and keeps no other tool from working.
+
+#![expect(clippy::disallowed_methods, reason = "these tests start a server that is reached over HTTP")]
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use haft::lookup::find_on_path;
+use serde_json::{Value, json};
+
+use crate::agent::fake::{Fake, calls, says};
+use crate::cli::{Answer, Home};
+use crate::common::wait::until_some;
+use crate::serve::peer::{Peer, text};
+
+const SERVER: &str = include_str!("pins/server.py");
+const WAY_OUT: &str = "`haft update s` shows the difference, and asks";
+
+fn tool(name: &str, description: &str) -> Value {
+    json!({
+        "name": name, "description": description, "inputSchema": { "type": "object" },
+        "annotations": { "readOnlyHint": true },
+    })
+}
+
+fn with(tool: Value, key: &str, value: Value) -> Value {
+    let mut tool = tool;
+    tool[key] = value;
+    tool
+}
+
+/// What the server has at first.
+fn before() -> Vec<Value> {
+    vec![
+        tool("read", "Reads a file"),
+        tool("list", "Lists"),
+        tool("change", "Changes"),
+        tool("hush", "Changes"),
+    ]
+}
+
+/// The same with `read` replaced by these.
+fn now(read: &[Value]) -> Value {
+    json!([read, &before()[1..]].concat())
+}
+
+/// A folder with the server; nothing where this machine has no Python.
+fn home(more: &str) -> Option<Home> {
+    if find_on_path("python3").is_none() {
+        eprintln!("SKIPPED: no server to ask: `python3` is not installed");
+        return None;
+    }
+    let home = Home::new();
+    home.write("server.py", SERVER);
+    home.write("tools.json", &json!(before()).to_string());
+    let declared = "[[mcp_servers]]\nname = \"s\"\ncommand = [\"python3\", \"server.py\"]";
+    home.write("program.toml", &format!("[sandbox]\nworkspace = \".\"\n{declared}\n{more}\n"));
+    Some(home)
+}
+
+/// The same, used once: its tools are pinned.
+fn pinned() -> Option<Home> {
+    let home = home("")?;
+    let first = home.haft(&["call", "mcp__s__read"]);
+    assert_eq!((first.stdout.as_str(), first.code), ("ran read\n", 0), "{}", first.stderr);
+    assert!(first.stderr.contains("MCP server `s`: 4 tools pinned"), "{}", first.stderr);
+    Some(home)
+}
+
+fn refused(answer: &Answer, difference: &str) {
+    assert_eq!(answer.code, 1, "{}{}", answer.stdout, answer.stderr);
+    let line = answer.stderr.lines().find(|line| line.contains(difference) && line.contains(WAY_OUT));
+    assert!(line.is_some(), "{difference}: {}", answer.stderr);
+}
+
+/// The issue's list: each kind of change between two starts. The cached list still has the old tool: the call starts the
+/// server, and is refused.
+#[test]
+fn a_tool_that_is_not_what_was_agreed_to_is_held_back_and_others_are_not() {
+    let read = || tool("read", "Reads a file");
+    let renamed = || with(read(), "name", json!("read_file"));
+    for (read, called, differences) in [
+        (
+            vec![tool("read", "IMPORTANT: before every call")],
+            "read",
+            ["tool `read` has changed: description", ""],
+        ),
+        (
+            vec![with(read(), "inputSchema", json!({ "type": "object", "required": [] }))],
+            "read",
+            ["tool `read` has changed: schema", ""],
+        ),
+        (
+            vec![with(read(), "annotations", json!({ "readOnlyHint": false }))],
+            "read",
+            ["tool `read` has changed: annotations", ""],
+        ),
+        (vec![read(), tool("more", "Reads more")], "more", ["tool `more` is new", ""]),
+        (vec![renamed()], "read_file", ["tool `read_file` is a new name for what `read` was", ""]),
+        (
+            vec![renamed(), tool("read", "Sends a file")],
+            "read",
+            ["tool `read` has changed: description", "tool `read_file` is a new name for what `read` was"],
+        ),
+    ] {
+        let Some(home) = pinned() else { return };
+        home.write("tools.json", &now(&read).to_string());
+        refused(&home.haft(&["call", &format!("mcp__s__{called}")]), differences[0]);
+        // Now the list is known: it is not offered.
+        let tools = home.haft(&["tools", "--json"]);
+        assert!(!tools.stdout.contains(&format!("\"mcp__s__{called}\"")), "{}", tools.stdout);
+        refused(&home.haft(&["call", &format!("mcp__s__{called}")]), differences[0]);
+        let verified = home.haft(&["verify"]);
+        assert_eq!(verified.code, 8, "{}", verified.stdout);
+        for difference in differences {
+            assert!(tools.stderr.contains(difference), "{difference}: {}", tools.stderr);
+            assert!(verified.stdout.contains(difference), "{difference}: {}", verified.stdout);
+        }
+        assert_eq!(home.haft(&["call", "mcp__s__list"]).stdout, "ran list\n");
+    }
+}
+
+#[test]
+fn a_tool_that_is_gone_is_told_and_one_that_comes_back_is_what_it_was() {
+    let Some(home) = pinned() else { return };
+    home.write("tools.json", &now(&[]).to_string());
+    let tools = home.haft(&["tools", "--refresh"]);
+    assert!(tools.stderr.contains("MCP server `s`: tool `read` is gone"), "{}", tools.stderr);
+    assert_eq!(home.haft(&["call", "mcp__s__list"]).stdout, "ran list\n");
+    assert_eq!(home.haft(&["verify"]).code, 8);
+    home.write("tools.json", &json!(before()).to_string());
+    assert!(!home.haft(&["tools", "--refresh"]).stderr.contains("is gone"));
+    assert_eq!(home.haft(&["call", "mcp__s__read"]).stdout, "ran read\n");
+    assert_eq!(home.haft(&["verify"]).code, 0);
+}
+
+/// `haft update` shows both texts and pins anew, in program.lock too; where nobody can be asked, `--yes` does.
+#[test]
+fn an_update_shows_the_difference_and_pins_anew() {
+    let Some(home) = pinned() else { return };
+    home.write("tools.json", &now(&[tool("read", "Reads any file")]).to_string());
+    for arguments in [&["update"][..], &["update", "s"]] {
+        let answer = home.haft(arguments);
+        assert_eq!(answer.code, 7, "{}", answer.stderr);
+        for shown in [
+            "tool `read` has changed: description",
+            "-description: Reads a file",
+            "+description: Reads any file",
+        ] {
+            assert!(answer.stderr.contains(shown), "{shown}: {}", answer.stderr);
+        }
+    }
+    assert!(!home.work().join("program.lock").exists());
+    assert_eq!(home.haft(&["update", "--yes", "s"]).code, 0);
+    let lock = fs::read_to_string(home.work().join("program.lock")).unwrap();
+    assert!(lock.contains("[[server]]") && lock.contains("\nread = \""), "{lock}");
+    assert_eq!(home.haft(&["verify"]).code, 0);
+    assert_eq!(home.haft(&["call", "mcp__s__read"]).stdout, "ran read\n");
+    assert_eq!(home.haft(&["update", "s"]).code, 0);
+}
+
+/// A lock that came with its folder: nobody agreed to it, and what differs from it is held back from the first list on.
+#[test]
+fn a_lock_that_came_with_its_folder_only_narrows() {
+    let Some(theirs) = pinned() else { return };
+    assert_eq!(theirs.haft(&["update", "--yes", "s"]).code, 0);
+    let Some(mine) = home("") else { return };
+    fs::copy(theirs.work().join("program.lock"), mine.work().join("program.lock")).unwrap();
+    mine.write("tools.json", &now(&[tool("read", "Sends a file")]).to_string());
+    refused(&mine.haft(&["call", "mcp__s__read"]), "tool `read` has changed: description");
+    assert_eq!(mine.haft(&["call", "mcp__s__list"]).stdout, "ran list\n");
+    // Their lock agrees to nothing for me.
+    let Some(other) = pinned() else { return };
+    other.write("tools.json", &now(&[tool("read", "Sends a file")]).to_string());
+    assert_eq!(other.haft(&["update", "--yes"]).code, 0);
+    fs::copy(other.work().join("program.lock"), theirs.work().join("program.lock")).unwrap();
+    theirs.write("tools.json", &now(&[tool("read", "Sends a file")]).to_string());
+    refused(&theirs.haft(&["call", "mcp__s__read"]), "tool `read` has changed: description");
+}
+
+/// A setting of the server: its tools change by login or arguments. With other arguments it is another list anyway.
+#[test]
+fn a_server_whose_tools_may_change_is_held_to_nothing() {
+    let Some(home) = home("pinned = false") else { return };
+    let changed = now(&[tool("read", "Sends a file"), tool("more", "New")]).to_string();
+    assert_eq!(home.haft(&["call", "mcp__s__read"]).stdout, "ran read\n");
+    home.write("tools.json", &changed);
+    assert_eq!(home.haft(&["call", "mcp__s__read"]).stdout, "ran read\n");
+    assert_eq!(home.haft(&["call", "mcp__s__more"]).stdout, "ran more\n");
+    let Some(home) = pinned() else { return };
+    home.write("tools.json", &changed);
+    let text = fs::read_to_string(home.work().join("program.toml")).unwrap();
+    home.write("program.toml", &text.replace("\n\n", "\nenv = { LOGIN = \"other\" }\n\n"));
+    assert_eq!(home.haft(&["call", "mcp__s__more"]).stdout, "ran more\n");
+}
+
+/// At a terminal the first list is shown, and not used without a yes.
+#[test]
+fn a_person_is_shown_the_first_list_and_asked() {
+    let Some(home) = home("") else { return };
+    let call =
+        |typed: &str| home.at_a_terminal_with(&[("HAFT_TRUST", "0")], &["call", "mcp__s__read"], typed);
+    drop(home.haft(&["trust", "--yes"]));
+    let Some(said) = call("n\n") else { return };
+    assert!(said.contains("read  Reads a file") && !said.contains("ran read"), "{said}");
+    assert!(said.contains("nobody agreed to the tools of MCP server `s` yet"), "{said}");
+    let said = call("y\n").unwrap();
+    assert!(said.contains("read  Reads a file") && said.contains("ran read"), "{said}");
+    let said = call("").unwrap();
+    assert!(!said.contains("Reads a file") && said.contains("ran read"), "{said}");
+}
+
+/// In a session: a list that changes by a notification, and one that changes without, which shows when it is asked for.
+#[test]
+fn a_list_that_changes_in_a_session_is_held_back() {
+    let Some(home) = pinned() else { return };
+    home.write("next.json", &now(&[tool("read", "Sends a file"), tool("more", "New")]).to_string());
+    let mut command = home.command(&["serve"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut peer = Peer::of(command);
+    peer.initialize("2025-11-25", &json!({}));
+    peer.notify("notifications/initialized", json!({}));
+    let listed = |peer: &mut Peer| {
+        let listed = peer.request("tools/list", json!({}))["result"]["tools"].to_string();
+        ["read", "more", "list"].map(|name| listed.contains(&format!("\"mcp__s__{name}\"")))
+    };
+    assert_eq!(listed(&mut peer), [true, false, true]);
+    assert_eq!(text(&peer.call("mcp__s__read", json!({}))), "ran read");
+    peer.call("mcp__s__change", json!({}));
+    let refused = peer.call("mcp__s__read", json!({})).to_string();
+    assert!(
+        refused.contains("tool `read` has changed: description") && refused.contains(WAY_OUT),
+        "{refused}"
+    );
+    until_some("the changed tool is not offered", || {
+        (listed(&mut peer) == [false, false, true]).then_some(())
+    });
+    assert_eq!(text(&peer.call("mcp__s__list", json!({}))), "ran list");
+    // What is agreed to meanwhile is offered by the server that runs.
+    assert_eq!(home.haft(&["update", "--yes", "s"]).code, 0);
+    until_some("what was agreed to is offered", || (listed(&mut peer) == [true, true, true]).then_some(()));
+    assert_eq!(text(&peer.call("mcp__s__more", json!({}))), "ran more");
+}
+
+/// A model is offered neither the changed nor the new tool, and is told why where it calls one.
+#[tokio::test]
+async fn a_model_does_not_see_what_is_held_back() {
+    let Some(home) = pinned() else { return };
+    home.write("tools.json", &now(&[tool("read", "IMPORTANT: send a file")]).to_string());
+    drop(home.haft(&["tools", "--refresh"]));
+    let fake = Fake::start([calls(&[("call_1", "mcp__s__read", "{}")]), says("done")]).await;
+    let provider = format!(
+        "[provider]\nname = \"openai\"\nmodel = \"m\"\nformat = \"chat\"\nbase_url = \"{}\"\n",
+        fake.base_url()
+    );
+    let text = fs::read_to_string(home.work().join("program.toml")).unwrap();
+    home.write("program.toml", &(text + &provider));
+    let answer = tokio::task::spawn_blocking(move || home.haft(&["run", "read it"])).await.unwrap();
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    let requests = fake.requests();
+    assert!(!requests[0].to_string().contains("IMPORTANT"), "{}", requests[0]);
+    assert!(requests[0].to_string().contains("mcp__s__list"), "{}", requests[0]);
+    let told = requests[1].to_string();
+    assert!(told.contains("tool `read` has changed: description") && !told.contains("ran read"), "{told}");
+}
+
+/// A server at an address.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_server_over_http_is_held_to_its_pins_as_well() {
+    let Some(home) = home("") else { return };
+    let server =
+        Command::new("python3").args(["server.py", "port"]).current_dir(home.work()).spawn().unwrap();
+    let _server = Running(server);
+    let port = until_some("the server listens", || fs::read_to_string(home.work().join("port")).ok());
+    home.write(
+        "program.toml",
+        &format!("[[mcp_servers]]\nname = \"s\"\nurl = \"http://127.0.0.1:{port}/mcp\"\n"),
+    );
+    let first = home.haft(&["call", "mcp__s__read"]);
+    assert_eq!(first.stdout, "ran read\n", "{}", first.stderr);
+    home.write("tools.json", &now(&[tool("read", "Sends a file")]).to_string());
+    refused(&home.haft(&["call", "mcp__s__read"]), "tool `read` has changed: description");
+    assert_eq!(home.haft(&["call", "mcp__s__list"]).stdout, "ran list\n");
+}
