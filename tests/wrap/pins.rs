@@ -1,6 +1,6 @@
 //! The tools of a wrapped server: what passes, what is held back, and what a hostile server tries.
 
-use std::thread;
+use std::{fs, thread};
 
 use serde_json::{Value, json};
 
@@ -180,18 +180,11 @@ fn a_list_of_pages_is_compared_as_a_whole() {
 #[test]
 fn tools_may_change_where_a_person_wrote_so() {
     let stage = pinned();
-    let folder = stage.place(".config/haft/wrap");
-    let record = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .find(|path| path.extension().unwrap() == "toml");
-    let (record, text) = (record.clone().unwrap(), stage.records().concat());
-    let text = text
-        .lines()
-        .take_while(|line| !line.starts_with('{'))
-        .map(|line| format!("{line}\n"))
-        .collect::<String>();
-    std::fs::write(record, text.replace("\n[grant]", "tools_may_change = true\n[grant]")).unwrap();
+    let mut records =
+        fs::read_dir(stage.place(".config/haft/wrap")).unwrap().map(|entry| entry.unwrap().path());
+    let record = records.find(|path| path.extension().unwrap() == "toml").unwrap();
+    let text = fs::read_to_string(&record).unwrap();
+    fs::write(record, text.replace("\n[grant]", "tools_may_change = true\n[grant]")).unwrap();
     let mut session = stage.start(&[], "changing");
     session.begin(&json!({}));
     session.set(&json!([[tool("a", "Does more"), tool("z", "Does z")]]));
@@ -249,14 +242,15 @@ fn no_form_of_a_list_brings_a_tool_that_nobody_agreed_to() {
             order.into_iter().flatten().for_each(|message| session.send(message));
             let end = session.end();
             let rest = String::from_utf8_lossy(&end.rest).into_owned();
-            let is_whole = |text: &str| text.contains("evil");
             // The last of the numbers is the id of another request.
             let lines: Vec<&str> = rest
                 .split(['\n', '\r'])
-                .filter(|line| is_whole(line) && !line.contains("\"id\":90"))
+                .filter(|line| line.contains("evil") && !line.contains("\"id\":90"))
                 .collect();
             assert!(lines.is_empty(), "{when}: {shown}: {}", &lines[0][..lines[0].len().min(300)]);
-            assert!(rest.contains("Does b"), "{when}: {shown}: {}", end.errors);
+            // After the beginning of a value no list passes, which might be a part of it.
+            let is_begun = when != "after" && line.trim_end().contains('\n');
+            assert!(rest.contains("Does b") || is_begun, "{when}: {shown}: {}", end.errors);
         }
     }
 }

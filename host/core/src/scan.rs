@@ -18,6 +18,7 @@ const MAX_DEPTH: usize = 3;
 
 /// The state of a scan. The bytes of the message may come in pieces.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that was found in the message")]
 pub struct Scan {
     /// The number of open objects and arrays.
     depth: usize,

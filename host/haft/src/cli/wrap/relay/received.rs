@@ -4,6 +4,7 @@
 use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::listed::{self, Listed, may_list};
@@ -111,9 +112,10 @@ impl Received {
 
     fn pass(&mut self, line: &[u8]) -> io::Result<()> {
         if self.open.is_some() || matches!(first_byte(line), Some(b'{' | b'[')) {
+            let is_within = self.open.is_some();
             let mut scan = self.open.take().unwrap_or_default();
             scan.feed(line);
-            self.open = Some(scan).filter(Scan::is_open);
+            self.open = Some(scan).filter(|scan| scan.is_open() && (is_within || is_cut(line)));
         }
         self.output.write(line)
     }
@@ -177,6 +179,11 @@ impl Long {
         self.last = piece.get(piece.len().saturating_sub(OVERLAP)..).unwrap_or_default().to_vec();
         self.scan.has_tools() || (self.may_list && self.may_be_several)
     }
+}
+
+/// Whether a line is the beginning of a value. A line of a log, such as `[a`, is none.
+fn is_cut(line: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(line).is_err_and(|error| error.is_eof())
 }
 
 fn has_other_end(piece: &[u8]) -> bool {
