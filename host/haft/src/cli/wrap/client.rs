@@ -226,7 +226,7 @@ impl Client {
             Some(_) => {}
             // The client has an answer; that of this server comes second.
             None => {
-                self.relay.received.leave_out(self.request.get("id").filter(|_| self.is_answered).cloned())
+                self.relay.received.leave_out(self.request.get("id").filter(|_| self.is_answered).cloned());
             }
         }
         let passing = match (trial.ends()?, self.input) {

@@ -63,7 +63,7 @@ impl Tools {
     pub(super) fn new(start: &Start) -> Self {
         let pins = record::pins(&start.written);
         let is_first = has_none(&pins);
-        let state = State { is_first, pins, ..State::default() };
+        let state = State { pins, is_first, ..State::default() };
         Self {
             terminal: start.terminal,
             command: start.command.clone(),
@@ -187,7 +187,9 @@ impl Tools {
             |tool: &&Value| is_usable(tool) && name_of(tool).is_some_and(|name| !state.pins.has(name));
         let new: Vec<Value> = tools.iter().filter(is_new).take(room).cloned().collect();
         if !new.is_empty() && !self.may_change {
-            new.iter().for_each(|tool| state.pins.add(tool));
+            for tool in &new {
+                state.pins.add(tool);
+            }
             if let Err(error) = record::pin(&self.record, &self.command, &new) {
                 self.tell(&format!("{error:#}"));
             }

@@ -108,7 +108,9 @@ impl Sent {
                 if method == "initialize" && is_of_forms(message) {
                     self.tools.client_can_ask();
                 }
-                id.into_iter().for_each(|id| self.tools.other_requested(id));
+                if let Some(id) = id {
+                    self.tools.other_requested(id);
+                }
             }
             (None, _) => {}
         }

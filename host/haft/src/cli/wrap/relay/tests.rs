@@ -40,7 +40,7 @@ fn a_list_is_found_in_every_form_or_is_unclear() {
         (r#"{"id":1,"result":{"tools":[{"name":"a","description":"x","description":"y"}]}}"#, None),
         (r#"{"id":1,"result":{"tools":[{"name":"a","inputSchema":{"a":1,"a":2}}]}}"#, None),
         (r#"{"id":1,"result":{"tools":{"name":"a"}}}"#, None),
-        (r#"{id:1,result:{tools:[{name:a}]}}"#, None),
+        (r"{id:1,result:{tools:[{name:a}]}}", None),
         (r#"{"id":1,"result":{"tools":[{"name":"a"}]}} x"#, None),
         (r#"{"id":1,"result":{"tools":[{"name":"a"}]}"#, None),
         ("{\"method\":\"x\",\"params\":\r{\"id\":1,\"result\":{\"tools\":[]}}\r}", None),
