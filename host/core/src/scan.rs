@@ -312,7 +312,7 @@ mod tests {
         for list in [
             r#"{"result":{"tools":[]}}"#,
             r#"{"result":{"a":[{}],"t\u006fols":"#,
-            r#"{result:{Tools:[]}}"#,
+            r"{result:{Tools:[]}}",
             r#"[{"result":{"tool\u017f":[]}}]"#,
         ] {
             assert!(scan(list).has_tools(), "{list}");
