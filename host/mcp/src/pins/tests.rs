@@ -49,14 +49,14 @@ fn a_tool_is_told_from_another_one_that_has_its_old_name() {
     let (before, taken) = (tool("read", "Reads"), tool("read", "Reads more"));
     let renamed = with(&before, "name", json!("read_file"));
     assert_eq!(
-        told(&[before.clone()], &[renamed.clone(), taken]),
+        told(std::slice::from_ref(&before), &[renamed.clone(), taken]),
         [
             "held: tool `read` has changed: description",
             "held: tool `read_file` is a new name for what `read` was"
         ]
     );
     // The old one stays: the other one is new, whatever it says of itself.
-    assert_eq!(told(&[before.clone()], &[before, renamed]), ["held: tool `read_file` is new"]);
+    assert_eq!(told(std::slice::from_ref(&before), &[before, renamed]), ["held: tool `read_file` is new"]);
 }
 
 #[test]
@@ -73,12 +73,12 @@ fn each_part_has_its_digest() {
     ] {
         let now = with(&before, key, value);
         assert_eq!(
-            told(&[before.clone()], &[now]),
+            told(std::slice::from_ref(&before), &[now]),
             [format!("held: tool `read` has changed: {part}")],
             "{key}"
         );
     }
-    assert_eq!(told(&[before.clone()], &[with(&before, "title", Value::Null)]), [""; 0]);
+    assert_eq!(told(std::slice::from_ref(&before), &[with(&before, "title", Value::Null)]), [""; 0]);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn what_is_listed_twice_or_without_a_name_is_no_way_around() {
     assert_eq!(ToolPins::of([&json!({ "description": "no name" }), &json!(7)]), ToolPins::default());
     let twice = [own.clone(), with(&own, "description", json!("other"))];
     assert_eq!(
-        told(&[own.clone()], &twice),
+        told(std::slice::from_ref(&own), &twice),
         ["held: tool `read` has changed: description, schema, annotations"]
     );
     assert_eq!(told(&twice, &twice), [""; 0]);
