@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 use crate::cli::Home;
 use crate::common::wait::{ended, until};
 
+mod pins;
+
 /// A server that is like its first argument says.
 const SERVER: &str = include_str!("wrap/server.py");
 
@@ -175,7 +177,7 @@ fn lines() -> Vec<u8> {
     lines
 }
 
-/// Twice: haft passes on bytes at the first start, and has nothing to do with them from the second on.
+/// Twice: at the first start the server is tried.
 #[test]
 fn bytes_pass_unchanged_in_both_directions_at_any_length() {
     let stage = Stage::new();
@@ -219,7 +221,6 @@ fn a_server_ends_with_its_client_and_with_haft() {
         session.begin(&json!({}));
         let haft = rustix::process::Pid::from_child(&session.haft);
         rustix::process::kill_process(haft, signal).unwrap();
-        // From the second start on the server has the other end of the output.
         session.end();
     }
     let words = stage.words(&[], "staying").join(" ");

@@ -64,6 +64,28 @@ found["environment"] = sorted(os.environ)
 found["folder"] = os.getcwd()
 
 
+# What it lists is as a client told it, also at later starts.
+TOOLS = os.path.expanduser("~/tools.json")
+
+
+def changing(request):
+    parameters = request.get("params", {})
+    if request["method"] == "test/set":
+        with open(TOOLS, "w") as file:
+            json.dump(parameters, file)
+    told = json.loads(read(TOOLS)) if os.path.exists(TOOLS) else {}
+    is_list = request["method"] == "tools/list"
+    for line in parameters.get("lines", told.get("before", []) if is_list else []):
+        sys.stdout.buffer.write(line.encode("latin-1"))
+        sys.stdout.buffer.flush()
+    if is_list:
+        page = int(parameters.get("cursor", 0))
+        pages = told.get("pages", [[]])
+        more = {"nextCursor": str(page + 1)} if page + 1 < len(pages) else {}
+        return {"_meta": {"a/b": 1.0}, "tools": pages[page]} | more
+    return {"content": [{"type": "text", "text": request["method"]}], "tools": [{"name": "of another method"}]}
+
+
 def answer(request, result):
     line = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result})
     sys.stdout.buffer.write(line.encode() + b"\n")
@@ -78,6 +100,8 @@ for line in sys.stdin.buffer:
         answer(request, {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": about, "found": found})
         if LIKE in ("echoing", "staying", "dying"):
             break
+    elif LIKE == "changing" and "id" in request:
+        answer(request, changing(request))
     elif "id" in request:
         answer(request, {"tools": [], "found": found})
 

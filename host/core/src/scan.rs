@@ -1,5 +1,6 @@
-//! Finds the top-level members of a JSON-RPC message in one pass without storing it: for messages that are too long
-//! or malformed, and for limits that are checked before parsing. Does not validate; the parser does.
+//! Finds the top-level members of a JSON-RPC message, and some of its parameters, in one pass without storing it: for messages
+//! that are too long or malformed, or that only pass, and for limits that are checked before parsing. Does not validate; the
+//! parser does.
 
 use memchr::memchr2;
 use serde::de::DeserializeOwned;
@@ -12,8 +13,12 @@ pub const MAX_VALUES: usize = 100_000;
 /// How many bytes of a top-level key or value are kept: longer than any id or method.
 const MAX_WORD: usize = 256;
 
+/// How deep keys are looked at: those of the result of one message of a batch.
+const MAX_DEPTH: usize = 3;
+
 /// The state of a scan. The bytes of the message may come in pieces.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that was found in the message")]
 pub struct Scan {
     /// The number of open objects and arrays.
     depth: usize,
@@ -21,11 +26,16 @@ pub struct Scan {
     /// The first byte that is not white space: only an object has an id.
     first: Option<u8>,
     values: usize,
-    /// The beginning of the current top-level key or value.
+    /// The beginning of the current key or value, where it is within [`MAX_DEPTH`].
     word: Vec<u8>,
     field: Option<Field>,
+    /// Whether the value of `params.name` is being read.
+    is_name: bool,
     id: Option<Value>,
     method: Option<String>,
+    name: Option<String>,
+    has_cursor: bool,
+    has_tools: bool,
     is_answer: bool,
 }
 
@@ -43,6 +53,7 @@ enum LexerState {
 enum Field {
     Id,
     Method,
+    Params,
 }
 
 impl Scan {
@@ -73,6 +84,28 @@ impl Scan {
     /// Returns the method, if it was read completely.
     pub fn method(&self) -> Option<&str> {
         self.method.as_deref()
+    }
+
+    /// Returns the parameter `name`, if it was read completely: the tool of a call.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Whether there is a parameter `cursor`: a page of a list that is not the first one.
+    pub fn has_cursor(&self) -> bool {
+        self.has_cursor
+    }
+
+    /// Whether some parser may find a key `tools` among the members of the result, of one message or of a batch.
+    pub fn has_tools(&self) -> bool {
+        self.has_tools
+    }
+
+    /// Whether an object or array is not closed yet. A line that ends within a string is not JSON, and opens nothing.
+    pub fn is_open(&self) -> bool {
+        matches!(self.first, Some(b'{' | b'['))
+            && self.depth > 0
+            && matches!(self.lexer_state, LexerState::Structure)
     }
 
     /// Whether the message has a result or an error, and so is a response.
@@ -123,7 +156,7 @@ impl Scan {
                     self.lexer_state = LexerState::String;
                     break;
                 }
-                b'{' | b'[' => self.open(*byte),
+                b'{' | b'[' => self.open(),
                 b'}' | b']' => self.close(),
                 b',' => {
                     self.values += 1;
@@ -137,11 +170,11 @@ impl Scan {
         used
     }
 
-    fn open(&mut self, bracket: u8) {
+    fn open(&mut self) {
         self.values += 1;
-        // A nested value is no id.
-        self.append(&[bracket]);
         self.depth += 1;
+        // A nested value is no id.
+        self.word.clear();
     }
 
     fn close(&mut self) {
@@ -150,29 +183,54 @@ impl Scan {
     }
 
     fn append(&mut self, bytes: &[u8]) {
-        if self.depth == 1 && self.first == Some(b'{') {
+        if self.depth <= MAX_DEPTH {
             let room = MAX_WORD.saturating_sub(self.word.len()).min(bytes.len());
             self.word.extend_from_slice(bytes.get(..room).unwrap_or_default());
         }
     }
 
     fn key_ends(&mut self) {
-        if self.depth != 1 {
-            return;
+        match self.depth {
+            1 if self.first == Some(b'{') => self.member_begins(),
+            2 => {
+                let is_parameter = matches!(self.field, Some(Field::Params));
+                self.is_name = is_parameter && self.word == b"\"name\"";
+                self.has_cursor |= is_parameter && self.word == b"\"cursor\"";
+                self.has_tools |= self.is_tools();
+            }
+            MAX_DEPTH => self.has_tools |= self.is_tools(),
+            _ => {}
         }
-        self.field = match self.word.as_slice() {
-            b"\"id\"" => Some(Field::Id),
-            b"\"method\"" => Some(Field::Method),
-            _ => None,
-        };
-        self.is_answer |= matches!(self.word.as_slice(), b"\"result\"" | b"\"error\"");
         self.word.clear();
     }
 
+    fn member_begins(&mut self) {
+        self.field = match self.word.as_slice() {
+            b"\"id\"" => Some(Field::Id),
+            b"\"method\"" => Some(Field::Method),
+            b"\"params\"" => Some(Field::Params),
+            _ => None,
+        };
+        self.is_answer |= matches!(self.word.as_slice(), b"\"result\"" | b"\"error\"");
+    }
+
+    /// Whether the current key may be read as `tools`; without quotes by lenient parsers.
+    fn is_tools(&self) -> bool {
+        let key = serde_json::from_slice(&self.word);
+        is_read_as(&key.unwrap_or_else(|_| String::from_utf8_lossy(&self.word).into_owned()), "tools")
+    }
+
     fn value_ends(&mut self) {
-        if self.depth != 1 {
-            return;
+        if self.depth == 2 && std::mem::take(&mut self.is_name) && self.name.is_none() {
+            self.name = serde_json::from_slice(&self.word).ok();
         }
+        if self.depth == 1 {
+            self.member_ends();
+        }
+        self.word.clear();
+    }
+
+    fn member_ends(&mut self) {
         match self.field.take() {
             Some(Field::Id) if self.id.is_none() => {
                 self.id = serde_json::from_slice(&self.word).ok().filter(is_id);
@@ -182,8 +240,14 @@ impl Scan {
             }
             _ => {}
         }
-        self.word.clear();
     }
+}
+
+/// Whether some parser takes the key `text` for `key`, which is in small letters: those of Go and of .NET ignore case, and Go
+/// takes U+017F for an s.
+pub fn is_read_as(text: &str, key: &str) -> bool {
+    let folded = text.chars().map(|c| if c == '\u{17f}' { 's' } else { c.to_ascii_lowercase() });
+    folded.eq(key.chars())
 }
 
 /// Whether a value is a valid request id (JSON-RPC 2.0, section 4).
@@ -226,6 +290,39 @@ mod tests {
             (Scan::from_message(long.as_bytes()).id::<Value>(), Scan::from_message(long.as_bytes()).method()),
             (None, Some("m"))
         );
+    }
+
+    #[test]
+    fn parameters_and_lists_of_tools_are_found_in_every_form() {
+        let scan = |text: &str| {
+            let mut scan = Scan::default();
+            text.bytes().for_each(|byte| scan.feed(&[byte]));
+            scan
+        };
+        let call = r#"{"method":"tools\/call","params":{"arguments":{"name":"x"},"a":[{"name":"y"}],"name":"a\u0062"},"id":"1"}"#;
+        let call = scan(call);
+        assert_eq!(
+            (call.method(), call.name(), call.id()),
+            (Some("tools/call"), Some("ab"), Some(json!("1")))
+        );
+        assert!(!call.has_cursor() && !call.has_tools() && !call.is_open());
+        assert_eq!(scan(r#"{"result":{"name":"x"},"params":{"name":{"name":"y"}}}"#).name(), None);
+        assert_eq!(scan(r#"{"params":{"name":"read","arguments":{"cut":["#).name(), Some("read"));
+        assert!(scan(r#"{"params":{"cursor":null}}"#).has_cursor());
+        for list in [
+            r#"{"result":{"tools":[]}}"#,
+            r#"{"result":{"a":[{}],"t\u006fols":"#,
+            r"{result:{Tools:[]}}",
+            r#"[{"result":{"tool\u017f":[]}}]"#,
+        ] {
+            assert!(scan(list).has_tools(), "{list}");
+        }
+        for other in
+            [r#"{"tools":1}"#, r#"{"result":{"a":{"b":{"tools":[]}}}}"#, r#"{"result":{"a":"tools"}}"#]
+        {
+            assert!(!scan(other).has_tools(), "{other}");
+        }
+        assert!(scan("{\"a\":\n").is_open() && !scan("{\"a").is_open() && !scan("x {").is_open());
     }
 
     #[test]

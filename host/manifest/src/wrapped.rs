@@ -29,6 +29,13 @@ table! {
         /// rights that a person did not give, and is not asked for again
         #[read(Kind::List(&Kind::Word), |entry| entry.list(Entry::word))]
         pub declined: Vec<String> = Vec::new(),
+        /// whether a person was asked about its rights; default true
+        pub decided: bool = true,
+        /// the tools that it may offer: three digests (SHA-256) and name of each
+        #[read(Kind::List(&Kind::Word), |entry| entry.list(Entry::word))]
+        pub tools: Vec<String> = Vec::new(),
+        /// whether its tools may change without a question; default false
+        pub tools_may_change: bool = false,
         /// what it may do; default nothing
         pub grant: GrantTable = GrantTable::default(),
     }

@@ -1,7 +1,7 @@
 //! `haft wrap`: one word in front of the command of an MCP server, in any client's configuration. The server is confined to
 //! what a person gave it; the client and the server talk to each other as if haft were not there.
 //!
-//! - **Agreed to:** the server gets the client's own streams, and haft waits for its end.
+//! - **Agreed to:** what the client and the server write to each other passes through a relay, which looks for lists of tools.
 //! - **Not yet:** the server is tried without rights. What its start needs is asked for: at the terminal, or by
 //!   elicitation; where nobody can be asked, the client is told the command that asks.
 
@@ -10,7 +10,10 @@ mod command;
 mod given;
 mod person;
 mod proposal;
+mod question;
 mod record;
+mod relay;
+mod tools;
 mod trial;
 mod watch;
 
@@ -21,7 +24,8 @@ use clap::Args;
 use self::command::Wrapping;
 use self::given::{Given, distinct, missing};
 use self::record::Record;
-use self::trial::Trial;
+use self::relay::{End, Relay};
+use self::trial::{Trial, pipes};
 use self::watch::Watcher;
 use super::Exit;
 use super::common::Common;
@@ -29,7 +33,7 @@ use super::terminal::{DIM, Hinted, Terminal};
 use haft::program::{Dirs, wrapped};
 use haft_core::grant::{Grant, Right};
 use haft_core::report::plain;
-use haft_manifest::ProcessLimits;
+use haft_manifest::{ProcessLimits, Wrapped};
 use haft_sandbox::attached::{self, Attached};
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::service::ServiceSpec;
@@ -39,16 +43,21 @@ use haft_sandbox::service::ServiceSpec;
 Put it in front of the command of an MCP server, in the configuration of any client. Without rights the server has a home \
 of its own, the system's programs and its own files to read, and no network. What its start needs is asked for once: at \
 a terminal, or by the client if that can (elicitation); rights on the command line too. What you agree to holds for this \
-command as long as its files stay as they are. NAME alone, at a terminal, adds rights to what you agreed to before.
+command as long as its files stay as they are. The tools that it lists first are noted; one that is new or changed later is held \
+back until you agree to it. NAME alone, at a terminal, adds rights to what you agreed to before, or shows its tools.
 
 Examples:
   haft wrap memory -- npx -y @modelcontextprotocol/server-memory
   haft wrap --grant read=~/notes files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
-  haft wrap --grant network --grant env=GITHUB_TOKEN github")]
+  haft wrap --grant network --grant env=GITHUB_TOKEN github
+  haft wrap --tools github")]
 pub(super) struct Wrap {
     /// A right that it is to have: `read=DIR`, `write=DIR`, `env=NAME`, `credentials=STORE` or `network`
     #[arg(long = "grant", value_name = "RIGHT", add = super::completions::rights())]
     rights: Vec<Given>,
+    /// Show the tools of NAME that are held back, and ask whether to agree to them
+    #[arg(long, requires = "name", conflicts_with_all = ["rights", "command"])]
+    tools: bool,
     /// What it is called in messages [default: after its command]
     #[arg(value_name = "NAME")]
     name: Option<String>,
@@ -71,6 +80,8 @@ struct Start {
     declined: Vec<Right>,
     /// What a person agreed to before its files changed.
     outdated: Vec<Right>,
+    /// The record.
+    written: Wrapped,
     /// Whether a person has decided, and nothing more is asked for.
     is_decided: bool,
 }
@@ -82,6 +93,9 @@ impl Wrap {
             return Err(Hinted::new("`haft wrap` starts nothing without the sandbox", hint).into());
         }
         let dirs = Dirs::of_this_machine()?;
+        if let Some(name) = self.name.as_deref().filter(|_| self.tools) {
+            return person::show_tools(&dirs, name, terminal).await;
+        }
         let rights: Vec<Right> = self.rights.into_iter().map(|given| given.0).collect();
         if self.command.is_empty() {
             return person::widen(&dirs, self.name.as_deref(), &rights, terminal).await;
@@ -101,7 +115,7 @@ impl Wrap {
 impl Start {
     fn new(dirs: Dirs, command: Wrapping, asked: Vec<Right>, terminal: Terminal) -> anyhow::Result<Self> {
         let record = record::load(&dirs, &command)?;
-        let is_known = record.as_ref().is_some_and(|record| !record.is_outdated);
+        let is_known = record.as_ref().is_some_and(|record| !record.is_outdated && record.written.decided);
         let Record { written, is_outdated } = record.unwrap_or_default();
         let rights = written.grant.rights();
         let (agreed, outdated) = if is_outdated { (Vec::new(), rights) } else { (rights, Vec::new()) };
@@ -109,7 +123,7 @@ impl Start {
         let known = [agreed.as_slice(), declined.as_slice()].concat();
         let is_decided = is_known && missing(&asked, &known).is_empty();
         let confiner = Confiner::new();
-        Ok(Self { terminal, dirs, confiner, command, asked, agreed, declined, outdated, is_decided })
+        Ok(Self { terminal, dirs, confiner, command, asked, agreed, declined, outdated, written, is_decided })
     }
 
     /// What the server may do with what was agreed to, and what starts it.
@@ -124,13 +138,17 @@ impl Start {
     /// Lets the client and the server talk to each other, until the server has ended.
     async fn run(self) -> anyhow::Result<Exit> {
         let (grant, job) = self.prepared()?;
-        let watcher = Watcher::new(&self, &grant)?;
-        let streams = attached::own_streams()?;
+        let mut watcher = Watcher::new(&self, &grant)?;
+        let (input, output, [their_input, their_output]) = pipes()?;
+        let [_, _, errors] = attached::own_streams()?;
+        let streams = [their_input, their_output, errors];
         let mut attached = Attached::start(&self.confiner, &grant, &job, streams).await?;
-        // The client sees when the server closes its output, which this process would hold too.
-        attached::close_output()?;
+        let (input, output) = (End::new(input.into()), End::new(output.into()));
+        let passing = Relay::new(&self)?.begin(relay::client()?, input, output);
         watcher.watch(&mut attached).await?;
-        Ok(watch::exit(attached.finish().await?))
+        let status = attached.finish().await?;
+        watcher.wait_for(passing).await;
+        Ok(watch::exit(status))
     }
 
     /// Notes down that a person gave the server `rights` too, or not; without any that it needs none.

@@ -1,26 +1,21 @@
 //! A server at a client that nobody decided about yet: its first request is answered by a server that was tried, and what
-//! that needs is asked for by elicitation. After that haft passes bytes on and reads none of them.
+//! that needs is asked for by elicitation. After that a relay passes on what both write.
 
-use std::io;
+use std::io::{BufRead, Read};
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Stdin, Stdout, stdin, stdout};
-use tokio::net::unix::pipe::{Receiver, Sender};
-use tokio::time::timeout;
+use tokio::task::spawn_blocking;
 
 use super::given::line;
 use super::person::MAX_ROUNDS;
-use super::trial::{CHUNK, LAST, MAX_LINE, Pieces, Trial};
+use super::question::{self, Said};
+use super::relay::{self, End, Line, Relay};
+use super::trial::{MAX_LINE, Trial};
 use super::watch::{self, Watcher};
 use super::{Exit, Start};
-use haft_core::encoding::hex;
 use haft_core::grant::Right;
-use haft_core::random;
-use haft_sandbox::attached;
 
-/// The field of the form.
-const APPROVE: &str = "approve";
 /// Bytes that a client may send while its person reads the question.
 const MAX_HELD: usize = 16 << 20;
 /// The error code of JSON-RPC for a server that does not start.
@@ -30,8 +25,9 @@ const BEGUN: &str = "notifications/initialized";
 
 /// The client.
 struct Client {
-    input: BufReader<Stdin>,
-    output: Stdout,
+    /// `None` while a line is read.
+    input: Option<relay::Client>,
+    relay: Relay,
     /// Its first line.
     first: Vec<u8>,
     request: Value,
@@ -41,17 +37,9 @@ struct Client {
     is_answered: bool,
 }
 
-/// What a person said.
-enum Said {
-    Yes,
-    No,
-    /// Nothing: the question was dismissed, or the client is gone.
-    Nothing,
-}
-
 /// Serves the client: with what a person agrees to, or tells it how to be asked.
 pub(super) async fn serve(mut start: Start) -> anyhow::Result<Exit> {
-    let mut client = Client::new().await?;
+    let mut client = Client::new(&start).await?;
     for round in 0..=MAX_ROUNDS {
         let mut trial = Trial::start(&start).await?;
         trial.ask(&client.first, client.id()).await?;
@@ -67,9 +55,9 @@ pub(super) async fn serve(mut start: Start) -> anyhow::Result<Exit> {
         }
         if !client.can_elicit() {
             trial.end().await?;
-            return client.refuse(&start, &wanted).await;
+            return client.refuse(&start, &wanted);
         }
-        client.answer(&mut trial, &start.command.name).await?;
+        client.answer(&trial, &start.command.name)?;
         let sheet = start.sheet(&wanted);
         let said = tokio::select! {
             said = client.elicit(&sheet) => said?,
@@ -93,40 +81,63 @@ pub(super) async fn serve(mut start: Start) -> anyhow::Result<Exit> {
 }
 
 impl Client {
-    async fn new() -> anyhow::Result<Self> {
-        let mut input = BufReader::with_capacity(CHUNK, stdin());
-        let first = line_of(&mut input).await.context("cannot read from the client")?;
-        let request = serde_json::from_slice(&first).unwrap_or_default();
-        Ok(Self { input, output: stdout(), first, request, held: Vec::new(), is_answered: false })
+    async fn new(start: &Start) -> anyhow::Result<Self> {
+        let (input, relay) = (Some(relay::client()?), Relay::new(start)?);
+        let mut client = Self {
+            input,
+            relay,
+            first: Vec::new(),
+            request: Value::Null,
+            held: Vec::new(),
+            is_answered: false,
+        };
+        loop {
+            client.first = client.line().await?;
+            match client.relay.sent.judge(&client.first)? {
+                Line::Passes => break,
+                Line::Replaced(rest) if rest.is_empty() => {}
+                Line::Replaced(rest) => {
+                    client.first = rest;
+                    break;
+                }
+            }
+        }
+        client.request = serde_json::from_slice(&client.first).unwrap_or_default();
+        Ok(client)
+    }
+
+    /// A line with its end, or a part of one that is too long; nothing at the end of the input.
+    async fn line(&mut self) -> anyhow::Result<Vec<u8>> {
+        let mut input = self.input.take().context("the client is not read from any more")?;
+        let read = move || {
+            let mut line = Vec::new();
+            let read = (&mut input).take(MAX_LINE).read_until(b'\n', &mut line);
+            (input, read.map(|_| line))
+        };
+        let (input, line) = spawn_blocking(read).await?;
+        self.input = Some(input);
+        line.context("cannot read from the client")
     }
 
     fn id(&self) -> &Value {
         self.request.get("id").unwrap_or(&Value::Null)
     }
 
-    /// Whether it shows forms to a person, by what it says of itself in `initialize`.
     fn can_elicit(&self) -> bool {
-        let elicitation = self.request.pointer("/params/capabilities/elicitation").and_then(Value::as_object);
-        let shows_forms = elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
-        self.request.get("method").is_some_and(|method| method == "initialize") && shows_forms
-    }
-
-    async fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        self.output.write_all(bytes).await?;
-        self.output.flush().await.context("cannot write to the client")
+        question::shows_forms(&self.request)
     }
 
     /// Answers the first request as the server did, or in the place of one that has not: a person is asked in a session.
-    async fn answer(&mut self, trial: &mut Trial, name: &str) -> anyhow::Result<()> {
+    fn answer(&mut self, trial: &Trial, name: &str) -> anyhow::Result<()> {
         if self.is_answered {
             return Ok(());
         }
         // What the server wrote before its answer waits: a question of its own would look like haft's.
-        let answer = match &trial.answer {
-            Some(answer) => answer.clone(),
-            None => self.answer_in_place(name),
-        };
-        self.write(&answer).await?;
+        match &trial.answer {
+            Some(answer) => self.relay.received.line(answer),
+            None => self.relay.output.write(&self.answer_in_place(name)),
+        }
+        .context("cannot write to the client")?;
         self.is_answered = true;
         Ok(())
     }
@@ -146,19 +157,13 @@ impl Client {
         if !self.has_begun() && !self.until(|message| method(message) == Some(BEGUN)).await? {
             return Ok(Said::Nothing);
         }
-        // A name that no server knows, whose question this is not.
-        let own_id = format!("haft-{}", hex(&random::bytes::<16>().context("a question cannot be named")?));
-        let approve = json!({ "type": "boolean", "title": "Agree to this", "default": false });
-        let schema = json!({ "type": "object", "properties": { APPROVE: approve }, "required": [APPROVE] });
-        let parameters = json!({ "message": sheet, "requestedSchema": schema });
-        let question =
-            json!({ "jsonrpc": "2.0", "id": own_id, "method": "elicitation/create", "params": parameters });
-        self.write(format!("{question}\n").as_bytes()).await?;
+        let (own_id, line) = question::new(sheet)?;
+        self.relay.output.write(&line).context("cannot write to the client")?;
         let mut said = Said::Nothing;
         self.until(|message| {
             let is_answer = message.get("id").is_some_and(|id| *id == own_id) && method(message).is_none();
             if is_answer {
-                said = self::said(message);
+                said = question::said(message);
             }
             is_answer
         })
@@ -177,7 +182,7 @@ impl Client {
     /// Reads on until a message `is_it`; `false` at the end of the input. All but an answer to haft is kept.
     async fn until(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> anyhow::Result<bool> {
         loop {
-            let line = line_of(&mut self.input).await.context("cannot read from the client")?;
+            let line = self.line().await?;
             if line.is_empty() || self.held.len() > MAX_HELD {
                 return Ok(false);
             }
@@ -193,7 +198,7 @@ impl Client {
     }
 
     /// Answers the first request with the command that asks a person.
-    async fn refuse(mut self, start: &Start, wanted: &[Right]) -> anyhow::Result<Exit> {
+    fn refuse(self, start: &Start, wanted: &[Right]) -> anyhow::Result<Exit> {
         let command = line(&start.asked, &start.command.name, &start.command.words);
         let rights: Vec<String> = wanted.iter().map(super::given::shown).collect();
         let text = format!(
@@ -206,87 +211,38 @@ impl Client {
         if !self.id().is_null() {
             let error = json!({ "code": NOT_STARTED, "message": text });
             let answer = json!({ "jsonrpc": "2.0", "id": self.id(), "error": error });
-            self.write(format!("{answer}\n").as_bytes()).await?;
+            self.relay
+                .output
+                .write(format!("{answer}\n").as_bytes())
+                .context("cannot write to the client")?;
         }
         Ok(Exit::Declined)
     }
 
-    /// Passes on bytes until the server has ended.
-    async fn pass_on(mut self, mut trial: Trial, watcher: Watcher) -> anyhow::Result<Exit> {
-        let before = std::mem::take(&mut trial.before);
-        self.write(&before).await?;
-        let answer = trial.answer.take();
-        // The client has an answer; that of this server comes second.
-        let second = (answer.is_none() && self.is_answered).then(|| self.id().clone());
-        if let Some(answer) = answer.filter(|_| !self.is_answered) {
-            self.write(&answer).await?;
+    /// Passes on what both write until the server has ended.
+    async fn pass_on(mut self, mut trial: Trial, mut watcher: Watcher) -> anyhow::Result<Exit> {
+        match trial.answer.take() {
+            Some(answer) if !self.is_answered => trial.before.extend(answer),
+            Some(_) => {}
+            // The client has an answer; that of this server comes second.
+            None => {
+                self.relay.received.leave_out(self.request.get("id").filter(|_| self.is_answered).cloned());
+            }
         }
-        let Self { input, output, held, .. } = self;
-        let passing = trial.streams().map(|(server, answers)| {
-            tokio::spawn(to_server(input, held, server));
-            tokio::spawn(to_client(answers, output, second))
-        });
-        let status = trial.finish(watcher).await?;
+        let passing = match (trial.ends()?, self.input) {
+            (Some((input, output)), Some(client)) => {
+                Some(self.relay.begin(client, End { before: self.held, ..input }, output))
+            }
+            _ => None,
+        };
+        let status = trial.finish(&mut watcher).await?;
         if let Some(passing) = passing {
-            let _: Result<_, _> = timeout(LAST, passing).await;
+            watcher.wait_for(passing).await;
         }
         Ok(watch::exit(status))
     }
 }
 
-/// Passes on what was kept and what the client sends, to its end. A server that closed its input reads nothing.
-async fn to_server(mut client: BufReader<Stdin>, held: Vec<u8>, mut server: Sender) -> io::Result<()> {
-    server.write_all(&held).await?;
-    tokio::io::copy_buf(&mut client, &mut server).await.map(drop)
-}
-
-/// Passes on what the server writes, as it comes, but for its answer to the request `second`, which has one.
-async fn to_client(
-    mut server: BufReader<Receiver>,
-    mut client: Stdout,
-    second: Option<Value>,
-) -> io::Result<()> {
-    if let Some(id) = second {
-        let mut pieces = Pieces::default();
-        while let Some(piece) = pieces.next(&mut server).await? {
-            if pieces.is_answer(&piece, &id) {
-                break;
-            }
-            client.write_all(&piece).await?;
-            client.flush().await?;
-        }
-    }
-    loop {
-        let bytes = server.fill_buf().await?;
-        let count = bytes.len();
-        if count == 0 {
-            // The server has closed its output, or has ended.
-            return attached::close_output().map_err(io::Error::other);
-        }
-        client.write_all(bytes).await?;
-        client.flush().await?;
-        server.consume(count);
-    }
-}
-
-/// A line with its end, or a part of one that is too long; nothing at the end of the input.
-async fn line_of(input: &mut BufReader<Stdin>) -> io::Result<Vec<u8>> {
-    let mut line = Vec::new();
-    input.take(MAX_LINE).read_until(b'\n', &mut line).await?;
-    Ok(line)
-}
-
 fn method(message: &Value) -> Option<&str> {
     message.get("method")?.as_str()
-}
-
-/// What the answer to a question means. Only a form that was filled in tells of a person.
-fn said(answer: &Value) -> Said {
-    let action = answer.pointer("/result/action").and_then(Value::as_str);
-    let approves = answer.pointer("/result/content").and_then(|content| content.get(APPROVE)?.as_bool());
-    match (action, approves) {
-        (Some("accept"), Some(true)) => Said::Yes,
-        (Some("accept" | "decline"), _) => Said::No,
-        _ => Said::Nothing,
-    }
 }

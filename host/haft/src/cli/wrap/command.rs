@@ -29,6 +29,7 @@ const CHUNK: usize = 64 << 10;
 const KEY: usize = 32;
 
 /// A command.
+#[derive(Clone)]
 pub(super) struct Wrapping {
     /// What it is called in messages.
     pub(super) name: String,

@@ -1,14 +1,21 @@
-//! A person at the terminal: tries the server, shows what it asks for, and notes down the answer. Serves no client.
+//! A person at the terminal: tries the server, shows what it asks for and which tools it has, and notes down the answers. Serves
+//! no client.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::record;
+use super::record::{self, Copies};
+use super::tools::sheet;
 use super::trial::Trial;
 use super::{Exit, Start, watch};
 use crate::cli::terminal::{Hinted, Terminal};
 use haft::program::Dirs;
 use haft_core::grant::Right;
 use haft_core::report::plain;
+use haft_manifest::Wrapped;
+use haft_mcp::pins::{Difference, ToolPins};
 
 /// How often a server is tried with more.
 pub(super) const MAX_ROUNDS: usize = 3;
@@ -26,16 +33,18 @@ pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
             watch::tell(terminal, refusal, (&start.command.name, &trial.grant));
         }
         let wanted = start.wanted(&trial);
-        let has_answered = trial.answer.is_some();
-        trial.end().await?;
         if wanted.is_empty() {
+            let has_answered = trial.answer.is_some();
+            let tools = if has_answered { trial.tools().await? } else { Vec::new() };
+            trial.end().await?;
             if round == 0 {
                 start.decide(&[], true)?;
             }
             let end = if has_answered { "it answers" } else { "it does not answer all the same" };
             terminal.message(format_args!("{} needs nothing more: {end}", start.command.name));
-            return Ok(Exit::Success);
+            return agree_to_tools(&start, &tools).await;
         }
+        trial.end().await?;
         terminal.message(start.sheet(&wanted));
         let is_given = terminal.confirm("agree to this?").await?;
         start.decide(&wanted, is_given)?;
@@ -44,6 +53,66 @@ pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Success)
+}
+
+/// Asks about the tools that a server lists, as far as nobody agreed to them.
+async fn agree_to_tools(start: &Start, tools: &[Value]) -> anyhow::Result<Exit> {
+    let (terminal, path) = (start.terminal, record::place(&start.dirs, &start.command));
+    let pins = record::pinned(&path, &start.command)?;
+    let is_new = |tool: &&Value| pins.differences(&ToolPins::of([*tool])).iter().any(Difference::holds);
+    let new: Vec<Value> = tools.iter().filter(is_new).cloned().collect();
+    if new.is_empty() {
+        return Ok(Exit::Success);
+    }
+    terminal.message(sheet(&start.command.name, &pins, &record::copies(&path, Copies::Agreed), &new));
+    if !terminal.confirm("agree to these tools?").await? {
+        return Ok(Exit::Declined);
+    }
+    record::pin(&path, &start.command, &new)?;
+    record::keep_copies(&path, Copies::Held, &BTreeMap::new())?;
+    Ok(Exit::Success)
+}
+
+/// Shows the tools of the commands called `name`, and asks about those that are held back.
+pub(super) async fn show_tools(dirs: &Dirs, name: &str, terminal: Terminal) -> anyhow::Result<Exit> {
+    let mut end = Exit::Success;
+    for (path, written) in records(dirs, name)? {
+        let command = plain(&shell_words::join(&written.command));
+        let pins = record::pins(&written);
+        let names: Vec<&str> = pins.names().collect();
+        terminal.message(format_args!(
+            "The MCP server `{}` is `{command}`. Tools that were agreed to: {}.",
+            plain(name),
+            if names.is_empty() { "none yet".to_owned() } else { plain(&names.join(", ")) },
+        ));
+        let held: Vec<Value> = record::copies(&path, Copies::Held).into_values().collect();
+        if held.is_empty() {
+            continue;
+        }
+        terminal.message(sheet(name, &pins, &record::copies(&path, Copies::Agreed), &held));
+        if !terminal.has_person() {
+            let hint = "whoever started haft agrees to nothing by itself";
+            return Err(Hinted::new("tools are agreed to at a terminal", hint).into());
+        }
+        if terminal.confirm("agree to these tools?").await? {
+            record::pin_for(&path, written, &held)?;
+            record::keep_copies(&path, Copies::Held, &BTreeMap::new())?;
+            terminal.message(format_args!("noted in {}", path.display()));
+        } else {
+            end = Exit::Declined;
+        }
+    }
+    Ok(end)
+}
+
+/// The records of the commands called `name`.
+fn records(dirs: &Dirs, name: &str) -> anyhow::Result<Vec<(PathBuf, Wrapped)>> {
+    let records = record::named(dirs, name)?;
+    if records.is_empty() {
+        let hint = "what a server is called stands in front of `--` in the client's configuration";
+        return Err(Hinted::new(format!("nothing was agreed to for a server called `{name}`"), hint).into());
+    }
+    Ok(records)
 }
 
 /// The request that begins a session.
@@ -71,13 +140,8 @@ pub(super) async fn widen(
         let hint = "a client that starts haft gives no rights by itself";
         return Err(Hinted::new("rights are given at a terminal", hint).into());
     }
-    let records = record::named(dirs, name)?;
-    if records.is_empty() {
-        let hint = "what a server is called stands in front of `--` in the client's configuration";
-        return Err(Hinted::new(format!("nothing was agreed to for a server called `{name}`"), hint).into());
-    }
     let mut end = Exit::Declined;
-    for (path, written) in records {
+    for (path, written) in records(dirs, name)? {
         let command = plain(&shell_words::join(&written.command));
         let rights_shown: Vec<String> = rights.iter().map(super::given::shown).collect();
         let rights_shown = plain(&rights_shown.join(", "));

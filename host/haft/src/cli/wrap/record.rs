@@ -1,5 +1,7 @@
-//! What was agreed to for a command: a file of its own below haft's configuration, which no tool reads or writes.
+//! What was agreed to for a command: a file of its own below haft's configuration, which no tool reads or writes. Beside it
+//! lie the definitions of its tools, to show later what of them has changed.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write as _};
@@ -7,20 +9,37 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use serde_json::Value;
 
 use super::command::Wrapping;
 use super::given::{Given, distinct, shown};
 use haft::program::Dirs;
 use haft_core::grant::Right;
 use haft_manifest::{Wrapped, read_bounded};
+use haft_mcp::pins::ToolPins;
+
+/// Tools of one server: no model makes use of a fifth of them, and a file with more is too large to be read.
+pub(super) const MAX_TOOLS: usize = 500;
+/// What the name of a record ends in.
+const RECORD: &str = "toml";
 
 /// What a person agreed to for a command, as far as it still counts.
 #[derive(Clone, Default)]
 pub(super) struct Record {
     /// As it is written.
     pub(super) written: Wrapped,
-    /// Whether its files are others than those that were agreed to, so that nothing of it counts.
+    /// Whether its files are others than those that were agreed to, so that none of its rights counts. Its tools are compared
+    /// all the same.
     pub(super) is_outdated: bool,
+}
+
+/// Definitions of tools that lie beside a record.
+#[derive(Clone, Copy)]
+pub(super) enum Copies {
+    /// Those that are pinned.
+    Agreed,
+    /// Those that are held back.
+    Held,
 }
 
 /// The record of `command`; `None` where nothing was agreed to.
@@ -28,7 +47,7 @@ pub(super) struct Record {
 /// # Errors
 /// It cannot be read, or says what cannot be understood.
 pub(super) fn load(dirs: &Dirs, command: &Wrapping) -> anyhow::Result<Option<Record>> {
-    let path = place(dirs, &command.key);
+    let path = place(dirs, command);
     let Some(written) = read(&path)? else { return Ok(None) };
     if (&written.name, &written.command) != (&command.name, &command.words) {
         return Ok(Some(Record { written: Wrapped::default(), is_outdated: true }));
@@ -39,9 +58,10 @@ pub(super) fn load(dirs: &Dirs, command: &Wrapping) -> anyhow::Result<Option<Rec
     match files {
         Some(files) => {
             // The stamps of the same files may be new ones.
-            if files != written.files {
-                let (rights, declined) = (written.grant.rights(), declined(&written));
-                write(&path, &text((&command.name, &command.words), &files, (&rights, &declined)))?;
+            let is_new = files != written.files;
+            let written = Wrapped { files, ..written };
+            if is_new {
+                write(&path, &as_written(&written))?;
             }
             Ok(Some(Record { written, is_outdated: false }))
         }
@@ -58,9 +78,10 @@ pub(super) fn save(
     command: &Wrapping,
     (rights, declined): (&[Right], &[Right]),
 ) -> anyhow::Result<PathBuf> {
-    let path = place(dirs, &command.key);
+    let path = place(dirs, command);
     let files = command.noted().context("cannot read the files of the command")?;
-    write(&path, &text((&command.name, &command.words), &files, (rights, declined)))?;
+    let written = Wrapped { files, decided: true, ..of_command(&path, command)? };
+    write(&path, &text(&written, (rights, declined)))?;
     Ok(path)
 }
 
@@ -69,7 +90,7 @@ pub(super) fn save(
 /// # Errors
 /// One cannot be written down.
 pub(super) fn of_rights(command: &Wrapping, rights: &[Right]) -> anyhow::Result<Wrapped> {
-    let text = text((&command.name, &command.words), &[], (rights, &[]));
+    let text = text(&nothing(command), (rights, &[]));
     Ok(Wrapped::parse(&text, Path::new("what you agreed to"))?)
 }
 
@@ -85,7 +106,9 @@ pub(super) fn named(dirs: &Dirs, name: &str) -> anyhow::Result<Vec<(PathBuf, Wra
     let mut named = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        named.extend(read(&path)?.filter(|written| written.name == name).map(|written| (path, written)));
+        if path.extension().is_some_and(|extension| extension == RECORD) {
+            named.extend(read(&path)?.filter(|written| written.name == name).map(|written| (path, written)));
+        }
     }
     Ok(named)
 }
@@ -97,7 +120,89 @@ pub(super) fn named(dirs: &Dirs, name: &str) -> anyhow::Result<Vec<(PathBuf, Wra
 pub(super) fn widen(path: &Path, written: &Wrapped, rights: &[Right]) -> anyhow::Result<()> {
     let all = distinct([written.grant.rights(), rights.to_vec()].concat());
     let declined = super::given::missing(&declined(written), &all);
-    write(path, &text((&written.name, &written.command), &written.files, (&all, &declined)))
+    write(path, &text(written, (&all, &declined)))
+}
+
+/// The tools that `command` may offer, by its record as it is now.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn pinned(path: &Path, command: &Wrapping) -> anyhow::Result<ToolPins> {
+    Ok(pins(&of_command(path, command)?))
+}
+
+/// Notes down that `command` may offer `tools`, each of which replaces one of that name.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn pin(path: &Path, command: &Wrapping, tools: &[Value]) -> anyhow::Result<ToolPins> {
+    pin_for(path, of_command(path, command)?, tools)
+}
+
+/// The same for the command of a record.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn pin_for(path: &Path, written: Wrapped, tools: &[Value]) -> anyhow::Result<ToolPins> {
+    let mut lines = lines_by_name(&written.tools);
+    let now = serde_json::to_value(ToolPins::of(tools)).unwrap_or_default();
+    for (name, digests) in now.as_object().into_iter().flatten() {
+        lines.insert(name.clone(), digests.as_str().unwrap_or_default().to_owned());
+    }
+    if lines.len() > MAX_TOOLS {
+        anyhow::bail!("more than {MAX_TOOLS} tools cannot be noted down in `{}`", path.display());
+    }
+    let lines = lines.iter().map(|(name, digests)| format!("{digests} {name}")).collect();
+    let written = Wrapped { tools: lines, ..written };
+    let mut copies = copies(path, Copies::Agreed);
+    copies.extend(tools.iter().filter_map(|tool| Some((name_of(tool)?.to_owned(), tool.clone()))));
+    keep_copies(path, Copies::Agreed, &copies)?;
+    write(path, &as_written(&written))?;
+    Ok(pins(&written))
+}
+
+/// The tools that a command may offer.
+pub(super) fn pins(written: &Wrapped) -> ToolPins {
+    let lines = serde_json::to_value(lines_by_name(&written.tools)).unwrap_or_default();
+    // A line that says nothing pins nothing: all tools are new then, and a person is asked.
+    serde_json::from_value(lines).unwrap_or_default()
+}
+
+/// The definitions beside the record at `path`, by the names of the tools. They decide nothing: without them less is shown.
+pub(super) fn copies(path: &Path, which: Copies) -> BTreeMap<String, Value> {
+    let text = fs::read(which.place(path)).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+/// Replaces them.
+///
+/// # Errors
+/// They cannot be written.
+pub(super) fn keep_copies(path: &Path, which: Copies, tools: &BTreeMap<String, Value>) -> anyhow::Result<()> {
+    let path = which.place(path);
+    if tools.is_empty() {
+        return match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).with_context(|| {
+                format!("cannot remove `{}`, which is about tools of before", path.display())
+            }),
+            _ => Ok(()),
+        };
+    }
+    write(&path, &serde_json::to_string(tools).unwrap_or_default())
+}
+
+impl Copies {
+    fn place(self, record: &Path) -> PathBuf {
+        record.with_extension(match self {
+            Self::Agreed => "tools.json",
+            Self::Held => "held.json",
+        })
+    }
+}
+
+/// The name of a tool.
+pub(super) fn name_of(tool: &Value) -> Option<&str> {
+    tool.get("name")?.as_str()
 }
 
 /// The rights that a person did not give.
@@ -105,8 +210,29 @@ pub(super) fn declined(written: &Wrapped) -> Vec<Right> {
     written.declined.iter().filter_map(|right| right.parse::<Given>().ok()).map(|given| given.0).collect()
 }
 
-fn place(dirs: &Dirs, key: &str) -> PathBuf {
-    dirs.wraps().join(format!("{key}.toml"))
+/// The file of what was agreed to for `command`.
+pub(super) fn place(dirs: &Dirs, command: &Wrapping) -> PathBuf {
+    dirs.wraps().join(format!("{}.{RECORD}", command.key))
+}
+
+/// The digests of tools by their names: lines of both, the name last.
+fn lines_by_name(lines: &[String]) -> BTreeMap<String, String> {
+    let parts = |line: &String| {
+        let (end, _) = line.match_indices(' ').nth(2)?;
+        Some((line.get(end + 1..)?.to_owned(), line.get(..end)?.to_owned()))
+    };
+    lines.iter().filter_map(parts).collect()
+}
+
+/// The record of `command` as it is now; where there is none, one that says that nobody was asked.
+fn of_command(path: &Path, command: &Wrapping) -> anyhow::Result<Wrapped> {
+    let is_its = |written: &Wrapped| (&written.name, &written.command) == (&command.name, &command.words);
+    Ok(read(path)?.filter(is_its).unwrap_or_else(|| nothing(command)))
+}
+
+fn nothing(command: &Wrapping) -> Wrapped {
+    let (name, words) = (command.name.clone(), command.words.clone());
+    Wrapped { name, command: words, decided: false, ..Wrapped::default() }
 }
 
 fn read(path: &Path) -> anyhow::Result<Option<Wrapped>> {
@@ -130,22 +256,35 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     write().with_context(|| format!("cannot note down in `{}` what was agreed to", path.display()))
 }
 
-/// The text of a record. TOML strings and arrays are written like those of JSON.
-fn text(
-    (name, command): (&str, &[String]),
-    files: &[String],
-    (rights, declined): (&[Right], &[Right]),
-) -> String {
-    let list = |all: &[String]| serde_json::Value::from(all).to_string();
+fn as_written(written: &Wrapped) -> String {
+    text(written, (&written.grant.rights(), &declined(written)))
+}
+
+/// The text of a record with other rights than `written` has. TOML strings and arrays are written like those of JSON.
+fn text(written: &Wrapped, (rights, declined): (&[Right], &[Right])) -> String {
+    let list = |all: &[String]| Value::from(all).to_string();
     let declined: Vec<String> = declined.iter().map(shown).collect();
     let mut text = format!(
         "# What an MCP server behind `haft wrap` may do: you agreed to it. Without this file you are asked again.\n\
-         name = {}\ncommand = {}\nfiles = {}\ndeclined = {}\n\n[grant]\n",
-        serde_json::Value::from(name),
-        list(command),
-        list(files),
+         name = {}\ncommand = {}\nfiles = {}\ndeclined = {}\n",
+        Value::from(written.name.as_str()),
+        list(&written.command),
+        list(&written.files),
         list(&declined),
     );
+    // Writing to a `String` cannot fail.
+    if !written.decided {
+        let _ = writeln!(text, "decided = false");
+    }
+    if written.tools_may_change {
+        let _ = writeln!(text, "tools_may_change = true");
+    }
+    if !written.tools.is_empty() {
+        let lines: String =
+            written.tools.iter().map(|line| format!("  {},\n", Value::from(line.as_str()))).collect();
+        let _ = writeln!(text, "tools = [\n{lines}]");
+    }
+    let _ = writeln!(text, "\n[grant]");
     let mut keys: Vec<(&str, Vec<String>)> = Vec::new();
     for (key, value) in rights.iter().filter_map(Right::list_entry) {
         match keys.iter_mut().find(|(known, _)| *known == key) {
@@ -154,7 +293,6 @@ fn text(
         }
     }
     for (key, values) in keys {
-        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "{key} = {}", list(&values));
     }
     text

@@ -1,20 +1,21 @@
 //! A server behind pipes of haft's own: what it answers to the client's first request, and what it was refused on the way
 //! there. It goes on as the client's server, or is ended.
 
-use std::io;
+use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Start;
+use super::relay::End;
 use super::watch::Watcher;
 use haft_core::grant::Grant;
 use haft_core::sync::Lock;
@@ -34,12 +35,14 @@ const WITHOUT_NETWORK: Duration = Duration::from_secs(3);
 /// How long refusals are waited for once it has answered: they come another way.
 const LATE: Duration = Duration::from_millis(50);
 /// How long a server's last output is waited for.
-pub(super) const LAST: Duration = Duration::from_millis(500);
+const LAST: Duration = Duration::from_millis(500);
+/// Pages of a list that is shown.
+const MAX_PAGES: u32 = 100;
 /// Bytes of one read.
-pub(super) const CHUNK: usize = 64 << 10;
+const CHUNK: usize = 64 << 10;
 
 /// The input of a server, and its output.
-pub(super) type Streams = (Sender, BufReader<Receiver>);
+type Streams = (Sender, BufReader<Receiver>);
 
 /// A server that is tried.
 pub(super) struct Trial {
@@ -63,10 +66,9 @@ impl Trial {
     /// Starts the server with what was agreed to.
     pub(super) async fn start(start: &Start) -> anyhow::Result<Self> {
         let (grant, job) = start.prepared()?;
-        let pipe = || io::pipe().context("cannot open a pipe");
-        let ((their_input, input), (output, their_output)) = (pipe()?, pipe()?);
-        let (errors, their_errors) = pipe()?;
-        let streams = [their_input.into(), their_output.into(), their_errors.into()];
+        let (input, output, [their_input, their_output]) = pipes()?;
+        let (errors, their_errors) = io::pipe().context("cannot open a pipe")?;
+        let streams = [their_input, their_output, their_errors.into()];
         let server = Attached::start(&start.confiner, &grant, &job, streams).await?;
         let words = Arc::<Lock<Vec<u8>>>::default();
         let errors = tokio::spawn(pass_on_errors(receiver(errors.into())?, words.clone()));
@@ -96,6 +98,28 @@ impl Trial {
             self.hear_out().await;
         }
         Ok(())
+    }
+
+    /// Begins a session in the place of a client, once the server has answered `initialize`, and asks for its tools.
+    pub(super) async fn tools(&mut self) -> anyhow::Result<Vec<Value>> {
+        let begun = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        let (mut tools, mut parameters) = (Vec::new(), json!({}));
+        for page in 0..MAX_PAGES {
+            let request =
+                json!({ "jsonrpc": "2.0", "id": page, "method": "tools/list", "params": parameters });
+            let request = if page == 0 { format!("{begun}\n{request}\n") } else { format!("{request}\n") };
+            self.answer = None;
+            self.ask(request.as_bytes(), &page.into()).await?;
+            let answer: Value =
+                serde_json::from_slice(&self.answer.take().unwrap_or_default()).unwrap_or_default();
+            tools.extend(
+                answer.pointer("/result/tools").and_then(Value::as_array).into_iter().flatten().cloned(),
+            );
+            let next = answer.pointer("/result/nextCursor").and_then(Value::as_str);
+            let Some(next) = next.filter(|next| !next.is_empty()) else { break };
+            parameters = json!({ "cursor": next });
+        }
+        Ok(tools)
     }
 
     async fn exchange(&mut self, request: &[u8], id: &Value) -> anyhow::Result<()> {
@@ -154,13 +178,18 @@ impl Trial {
         self.answer.is_none().then(words)
     }
 
-    /// Its streams, for whoever goes on.
-    pub(super) fn streams(&mut self) -> Option<Streams> {
-        self.streams.take()
+    /// Its input and its output, for a relay, with what was read of the latter.
+    pub(super) fn ends(&mut self) -> anyhow::Result<Option<(End, End)>> {
+        let Some((input, output)) = self.streams.take() else { return Ok(None) };
+        let before = [std::mem::take(&mut self.before), output.buffer().to_vec()];
+        let blocking = "cannot use a pipe";
+        let input = End::new(input.into_blocking_fd().context(blocking)?);
+        let output = output.into_inner().into_blocking_fd().context(blocking)?;
+        Ok(Some((input, End { before: before.concat(), pipe: output })))
     }
 
     /// Waits for its end.
-    pub(super) async fn finish(mut self, watcher: Watcher) -> anyhow::Result<ExitStatus> {
+    pub(super) async fn finish(mut self, watcher: &mut Watcher) -> anyhow::Result<ExitStatus> {
         if !self.has_ended {
             watcher.watch(&mut self.server).await?;
         }
@@ -196,19 +225,23 @@ async fn answer(
     std::future::pending().await
 }
 
+/// A pipe to a server and one from it, and the server's ends of both.
+pub(super) fn pipes() -> anyhow::Result<(PipeWriter, PipeReader, [OwnedFd; 2])> {
+    let pipe = || io::pipe().context("cannot open a pipe");
+    let ((their_input, input), (output, their_output)) = (pipe()?, pipe()?);
+    Ok((input, output, [their_input.into(), their_output.into()]))
+}
+
 /// The lines of a server; one that is too long comes in pieces, and none of these is a message.
 #[derive(Default)]
-pub(super) struct Pieces {
+struct Pieces {
     is_within: bool,
     was_within: bool,
 }
 
 impl Pieces {
     /// The next one; `None` at the end of the output.
-    pub(super) async fn next(
-        &mut self,
-        output: &mut (impl AsyncBufRead + Unpin),
-    ) -> io::Result<Option<Vec<u8>>> {
+    async fn next(&mut self, output: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Vec<u8>>> {
         let mut piece = Vec::new();
         (&mut *output).take(MAX_LINE).read_until(b'\n', &mut piece).await?;
         self.was_within = std::mem::replace(&mut self.is_within, !piece.ends_with(b"\n"));
@@ -216,7 +249,7 @@ impl Pieces {
     }
 
     /// Whether the last one answers the request `id`.
-    pub(super) fn is_answer(&self, piece: &[u8], id: &Value) -> bool {
+    fn is_answer(&self, piece: &[u8], id: &Value) -> bool {
         let message: Value = serde_json::from_slice(piece).unwrap_or_default();
         !self.was_within && message.get("id") == Some(id) && message.get("method").is_none()
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, getppid};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 
 use super::given::line;
 use super::{Exit, Start, proposal};
@@ -51,7 +52,7 @@ impl Watcher {
     }
 
     /// Returns once the server has ended.
-    pub(super) async fn watch(mut self, server: &mut Attached) -> anyhow::Result<()> {
+    pub(super) async fn watch(&mut self, server: &mut Attached) -> anyhow::Result<()> {
         let client = self.client;
         let mut is_alone = std::pin::pin!(client_is_gone(client));
         let mut is_stopped = false;
@@ -76,6 +77,14 @@ impl Watcher {
     /// Says on a line what was refused, and what gives it.
     pub(super) fn tell(&self, refusal: &Refusal) {
         tell(self.terminal, refusal, (&self.name, &self.grant));
+    }
+
+    /// Waits until the client has read what its server wrote before its end.
+    pub(super) async fn wait_for(&mut self, passing: JoinHandle<()>) {
+        tokio::select! {
+            _ = passing => {}
+            () = self.stopped() => {}
+        }
     }
 
     /// Returns once haft is asked to end, or its client is gone.

@@ -1,0 +1,51 @@
+//! haft's own questions to a client, which shows them to its person (elicitation), and what the answers mean.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use haft_core::encoding::hex;
+use haft_core::random;
+
+/// The field of the form.
+const APPROVE: &str = "approve";
+
+/// What a person said.
+pub(super) enum Said {
+    Yes,
+    No,
+    /// Nothing: the question was dismissed, or the client is gone.
+    Nothing,
+}
+
+/// The request that asks a person to agree to what `text` says: its id, and its line.
+///
+/// # Errors
+/// The system gives no random bytes.
+pub(super) fn new(text: &str) -> anyhow::Result<(String, Vec<u8>)> {
+    // A name that no server knows, whose question this is not.
+    let id = format!("haft-{}", hex(&random::bytes::<16>().context("a question cannot be named")?));
+    let approve = json!({ "type": "boolean", "title": "Agree to this", "default": false });
+    let schema = json!({ "type": "object", "properties": { APPROVE: approve }, "required": [APPROVE] });
+    let parameters = json!({ "message": text, "requestedSchema": schema });
+    let question =
+        json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": parameters });
+    Ok((id, format!("{question}\n").into_bytes()))
+}
+
+/// Whether the client that sends this request shows forms to a person, by what it says of itself in `initialize`.
+pub(super) fn shows_forms(request: &Value) -> bool {
+    let elicitation = request.pointer("/params/capabilities/elicitation").and_then(Value::as_object);
+    let shows_forms = elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
+    request.get("method").is_some_and(|method| method == "initialize") && shows_forms
+}
+
+/// What the answer to a question means. Only a form that was filled in tells of a person.
+pub(super) fn said(answer: &Value) -> Said {
+    let action = answer.pointer("/result/action").and_then(Value::as_str);
+    let approves = answer.pointer("/result/content").and_then(|content| content.get(APPROVE)?.as_bool());
+    match (action, approves) {
+        (Some("accept"), Some(true)) => Said::Yes,
+        (Some("accept" | "decline"), _) => Said::No,
+        _ => Said::Nothing,
+    }
+}

@@ -1,0 +1,124 @@
+//! Passes on what the client and the server write to each other: a thread each way, which reads a line, looks at it, and writes
+//! it. A thread that cannot write does not read, so that either side feels the other as without haft.
+
+mod listed;
+mod received;
+mod sent;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, MutexGuard};
+
+use anyhow::Context;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+pub(super) use self::received::Received;
+pub(super) use self::sent::{Line, Sent};
+use super::Start;
+use super::tools::Tools;
+use haft_core::sync::Lock;
+use haft_sandbox::attached;
+
+/// Bytes of one read: what a pipe holds.
+const CHUNK: usize = 64 << 10;
+
+/// The client's input, as haft reads it.
+pub(super) type Client = BufReader<File>;
+
+/// Both ways.
+pub(super) struct Relay {
+    pub(super) sent: Sent,
+    pub(super) received: Received,
+    pub(super) output: Arc<Output>,
+}
+
+/// The client's output. A line is written as a whole.
+pub(super) struct Output(Lock<Option<File>>);
+
+/// One end of a pipe with what was read of it already, or is to be written to it first.
+pub(super) struct End {
+    pub(super) before: Vec<u8>,
+    pub(super) pipe: OwnedFd,
+}
+
+impl Relay {
+    /// # Errors
+    /// Standard output is closed.
+    pub(super) fn new(start: &Start) -> anyhow::Result<Self> {
+        let output = io::stdout().as_fd().try_clone_to_owned().context("cannot write to the client")?;
+        let output = Arc::new(Output(Lock::new(Some(output.into()))));
+        let tools = Arc::new(Tools::new(start));
+        let (sent, received) =
+            (Sent::new(output.clone(), tools.clone()), Received::new(output.clone(), tools));
+        Ok(Self { sent, received, output })
+    }
+
+    /// Passes on bytes from now on. What is returned ends with the server's output, which the client sees closed then.
+    pub(super) fn begin(self, mut client: Client, input: End, output: End) -> JoinHandle<()> {
+        let Self { sent, mut received, output: to_client } = self;
+        spawn_blocking(move || {
+            // Either side may go first, and the other one learns that by its closed pipe.
+            let mut lines = BufReader::with_capacity(CHUNK, Cursor::new(input.before).chain(&mut client));
+            let _: io::Result<()> = sent.run(&mut lines, input.pipe.into());
+        });
+        spawn_blocking(move || {
+            let pipe = Cursor::new(output.before).chain(File::from(output.pipe));
+            let _: io::Result<()> = received.run(&mut BufReader::with_capacity(CHUNK, pipe));
+            to_client.close();
+        })
+    }
+}
+
+impl End {
+    pub(super) fn new(pipe: OwnedFd) -> Self {
+        Self { before: Vec::new(), pipe }
+    }
+}
+
+impl Output {
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        self.lock().write_all(bytes)
+    }
+
+    fn lock(&self) -> Guard<'_> {
+        Guard(self.0.lock())
+    }
+
+    /// Lets the client see the end.
+    fn close(&self) {
+        *self.0.lock() = None;
+        // Without `/dev/null` the client sees it when haft has ended.
+        let _ = attached::close_output();
+    }
+}
+
+/// The client's output during a line.
+struct Guard<'o>(MutexGuard<'o, Option<File>>);
+
+impl Write for Guard<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.as_mut().ok_or(io::ErrorKind::BrokenPipe)?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The client's input.
+///
+/// # Errors
+/// Standard input is closed.
+pub(super) fn client() -> anyhow::Result<Client> {
+    let input = io::stdin().as_fd().try_clone_to_owned().context("cannot read from the client")?;
+    Ok(BufReader::with_capacity(CHUNK, input.into()))
+}
+
+/// The first byte of a line that is no white space and no byte order mark.
+fn first_byte(line: &[u8]) -> Option<u8> {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    line.iter().find(|byte| !byte.is_ascii_whitespace()).copied()
+}

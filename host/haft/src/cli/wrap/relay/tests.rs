@@ -1,0 +1,67 @@
+use serde_json::json;
+
+use super::listed::{may_list, read, without};
+
+fn is_other(id: &serde_json::Value) -> bool {
+    *id == json!(7)
+}
+
+/// How many tools a line lists; `None` where it may mean several things.
+fn listed(line: &str) -> Option<usize> {
+    if !may_list(line.as_bytes()) {
+        return Some(0);
+    }
+    read(line.as_bytes(), is_other).ok().map(|lists| lists.iter().map(|one| one.tools.len()).sum())
+}
+
+#[test]
+fn a_list_is_found_in_every_form_or_is_unclear() {
+    for (line, tools) in [
+        (r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a"},{"name":"b"}]}}"#, Some(2)),
+        (r#" {"id":"1","result":{"nextCursor":"x","tools":[ {"name":"a"} ]}} "#, Some(1)),
+        (r#"{"id":1.0,"result":{"tools":[{"name":"a"}]}}"#, Some(1)),
+        (r#"{"\u0069d":1,"result":{"t\u006fols":[{"name":"a"}]}}"#, Some(1)),
+        (r#"[{"id":3,"result":{}},{"id":1,"result":{"tools":[{"name":"a"}]}}]"#, Some(1)),
+        // No list.
+        (r#"{"id":7,"result":{"tools":[{"name":"a"}]}}"#, Some(0)),
+        (r#"{"id":1,"result":{"capabilities":{"tools":{}}}}"#, Some(0)),
+        (r#"{"id":1,"result":{"content":[{"text":"{\"tools\":[]}"}]}}"#, Some(0)),
+        (r#"{"method":"x","params":{"tools":[]},"params":{}}"#, Some(0)),
+        // Of these, one client reads something else than another one.
+        (r#"{"id":7,"id":1,"result":{"tools":[{"name":"a"}]}}"#, None),
+        (r#"{"id":7,"\u0069d":1,"result":{"tools":[{"name":"a"}]}}"#, None),
+        (r#"{"id":7,"ID":1,"result":{"tools":[{"name":"a"}]}}"#, None),
+        (r#"{"result":{"tools":[{"name":"a"}]}}"#, None),
+        (r#"{"id":1,"result":{},"result":{"tools":[{"name":"a"}]}}"#, None),
+        (r#"{"id":1,"result":{"tools":[],"tools":[{"name":"a"}]}}"#, None),
+        (r#"{"id":1,"result":{"tools":[],"Tools":[{"name":"a"}]}}"#, None),
+        ("{\"id\":1,\"re\u{17f}ult\":{\"tool\u{17f}\":[{\"name\":\"a\"}]}}", None),
+        (r#"{"id":1,"method":"x","result":{"tools":[{"name":"a"}]}}"#, None),
+        (r#"{"id":1,"result":{"tools":[{"name":"a","description":"x","description":"y"}]}}"#, None),
+        (r#"{"id":1,"result":{"tools":[{"name":"a","inputSchema":{"a":1,"a":2}}]}}"#, None),
+        (r#"{"id":1,"result":{"tools":{"name":"a"}}}"#, None),
+        (r"{id:1,result:{tools:[{name:a}]}}", None),
+        (r#"{"id":1,"result":{"tools":[{"name":"a"}]}} x"#, None),
+        (r#"{"id":1,"result":{"tools":[{"name":"a"}]}"#, None),
+        ("{\"method\":\"x\",\"params\":\r{\"id\":1,\"result\":{\"tools\":[]}}\r}", None),
+        ("{\"id\":1,\"result\":{\"tools\":[{\"name\":\"a\u{0}\"}]}}", None),
+    ] {
+        assert_eq!(listed(line), tools, "{line}");
+    }
+    assert!(may_list(b"TOOLS") && may_list(b"\\u0074ools") && !may_list(b"tool \\u2019 oolst"));
+    assert!(read(b"{\"id\":1,\"result\":{\"tools\":[{\"name\":\"\xff\"}]}}", is_other).is_err());
+}
+
+#[test]
+fn only_held_tools_are_taken_out() {
+    let line = r#"{ "x" : [1, 2] ,"result":{"a":"tools","tools" : [ {"name":"a"} , {"name":"b"},{"name":"c"} ],"_meta":{"z":1.0}},"id":1}"#;
+    let taken = |held: [bool; 3]| {
+        let lists = read(line.as_bytes(), is_other).unwrap();
+        let lists: Vec<_> = lists.into_iter().map(|list| (list, held.to_vec())).collect();
+        String::from_utf8(without(line.as_bytes(), &lists)).unwrap()
+    };
+    assert_eq!(taken([false; 3]), line);
+    let rest = |tools: &str| line.replace(r#"[ {"name":"a"} , {"name":"b"},{"name":"c"} ]"#, tools);
+    assert_eq!(taken([false, true, false]), rest(r#"[{"name":"a"},{"name":"c"}]"#));
+    assert_eq!(taken([true; 3]), rest("[]"));
+}

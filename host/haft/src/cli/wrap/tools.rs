@@ -1,0 +1,324 @@
+//! The tools of a server in one session: those of its first list are pinned, and one that is new or another one later is held
+//! back until a person has seen the difference.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::Start;
+use super::command::Wrapping;
+use super::question::{self, Said};
+use super::record::{self, Copies, MAX_TOOLS, name_of};
+use crate::cli::terminal::Terminal;
+use haft_core::report::{plain, shortened};
+use haft_core::sync::Lock;
+use haft_mcp::pins::{Difference, ToolPins};
+
+/// Bytes of a tool's name; MCP has 128.
+const MAX_NAME: usize = 200;
+/// Bytes of the definitions that are kept to be shown: as many as one list has.
+const MAX_KEPT: usize = 8 << 20;
+/// Lines of one session about its tools.
+const MAX_TOLD: usize = 1000;
+/// Requests whose ids are remembered: more than a client has under way.
+const MAX_REQUESTS: usize = 1024;
+/// Characters of a part of a tool that are shown.
+const MAX_SHOWN: usize = 2000;
+/// Bytes of a question to a client.
+const MAX_QUESTION: usize = 64 << 10;
+
+/// What the tools of one server are compared with.
+pub(super) struct Tools {
+    terminal: Terminal,
+    command: Wrapping,
+    record: PathBuf,
+    may_change: bool,
+    state: Lock<State>,
+    told: Lock<HashSet<String>>,
+}
+
+#[derive(Default)]
+struct State {
+    pins: ToolPins,
+    /// Whether the list that is read now is the first one ever, and is pinned as it comes.
+    is_first: bool,
+    /// What was listed since the client last asked for a first page.
+    seen: ToolPins,
+    /// The tools of `pins` that are other ones now.
+    changed: BTreeSet<String>,
+    /// The definitions that are held back, as far as they are kept, and their bytes.
+    held: BTreeMap<String, Value>,
+    kept: usize,
+    /// Requests of other methods, the oldest first.
+    others: VecDeque<Value>,
+    /// Whether the client shows forms to a person.
+    can_ask: bool,
+    /// The id of haft's question, and the definitions that it is about.
+    question: Option<(String, Vec<Value>)>,
+    has_asked: bool,
+}
+
+impl Tools {
+    pub(super) fn new(start: &Start) -> Self {
+        let pins = record::pins(&start.written);
+        let is_first = has_none(&pins);
+        let state = State { pins, is_first, ..State::default() };
+        Self {
+            terminal: start.terminal,
+            command: start.command.clone(),
+            record: record::place(&start.dirs, &start.command),
+            may_change: start.written.tools_may_change,
+            state: Lock::new(state),
+            told: Lock::default(),
+        }
+    }
+
+    /// Says something about the server on a line, once.
+    pub(super) fn tell(&self, what: &str) {
+        let mut told = self.told.lock();
+        if told.len() < MAX_TOLD && told.insert(what.to_owned()) {
+            self.terminal.message(plain(&format!("haft: {}: {what}", self.command.name)));
+        }
+    }
+
+    /// The client sent a request of another method than `tools/list`.
+    pub(super) fn other_requested(&self, id: Value) {
+        let mut state = self.state.lock();
+        if state.others.len() == MAX_REQUESTS {
+            state.others.pop_front();
+        }
+        state.others.push_back(id);
+    }
+
+    /// The client asks for a list, or for a page of one.
+    pub(super) fn list_requested(&self, id: Option<&Value>, is_first_page: bool) {
+        let mut state = self.state.lock();
+        state.others.retain(|other| Some(other) != id);
+        if !is_first_page {
+            return;
+        }
+        let is_first = state.is_first && has_none(&state.seen);
+        state.is_first = is_first;
+        state.seen = ToolPins::default();
+        if !state.held.is_empty() {
+            // A person may have agreed to them meanwhile.
+            match record::pinned(&self.record, &self.command) {
+                Ok(pins) => state.pins = pins,
+                Err(error) => self.tell(&format!("{error:#}")),
+            }
+            state.held.clear();
+            state.kept = 0;
+        }
+    }
+
+    /// Whether an answer with this id is one to another request than `tools/list`: a client uses an id once (MCP, base protocol).
+    pub(super) fn is_other(&self, id: &Value) -> bool {
+        self.state.lock().others.contains(id)
+    }
+
+    /// The client shows forms to a person.
+    pub(super) fn client_can_ask(&self) {
+        self.state.lock().can_ask = true;
+    }
+
+    /// Whether calls are compared with what was agreed to.
+    pub(super) fn has_pins(&self) -> bool {
+        !self.may_change && !self.state.lock().is_first
+    }
+
+    /// Why a call of `tool` is not made, with the way out.
+    pub(super) fn refusal(&self, tool: &str) -> Option<String> {
+        let state = self.state.lock();
+        let is_pinned = state.pins.has(tool);
+        if self.may_change || state.is_first || (is_pinned && !state.changed.contains(tool)) {
+            return None;
+        }
+        let why = if is_pinned { "has changed" } else { "is none that was agreed to" };
+        let text = format!(
+            "the tool `{tool}` of the MCP server `{}` {why}, and is held back: `{}` in a terminal shows the difference and asks",
+            self.command.name,
+            self.way_out()
+        );
+        Some(plain(&text))
+    }
+
+    /// The command that shows what is held back, and asks.
+    fn way_out(&self) -> String {
+        format!("haft wrap --tools {}", shell_words::quote(&self.command.name))
+    }
+
+    /// Takes in a page of a list. Returns which of its tools are held back.
+    pub(super) fn page(&self, tools: Vec<Value>, is_last: bool) -> Vec<bool> {
+        let now = ToolPins::of(tools.iter().filter(|tool| is_usable(tool)));
+        let mut state = self.state.lock();
+        let known: BTreeSet<String> =
+            now.names().filter(|name| state.pins.has(name)).map(str::to_owned).collect();
+        if state.is_first {
+            self.pin_first(&mut state, &tools, is_last);
+        }
+        let mut differences = if self.may_change { Vec::new() } else { state.pins.differences(&now) };
+        differences.retain(Difference::holds);
+        let held: BTreeSet<&str> = differences.iter().map(Difference::tool).collect();
+        for name in now.names() {
+            state.changed.remove(name);
+            if held.contains(name) && known.contains(name) {
+                state.changed.insert(name.to_owned());
+            }
+        }
+        let is_held: Vec<bool> = tools
+            .iter()
+            .map(|tool| !is_usable(tool) || name_of(tool).is_some_and(|name| held.contains(name)))
+            .collect();
+        for (tool, is_held) in tools.into_iter().zip(&is_held).filter(|(tool, _)| is_usable(tool)) {
+            state.seen.add(&tool);
+            if *is_held {
+                state.hold(tool);
+            }
+        }
+        self.report(&state, &differences, is_last);
+        is_held
+    }
+
+    /// Pins what nobody has seen an older one of.
+    fn pin_first(&self, state: &mut State, tools: &[Value], is_last: bool) {
+        let room = MAX_TOOLS.saturating_sub(state.pins.names().len());
+        let is_new =
+            |tool: &&Value| is_usable(tool) && name_of(tool).is_some_and(|name| !state.pins.has(name));
+        let new: Vec<Value> = tools.iter().filter(is_new).take(room).cloned().collect();
+        if !new.is_empty() && !self.may_change {
+            for tool in &new {
+                state.pins.add(tool);
+            }
+            if let Err(error) = record::pin(&self.record, &self.command, &new) {
+                self.tell(&format!("{error:#}"));
+            }
+        }
+        let count = state.pins.names().len();
+        if is_last && count > 0 {
+            state.is_first = false;
+            let way_out = self.way_out();
+            self.tell(&format!("{count} tools are noted as it lists them first: {way_out} shows them"));
+        }
+    }
+
+    /// Says what has changed. What is renamed or gone is known when the last page has come.
+    fn report(&self, state: &State, differences: &[Difference], is_last: bool) {
+        if self.may_change {
+            return;
+        }
+        let all = if is_last { state.pins.differences(&state.seen) } else { differences.to_vec() };
+        for one in all.iter().filter(|one| is_last || matches!(one, Difference::Changed { .. })) {
+            let held =
+                if one.holds() { format!(", and is held back: {}", self.way_out()) } else { String::new() };
+            self.tell(&format!("{one}{held}"));
+        }
+        let kept = record::copies(&self.record, Copies::Held);
+        if is_last && kept != state.held {
+            let noted = record::keep_copies(&self.record, Copies::Held, &state.held);
+            noted.unwrap_or_else(|error| self.tell(&format!("{error:#}")));
+        }
+    }
+
+    /// The question about what is held back, once a session, where the client can show it.
+    pub(super) fn question(&self) -> Option<Vec<u8>> {
+        let mut state = self.state.lock();
+        if !state.can_ask || state.has_asked || state.held.is_empty() {
+            return None;
+        }
+        let tools: Vec<Value> = state.held.values().cloned().collect();
+        let sheet =
+            sheet(&self.command.name, &state.pins, &record::copies(&self.record, Copies::Agreed), &tools);
+        if sheet.len() > MAX_QUESTION {
+            return None;
+        }
+        let (id, line) = question::new(&sheet).ok()?;
+        state.has_asked = true;
+        state.question = Some((id, tools));
+        Some(line)
+    }
+
+    /// Whether this is the id of haft's question.
+    pub(super) fn is_asked(&self, id: &Value) -> bool {
+        self.state.lock().question.as_ref().is_some_and(|(own, _)| id == own)
+    }
+
+    /// Takes in the answer to haft's question. Returns whether more tools are offered now.
+    pub(super) fn answered(&self, answer: &Value) -> bool {
+        let mut state = self.state.lock();
+        let Some((_, tools)) = state.question.take() else { return false };
+        if !matches!(question::said(answer), Said::Yes) {
+            return false;
+        }
+        match record::pin(&self.record, &self.command, &tools) {
+            Ok(pins) => {
+                state.pins = pins;
+                true
+            }
+            Err(error) => {
+                self.tell(&format!("{error:#}"));
+                false
+            }
+        }
+    }
+}
+
+impl State {
+    fn hold(&mut self, tool: Value) {
+        let size = tool.to_string().len();
+        if self.kept + size <= MAX_KEPT && self.held.len() < MAX_TOOLS {
+            self.kept += size;
+            self.held.extend(name_of(&tool).map(str::to_owned).map(|name| (name, tool)));
+        }
+    }
+}
+
+fn has_none(pins: &ToolPins) -> bool {
+    pins.names().len() == 0
+}
+
+/// Whether an element of a list is a tool with a name that is one in every client and in messages.
+fn is_usable(tool: &Value) -> bool {
+    let is_printable = |name: &str| plain(name) == name;
+    name_of(tool).is_some_and(|name| (1..=MAX_NAME).contains(&name.len()) && is_printable(name))
+}
+
+/// What a person reads before they agree to `tools` of a server.
+pub(super) fn sheet(
+    name: &str,
+    pins: &ToolPins,
+    agreed: &BTreeMap<String, Value>,
+    tools: &[Value],
+) -> String {
+    let mut lines = vec![format!("The MCP server `{}` has tools that nobody agreed to:", plain(name))];
+    for one in pins.differences(&ToolPins::of(tools)).iter().filter(|one| one.holds()) {
+        lines.extend([String::new(), one.to_string()]);
+        let old = match one {
+            Difference::Renamed { from, .. } => agreed.get(from),
+            one => agreed.get(one.tool()),
+        };
+        let new = tools.iter().filter(|tool| name_of(tool) == Some(one.tool()));
+        new.for_each(|new| lines.extend(parts(old, new)));
+    }
+    lines.join("\n")
+}
+
+/// The parts of a tool that are others than before.
+fn parts(old: Option<&Value>, new: &Value) -> Vec<String> {
+    let keys = |tool: &Value| tool.as_object().map(|fields| fields.keys().cloned().collect::<Vec<_>>());
+    let mut keys: Vec<String> = [old, Some(new)].into_iter().flatten().filter_map(keys).flatten().collect();
+    keys.sort();
+    keys.dedup();
+    let mut lines = Vec::new();
+    for key in keys {
+        let (before, now) = (old.and_then(|old| old.get(&key)), new.get(&key));
+        if before != now {
+            for (sign, value) in [('-', before), ('+', now)] {
+                lines.extend(value.map(|value| {
+                    format!("  {sign} {}: {}", plain(&key), plain(&shortened(&value.to_string(), MAX_SHOWN)))
+                }));
+            }
+        }
+    }
+    lines
+}
