@@ -34,11 +34,12 @@ pub(super) struct Rights {
 /// What a source of an MCP server is to be told.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Settings {
-    /// A setting of an MCP server of npm, PyPI or a bundle: `arg=WORD` and `env=VARIABLE` of the first two, the
-    /// bundle's own otherwise. They become a part of the source, after `#`
+    /// A setting of an MCP server of npm, PyPI, a bundle or a registry: `arg=WORD` and `env=VARIABLE` of the first two, its
+    /// own otherwise. They become a part of the source, after `#`
     #[arg(long, value_name = "KEY=VALUE", requires = "source")]
     set: Vec<String>,
-    /// Run the install scripts of npm packages, confined and without network; they are off otherwise
+    /// Run the install scripts of npm packages, and build what PyPI has no wheel of: confined and without network. Neither
+    /// is done otherwise
     #[arg(long, requires = "source")]
     run_scripts: bool,
 }
@@ -46,20 +47,38 @@ pub(super) struct Settings {
 impl Settings {
     /// `source` with these settings.
     pub(super) fn added(&self, source: PackageSource) -> anyhow::Result<PackageSource> {
+        let settings = self.pairs()?;
+        match self.with_scripts(source) {
+            source if settings.is_empty() && !self.run_scripts => Ok(source),
+            PackageSource::Foreign(mut foreign) => {
+                let at = foreign.settings.len() - usize::from(self.run_scripts);
+                foreign.settings.splice(at..at, settings);
+                // What cannot be written down is refused here.
+                Ok(PackageSource::Foreign(foreign).to_string().parse()?)
+            }
+            _ => anyhow::bail!(
+                "`--set` and `--run-scripts` are for `npm:NAME`, `pypi:NAME`, `mcp:NAME` and MCP bundles"
+            ),
+        }
+    }
+
+    /// The values that `--set` gives.
+    pub(super) fn pairs(&self) -> anyhow::Result<Vec<(String, String)>> {
         let pair = |text: &String| match text.split_once('=') {
             Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
             _ => Err(anyhow::anyhow!("`--set` expects `KEY=VALUE`")),
         };
-        let mut settings = self.set.iter().map(pair).collect::<anyhow::Result<Vec<_>>>()?;
-        settings.extend(self.run_scripts.then(|| ("scripts".to_owned(), "run".to_owned())));
+        self.set.iter().map(pair).collect()
+    }
+
+    /// `source`, whose code is to be run at the installation where that was asked for.
+    pub(super) fn with_scripts(&self, source: PackageSource) -> PackageSource {
         match source {
-            source if settings.is_empty() => Ok(source),
-            PackageSource::Foreign(mut foreign) => {
-                foreign.settings.extend(settings);
-                // What cannot be written down is refused here.
-                Ok(PackageSource::Foreign(foreign).to_string().parse()?)
+            PackageSource::Foreign(mut foreign) if self.run_scripts => {
+                foreign.settings.push(("scripts".to_owned(), "run".to_owned()));
+                PackageSource::Foreign(foreign)
             }
-            _ => anyhow::bail!("`--set` and `--run-scripts` are for `npm:NAME`, `pypi:NAME` and MCP bundles"),
+            source => source,
         }
     }
 }

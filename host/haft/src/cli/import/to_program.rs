@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::{Import, Setting};
-use crate::cli::install_session::project_error;
+use crate::cli::install_session::{project_error, write_text};
 use crate::cli::terminal::{DIM, Terminal, new_lines};
-use haft::program::{Agreement, Dirs};
+use haft::program::Agreement;
 use haft_core::report::plain;
 use haft_import::{Config, ProgramServer};
 use haft_package::edit::{self, NewServer};
-use haft_package::{Change, Project, ProjectError, Store};
+use haft_package::{Project, ProjectError};
 
 /// Writes the servers that are picked. The person agrees to what they pick.
 pub(super) async fn write(
@@ -77,15 +77,7 @@ async fn finish(
         terminal.message("nothing was written");
         return Ok(());
     }
-    let store = Store::new(&Dirs::of_this_machine()?.store);
-    Project::change(path, &store, |now| {
-        if now.text != project.text {
-            return Err(ProjectError::Changed(path.to_owned()));
-        }
-        Ok(Change { text: text.to_owned(), lock: now.lock.clone() })
-    })
-    .map_err(project_error)?;
-    Agreement::of(Some(path)).await?.agree_since(agreed)?;
+    write_text(project, text, agreed).await?;
     terminal.message(format_args!("{DIM}{}:{DIM:#}", path.display()));
     for line in new_lines(&project.text, text) {
         terminal.message(format_args!("  + {line}"));
