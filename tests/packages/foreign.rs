@@ -155,7 +155,7 @@ fn what_is_no_source_is_told_with_its_way_out() {
         ("npx -y @a/b@latest .", "haft add npm:@a/b --set arg=."),
         ("docker run -i --rm a/b", "`[[mcp_servers]]`"),
         ("https://github.com/a/b", "git+https://github.com/a/b"),
-        ("mcp:io.test/a", "haft asks no registry of MCP servers"),
+        ("mcp:io.test/a", "haft asks none by itself"),
         ("npm:a@latest", "with an exact version"),
         ("./old.dxt", "older form of an MCP bundle"),
         ("./plugin", "it is a plugin of another program"),

@@ -124,7 +124,7 @@ impl Server {
             }
         }
         asked.store(terminal, session).await?;
-        let agreed = Agreement::of(Some(&project.path).filter(|path| path.exists())).await?;
+        let agreed = Agreement::of(Some(project.path.as_path()).filter(|path| path.exists())).await?;
         write_text(project, &text, &agreed).await?;
         terminal.message(format_args!("wrote `{name}` to `{}`", project.path.display()));
         Ok(Exit::Success)
