@@ -102,10 +102,10 @@ fn written(value: &str) -> String {
     }
     let (mut rest, mut left) = (value, String::new());
     while let Some((at, open)) = OPENINGS.iter().filter_map(|open| Some((rest.find(open)?, *open))).min() {
-        let after = &rest[at + open.len()..];
+        let after = rest.get(at + open.len()..).unwrap_or_default();
         let Some((inside, behind)) = after.split_once('}') else { break };
         let (name, default) = inside.split_once(":-").unwrap_or((inside, ""));
-        left.push_str(&rest[..at]);
+        left.push_str(rest.get(..at).unwrap_or_default());
         left.push_str(if is_variable(name) { default } else { inside });
         rest = behind;
     }
