@@ -161,10 +161,7 @@ async fn lock(
     loop {
         let lock = ["--no-header", "--no-annotate", "--generate-hashes", "-o", locked, "--", wanted];
         let links = built.iter().flat_map(Built::links);
-        let failed = match uv.run("compile", links.chain(lock.map(str::to_owned))).await {
-            Ok(_) => break,
-            Err(failed) => failed,
-        };
+        let Err(failed) = uv.run("compile", links.chain(lock.map(str::to_owned))).await else { break };
         let Some(requirement) = sdist::without_wheel(&failed) else { return Err(failed.into()) };
         if !is_built {
             return Err(ForeignError::Sdist(requirement));

@@ -144,11 +144,11 @@ fn package(package: &Package, values: &mut Values<'_>) -> Result<Start, Registry
         return Err(RegistryError::Elsewhere { what, way_out });
     }
     let mut settings: Vec<(String, String)> =
-        words(&package.package_arguments, values)?.into_iter().map(|word| ("arg".to_owned(), word)).collect();
+        words(&package.arguments, values)?.into_iter().map(|word| ("arg".to_owned(), word)).collect();
     for pair in &package.environment_variables {
         let name = &pair.name;
         match values.value(name, name, &pair.input)? {
-            None => {}
+            None | Some(Value::Secret(SecretSource::File(_))) => {}
             Some(Value::Secret(SecretSource::Env(own))) if own.as_str() == name => {
                 settings.push(("env".to_owned(), name.clone()));
             }
@@ -158,7 +158,6 @@ fn package(package: &Package, values: &mut Values<'_>) -> Result<Start, Registry
             Some(Value::Secret(SecretSource::Env(own))) => {
                 settings.push((format!("secret.{name}"), format!("env:{own}")));
             }
-            Some(Value::Secret(SecretSource::File(_))) => {}
             Some(Value::Texts(texts)) => settings.push((format!("env.{name}"), texts.join(","))),
         }
     }
@@ -256,7 +255,7 @@ fn remote(remote: &Remote, name: &str, values: &mut Values<'_>) -> Result<Start,
         match values.value(&header.name, &variable, &header.input)? {
             None => {}
             Some(Value::Texts(texts)) => {
-                headers.push((header.name.clone(), TextOrSecret::Text(texts.join(", "))))
+                headers.push((header.name.clone(), TextOrSecret::Text(texts.join(", "))));
             }
             Some(Value::Secret(source)) => headers.push((header.name.clone(), TextOrSecret::Secret(source))),
         }
