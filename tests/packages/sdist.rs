@@ -39,6 +39,9 @@ def build_wheel(folder, settings=None, metadata=None):
     return name
 "#;
 
+/// Files by their names.
+type Files = Vec<(String, Vec<u8>)>;
+
 /// A wheel of one module.
 fn module(name: &str, text: &str) -> (String, Vec<u8>) {
     let info = format!("{name}-1.0.dist-info");
@@ -60,10 +63,10 @@ fn a_source_distribution_is_built_where_a_person_asks_for_it() {
         return;
     }
     let place = Place::new();
-    let files: Arc<OnceLock<Vec<(String, Vec<u8>)>>> = Arc::default();
-    let served = files.clone();
+    let files = Arc::<OnceLock<Files>>::default();
+    let index = files.clone();
     let server = serving(move |path, _| {
-        let files = served.get()?;
+        let files = index.get()?;
         if let Some(name) = path.strip_prefix("/simple/") {
             let name = name.trim_end_matches('/').replace('-', "_");
             let (file, bytes) = files.iter().find(|(file, _)| file.starts_with(&format!("{name}-")))?;

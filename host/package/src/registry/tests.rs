@@ -149,6 +149,17 @@ fn what_cannot_be_installed_is_told_with_its_way_out() {
             "unknown variant `secret`",
             "",
         ),
+    ] {
+        let error = found(&entry, &[], false).expect_err(expected);
+        assert!(error.to_string().contains(expected), "{expected}: {error}");
+        assert!(error.hint().unwrap_or_default().contains(way_out), "{expected}: {:?}", error.hint());
+    }
+}
+
+/// What is no entry of the schema, or another one than was asked for.
+#[test]
+fn an_entry_of_another_form_is_told() {
+    for (entry, expected, way_out) in [
         (
             json!({ "$schema": "https://static.modelcontextprotocol.io/schemas/2026-01-01/server.schema.json" }),
             "reads those up to",
