@@ -66,6 +66,7 @@ impl Place {
             progress: Progress::default(),
             expected: None,
             access,
+            asks: false,
             trust,
             confiner: &Confiner::open(),
             grant: &Grant::none(),

@@ -12,7 +12,7 @@ use super::place::{Answer, Place};
 use crate::http::server::Server;
 
 /// An MCP server that tells its arguments, a file of its package and how long a secret is.
-const PYTHON: &str = r#"#!/usr/bin/env python3
+pub(super) const PYTHON: &str = r#"#!/usr/bin/env python3
 import json, os, sys
 def main():
     for line in sys.stdin:
@@ -51,10 +51,10 @@ require("readline").createInterface({ input: process.stdin }).on("line", (line) 
 "#;
 
 /// What no file may have.
-const SECRET: &str = "hunter2-hunter2-hunter2";
+pub(super) const SECRET: &str = "hunter2-hunter2-hunter2";
 
 /// A zip archive of these files.
-fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
+pub(super) fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = rawzip::ZipArchiveWriter::new(Vec::new());
     for (path, content) in files {
         let file = archive.new_file(*path).compression_method(rawzip::CompressionMethod::DEFLATE);
@@ -69,7 +69,7 @@ fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
     archive.finish().unwrap()
 }
 
-fn bundle(kind: &str, entry: &str, run: &Value, content: &str) -> Vec<u8> {
+pub(super) fn bundle(kind: &str, entry: &str, run: &Value, content: &str) -> Vec<u8> {
     let manifest = json!({
         "manifest_version": "0.3", "name": "teller", "version": "1.0.0", "description": "Tells",
         "author": { "name": "Ada" }, "server": { "type": kind, "entry_point": entry, "mcp_config": run },
@@ -86,7 +86,7 @@ fn bundle(kind: &str, entry: &str, run: &Value, content: &str) -> Vec<u8> {
 }
 
 /// Whether a program of this machine is there.
-fn has(program: &str) -> bool {
+pub(super) fn has(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
         eprintln!("SKIPPED: there is no `{program}` on this machine");
@@ -155,7 +155,7 @@ fn what_is_no_source_is_told_with_its_way_out() {
         ("npx -y @a/b@latest .", "haft add npm:@a/b --set arg=."),
         ("docker run -i --rm a/b", "`[[mcp_servers]]`"),
         ("https://github.com/a/b", "git+https://github.com/a/b"),
-        ("mcp:io.test/a", "haft asks no registry of MCP servers"),
+        ("mcp:io.test/a", "haft asks none by itself"),
         ("npm:a@latest", "with an exact version"),
         ("./old.dxt", "older form of an MCP bundle"),
         ("./plugin", "it is a plugin of another program"),
@@ -168,22 +168,34 @@ fn what_is_no_source_is_told_with_its_way_out() {
     place.haft(&["add", "./a.wasm", "--set", "a=b"]).ends(5, "are for `npm:NAME`");
 }
 
-/// A gzip-compressed tar archive of a package of npm.
+/// A package of npm.
 fn tarball(package: &Value, files: &[(&str, &str)]) -> Vec<u8> {
+    let package = package.to_string();
+    archive("package", &[files, &[("package.json", package.as_str())]].concat())
+}
+
+/// A gzip-compressed tar archive of one folder.
+pub(super) fn archive(folder: &str, files: &[(&str, &str)]) -> Vec<u8> {
     let encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut builder = tar::Builder::new(encoder);
-    let package = package.to_string();
-    for (path, content) in files.iter().chain([&("package.json", package.as_str())]) {
+    for (path, content) in files {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(0o644);
-        builder.append_data(&mut header, format!("package/{path}"), content.as_bytes()).unwrap();
+        builder.append_data(&mut header, format!("{folder}/{path}"), content.as_bytes()).unwrap();
     }
     builder.into_inner().unwrap().finish().unwrap()
 }
 
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Serves documents by their paths.
-fn serving(answer: impl Fn(&str, &str) -> Option<(&'static str, Vec<u8>)> + Send + Sync + 'static) -> Server {
+pub(super) fn serving(
+    answer: impl Fn(&str, &str) -> Option<(&'static str, Vec<u8>)> + Send + Sync + 'static,
+) -> Server {
     Server::answering(move |head| {
         let path = head.split(' ').nth(1).unwrap_or_default().to_lowercase();
         let host =
@@ -213,7 +225,7 @@ socket.on("connect", () => end("connected")).on("error", () => end("connected no
 "#;
 
 /// A registry with the versions of `@haft-test/teller`, which depends on `helper`, which has an install script.
-fn npm_registry(versions: &'static [&'static str]) -> Server {
+pub(super) fn npm_registry(versions: &'static [&'static str]) -> Server {
     serving(move |path, host| {
         let name = if path.contains("helper") { "helper" } else { "@haft-test/teller" };
         let package = |version: &str| match name {
@@ -253,7 +265,7 @@ fn npm_registry(versions: &'static [&'static str]) -> Server {
 }
 
 /// haft with registries of the test.
-fn with_registry(place: &Place, server: &Server, arguments: &[&str]) -> Answer {
+pub(super) fn with_registry(place: &Place, server: &Server, arguments: &[&str]) -> Answer {
     let (registry, index) =
         (format!("http://{}/", server.address), format!("http://{}/simple", server.address));
     let mut command = place.command(arguments);
@@ -326,8 +338,7 @@ fn a_package_of_pypi_is_installed_from_wheels() {
         ("haft_teller-1.2.dist-info/RECORD", b"haft_teller/__init__.py,,\nhaft_teller-1.2.dist-info/METADATA,,\n\
           haft_teller-1.2.dist-info/WHEEL,,\nhaft_teller-1.2.dist-info/entry_points.txt,,\nhaft_teller-1.2.dist-info/RECORD,,\n"),
     ]);
-    let digest = ring::digest::digest(&ring::digest::SHA256, &wheel);
-    let digest: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = sha256(&wheel);
     let file = "haft_teller-1.2-py3-none-any.whl";
     let page = format!("<html><body><a href=\"/{file}#sha256={digest}\">{file}</a></body></html>");
     let server = serving(move |path, _| match path {

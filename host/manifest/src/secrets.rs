@@ -1,5 +1,5 @@
-//! The only reader of secrets. Reads are bounded, and a value is registered with the redactor before it is
-//! returned.
+//! The only reader of secrets, and what stores one in the keyring. Reads are bounded, and a value is registered with the
+//! redactor before it is returned.
 
 #[cfg_attr(target_os = "linux", path = "secrets/keyring/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "secrets/keyring/macos.rs")]
@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::{KeyringEntry, Manifest, SecretSource};
 use haft_core::grant::{Grant, Root};
@@ -21,7 +21,7 @@ use haft_core::secret::{MIN_SECRET, Redactor};
 /// 64 KiB: the largest certificate chain with its key is a tenth of that.
 const MAX_SECRET: usize = 64 << 10;
 
-/// Reads the secrets named in a program.toml.
+/// Reads the secrets named in a program.toml, and stores them.
 #[derive(Clone, Copy, Debug)]
 pub struct Secrets<'a> {
     manifest: &'a Manifest,
@@ -45,6 +45,16 @@ impl<'a> Secrets<'a> {
             source => self.at_once(source)?,
         };
         self.known(source, bytes)
+    }
+
+    /// Stores a secret in the person's keyring, in the place of what the entry has.
+    ///
+    /// # Errors
+    /// There is no keyring, or it stays locked.
+    pub async fn store(&self, entry: &KeyringEntry, secret: &SecretString) -> Result<(), SecretError> {
+        self.redactor.add([secret]);
+        let stored = keyring::write(entry, secret.expose_secret().as_bytes(), &self.programs()).await;
+        stored.map_err(|why| SecretError::Keyring { entry: entry.clone(), why })
     }
 
     /// Registers every secret of the program that can be read without prompting the user, used or not, for
@@ -206,8 +216,6 @@ impl SecretError {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
-
-    use secrecy::ExposeSecret;
 
     use super::*;
 

@@ -82,7 +82,7 @@ pub enum SourceError {
     Setting,
     /// A name of a registry of MCP servers.
     #[error(
-        "haft asks no registry of MCP servers: add the package that the registry names for it, as `npm:NAME`, \
+        "`haft add mcp:NAME` asks the registry that you named; elsewhere the package itself is named, as `npm:NAME`, \
          `pypi:NAME` or the `.mcpb` file"
     )]
     NoRegistry,

@@ -82,12 +82,17 @@ pub(super) fn form(path: &Path) -> io::Result<Option<Form>> {
 /// Unpacks the archive `file`, of format `form`, into the new folder `to`. Returns the folder that holds the
 /// program.toml.
 pub(super) fn unpack(file: &Path, form: Form, to: &Path) -> Result<PathBuf, ArchiveError> {
+    unpack_whole(file, form, to)?;
+    top(to)
+}
+
+/// The same of an archive that need not be a package's.
+pub(super) fn unpack_whole(file: &Path, form: Form, to: &Path) -> Result<(), ArchiveError> {
     // The first pass checks the whole archive and writes nothing: the refused entry may be the last of ten
     // thousand entries, which would have to be written and removed again.
     pass(file, form, None)?;
     fs::create_dir(to).map_err(written(to))?;
-    pass(file, form, Some(to))?;
-    top(to)
+    pass(file, form, Some(to))
 }
 
 /// Reads the archive once: checks every entry and, if `to` is given, writes the files.

@@ -120,27 +120,30 @@ pub(super) async fn signature(url: &str) -> Result<Option<String>, DownloadError
     let mut beside = Url::parse(url).map_err(|_| DownloadError::Scheme(shown_text(url)))?;
     let path = format!("{}{}", beside.path(), super::signature::BESIDE);
     beside.set_path(&path);
+    match document(beside.as_str(), super::signature::MAX_BESIDE).await {
+        Ok(text) => Ok(super::signature::text_beside(text)),
+        // A server reports a missing signature by an error status, or by a page, which is longer than a signature.
+        Err(DownloadError::Status { .. } | DownloadError::TooLarge { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Downloads a document of at most `most` bytes.
+pub(super) async fn document(url: &str, most: usize) -> Result<Vec<u8>, DownloadError> {
     let fetching = async {
-        let mut response = match respond(beside.as_str()).await {
-            // A server reports a missing signature by an error status.
-            Err(DownloadError::Status { .. }) => return Ok(None),
-            response => response?,
-        };
-        let mut text = Vec::new();
+        let (mut response, mut text) = (respond(url).await?, Vec::new());
         while let Some(chunk) = response.chunk().await.map_err(|error| DownloadError::Unreachable {
-            url: display_url(&beside),
+            url: shown_text(url),
             why: haft_core::report::plain(&chain(&error.without_url())),
         })? {
             text.extend_from_slice(&chunk);
-            if text.len() > super::signature::MAX_BESIDE {
-                // A longer response is an HTML page, not a signature.
-                return Ok(None);
+            if text.len() > most {
+                return Err(DownloadError::TooLarge { url: shown_text(url), most: most as u64 });
             }
         }
-        Ok(super::signature::text_beside(text))
+        Ok(text)
     };
-    let late = |_| DownloadError::TimedOut(display_url(&beside));
-    tokio::time::timeout(IDLE, fetching).await.map_err(late)?
+    tokio::time::timeout(IDLE, fetching).await.map_err(|_| DownloadError::TimedOut(shown_text(url)))?
 }
 
 /// A URL to request, and the limits on its redirects.

@@ -23,6 +23,17 @@ pub(super) const DXT: &str = "the older form of an MCP bundle is not read: its a
 /// Between a version and the time when it was resolved, in program.lock.
 const AS_OF: &str = " as of ";
 
+/// A secret that a server needs and nobody said the place of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretField {
+    /// The setting that says where it is.
+    pub key: String,
+    /// What its author says of it.
+    pub title: Option<String>,
+    /// What stands before and after it in the value that the server gets.
+    pub around: (String, String),
+}
+
 /// What was made.
 #[derive(Debug, Default)]
 pub(super) struct Made {
@@ -43,7 +54,8 @@ pub(super) async fn make(
     let resolved = |version: &str| Some(format!("{version}{AS_OF}{now}"));
     match &foreign.origin {
         Origin::Npm(name, version) => {
-            let (version, notes) = npm::make(foreign, (name, version.as_deref()), tree, fetching).await?;
+            let (version, notes) =
+                npm::make(foreign, (name, version.as_deref()), &now, tree, fetching).await?;
             Ok(Made { resolved: resolved(&version), notes })
         }
         Origin::Pypi(name, _) => {
@@ -103,14 +115,29 @@ fn added(foreign: &Foreign, own: &[&str]) -> Result<Added, ForeignError> {
             _ if key == "arg" => words.push(value.clone()),
             _ if key == "env" => env.push((value.clone(), Env::variable(value))),
             Some(("env", name)) => env.push((name.to_owned(), Env::Text(value.clone()))),
+            Some(("secret", name)) => {
+                let why = "expected `env:NAME` or `keyring:SERVICE/USER`".to_owned();
+                let value = Env::secret(value).ok_or(ForeignError::Value { key: key.clone(), why })?;
+                env.push((name.to_owned(), value));
+            }
             _ if key == "before" || own.contains(&key.as_str()) => {}
             _ => {
-                let known = ["arg", "env", "env.NAME"].iter().chain(own).map(|key| (*key).to_owned());
+                let known =
+                    ["arg", "env", "env.NAME", "secret.NAME"].iter().chain(own).map(|key| (*key).to_owned());
                 return Err(ForeignError::Setting { key: key.clone(), known: known.collect() });
             }
         }
     }
     Ok((words, env))
+}
+
+/// Reports whether the source asks for code of packages to be run at the installation.
+fn is_script_run(foreign: &Foreign) -> Result<bool, ForeignError> {
+    match foreign.values("scripts").next() {
+        None => Ok(false),
+        Some("run") => Ok(true),
+        Some(_) => Err(ForeignError::Value { key: "scripts".to_owned(), why: "expected `run`".to_owned() }),
+    }
 }
 
 /// Chooses the command that starts the server among those of a package: the one that is named, the only one, or the

@@ -48,6 +48,9 @@ pub struct Installer<'a> {
     pub home: &'a Path,
     /// The credentials for registries.
     pub access: &'a Access,
+    /// Whether secrets of a server that nobody said the place of are
+    /// [`ForeignError::Secrets`](crate::ForeignError::Secrets), for the caller to ask for; they are variables otherwise.
+    pub asks: bool,
     /// Receives the progress of downloads.
     pub progress: &'a Progress,
     /// Confines `git`, `npm` and `uv` to `fetch_grant`.

@@ -1,5 +1,5 @@
-//! Packages: finds, checks, installs and stores other people's plugins. Runs none of their code, but the scripts of npm packages where
-//! a person asked for that.
+//! Packages: finds, checks, installs and stores other people's plugins. Runs none of their code, but the scripts of npm packages and
+//! the builds of source distributions where a person asked for that.
 //!
 //! - [`Installer`]: adds, restores, updates and removes the entries of a [`Project`], with the caller's
 //!   [`Consent`].
@@ -24,6 +24,7 @@ pub mod oci;
 mod parts;
 mod progress;
 mod project;
+pub mod registry;
 mod request;
 mod runner;
 pub mod signature;
@@ -35,7 +36,7 @@ use serde::{Deserialize, Serialize};
 pub use self::bundle::{Bundle, BundleError, Offered, OfferedPlugin};
 pub use self::digest::{Digest, DigestError, Hasher};
 pub use self::fetch::{Content, FetchError, Fetched, Fetching, fetch};
-pub use self::foreign::ForeignError;
+pub use self::foreign::{ForeignError, SecretField};
 pub use self::installer::{
     Added, Addition, Candidate, Consent, Decision, Expected, InstallError, Installed, Installer, Newer,
     Operation, Previous, Proposal, Restored, ToolLister, UpdateReason, Updated, source_stem,

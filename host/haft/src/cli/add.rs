@@ -2,10 +2,15 @@
 //! of one that is there takes its place. Without a
 //! source it fetches what program.lock pins and this machine does not have.
 
+mod registered;
+mod secrets;
+
 use crate::cli::common::Common;
 use clap::Args;
 use serde_json::json;
 
+use self::registered::Found;
+use self::secrets::Asked;
 use super::Exit;
 use super::terminal::Terminal;
 use super::trusted::{self, Kept};
@@ -17,14 +22,16 @@ use haft::program::Agreement;
 use haft_core::report::plain;
 use haft_manifest::Name;
 use haft_package::{
-    Added, Addition, Digest, Expected, Installed, PackageSource, ProjectEntry, Restored, Updated,
+    Added, Addition, Digest, Expected, FetchError, ForeignError, InstallError, Installed, Installer,
+    PackageSource, ProjectEntry, Restored, Updated,
 };
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 SOURCE is a folder with a program.toml, an archive of one (.tar.gz, .tgz, .tar), a component (.wasm) or an MCP bundle
 (.mcpb), each on this machine or at an https:// URL; oci://REGISTRY/NAME:TAG, git+https://HOST/REPOSITORY[@REFERENCE];
-or an MCP server of npm or PyPI: npm:NAME[@VERSION], pypi:NAME[==VERSION].
+an MCP server of npm or PyPI: npm:NAME[@VERSION], pypi:NAME[==VERSION]; or one of a registry of MCP servers that you name
+(--registry, HAFT_MCP_REGISTRY): mcp:NAMESPACE/NAME[@VERSION].
 
 Examples:
   haft add ./github
@@ -34,6 +41,7 @@ Examples:
   haft add npm:@modelcontextprotocol/server-filesystem --set arg=.
   haft add pypi:mcp-server-time            its tools are mcp__mcp-server-time__…
   haft add github.mcpb --set token=env:GITHUB_TOKEN
+  haft add mcp:io.github.ada/notes --registry https://mcp.example.com
   haft add ../other --as mine              beside one that has plugins of the same names
   haft add                    what program.lock pins and this machine has not got")]
 pub(super) struct Add {
@@ -46,6 +54,9 @@ pub(super) struct Add {
     /// Call it something else than it calls itself; the names of a package's plugins begin with that then
     #[arg(long = "as", alias = "name", value_name = "NAME", requires = "source")]
     name: Option<Name>,
+    /// The registry of MCP servers that has `mcp:NAME`; `HAFT_MCP_REGISTRY` names it otherwise, and there is none by default
+    #[arg(long, value_name = "URL", requires = "source")]
+    registry: Option<String>,
     /// What is fetched must have this SHA-256 digest
     #[arg(long, value_name = "SHA256", requires = "source")]
     digest: Option<Digest>,
@@ -79,19 +90,31 @@ impl Add {
 
     async fn add(&self, session: &InstallSession, written: &str, terminal: Terminal) -> anyhow::Result<Exit> {
         let here = std::env::current_dir()?;
-        let source = self.settings.added(parse_source(written, &here, session.project.folder())?)?;
+        let (source, digest, asked) = match written.strip_prefix("mcp:") {
+            None => {
+                let source = parse_source(written, &here, session.project.folder())?;
+                (self.settings.added(source)?, None, Asked::default())
+            }
+            Some(named) => match registered::find(self, session, named, terminal).await? {
+                Found::Package(source, digest, asked) => (source, digest, asked),
+                Found::Done(exit) => return Ok(exit),
+            },
+        };
+        let is_other = self.digest.as_ref().zip(digest.as_ref()).is_some_and(|(own, other)| own != other);
+        anyhow::ensure!(!is_other, "the registry says another digest than `--digest`");
         let shown =
             if let PackageSource::Foreign(_) = source { source.to_string() } else { written.to_owned() };
+        let digest = self.digest.clone().or(digest);
         let addition = Addition {
             source,
             name: self.name.clone(),
-            expected: Expected { digest: self.digest.clone(), trust: signer(self.key.as_deref())? },
+            expected: Expected { digest, trust: signer(self.key.as_deref())? },
             allow_missing_programs: self.force,
         };
         let full_command = format!("haft inspect --full {}", shell_words::quote(&plain(&shown)));
         let consent = TerminalConsent { rights: &self.rights, terminal, session, here, full_command };
         let was_there = session.project.exists();
-        let added = session.installer().add(addition, &consent).await.map_err(install_error)?;
+        let added = self.added(session, addition, &consent, asked).await?;
         match added {
             Added::New(installed) => {
                 if terminal.json {
@@ -114,6 +137,38 @@ impl Add {
             Added::Changed(Updated::Declined) | Added::Declined => return Ok(Exit::Declined),
         }
         Ok(Exit::Success)
+    }
+
+    /// Adds something; asks for the secrets that it needs, and keeps what was entered.
+    async fn added(
+        &self,
+        session: &InstallSession,
+        mut addition: Addition,
+        consent: &TerminalConsent<'_>,
+        mut asked: Asked,
+    ) -> anyhow::Result<Added> {
+        let terminal = consent.terminal;
+        let installer = Installer { asks: self.asks(terminal), ..session.installer() };
+        let added = match installer.add(addition.clone(), consent).await {
+            Err(InstallError::Fetch(FetchError::Foreign(ForeignError::Secrets { server, fields }))) => {
+                asked = Asked::at(terminal, session, &server, &fields).await?;
+                if let PackageSource::Foreign(foreign) = &mut addition.source {
+                    foreign.settings.extend(asked.settings.clone());
+                }
+                session.installer().add(addition, consent).await
+            }
+            added => added,
+        };
+        let added = added.map_err(install_error)?;
+        if !matches!(added, Added::Declined | Added::Changed(Updated::Declined)) {
+            asked.store(terminal, session).await?;
+        }
+        Ok(added)
+    }
+
+    /// Whether secrets are asked for.
+    fn asks(&self, terminal: Terminal) -> bool {
+        terminal.has_person() && !self.rights.yes
     }
 
     /// Fetches what is pinned and not there, and asks about what is not pinned.

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use self::table::Found;
 use super::Exit;
-use super::install_session::project_error;
+use super::install_session::{project_error, write_text};
 use super::terminal::{DIM, Hinted, Terminal, new_lines};
 use haft_core::lookup::find_on_path;
 use haft_core::report::{nearest, plain};
@@ -20,7 +20,7 @@ use haft_import::{
     Client, Config, Kept, Machine, Originals, ProgramServer, Server, Start, Undone, is_secret,
 };
 use haft_package::edit::{self, NewServer};
-use haft_package::{Change, Project, ProjectError, Store};
+use haft_package::{Project, ProjectError};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -297,15 +297,7 @@ async fn finish(
         terminal.message("nothing was written");
         return Ok(());
     }
-    let store = Store::new(&Dirs::of_this_machine()?.store);
-    Project::change(path, &store, |now| {
-        if now.text != project.text {
-            return Err(ProjectError::Changed(path.to_owned()));
-        }
-        Ok(Change { text: text.to_owned(), lock: now.lock.clone() })
-    })
-    .map_err(project_error)?;
-    Agreement::of(Some(path)).await?.agree_since(agreed)?;
+    write_text(project, text, agreed).await?;
     terminal.message(format_args!("{DIM}{}:{DIM:#}", path.display()));
     for line in new_lines(&project.text, text) {
         terminal.message(format_args!("  + {line}"));

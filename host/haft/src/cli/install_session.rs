@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 
 use super::common::Common;
 use super::terminal::{Hinted, Terminal};
-use haft::program::{FILE_NAME, InstallContext};
+use haft::program::{Agreement, Dirs, FILE_NAME, InstallContext};
 use haft_package::signature::{PublicKey, Trust};
 use haft_package::{
-    Held, InstallError, Installed, Installer, Kind, PackageSource, Project, ProjectError, Request,
+    Change, Held, InstallError, Installed, Installer, Kind, PackageSource, Project, ProjectError, Request,
+    Store,
 };
 
 /// A program, and what its packages are installed with.
@@ -83,6 +84,19 @@ pub(super) fn installed_json(installed: &Installed) -> Value {
         "asked": pin.asked,
         "granted": pin.granted,
     })
+}
+
+/// Writes `text` in the place of what `project` has: the person who wrote it agrees to what it asks for beyond `agreed`.
+pub(super) async fn write_text(project: &Project, text: &str, agreed: &Agreement) -> anyhow::Result<()> {
+    let (path, store) = (&project.path, Store::new(&Dirs::of_this_machine()?.store));
+    Project::change(path, &store, |now| {
+        if now.text != project.text {
+            return Err(ProjectError::Changed(path.clone()));
+        }
+        Ok(Change { text: text.to_owned(), lock: now.lock.clone() })
+    })
+    .map_err(project_error)?;
+    Agreement::of(Some(path)).await?.agree_since(agreed)
 }
 
 /// An error with its way out.

@@ -67,6 +67,7 @@ impl InstallContext {
             store: &self.store,
             home: &self.dirs.home,
             access: &self.access,
+            asks: false,
             progress: &self.progress,
             confiner: &self.confiner,
             fetch_grant: &self.fetch_grant,

@@ -22,7 +22,7 @@ use super::server_set::{Servers, Tracked, is_unknown};
 use haft_core::report::{Problem, Span};
 use haft_core::secret::Redactor;
 use haft_manifest::Secrets;
-use haft_manifest::{Manifest, McpServer, Package, SecretSource, TextOrSecret, Transport};
+use haft_manifest::{Manifest, McpServer, Package, PackageSource, SecretSource, TextOrSecret, Transport};
 use haft_mcp::client::{
     self, Config, Endpoint, Host, Rejected, RemoteTool, Server, ServerError, ServerTool, ToolList, Values,
 };
@@ -216,7 +216,11 @@ impl Declared<'_> {
             (Some(package), TextOrSecret::Secret(SecretSource::Env(name))) => {
                 package.grant.env.iter().any(|granted| granted == name.as_str())
             }
-            (Some(_), TextOrSecret::Secret(_)) => false,
+            // The source is the text of the program that has the package.
+            (Some(package), TextOrSecret::Secret(SecretSource::Keyring(entry))) => {
+                matches!(&package.source.value, PackageSource::Foreign(source) if source.names(entry))
+            }
+            (Some(_), TextOrSecret::Secret(SecretSource::File(_))) => false,
         }
     }
 

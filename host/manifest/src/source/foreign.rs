@@ -4,6 +4,7 @@ use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::{PackageSource, SourceError};
+use crate::{KeyringEntry, SecretSource};
 
 /// The end of the name of an MCP bundle.
 const BUNDLE: &str = ".mcpb";
@@ -47,6 +48,21 @@ impl Foreign {
     /// Returns the values of a setting.
     pub fn values<'s>(&'s self, key: &'s str) -> impl Iterator<Item = &'s str> {
         self.settings.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns where a setting says that a secret is: `env:NAME` or `keyring:SERVICE/USER`.
+    pub fn secret_place(value: &str) -> Option<SecretSource> {
+        match value.split_once(':')? {
+            ("env", name) => name.parse().ok().map(SecretSource::Env),
+            ("keyring", entry) => entry.parse().ok().map(SecretSource::Keyring),
+            _ => None,
+        }
+    }
+
+    /// Reports whether a setting names this entry of the keyring.
+    pub fn names(&self, entry: &KeyringEntry) -> bool {
+        let own = |value: &String| matches!(Self::secret_place(value), Some(SecretSource::Keyring(own)) if own == *entry);
+        self.settings.iter().any(|(_, value)| own(value))
     }
 
     /// Returns this source with an exact version, which a bundle has not.

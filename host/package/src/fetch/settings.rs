@@ -23,6 +23,8 @@ pub struct Fetching<'a> {
     pub expected: Option<Digest>,
     /// The credentials for registries.
     pub access: &'a Access,
+    /// Whether secrets without a place are [`ForeignError::Secrets`](crate::ForeignError::Secrets).
+    pub asks: bool,
     /// The required signer.
     pub trust: &'a Trust,
     /// Confines `git`, `npm` and `uv` to `grant`.

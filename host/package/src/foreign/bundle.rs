@@ -32,13 +32,13 @@ pub(super) async fn make(
 ) -> Result<Vec<String>, ForeignError> {
     let manifest: Manifest = read_json(tree, MANIFEST)?;
     manifest.check()?;
-    let settings = Settings::new(&manifest, foreign, fetching.home)?;
+    let settings = Settings::new(&manifest, foreign, fetching.home, fetching.asks)?;
     let mut notes = settings.notes();
     let run = manifest.run();
     let mut command = match manifest.server.kind {
         Kind::Uv => {
-            let python = pypi::install(foreign, "pyproject.toml", tree, fetching).await?;
-            notes.push(pypi::note(&python));
+            let (python, installed) = pypi::install(foreign, "pyproject.toml", tree, fetching).await?;
+            notes.extend(installed);
             let entry = python_text(&manifest.server.entry_point);
             let code = format!(
                 "import runpy\n\nentry = os.path.join(here, {entry})\nsys.path.insert(0, os.path.dirname(entry))\n\
@@ -124,7 +124,7 @@ fn environment(
                 let _ = writeln!(exports, "export {name}={}", parts.join("\"$here\""));
             }
             Some(Word::Text(text)) => env.push((name.clone(), Env::Text(text))),
-            Some(Word::Variable(variable)) => env.push((name.clone(), Env::variable(&variable))),
+            Some(Word::Secret(place)) => env.push((name.clone(), place)),
         }
     }
     if !exports.is_empty() {

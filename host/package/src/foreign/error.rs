@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::SecretField;
 use crate::runner::ProgramError;
 
 /// Reasons why no package can be made of an MCP server of others.
@@ -37,6 +38,9 @@ pub enum ForeignError {
         /// Its commands.
         commands: Vec<String>,
     },
+    /// A package has no wheel for this machine, and nobody asked for it to be built.
+    #[error("`{0}` has no wheel for this machine: it would have to be built, which runs its code")]
+    Sdist(String),
     /// A setting that the source does not know.
     #[error("`{}` is no setting of it; it has {}", haft_core::report::plain(key), listed(known))]
     Setting {
@@ -48,6 +52,14 @@ pub enum ForeignError {
     /// The bundle requires settings that are missing.
     #[error("it needs {}", .0.join(", "))]
     Missing(Vec<String>),
+    /// The bundle requires secrets, which are to be asked for.
+    #[error("it needs secrets")]
+    Secrets {
+        /// Its name.
+        server: String,
+        /// The secrets.
+        fields: Vec<SecretField>,
+    },
     /// A value is not usable. The value is not part of the text: it may be a secret.
     #[error("the value of `{key}` is not usable: {why}")]
     Value {
@@ -74,6 +86,9 @@ impl ForeignError {
             }
             Self::Commands { .. } => "`--set bin=NAME` says which one starts the server",
             Self::Setting { .. } | Self::Missing(_) => "`--set KEY=VALUE` gives a setting its value",
+            Self::Sdist(_) => {
+                "`--run-scripts` builds it, confined and without network; or name a version that has a wheel"
+            }
             Self::Old(_) => super::DXT,
             _ => return None,
         };

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::error::io_error;
 use super::written::{Server, read_json};
-use super::{ForeignError, added, chosen};
+use super::{ForeignError, added, chosen, is_script_run};
 use crate::runner::{MAX_OUTPUT, Runner};
 use crate::{Fetching, Foreign};
 
@@ -75,10 +75,11 @@ impl Default for Bin {
     }
 }
 
-/// Installs a package into the new folder `tree`; returns its version, and notes for the person.
+/// Installs a package as of the time `before` into the new folder `tree`; returns its version, and notes for the person.
 pub(super) async fn make(
     foreign: &Foreign,
     (name, version): (&str, Option<&str>),
+    before: &str,
     tree: &Path,
     fetching: &Fetching<'_>,
 ) -> Result<(String, Vec<String>), ForeignError> {
@@ -87,9 +88,10 @@ pub(super) async fn make(
     fs::create_dir(tree).map_err(io_error("create folder", tree))?;
     let wanted = format!("{name}@{}", version.unwrap_or("latest"));
     let prefix = format!("--prefix={}", tree.display());
-    let before = foreign.values("before").next().map(|time| format!("--before={time}"));
-    let arguments = ["install", &prefix].into_iter().chain(SETTINGS.iter().copied());
-    let arguments = arguments.chain(before.as_deref()).chain(["--", &wanted]);
+    // What the lock promises to another machine holds for this one.
+    let before = format!("--before={before}");
+    let arguments = ["install", &prefix, &before].into_iter().chain(SETTINGS.iter().copied());
+    let arguments = arguments.chain(["--", &wanted]);
     npm.run("install", arguments, MAX_OUTPUT).await?;
     let package: Package = read_json(&tree.join("node_modules").join(name), "package.json")?;
     let notes = scripts(foreign, tree, &prefix, fetching).await?;
@@ -144,13 +146,7 @@ async fn scripts(
         .filter(|(_, package)| package.has_install_script)
         .map(|(path, _)| path)
         .collect();
-    let is_run = match foreign.values("scripts").next() {
-        None => false,
-        Some("run") => true,
-        Some(_) => {
-            return Err(ForeignError::Value { key: "scripts".to_owned(), why: "expected `run`".to_owned() });
-        }
-    };
+    let is_run = is_script_run(foreign)?;
     // Optional packages of other systems are in the lock, and are not installed.
     let is_installed = |path: &&&String| tree.join(path).is_dir();
     let mut notes: Vec<String> = Vec::new();

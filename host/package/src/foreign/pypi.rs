@@ -1,12 +1,15 @@
 //! Packages of PyPI, installed by this machine's uv: wheels alone, so that none of their code runs. The versions and
 //! digests of all that is installed stay in the package, as requirements.txt.
 
+mod sdist;
+
 use std::fs;
 use std::path::Path;
 
+use self::sdist::Built;
 use super::error::io_error;
 use super::written::{Server, put, read};
-use super::{ForeignError, added, chosen, semantic};
+use super::{ForeignError, added, chosen, is_script_run, semantic};
 use crate::runner::{MAX_OUTPUT, ProgramError, Runner};
 use crate::{Fetching, Foreign};
 
@@ -19,6 +22,17 @@ pub(super) const START: &str = "start.py";
 /// What is to be installed, and what is, with digests.
 const WANTED: &str = "requirements.in";
 const LOCKED: &str = "requirements.txt";
+
+/// What `uv` is always told: nothing is built, and neither the files of settings of the person or of the package nor its
+/// sources beside an index count.
+const SETTINGS: &[&str] =
+    &["--quiet", "--no-config", "--no-sources", "--no-python-downloads", "--only-binary", ":all:"];
+
+/// The subcommand that finds versions, in errors.
+const COMPILING: &str = "pip compile";
+
+/// Source distributions that are built for one server: each takes a resolution more.
+const MAX_BUILT: usize = 20;
 
 /// What is printed of the version: packages with compiled code are made for one.
 const VERSION: &str = "import sys; print('%d.%d' % sys.version_info[:2])";
@@ -41,11 +55,11 @@ pub(super) async fn make(
     tree: &Path,
     fetching: &Fetching<'_>,
 ) -> Result<(String, Vec<String>), ForeignError> {
-    let (words, env) = added(foreign, &["bin"])?;
+    let (words, env) = added(foreign, &["bin", "scripts"])?;
     fs::create_dir(tree).map_err(io_error("create folder", tree))?;
     let exact = foreign.version().map(|version| format!("=={version}")).unwrap_or_default();
     put(&tree.join(WANTED), &format!("{name}{exact}\n"))?;
-    let python = install(foreign, WANTED, tree, fetching).await?;
+    let (python, notes) = install(foreign, WANTED, tree, fetching).await?;
     let plain = name.split('[').next().unwrap_or(name);
     let info = info(&tree.join(SITE), plain)?;
     let about = read(&info, "METADATA")?;
@@ -73,36 +87,95 @@ pub(super) async fn make(
         env,
     };
     server.write(tree)?;
-    Ok((version, vec![note(&python)]))
+    Ok((version, notes))
 }
 
 /// Installs what the file `wanted` of `tree` requires into `site` of `tree`; returns the version of Python that it is
-/// for.
+/// for, and notes for the person.
 pub(super) async fn install(
     foreign: &Foreign,
     wanted: &str,
     tree: &Path,
     fetching: &Fetching<'_>,
-) -> Result<String, ForeignError> {
+) -> Result<(String, Vec<String>), ForeignError> {
     let python = Runner::new("python3", fetching)?;
     let version = python.run("-c", ["-I", "-c", VERSION], MAX_OUTPUT).await?.trim().to_owned();
-    let uv = Runner::new("uv", fetching)?;
-    let (interpreter, text) = (python.program().to_string_lossy().into_owned(), |file| {
-        tree.join(file).to_string_lossy().into_owned()
-    });
+    let uv = Uv {
+        runner: Runner::new("uv", fetching)?,
+        interpreter: python.program().to_string_lossy().into_owned(),
+        before: foreign.values("before").next().map(str::to_owned),
+    };
+    let text = |file: &str| tree.join(file).to_string_lossy().into_owned();
     let (wanted, locked, site) = (text(wanted), text(LOCKED), text(SITE));
-    let shared = ["--quiet", "--no-python-downloads", "--only-binary", ":all:", "--python", &interpreter];
-    let before = foreign.values("before").next();
-    let before = before.map(|time| ["--exclude-newer", time]).into_iter().flatten();
-    let lock = ["--no-header", "--no-annotate", "--generate-hashes", "-o", &locked, "--", &wanted];
-    let compile = ["pip", "compile"].into_iter().chain(shared).chain(before).chain(lock);
-    uv.run("pip compile", compile, MAX_OUTPUT).await?;
+    // One that a bundle brings would decide on versions.
+    gone(Path::new(&locked), fs::remove_file(&locked))?;
+    let built = lock(foreign, &uv, &wanted, &locked, fetching).await?;
+    let links = built.iter().flat_map(Built::links);
     let install = ["--require-hashes", "--link-mode", "copy", "--target", &site, "-r", &locked];
-    let install = ["pip", "install"].into_iter().chain(shared).chain(install);
-    uv.run("pip install", install, MAX_OUTPUT).await?;
+    uv.run("install", links.chain(install.map(str::to_owned))).await?;
     tidy(&tree.join(SITE))?;
     python.run("compileall", ["-I", "-c", COMPILE, &site, &tree.to_string_lossy()], MAX_OUTPUT).await?;
-    Ok(version)
+    let mut notes: Vec<String> = built.iter().map(Built::note).collect();
+    let others = if built.is_empty() { "" } else { " otherwise" };
+    notes.push(format!(
+        "its packages are made for Python {version} on this kind of machine; from wheels alone{others}, whose code did \
+         not run"
+    ));
+    Ok((version, notes))
+}
+
+/// `uv pip` for one interpreter.
+struct Uv<'a> {
+    runner: Runner<'a>,
+    interpreter: String,
+    /// Later versions are not used.
+    before: Option<String>,
+}
+
+impl Uv<'_> {
+    /// Runs one subcommand; returns its output.
+    async fn run(
+        &self,
+        action: &'static str,
+        arguments: impl IntoIterator<Item = String>,
+    ) -> Result<String, ProgramError> {
+        let own = ["pip", action].into_iter().chain(SETTINGS.iter().copied());
+        let before = self.before.as_deref().filter(|_| action == "compile");
+        let before = before.map(|time| ["--exclude-newer", time]).into_iter().flatten();
+        let own = own.chain(["--python", &self.interpreter]).chain(before).map(str::to_owned);
+        let named = if action == "compile" { COMPILING } else { "pip install" };
+        self.runner.run(named, own.chain(arguments), MAX_OUTPUT).await
+    }
+}
+
+/// Writes the versions and digests of what the file `wanted` requires into the file `locked`. What has no wheel is built,
+/// where the source asks for it.
+async fn lock(
+    foreign: &Foreign,
+    uv: &Uv<'_>,
+    wanted: &str,
+    locked: &str,
+    fetching: &Fetching<'_>,
+) -> Result<Vec<Built>, ForeignError> {
+    let (is_built, mut built) = (is_script_run(foreign)?, Vec::<Built>::new());
+    loop {
+        let lock = ["--no-header", "--no-annotate", "--generate-hashes", "-o", locked, "--", wanted];
+        let links = built.iter().flat_map(Built::links);
+        let Err(failed) = uv.run("compile", links.chain(lock.map(str::to_owned))).await else { break };
+        let Some(requirement) = sdist::without_wheel(&failed) else { return Err(failed.into()) };
+        if !is_built {
+            return Err(ForeignError::Sdist(requirement));
+        }
+        if built.len() >= MAX_BUILT || built.iter().any(|built| built.is_of(&requirement)) {
+            return Err(failed.into());
+        }
+        // Boxed: most servers need no build.
+        built.push(Box::pin(sdist::build(&requirement, uv, built.len(), fetching)).await?);
+    }
+    let mut text = fs::read_to_string(locked).map_err(io_error("read", Path::new(locked)))?;
+    text.extend(built.iter().map(Built::line));
+    fs::write(locked, text).map_err(io_error("write", Path::new(locked)))?;
+    Ok(built)
 }
 
 /// Returns the latest version that this machine's Python can use.
@@ -111,32 +184,19 @@ pub(super) async fn latest(name: &str, fetching: &Fetching<'_>) -> Result<String
     put(&file, &format!("{name}\n"))?;
     let uv = Runner::new("uv", fetching)?;
     let file = file.to_string_lossy();
-    let arguments = ["pip", "compile", "--quiet", "--no-deps", "--no-header", "--no-annotate", "--", &file];
-    let found = uv.run("pip compile", arguments, MAX_OUTPUT).await?;
+    let arguments = ["--no-deps", "--no-header", "--no-annotate", "--", &file];
+    let arguments = ["pip", "compile", "--quiet", "--no-config", "--no-sources"].into_iter().chain(arguments);
+    let found = uv.run(COMPILING, arguments, MAX_OUTPUT).await?;
     let version =
         found.lines().find_map(|line| line.split_once("==")).map(|(_, version)| version.trim().to_owned());
-    let failed = || ProgramError::Failed {
-        program: "uv",
-        action: "pip compile",
-        why: "it names no version".to_owned(),
-    };
+    let failed =
+        || ProgramError::Failed { program: "uv", action: COMPILING, why: "it names no version".to_owned() };
     Ok(version.ok_or_else(failed)?)
-}
-
-/// What a person should know of the installed packages.
-pub(super) fn note(python: &str) -> String {
-    format!(
-        "its packages are made for Python {python} on this kind of machine; from wheels alone, whose code did not run"
-    )
 }
 
 /// Removes what differs between machines and is not used: the commands, with the path of Python in them, and the lists
 /// that contain their digests.
 fn tidy(site: &Path) -> Result<(), ForeignError> {
-    let gone = |path: &Path, removed: std::io::Result<()>| match removed {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error("remove", path)(error)),
-        _ => Ok(()),
-    };
     for folder in infos(site)? {
         let record = folder.join("RECORD");
         gone(&record, fs::remove_file(&record))?;
@@ -144,6 +204,14 @@ fn tidy(site: &Path) -> Result<(), ForeignError> {
     let (commands, lock) = (site.join("bin"), site.join(".lock"));
     gone(&commands, fs::remove_dir_all(&commands))?;
     gone(&lock, fs::remove_file(&lock))
+}
+
+/// The result of removing what need not be there.
+fn gone(path: &Path, removed: std::io::Result<()>) -> Result<(), ForeignError> {
+    match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error("remove", path)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Lists the folders that describe the installed packages.

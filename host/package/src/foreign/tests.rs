@@ -56,8 +56,13 @@ fn settings_of_npm_and_pypi_are_words_and_variables() {
     let expected =
         [("TOKEN".to_owned(), Env::variable("TOKEN")), ("DIR".to_owned(), Env::Text("/d".to_owned()))];
     assert_eq!(env, expected);
+    let secrets = added(&foreign("npm:a#secret.A=env:B&secret.C=keyring:haft/a/c"), &[]).unwrap().1;
+    let keyring = Env::Keyring { keyring: "haft/a/c".to_owned() };
+    assert_eq!(secrets, [("A".to_owned(), Env::variable("B")), ("C".to_owned(), keyring)]);
+    let error = added(&foreign("npm:a#secret.A=hunter2"), &[]).unwrap_err().to_string();
+    assert_eq!(error, "the value of `secret.A` is not usable: expected `env:NAME` or `keyring:SERVICE/USER`");
     let error = added(&foreign("pypi:a#scripts=run"), &["bin"]).unwrap_err().to_string();
-    assert_eq!(error, "`scripts` is no setting of it; it has `arg`, `env`, `env.NAME`, `bin`");
+    assert_eq!(error, "`scripts` is no setting of it; it has `arg`, `env`, `env.NAME`, `secret.NAME`, `bin`");
 }
 
 #[test]

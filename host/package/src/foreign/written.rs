@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-use haft_manifest::Name;
+use haft_manifest::{Foreign, Name, SecretSource};
 use semver::Version;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,11 +26,24 @@ pub(super) enum Env {
     Variable {
         env: String,
     },
+    /// An entry of the person's keyring, at the time of the start.
+    Keyring {
+        keyring: String,
+    },
 }
 
 impl Env {
     pub(super) fn variable(name: &str) -> Self {
         Self::Variable { env: name.to_owned() }
+    }
+
+    /// The value of a secret of the setting `value`: `env:NAME` or `keyring:SERVICE/USER`.
+    pub(super) fn secret(value: &str) -> Option<Self> {
+        match Foreign::secret_place(value)? {
+            SecretSource::Env(name) => Some(Self::variable(name.as_str())),
+            SecretSource::Keyring(entry) => Some(Self::Keyring { keyring: entry.to_string() }),
+            SecretSource::File(_) => None,
+        }
     }
 }
 

@@ -93,6 +93,7 @@ impl Installer<'_> {
             progress: self.progress.clone(),
             expected: None,
             access: self.access,
+            asks: self.asks,
             trust,
             confiner: self.confiner,
             grant: self.fetch_grant,

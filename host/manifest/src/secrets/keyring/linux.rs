@@ -16,6 +16,11 @@ pub(super) async fn read(entry: &KeyringEntry, programs: &HostPrograms) -> Resul
     service::read(entry, programs).await.map_err(|error| error.to_string())
 }
 
+/// Stores a value in the desktop's keyring: the kernel's lasts until the machine is started again.
+pub(super) async fn write(entry: &KeyringEntry, value: &[u8], programs: &HostPrograms) -> Result<(), String> {
+    service::write(entry, value, programs).await.map_err(|error| error.to_string())
+}
+
 /// Returns the command that stores an entry. Without a desktop, it uses the kernel's keyring.
 pub(super) fn how_to_store(entry: &KeyringEntry, keyring_answers: bool) -> String {
     if keyring_answers {

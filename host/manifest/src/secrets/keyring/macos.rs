@@ -4,7 +4,7 @@ use haft_core::lookup::HostPrograms;
 
 use crate::KeyringEntry;
 use security_framework::base::Error;
-use security_framework::passwords::get_generic_password;
+use security_framework::passwords::{get_generic_password, set_generic_password};
 
 /// `errSecItemNotFound` of Security's `SecBase.h`.
 const NOT_FOUND: i32 = -25300;
@@ -19,6 +19,17 @@ pub(super) async fn read(entry: &KeyringEntry, _programs: &HostPrograms) -> Resu
         Err(error) if Error::code(error) == NOT_FOUND => Ok(None),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Stores a value as the entry, in the place of what it has.
+pub(super) async fn write(
+    entry: &KeyringEntry,
+    value: &[u8],
+    _programs: &HostPrograms,
+) -> Result<(), String> {
+    let (KeyringEntry { service, user }, value) = (entry.clone(), value.to_vec());
+    let stored = tokio::task::spawn_blocking(move || set_generic_password(&service, &user, &value)).await;
+    stored.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
 }
 
 /// Returns the command that stores an entry.

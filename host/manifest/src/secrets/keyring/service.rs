@@ -1,6 +1,6 @@
 //! The desktop's keyring: the Secret Service (specification 0.2 of freedesktop.org), accessed through
 //! `secret-tool`, libsecret's own client. An entry is the item with the attributes `service` and `username`, as
-//! written by `secret-tool` and the keyring libraries of Python and Rust. Never stores an entry.
+//! written by `secret-tool` and the keyring libraries of Python and Rust.
 
 use std::io;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use haft_core::lookup::HostPrograms;
 
 use crate::KeyringEntry;
 use crate::secrets::MAX_SECRET;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -47,19 +47,34 @@ pub(super) async fn read(
     programs: &HostPrograms,
 ) -> Result<Option<Vec<u8>>, ServiceError> {
     let read = async {
-        let found = ask(programs, "lookup", entry).await?;
+        let found = ask(programs, &["lookup"], entry, None).await?;
         match found {
             Answer { succeeded: true, output, .. } => Ok(Some(output)),
             Answer { complaint, .. } if !complaint.is_empty() => Err(ServiceError::NotAsked(complaint)),
             // A search lists locked items too.
-            _ if ask(programs, "search", entry).await?.output.is_empty() => Ok(None),
+            _ if ask(programs, &["search"], entry, None).await?.output.is_empty() => Ok(None),
             _ => Err(ServiceError::Locked),
         }
     };
     timeout(PATIENCE, read).await.unwrap_or(Err(ServiceError::TimedOut))
 }
 
-/// Runs a subcommand, unconfined: it is the user's own program and gets only the name of an entry. Reads at most
+/// Stores a value as the entry, in the place of what it has.
+pub(super) async fn write(
+    entry: &KeyringEntry,
+    value: &[u8],
+    programs: &HostPrograms,
+) -> Result<(), ServiceError> {
+    let label = format!("--label={entry}");
+    let subcommand = ["store", &label];
+    let stored = ask(programs, &subcommand, entry, Some(value));
+    match timeout(PATIENCE, stored).await.unwrap_or(Err(ServiceError::TimedOut))? {
+        Answer { succeeded: true, .. } => Ok(()),
+        Answer { complaint, .. } => Err(ServiceError::NotAsked(complaint)),
+    }
+}
+
+/// Runs a subcommand, unconfined: it is the user's own program and gets the name of an entry, and a value by its input. Reads at most
 /// one byte more than the maximum size of a secret; dropping the future kills the program.
 #[expect(
     clippy::disallowed_methods,
@@ -67,14 +82,20 @@ pub(super) async fn read(
 )]
 async fn ask(
     programs: &HostPrograms,
-    subcommand: &str,
+    subcommand: &[&str],
     KeyringEntry { service, user }: &KeyringEntry,
+    input: Option<&[u8]>,
 ) -> Result<Answer, ServiceError> {
     let program = programs.find(PROGRAM).ok_or(ServiceError::Missing)?;
     let mut command = Command::new(program);
-    command.args([subcommand, "service", service, "username", user]).kill_on_drop(true);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(subcommand).args(["service", service, "username", user]).kill_on_drop(true);
+    let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
+    if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
+        // A secret fits into the pipe; its end is the end of the input.
+        stdin.write_all(input).await?;
+    }
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (output, complaint) = tokio::try_join!(bounded(stdout), bounded(stderr))?;
     let complaint = String::from_utf8_lossy(&complaint).trim().to_owned();

@@ -1,5 +1,6 @@
 //! The settings of an MCP bundle (`user_config`), with the values that the source gives them, and the texts of
-//! manifest.json with the values in them. A sensitive value is never here: its server gets it from a variable of haft.
+//! manifest.json with the values in them. A sensitive value is never here: its server gets it from a variable of haft, or
+//! from the keyring.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,12 +10,9 @@ use haft_core::secret::is_credential;
 use haft_manifest::Variable;
 use serde_json::Value as Json;
 
-use super::ForeignError;
 use super::manifest::{Field, FieldKind, Manifest};
-use crate::Foreign;
-
-/// What names a variable as the place of a sensitive value.
-const VARIABLE: &str = "env:";
+use super::{Env, ForeignError};
+use crate::{Foreign, SecretField};
 
 /// The values of all settings that have one.
 #[derive(Debug)]
@@ -27,34 +25,48 @@ pub(super) struct Settings<'a> {
 #[derive(Clone, Debug)]
 enum Value {
     Texts(Vec<String>),
-    /// Of a sensitive setting: a variable of haft.
-    Variable(String),
+    /// Of a sensitive setting: where it is.
+    Secret(Env),
 }
 
 /// A word or the value of a variable.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Word {
     Text(String),
-    /// A variable of haft.
-    Variable(String),
+    /// Where a sensitive value is.
+    Secret(Env),
 }
 
 impl<'a> Settings<'a> {
-    /// Reads the values that `foreign` has for the settings of `manifest`.
-    pub(super) fn new(manifest: &'a Manifest, foreign: &Foreign, home: &Path) -> Result<Self, ForeignError> {
+    /// Reads the values that `foreign` has for the settings of `manifest`. `asks` says whether a sensitive one without a
+    /// place is asked for; it is a variable otherwise.
+    pub(super) fn new(
+        manifest: &'a Manifest,
+        foreign: &Foreign,
+        home: &Path,
+        asks: bool,
+    ) -> Result<Self, ForeignError> {
         let fields = &manifest.user_config;
-        if let Some((key, _)) = foreign.settings.iter().find(|(key, _)| !fields.contains_key(key)) {
+        let is_known = |key: &String| {
+            fields.contains_key(key) || key == "scripts" && manifest.server.kind == super::Kind::Uv
+        };
+        if let Some((key, _)) = foreign.settings.iter().find(|(key, _)| !is_known(key)) {
             return Err(ForeignError::Setting { key: key.clone(), known: fields.keys().cloned().collect() });
         }
         let mut settings = Self { values: BTreeMap::new(), places: places(home) };
-        let mut missing = Vec::new();
+        let (mut missing, mut secrets) = (Vec::new(), Vec::new());
         for (key, field) in fields {
             let given: Vec<String> = foreign.values(key).map(str::to_owned).collect();
             let variables = manifest.variables_of(key);
             // The author may have forgotten to say so.
             let is_sensitive = field.sensitive || variables.iter().any(|name| is_credential(name));
+            if asks && is_sensitive && field.required && given.is_empty() {
+                let (title, around) = (field.title.clone(), Default::default());
+                secrets.push(SecretField { key: key.clone(), title, around });
+                continue;
+            }
             let value = if is_sensitive {
-                variable(key, field, &given, variables.first())?.map(Value::Variable)
+                place(key, field, &given, variables.first())?.map(Value::Secret)
             } else {
                 settings.texts(key, field, given)?.map(Value::Texts)
             };
@@ -64,16 +76,22 @@ impl<'a> Settings<'a> {
                 None => {}
             }
         }
-        if missing.is_empty() { Ok(settings) } else { Err(ForeignError::Missing(missing)) }
+        match (missing.is_empty(), secrets.is_empty()) {
+            (true, true) => Ok(settings),
+            (true, false) => Err(ForeignError::Secrets { server: manifest.name.clone(), fields: secrets }),
+            (false, _) => Err(ForeignError::Missing(missing)),
+        }
     }
 
-    /// Says which variables have the sensitive values.
+    /// Says where the sensitive values are.
     pub(super) fn notes(&self) -> Vec<String> {
-        let note = |(key, value): (&&str, &Value)| match value {
-            Value::Variable(name) => {
-                Some(format!("`{}` is the value of the variable `{name}` when the server starts", plain(key)))
-            }
-            Value::Texts(_) => None,
+        let note = |(key, value): (&&str, &Value)| {
+            let place = match value {
+                Value::Secret(Env::Variable { env }) => format!("the variable `{env}`"),
+                Value::Secret(Env::Keyring { keyring }) => format!("the keyring's entry `{keyring}`"),
+                Value::Secret(Env::Text(_)) | Value::Texts(_) => return None,
+            };
+            Some(format!("`{}` is the value of {place} when the server starts", plain(key)))
         };
         self.values.iter().filter_map(note).collect()
     }
@@ -90,8 +108,8 @@ impl<'a> Settings<'a> {
 
     /// Returns the value of a variable of the server; `None` where a setting in it has no value.
     pub(super) fn variable(&self, name: &str, text: &str) -> Result<Option<Word>, ForeignError> {
-        if let Some(Value::Variable(variable)) = self.whole(text).and_then(|key| self.values.get(key)) {
-            return Ok(Some(Word::Variable(variable.clone())));
+        if let Some(Value::Secret(place)) = self.whole(text).and_then(|key| self.values.get(key)) {
+            return Ok(Some(Word::Secret(place.clone())));
         }
         let filled = self.filled(text)?;
         if is_credential(name) && filled.as_ref().is_some_and(|text| !text.is_empty()) {
@@ -119,7 +137,7 @@ impl<'a> Settings<'a> {
             filled += before;
             match self.values.get(key) {
                 Some(Value::Texts(texts)) => filled += &texts.join(","),
-                Some(Value::Variable(_)) => {
+                Some(Value::Secret(_)) => {
                     return Err(ForeignError::Unsupported(format!(
                         "it wants the sensitive `{}` as a part of a text or in its command, where others can read it: haft \
                          gives it as a whole variable alone",
@@ -183,28 +201,30 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// Returns the variable that has a sensitive value: the one that the source names, or that the server calls so itself.
-fn variable(
+/// Returns where a sensitive value is: where the source says, or in the variable that the server calls so itself.
+fn place(
     key: &str,
     field: &Field,
     given: &[String],
     own: Option<&String>,
-) -> Result<Option<String>, ForeignError> {
+) -> Result<Option<Env>, ForeignError> {
     let wrong = || ForeignError::Value {
         key: plain(key),
         why: format!(
-            "it is sensitive, and is never written down: put it into a variable and say `--set {}={VARIABLE}NAME`",
+            "it is sensitive, and is never written down: put it into a variable and say `--set {}=env:NAME`",
             plain(key)
         ),
     };
-    let named = match given {
-        [] if field.required => own.cloned().unwrap_or_else(|| key.to_uppercase()),
-        [] => return Ok(None),
-        [one] => one.strip_prefix(VARIABLE).ok_or_else(wrong)?.to_owned(),
-        _ => return Err(wrong()),
-    };
-    let variable: Variable = named.parse().map_err(|_| wrong())?;
-    Ok(Some(variable.to_string()))
+    match given {
+        [] if field.required => {
+            let own = own.cloned().unwrap_or_else(|| key.to_uppercase());
+            let variable: Variable = own.parse().map_err(|_| wrong())?;
+            Ok(Some(Env::variable(variable.as_str())))
+        }
+        [] => Ok(None),
+        [one] => Env::secret(one).ok_or_else(wrong).map(Some),
+        _ => Err(wrong()),
+    }
 }
 
 fn described(key: &str, field: &Field) -> String {

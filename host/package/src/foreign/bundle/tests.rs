@@ -47,6 +47,7 @@ async fn made(manifest: &Value, settings: &str) -> Result<(tempfile::TempDir, Ve
         progress: crate::Progress::default(),
         expected: None,
         access: &access,
+        asks: false,
         trust: &crate::signature::Trust::Nobody,
         confiner: &confiner,
         grant: &haft_core::grant::Grant::none(),

@@ -1,0 +1,132 @@
+//! `haft add mcp:NAME`: a server of the registry that the person named, as the package that its entry names, or as an
+//! address in program.toml.
+
+use super::secrets::Asked;
+use super::{Add, Exit, Terminal};
+use crate::cli::install_session::{InstallSession, project_error, with_hint, write_text};
+use crate::cli::terminal::new_lines;
+use haft::program::Agreement;
+use haft_core::report::plain;
+use haft_manifest::{Name, TextOrSecret};
+use haft_package::edit::{self, NewServer};
+use haft_package::registry::{Registered, Registry, RegistryError, Start, Wanted};
+use haft_package::{Digest, PackageSource, ProjectError};
+
+/// The variable that names the registry.
+const VARIABLE: &str = "HAFT_MCP_REGISTRY";
+
+/// A server of a registry.
+pub(super) enum Found {
+    /// A package, with its digest as far as the registry says it.
+    Package(PackageSource, Option<Digest>, Asked),
+    /// What was written already, or was not agreed to.
+    Done(Exit),
+}
+
+/// Finds the server `named`, and writes it where it is an address.
+pub(super) async fn find(
+    add: &Add,
+    session: &InstallSession,
+    named: &str,
+    terminal: Terminal,
+) -> anyhow::Result<Found> {
+    let registry = registry(add)?;
+    let mut wanted = Wanted::parse(named).map_err(registry_error)?;
+    (wanted.settings, wanted.asks) = (add.settings.pairs()?, add.asks(terminal));
+    let (found, asked) = match registry.find(&wanted).await {
+        Err(RegistryError::Secrets(fields)) => {
+            let asked = Asked::at(terminal, session, wanted.stem(), &fields).await?;
+            wanted.settings.extend(asked.settings.clone());
+            wanted.asks = false;
+            (registry.find(&wanted).await.map_err(registry_error)?, asked)
+        }
+        found => (found.map_err(registry_error)?, Asked::default()),
+    };
+    found.notes.iter().for_each(|note| terminal.message(format_args!("note: {note}")));
+    let Registered { version, start, .. } = found;
+    let named = format!("`{}` {} of `{}`", plain(named), plain(&version), plain(&registry.url));
+    match start {
+        Start::Package { source, digest } => {
+            terminal.message(format_args!("{named} is `{}`", plain(&source.to_string())));
+            Ok(Found::Package(add.settings.with_scripts(source), digest, asked))
+        }
+        Start::Remote { name, url, headers } => {
+            terminal.message(format_args!("{named} answers at `{}`", plain(&url)));
+            let server = Server { name: own_name(add, &name)?, url, headers };
+            Ok(Found::Done(server.add(add, session, &asked, terminal).await?))
+        }
+    }
+}
+
+/// The registry that the person named, on the command line or in the environment.
+fn registry(add: &Add) -> anyhow::Result<Registry> {
+    let named = add.registry.clone().or_else(|| std::env::var(VARIABLE).ok()).filter(|url| !url.is_empty());
+    let missing = || {
+        let hint =
+            format!("`--registry URL` or the variable `{VARIABLE}` names one, such as a company's own");
+        with_hint(Some(&hint), "no registry of MCP servers is named, and haft asks none by itself")
+    };
+    Ok(Registry { url: named.ok_or_else(missing)? })
+}
+
+fn registry_error(error: RegistryError) -> anyhow::Error {
+    with_hint(error.hint().as_deref(), error)
+}
+
+fn own_name(add: &Add, name: &str) -> anyhow::Result<Name> {
+    match &add.name {
+        Some(name) => Ok(name.clone()),
+        None => Name::of_text(name)
+            .map_err(|error| with_hint(Some("`--as NAME` names it"), format!("no name for it: {error}"))),
+    }
+}
+
+/// A server that answers elsewhere.
+struct Server {
+    name: Name,
+    url: String,
+    headers: Vec<(String, TextOrSecret)>,
+}
+
+impl Server {
+    /// Shows what program.toml gets, asks, and writes it.
+    async fn add(
+        &self,
+        add: &Add,
+        session: &InstallSession,
+        asked: &Asked,
+        terminal: Terminal,
+    ) -> anyhow::Result<Exit> {
+        let project = &session.project;
+        let name = self.name.as_str();
+        if project.manifest.mcp_servers.iter().any(|server| server.name.as_str() == name) {
+            let hint = "`--as NAME` names this one otherwise; an entry is changed in program.toml";
+            return Err(with_hint(
+                Some(hint),
+                format!("`{}` has an MCP server `{name}`", project.path.display()),
+            ));
+        }
+        let new =
+            NewServer { name, command: &[], url: Some(&self.url), values: &self.headers, enabled: true };
+        let failed = |error| project_error(ProjectError::Edit { path: project.path.clone(), error });
+        let text = edit::add_server(&edit::begun(&project.text, project.folder()), &new).map_err(failed)?;
+        for line in new_lines(&project.text, &text) {
+            terminal.message(format_args!("  + {line}"));
+        }
+        if !add.rights.yes {
+            if !terminal.has_person() {
+                let hint = "`--yes` agrees to what is shown above";
+                return Err(with_hint(Some(hint), "nothing was changed: nobody is here to be asked"));
+            }
+            if !terminal.confirm("Write it?").await? {
+                terminal.message("nothing was changed");
+                return Ok(Exit::Declined);
+            }
+        }
+        asked.store(terminal, session).await?;
+        let agreed = Agreement::of(Some(project.path.as_path()).filter(|path| path.exists())).await?;
+        write_text(project, &text, &agreed).await?;
+        terminal.message(format_args!("wrote `{name}` to `{}`", project.path.display()));
+        Ok(Exit::Success)
+    }
+}

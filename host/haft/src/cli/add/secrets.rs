@@ -1,0 +1,76 @@
+//! Secrets that a server needs: asked for at the terminal, and kept in the person's keyring under a name of haft's own. Files
+//! get the name alone.
+
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::cli::install_session::InstallSession;
+use crate::cli::terminal::Terminal;
+use haft_core::report::plain;
+use haft_manifest::{KeyringEntry, Name, SecretError, SecretSource, Secrets};
+use haft_package::SecretField;
+
+/// What the names of entries begin with.
+const OURS: &str = "haft";
+
+/// What was asked for.
+#[derive(Default)]
+pub(super) struct Asked {
+    /// The settings that name the secrets.
+    pub(super) settings: Vec<(String, String)>,
+    /// What was entered, for the keyring.
+    values: Vec<(KeyringEntry, SecretString)>,
+}
+
+impl Asked {
+    /// Asks for `fields` of `server`. Without a keyring nothing is asked: the secrets are variables.
+    pub(super) async fn at(
+        terminal: Terminal,
+        session: &InstallSession,
+        server: &str,
+        fields: &[SecretField],
+    ) -> anyhow::Result<Self> {
+        let mut asked = Self::default();
+        let Ok(name) = Name::of_text(server) else { return Ok(asked) };
+        let (redactor, home) = (terminal.redactor(), session.context.dirs.home.as_path());
+        let secrets = Secrets::new(&session.project.manifest, home, &redactor);
+        for field in fields {
+            let key = plain(&field.key);
+            let Ok(entry) = format!("{OURS}/{name}/{}", field.key).parse::<KeyringEntry>() else { continue };
+            let is_there = match secrets.read(&SecretSource::Keyring(entry.clone())).await {
+                Ok(_) => true,
+                Err(SecretError::NotInKeyring(_)) => false,
+                Err(error) => {
+                    terminal.hint(&format!("`{key}` is a variable here: {error}"));
+                    return Ok(Self::default());
+                }
+            };
+            let title = field.title.as_ref().map(|title| format!(" ({})", plain(title))).unwrap_or_default();
+            let kept = if is_there { "; empty for what is there" } else { "" };
+            let question = format!("`{key}`{title}, kept in the keyring as `{entry}`{kept}:");
+            let entered = terminal.secret(&question).await?;
+            let is_empty = entered.expose_secret().is_empty();
+            anyhow::ensure!(
+                is_there || !is_empty,
+                "nothing was entered for `{key}`, and nothing was changed"
+            );
+            if !is_empty {
+                let (before, after) = &field.around;
+                let whole = format!("{before}{}{after}", entered.expose_secret());
+                asked.values.push((entry.clone(), whole.into()));
+            }
+            asked.settings.push((field.key.clone(), format!("keyring:{entry}")));
+        }
+        Ok(asked)
+    }
+
+    /// Keeps what was entered, once it is agreed to what needs it.
+    pub(super) async fn store(&self, terminal: Terminal, session: &InstallSession) -> anyhow::Result<()> {
+        let (redactor, home) = (terminal.redactor(), session.context.dirs.home.as_path());
+        let secrets = Secrets::new(&session.project.manifest, home, &redactor);
+        for (entry, value) in &self.values {
+            secrets.store(entry, value).await?;
+            terminal.message(format_args!("`{entry}` is in the keyring"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! Asks the user at the terminal. Without one, nothing is asked, and nothing is taken for an answer.
+
+use std::io::{self, BufRead, IsTerminal, Read};
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::{HEAD, Terminal};
+
+/// Bytes of an answer; more is none.
+const MAX_ANSWER: u64 = 1024;
+
+/// Bytes of a secret: what a terminal takes as a line.
+const MAX_SECRET: u64 = 4 << 10;
+
+impl Terminal {
+    /// Whether a user reads the output and can answer.
+    pub(in crate::cli) fn has_person(self) -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// Asks a question; anything but `y` and `yes` is no, and what was typed before it stood there is no answer.
+    pub(in crate::cli) async fn confirm(self, question: &str) -> io::Result<bool> {
+        rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush)?;
+        self.ask(&format!("{HEAD}{question}{HEAD:#} [y/N] "));
+        let answer = read(MAX_ANSWER).await?;
+        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+
+    /// Asks for a secret, which is not shown while it is entered; without the white space around it.
+    pub(in crate::cli) async fn secret(self, question: &str) -> io::Result<SecretString> {
+        rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush)?;
+        self.ask(&format!("{HEAD}{question}{HEAD:#} "));
+        let hidden = Hidden::begin()?;
+        let entered = SecretString::from(read(MAX_SECRET).await?);
+        drop(hidden);
+        // The newline that was entered is not shown either.
+        self.message("");
+        Ok(entered.expose_secret().trim().into())
+    }
+}
+
+/// Reads a line of at most `most` bytes.
+async fn read(most: u64) -> io::Result<String> {
+    let line = tokio::task::spawn_blocking(move || {
+        let mut line = String::new();
+        io::stdin().lock().take(most).read_line(&mut line).map(|_| line)
+    });
+    line.await.map_err(io::Error::other)?
+}
+
+/// The terminal without echo, until this is dropped.
+struct Hidden(Termios);
+
+impl Hidden {
+    fn begin() -> io::Result<Self> {
+        let before = tcgetattr(io::stdin())?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(io::stdin(), OptionalActions::Now, &hidden)?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        if let Err(error) = tcsetattr(io::stdin(), OptionalActions::Now, &self.0) {
+            tracing::debug!("the terminal stays without echo: {error}");
+        }
+    }
+}

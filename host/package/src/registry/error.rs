@@ -1,0 +1,78 @@
+//! Reasons why a registry has nothing that could be installed, each with its hint.
+
+use crate::SecretField;
+use crate::download::DownloadError;
+
+/// Reasons why a server of a registry cannot be installed.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// The text is no name.
+    #[error(
+        "expected `mcp:NAMESPACE/NAME` or `mcp:NAMESPACE/NAME@VERSION`, as the registry calls the server"
+    )]
+    Name,
+    /// The registry does not answer.
+    #[error(transparent)]
+    Download(#[from] DownloadError),
+    /// The answer is not of the form of the API and the schema.
+    #[error("what the registry answers cannot be understood: {0}")]
+    Unreadable(String),
+    /// The registry has no such server or version.
+    #[error("the registry has no `{name}`")]
+    Unknown {
+        /// The name, perhaps with a version.
+        name: String,
+        /// Names that are like it.
+        near: Vec<String>,
+    },
+    /// The entry has nothing that haft installs.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The same, with a way out.
+    #[error("{what}")]
+    Elsewhere {
+        /// What it is.
+        what: String,
+        /// How to come to it.
+        way_out: String,
+    },
+    /// Values are missing.
+    #[error("it needs {}", .0.join(", "))]
+    Missing(Vec<String>),
+    /// Secrets are to be asked for.
+    #[error("it needs secrets")]
+    Secrets(Vec<SecretField>),
+    /// A value is not usable. It is not part of the text: it may be a secret.
+    #[error("the value of `{key}` is not usable: {why}")]
+    Value {
+        /// The setting.
+        key: String,
+        /// What was expected.
+        why: String,
+    },
+    /// A setting that the entry does not have.
+    #[error("`{key}` is no setting of it; it has {known}")]
+    Setting {
+        /// The setting.
+        key: String,
+        /// Those that it has.
+        known: String,
+    },
+}
+
+impl RegistryError {
+    /// Returns a hint for the user, if there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unknown { near, .. } if near.is_empty() => Some(
+                "names are written as the registry has them, such as `io.github.owner/server`".to_owned(),
+            ),
+            Self::Unknown { near, .. } => Some(format!("it has `{}`", near.join("`, `"))),
+            Self::Elsewhere { way_out, .. } => Some(way_out.clone()),
+            Self::Missing(_) | Self::Setting { .. } => {
+                Some("`--set KEY=VALUE` gives a setting its value".to_owned())
+            }
+            _ => None,
+        }
+    }
+}

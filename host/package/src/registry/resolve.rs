@@ -1,0 +1,264 @@
+//! From an entry of a registry to a source of haft, or to an address.
+
+use haft_core::report::plain;
+use haft_manifest::{Foreign, PackageSource, SecretSource, TextOrSecret};
+
+use super::entry::{Answer, Argument, ArgumentKind, Input, Package, Remote, Status, TransportKind};
+use super::input::{Value, Values};
+use super::{Registered, RegistryError, Start, Wanted};
+
+/// The setting that chooses among the packages and addresses of an entry.
+const USE: &str = "use";
+
+/// What its value is for an address.
+const REMOTE: &str = "remote";
+
+/// Where packages of npm and PyPI come from, as entries say it.
+const REGISTRIES: &[(&str, &[&str])] =
+    &[("npm", &["https://registry.npmjs.org"]), ("pypi", &["https://pypi.org", "https://pypi.org/simple"])];
+
+/// Options of `npx` that mean nothing where it does not run.
+const MEANINGLESS: &[&str] = &["-y", "--yes"];
+
+/// Returns what the server of `answer` is.
+pub(super) fn resolved(answer: &Answer, wanted: &Wanted) -> Result<Registered, RegistryError> {
+    let (used, settings): (Vec<_>, Vec<_>) = wanted.settings.iter().cloned().partition(|(key, _)| key == USE);
+    let used = used.into_iter().next().map(|(_, value)| value);
+    let mut values = Values::new(&settings, wanted.asks);
+    let entry = &answer.server;
+    let start = match chosen(answer, used.as_deref())? {
+        Chosen::Package(package) if package.registry_type == "mcpb" => {
+            // Its manifest says which settings there are.
+            return Ok(Registered {
+                version: entry.version.clone(),
+                start: bundle(package, &settings)?,
+                notes: notes(answer, Vec::new()),
+            });
+        }
+        Chosen::Package(package) => self::package(package, &mut values)?,
+        Chosen::Remote(remote) => self::remote(remote, &entry.name, &mut values)?,
+    };
+    Ok(Registered { version: entry.version.clone(), start, notes: notes(answer, values.finish()?) })
+}
+
+fn notes(answer: &Answer, mut notes: Vec<String>) -> Vec<String> {
+    if answer.status() == Some(Status::Deprecated) {
+        notes.insert(0, "its author has deprecated it".to_owned());
+    }
+    notes
+}
+
+enum Chosen<'a> {
+    Package(&'a Package),
+    Remote(&'a Remote),
+}
+
+/// Chooses what is installed: what the person says, else the first package that haft installs, else an address.
+fn chosen<'a>(answer: &'a Answer, used: Option<&str>) -> Result<Chosen<'a>, RegistryError> {
+    let entry = &answer.server;
+    let is_meant = |kind: &str| used.is_none_or(|used| used == kind);
+    let is_known = |package: &&Package| matches!(package.registry_type.as_str(), "npm" | "pypi" | "mcpb");
+    let packages = entry.packages.iter().filter(|package| is_meant(&package.registry_type));
+    let usable =
+        packages.clone().filter(is_known).find(|package| package.transport.kind == TransportKind::Stdio);
+    if let Some(package) = usable {
+        return Ok(Chosen::Package(package));
+    }
+    let mut remotes = entry.remotes.iter().filter(|_| is_meant(REMOTE));
+    if let Some(remote) = remotes.find(|remote| remote.kind == TransportKind::StreamableHttp) {
+        return Ok(Chosen::Remote(remote));
+    }
+    if let Some(used) =
+        used.filter(|used| !entry.packages.iter().any(|package| package.registry_type == **used))
+    {
+        let mut has: Vec<_> = entry.packages.iter().map(|package| package.registry_type.as_str()).collect();
+        has.extend((!entry.remotes.is_empty()).then_some(REMOTE));
+        let why = format!("the entry has `{}`, not `{}`", plain(&has.join("`, `")), plain(used));
+        return Err(RegistryError::Value { key: USE.to_owned(), why });
+    }
+    Err(unusable(entry.packages.iter().find(|package| is_meant(&package.registry_type))))
+}
+
+/// Says why nothing of an entry is installed.
+fn unusable(package: Option<&Package>) -> RegistryError {
+    let Some(package) = package else {
+        let what = "it has no package, and no address of streamable HTTP: haft does not speak the older HTTP with SSE";
+        return RegistryError::Unsupported(what.to_owned());
+    };
+    let (kind, identifier) = (plain(&package.registry_type), plain(&package.identifier));
+    let (what, way_out) = match package.registry_type.as_str() {
+        "npm" | "pypi" | "mcpb" => (
+            format!("its package `{identifier}` of {kind} serves HTTP, and not standard streams"),
+            "start it yourself, and name its address as `url` of an `[[mcp_servers]]` entry".to_owned(),
+        ),
+        "oci" => (
+            format!("its package `{identifier}` is a container image, which haft does not install"),
+            format!("an `[[mcp_servers]]` entry starts it: `command = \"docker run -i --rm {identifier}\"`"),
+        ),
+        _ => (
+            format!("its package `{identifier}` is of {kind}, from where haft installs nothing"),
+            "install it yourself, and name its command in an `[[mcp_servers]]` entry".to_owned(),
+        ),
+    };
+    RegistryError::Elsewhere { what, way_out }
+}
+
+/// A bundle, whose digest the registry has to say.
+fn bundle(package: &Package, settings: &[(String, String)]) -> Result<Start, RegistryError> {
+    let identifier = plain(&package.identifier);
+    let Some(digest) = package.file_sha256.as_ref().and_then(|text| format!("sha256:{text}").parse().ok())
+    else {
+        let text = format!("its bundle `{identifier}` has no `fileSha256`, or one that is none");
+        return Err(RegistryError::Unsupported(text));
+    };
+    let source = source(&package.identifier, settings.to_vec())?;
+    if !matches!(&source, PackageSource::Foreign(Foreign { origin: haft_manifest::Origin::Url(_), .. })) {
+        let text = format!("its bundle `{identifier}` is no address that ends with `.mcpb`");
+        return Err(RegistryError::Unsupported(text));
+    }
+    Ok(Start::Package { source, digest: Some(digest) })
+}
+
+/// A package of npm or PyPI.
+fn package(package: &Package, values: &mut Values<'_>) -> Result<Start, RegistryError> {
+    let (kind, identifier) = (package.registry_type.as_str(), plain(&package.identifier));
+    check_registry(package)?;
+    if package.file_sha256.is_some() {
+        return Err(RegistryError::Elsewhere {
+            what: format!(
+                "its entry has a `fileSha256` for `{identifier}` of {kind}, which haft cannot compare"
+            ),
+            way_out: format!("`haft add {kind}:{identifier}` takes the digests of {kind}"),
+        });
+    }
+    let Some(version) = &package.version else {
+        let text = format!("its entry names no version of `{identifier}`");
+        return Err(RegistryError::Unsupported(text));
+    };
+    let runtime = words(&package.runtime_arguments, values)?;
+    if let Some(word) = runtime.iter().find(|word| !MEANINGLESS.contains(&word.as_str())) {
+        let hint = package.runtime_hint.as_deref().unwrap_or("its runtime");
+        let what =
+            format!("it wants the word `{}` for `{}`, which haft does not run", plain(word), plain(hint));
+        let way_out = format!("`haft add {kind}:{identifier}` installs the package without it");
+        return Err(RegistryError::Elsewhere { what, way_out });
+    }
+    let mut settings: Vec<(String, String)> =
+        words(&package.arguments, values)?.into_iter().map(|word| ("arg".to_owned(), word)).collect();
+    for pair in &package.environment_variables {
+        let name = &pair.name;
+        match values.value(name, name, &pair.input)? {
+            None | Some(Value::Secret(SecretSource::File(_))) => {}
+            Some(Value::Secret(SecretSource::Env(own))) if own.as_str() == name => {
+                settings.push(("env".to_owned(), name.clone()));
+            }
+            Some(Value::Secret(SecretSource::Keyring(entry))) => {
+                settings.push((format!("secret.{name}"), format!("keyring:{entry}")));
+            }
+            Some(Value::Secret(SecretSource::Env(own))) => {
+                settings.push((format!("secret.{name}"), format!("env:{own}")));
+            }
+            Some(Value::Texts(texts)) => settings.push((format!("env.{name}"), texts.join(","))),
+        }
+    }
+    let between = if kind == "npm" { "@" } else { "==" };
+    let source = source(&format!("{kind}:{}{between}{version}", package.identifier), settings)?;
+    Ok(Start::Package { source, digest: None })
+}
+
+/// Refuses another registry than the usual one: where packages come from is the person's setting.
+fn check_registry(package: &Package) -> Result<(), RegistryError> {
+    let Some(base) = &package.registry_base_url else { return Ok(()) };
+    let is_usual = |(kind, usual): &(&str, &[&str])| {
+        package.registry_type == *kind && usual.contains(&base.trim_end_matches('/'))
+    };
+    if REGISTRIES.iter().any(is_usual) {
+        return Ok(());
+    }
+    let (kind, base) = (&package.registry_type, plain(base));
+    let variable = if kind == "npm" { "npm_config_registry" } else { "UV_DEFAULT_INDEX" };
+    Err(RegistryError::Elsewhere {
+        what: format!("its package is of another registry of {kind}: `{base}`"),
+        way_out: format!("`{variable}={base} haft add {kind}:{}` asks that one", plain(&package.identifier)),
+    })
+}
+
+fn source(text: &str, settings: Vec<(String, String)>) -> Result<PackageSource, RegistryError> {
+    let unusable = |error: haft_manifest::SourceError| {
+        RegistryError::Unsupported(format!("its package is not usable (`{}`): {error}", plain(text)))
+    };
+    // A `#` would begin settings of the entry's author.
+    let parsed = if text.contains('#') { Err(haft_manifest::SourceError::Url) } else { text.parse() };
+    match parsed.map_err(unusable)? {
+        PackageSource::Foreign(foreign) => {
+            // As text and back: what cannot be written down is refused here.
+            let whole = PackageSource::Foreign(Foreign { settings, ..foreign }).to_string();
+            whole.parse().map_err(unusable)
+        }
+        other => Ok(other),
+    }
+}
+
+/// Returns the words of arguments.
+fn words(arguments: &[Argument], values: &mut Values<'_>) -> Result<Vec<String>, RegistryError> {
+    let mut words = Vec::new();
+    for argument in arguments {
+        let name = argument.name.as_deref().unwrap_or_default();
+        let key = match argument.kind {
+            ArgumentKind::Named => name.trim_start_matches('-'),
+            ArgumentKind::Positional => argument.value_hint.as_deref().unwrap_or("value"),
+        };
+        let texts = match values.value(key, key, &argument.input)? {
+            None => continue,
+            Some(Value::Texts(texts)) => texts,
+            Some(Value::Secret(_)) => {
+                let text = format!(
+                    "it wants the secret `{}` in its command line, where others can read it",
+                    plain(key)
+                );
+                return Err(RegistryError::Unsupported(text));
+            }
+        };
+        if texts.len() > 1 && !argument.is_repeated {
+            return Err(RegistryError::Value { key: plain(key), why: "it has one value".to_owned() });
+        }
+        for text in texts {
+            match argument.kind {
+                ArgumentKind::Positional => words.push(text),
+                ArgumentKind::Named if name.is_empty() => {
+                    return Err(RegistryError::Unsupported(
+                        "its entry has a named argument without a name".to_owned(),
+                    ));
+                }
+                // A flag alone.
+                ArgumentKind::Named if text.is_empty() => words.push(name.to_owned()),
+                ArgumentKind::Named if name.starts_with("--") => words.push(format!("{name}={text}")),
+                ArgumentKind::Named => words.extend([name.to_owned(), text]),
+            }
+        }
+    }
+    Ok(words)
+}
+
+/// A server that answers elsewhere.
+fn remote(remote: &Remote, name: &str, values: &mut Values<'_>) -> Result<Start, RegistryError> {
+    let own = name.rsplit('/').next().unwrap_or(name).to_owned();
+    let variables = Input {
+        variables: remote.variables.iter().map(|(name, input)| (name.clone(), input.clone())).collect(),
+        ..Input::default()
+    };
+    let url = values.address(&remote.url, &variables)?.unwrap_or_default();
+    let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    let mut headers = Vec::new();
+    for header in &remote.headers {
+        let variable: String = format!("{own}_{}", header.name).chars().map(word).collect();
+        match values.value(&header.name, &variable, &header.input)? {
+            None => {}
+            Some(Value::Texts(texts)) => {
+                headers.push((header.name.clone(), TextOrSecret::Text(texts.join(", "))));
+            }
+            Some(Value::Secret(source)) => headers.push((header.name.clone(), TextOrSecret::Secret(source))),
+        }
+    }
+    Ok(Start::Remote { name: own, url, headers })
+}
