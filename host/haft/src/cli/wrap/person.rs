@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::record;
 use super::trial::Trial;
-use super::{Exit, Start, watch};
+use super::{Exit, Start, fetch, watch};
 use crate::cli::terminal::{Hinted, Terminal};
 use haft::program::Dirs;
 use haft_core::grant::Right;
@@ -25,7 +25,7 @@ pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
         for refusal in &trial.refused {
             watch::tell(terminal, refusal, (&start.command.name, &trial.grant));
         }
-        let wanted = start.wanted(&trial);
+        let wanted = start.wanted(&trial)?;
         let has_answered = trial.answer.is_some();
         trial.end().await?;
         if wanted.is_empty() {
@@ -42,12 +42,13 @@ pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
         if !is_given {
             return Ok(Exit::Declined);
         }
+        fetch::fetch(&mut start).await?;
     }
     Ok(Exit::Success)
 }
 
 /// The request that begins a session.
-fn initialize() -> Vec<u8> {
+pub(super) fn initialize() -> Vec<u8> {
     let client = json!({ "name": "haft", "version": env!("CARGO_PKG_VERSION") });
     let parameters = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": client });
     let request = json!({ "jsonrpc": "2.0", "id": "haft", "method": "initialize", "params": parameters });
