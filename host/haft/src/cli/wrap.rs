@@ -186,7 +186,7 @@ impl Start {
         let refused = proposal::of_refusals(&trial.refused, &trial.grant, trial.words().as_deref());
         let unfetched = self.fetch.judge(trial, &refused)?;
         self.has_answered = trial.answer.is_some();
-        Ok(self.undecided([self.configured(), refused, Vec::from_iter(unfetched)].concat()))
+        Ok(self.undecided([self.configured(), refused, unfetched.into_iter().collect()].concat()))
     }
 
     /// The same of what the command line and the client's configuration name, and of what was agreed to before the files
