@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
+use serde_json::json;
 use tokio::time::timeout;
 
 use super::Start;
 use super::command::Wrapping;
 use super::given::network;
-use super::person;
 use super::trial::Trial;
 use super::watch::Watcher;
 use haft::program::Dirs;
@@ -29,6 +29,9 @@ const OFFLINE: &[(&str, &str)] =
 const MARK: &str = "fetched";
 /// How long a fetch may take: a server with a browser's libraries is some hundred megabytes.
 const MAX_FETCH: Duration = Duration::from_mins(5);
+
+/// The revision of MCP that haft asks with.
+const REVISION: &str = "2025-06-18";
 
 /// How far the fetch of a server is.
 pub(super) struct Fetch {
@@ -143,7 +146,7 @@ pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
     let [_, _, errors] = attached::own_streams()?;
     let streams = [their_input.into(), their_output.into(), errors];
     let mut server = Attached::start(&start.confiner, &grant, &job, streams).await?;
-    input.write_all(&person::initialize())?;
+    input.write_all(&initialize())?;
     // Ends with the server, which closes its output then.
     let answered = tokio::task::spawn_blocking(move || output.read(&mut [0]).is_ok_and(|count| count > 0));
     let mut watcher = Watcher::new(start, &grant)?;
@@ -162,4 +165,12 @@ pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
         Some(false) => Ok(()),
         None => Err(anyhow::anyhow!("`{}` was not fetched: haft was told to end", start.command.name)),
     }
+}
+
+/// The request that begins a session.
+pub(super) fn initialize() -> Vec<u8> {
+    let client = json!({ "name": "haft", "version": env!("CARGO_PKG_VERSION") });
+    let parameters = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": client });
+    let request = json!({ "jsonrpc": "2.0", "id": "haft", "method": "initialize", "params": parameters });
+    format!("{request}\n").into_bytes()
 }

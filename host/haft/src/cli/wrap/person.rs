@@ -1,6 +1,6 @@
 //! A person at the terminal: tries the server, shows what it asks for, and notes down the answer. Serves no client.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::record;
 use super::trial::Trial;
@@ -13,15 +13,12 @@ use haft_core::report::plain;
 /// How often a server is tried with more.
 pub(super) const MAX_ROUNDS: usize = 3;
 
-/// The revision of MCP that haft asks with.
-const REVISION: &str = "2025-06-18";
-
 /// Asks for what the server's configuration names and its start needs.
 pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
     let terminal = start.terminal;
     for round in 0..MAX_ROUNDS {
         let mut trial = Trial::start(&start).await?;
-        trial.ask(&initialize(), &Value::from("haft")).await?;
+        trial.ask(&fetch::initialize(), &Value::from("haft")).await?;
         for refusal in &trial.refused {
             watch::tell(terminal, refusal, (&start.command.name, &trial.grant));
         }
@@ -45,14 +42,6 @@ pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
         fetch::fetch(&mut start).await?;
     }
     Ok(Exit::Success)
-}
-
-/// The request that begins a session.
-pub(super) fn initialize() -> Vec<u8> {
-    let client = json!({ "name": "haft", "version": env!("CARGO_PKG_VERSION") });
-    let parameters = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": client });
-    let request = json!({ "jsonrpc": "2.0", "id": "haft", "method": "initialize", "params": parameters });
-    format!("{request}\n").into_bytes()
 }
 
 /// Adds `rights` to what was agreed to for the commands called `name`, each of which is shown: any client's configuration can
