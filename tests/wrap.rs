@@ -2,6 +2,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
+mod fetched;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -266,6 +268,8 @@ fn what_a_server_is_refused_is_told_on_a_line_each() {
             told.iter().filter(|told| told.ends_with(&line) || told.contains(&format!("{line},"))).count();
         assert_eq!(times, 1, "{line}: {}", end.errors);
     }
+    // What is only missing was not refused.
+    assert!(!told.iter().any(|line| line.contains("/missing")), "{}", end.errors);
     assert!(!stage.place("other/new").exists() && stage.records().is_empty());
 }
 

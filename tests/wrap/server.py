@@ -60,6 +60,20 @@ if LIKE == "prying":
     found["note"] = reach(lambda: read(f"{ELSEWHERE}/note"))
 if LIKE == "staying":
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+if LIKE == "fetched":
+    # As package runners do: without its cache, and unless told otherwise, it asks a registry.
+    cache = os.path.join(os.environ["npm_config_cache"], "package")
+    found["note"] = reach(lambda: read(f"{ELSEWHERE}/note"))
+    found["network"] = reach(connect)
+    if os.environ.get("npm_config_offline") != "true" or not os.path.exists(cache):
+        if found["network"] != "connected":
+            sys.exit("cannot reach the registry")
+        os.makedirs(os.path.dirname(cache), exist_ok=True)
+        write(cache)
+    with open(cache, "a") as file:
+        file.write(f"{json.dumps(found)}\n")
+    found["starts"] = read(cache).splitlines()
+found["missing"] = reach(lambda: read(os.path.expanduser("~/missing")))
 found["environment"] = sorted(os.environ)
 found["folder"] = os.getcwd()
 

@@ -7,6 +7,7 @@
 
 mod client;
 mod command;
+mod fetch;
 mod given;
 mod person;
 mod proposal;
@@ -18,10 +19,12 @@ mod trial;
 mod watch;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
 
 use self::command::Wrapping;
+use self::fetch::{Fetch, has_network};
 use self::given::{Given, distinct, missing};
 use self::record::Record;
 use self::relay::{End, Relay};
@@ -72,6 +75,7 @@ struct Start {
     dirs: Dirs,
     confiner: Confiner,
     command: Wrapping,
+    fetch: Fetch,
     /// What the command line asks for.
     asked: Vec<Right>,
     /// What a person agreed to, for these files.
@@ -84,6 +88,8 @@ struct Start {
     written: Wrapped,
     /// Whether a person has decided, and nothing more is asked for.
     is_decided: bool,
+    /// Whether the last trial of it answered.
+    has_answered: bool,
 }
 
 impl Wrap {
@@ -121,17 +127,37 @@ impl Start {
         let (agreed, outdated) = if is_outdated { (Vec::new(), rights) } else { (rights, Vec::new()) };
         let declined = if is_outdated { Vec::new() } else { record::declined(&written) };
         let known = [agreed.as_slice(), declined.as_slice()].concat();
-        let is_decided = is_known && missing(&asked, &known).is_empty();
+        let fetch = Fetch::new(&dirs, &command, is_known)?;
+        let is_fetched = fetch.runner().is_none() || has_network(&known);
+        let is_decided = is_known && missing(&asked, &known).is_empty() && is_fetched;
         let confiner = Confiner::new();
-        Ok(Self { terminal, dirs, confiner, command, asked, agreed, declined, outdated, written, is_decided })
+        Ok(Self {
+            terminal,
+            dirs,
+            confiner,
+            command,
+            fetch,
+            asked,
+            agreed,
+            declined,
+            outdated,
+            written,
+            is_decided,
+            has_answered: false,
+        })
     }
 
     /// What the server may do with what was agreed to, and what starts it.
     fn prepared(&self) -> anyhow::Result<(Grant, ServiceSpec)> {
-        let record = record::of_rights(&self.command, &self.agreed)?;
-        let grant = wrapped(&self.dirs, &self.command.key, &record, &self.command.started_from)?;
+        self.with(&self.agreed, &self.command.started_from)
+    }
+
+    /// The same with `rights`, started from `files`.
+    fn with(&self, rights: &[Right], files: &[PathBuf]) -> anyhow::Result<(Grant, ServiceSpec)> {
+        let record = record::of_rights(&self.command, rights)?;
+        let grant = wrapped(&self.dirs, &self.command.key, &record, files)?;
         let (program, arguments) = (self.command.program.clone(), self.command.arguments.clone());
-        let (environment, limits) = (Vec::new(), ProcessLimits::default());
+        let (environment, limits) = (self.fetch.environment(rights), ProcessLimits::default());
         Ok((grant, ServiceSpec { program, arguments, environment, limits }))
     }
 
@@ -153,8 +179,13 @@ impl Start {
 
     /// Notes down that a person gave the server `rights` too, or not; without any that it needs none.
     fn decide(&mut self, rights: &[Right], is_given: bool) -> anyhow::Result<()> {
+        let mut noted = rights.to_vec();
+        if is_given && has_network(rights) && self.fetches() {
+            noted.retain(|right| !has_network(std::slice::from_ref(right)));
+            self.fetch.agree();
+        }
         let decided = if is_given { &mut self.agreed } else { &mut self.declined };
-        *decided = distinct([decided.as_slice(), rights].concat());
+        *decided = distinct([decided.as_slice(), &noted].concat());
         let path = record::save(&self.dirs, &self.command, (&self.agreed, &self.declined))?;
         if rights.is_empty() {
             return Ok(());
@@ -164,10 +195,17 @@ impl Start {
         Ok(())
     }
 
+    /// Whether the network is asked for to fetch the server alone.
+    fn fetches(&self) -> bool {
+        self.fetch.runner().is_some() && !has_network(&[self.asked.as_slice(), &self.outdated].concat())
+    }
+
     /// What a person has to decide about, after `trial`.
-    fn wanted(&self, trial: &Trial) -> Vec<Right> {
+    fn wanted(&mut self, trial: &Trial) -> anyhow::Result<Vec<Right>> {
         let refused = proposal::of_refusals(&trial.refused, &trial.grant, trial.words().as_deref());
-        self.undecided([self.configured(), refused].concat())
+        let unfetched = self.fetch.judge(trial, &refused)?;
+        self.has_answered = trial.answer.is_some();
+        Ok(self.undecided([self.configured(), refused, unfetched.into_iter().collect()].concat()))
     }
 
     /// The same of what the command line and the client's configuration name, and of what was agreed to before the files
@@ -186,7 +224,16 @@ impl Start {
         let Wrapping { name, words, files, .. } = &self.command;
         let mut lines =
             vec![format!("The MCP server `{}` asks for what it does not have:", plain(name)), String::new()];
-        lines.extend(rights.iter().map(|right| format!("  {}", plain(&given::shown(right)))));
+        let runner = self.fetch.runner().filter(|_| self.fetches());
+        lines.extend(rights.iter().map(|right| match runner {
+            Some(runner) if has_network(std::slice::from_ref(right)) => {
+                format!("  network, until `{}` has fetched it", plain(runner))
+            }
+            _ => format!("  {}", plain(&given::shown(right))),
+        }));
+        if self.has_answered {
+            lines.extend([String::new(), "It starts without. What it is for may need them.".to_owned()]);
+        }
         lines.extend([String::new(), format!("Its command: {}", plain(&shell_words::join(words)))]);
         if !self.outdated.is_empty() {
             let files: Vec<String> = files.iter().map(|file| plain(&file.to_string_lossy())).collect();

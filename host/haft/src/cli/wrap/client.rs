@@ -13,7 +13,7 @@ use super::question::{self, Said};
 use super::relay::{self, End, Line, Relay};
 use super::trial::{MAX_LINE, Trial};
 use super::watch::{self, Watcher};
-use super::{Exit, Start};
+use super::{Exit, Start, fetch};
 use haft_core::grant::Right;
 
 /// Bytes that a client may send while its person reads the question.
@@ -45,7 +45,7 @@ pub(super) async fn serve(mut start: Start) -> anyhow::Result<Exit> {
         trial.ask(&client.first, client.id()).await?;
         let mut watcher = Watcher::new(&start, &trial.grant)?;
         trial.refused.iter().for_each(|refusal| watcher.tell(refusal));
-        let wanted = start.wanted(&trial);
+        let wanted = start.wanted(&trial)?;
         if wanted.is_empty() && round == 0 && trial.answer.is_some() {
             start.decide(&[], true)?;
         }
@@ -70,6 +70,7 @@ pub(super) async fn serve(mut start: Start) -> anyhow::Result<Exit> {
             Said::Yes => {
                 start.decide(&wanted, true)?;
                 trial.end().await?;
+                fetch::fetch(&mut start).await?;
                 continue;
             }
             Said::No => start.decide(&wanted, false)?,

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::record::{self, Copies};
 use super::tools::sheet;
 use super::trial::Trial;
-use super::{Exit, Start, watch};
+use super::{Exit, Start, fetch, watch};
 use crate::cli::terminal::{Hinted, Terminal};
 use haft::program::Dirs;
 use haft_core::grant::Right;
@@ -20,19 +20,16 @@ use haft_mcp::pins::{Difference, ToolPins};
 /// How often a server is tried with more.
 pub(super) const MAX_ROUNDS: usize = 3;
 
-/// The revision of MCP that haft asks with.
-const REVISION: &str = "2025-06-18";
-
 /// Asks for what the server's configuration names and its start needs.
 pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
     let terminal = start.terminal;
     for round in 0..MAX_ROUNDS {
         let mut trial = Trial::start(&start).await?;
-        trial.ask(&initialize(), &Value::from("haft")).await?;
+        trial.ask(&fetch::initialize(), &Value::from("haft")).await?;
         for refusal in &trial.refused {
             watch::tell(terminal, refusal, (&start.command.name, &trial.grant));
         }
-        let wanted = start.wanted(&trial);
+        let wanted = start.wanted(&trial)?;
         if wanted.is_empty() {
             let has_answered = trial.answer.is_some();
             let tools = if has_answered { trial.tools().await? } else { Vec::new() };
@@ -51,6 +48,7 @@ pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
         if !is_given {
             return Ok(Exit::Declined);
         }
+        fetch::fetch(&mut start).await?;
     }
     Ok(Exit::Success)
 }
@@ -113,14 +111,6 @@ fn records(dirs: &Dirs, name: &str) -> anyhow::Result<Vec<(PathBuf, Wrapped)>> {
         return Err(Hinted::new(format!("nothing was agreed to for a server called `{name}`"), hint).into());
     }
     Ok(records)
-}
-
-/// The request that begins a session.
-fn initialize() -> Vec<u8> {
-    let client = json!({ "name": "haft", "version": env!("CARGO_PKG_VERSION") });
-    let parameters = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": client });
-    let request = json!({ "jsonrpc": "2.0", "id": "haft", "method": "initialize", "params": parameters });
-    format!("{request}\n").into_bytes()
 }
 
 /// Adds `rights` to what was agreed to for the commands called `name`, each of which is shown: any client's configuration can

@@ -30,6 +30,8 @@ const MAX_BEFORE: usize = 16 << 20;
 const MAX_WORDS: usize = 64 << 10;
 /// How long a server may be silent that was refused nothing: clients wait ten seconds and more.
 const SILENT: Duration = Duration::from_secs(8);
+/// The same of a server that was fetched just now: its client has an answer.
+const SILENT_AFTER_FETCH: Duration = Duration::from_secs(30);
 /// How long it may be silent once it was refused the network, which programs try again and again.
 const WITHOUT_NETWORK: Duration = Duration::from_secs(3);
 /// How long refusals are waited for once it has answered: they come another way.
@@ -57,6 +59,7 @@ pub(super) struct Trial {
     /// What it was refused, in order.
     pub(super) refused: Vec<Refusal>,
     pub(super) has_ended: bool,
+    silent: Duration,
     words: Arc<Lock<Vec<u8>>>,
     /// Passes on its standard error; `None` once that has ended.
     errors: Option<JoinHandle<()>>,
@@ -83,6 +86,7 @@ impl Trial {
             answer: None,
             refused: Vec::new(),
             has_ended: false,
+            silent: if start.fetch.was_agreed() { SILENT_AFTER_FETCH } else { SILENT },
             words,
             errors: Some(errors),
         })
@@ -123,10 +127,10 @@ impl Trial {
     }
 
     async fn exchange(&mut self, request: &[u8], id: &Value) -> anyhow::Result<()> {
-        let Self { server, streams: Some((input, output)), before, refused, .. } = self else {
+        let Self { server, streams: Some((input, output)), before, refused, silent, .. } = self else {
             return Ok(());
         };
-        let mut deadline = Instant::now() + SILENT;
+        let mut deadline = Instant::now() + *silent;
         let exchange = async {
             // A server that ended reads nothing.
             let _: io::Result<()> = input.write_all(request).await;

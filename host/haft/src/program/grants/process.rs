@@ -63,6 +63,8 @@ const SYSTEM: &[&str] = &[
     "/etc/timezone",
     "/sys/devices/system/cpu",
     "/sys/fs/cgroup",
+    // Allocators ask for it.
+    "/sys/kernel/mm/transparent_hugepage",
 ];
 
 /// What only the administrator of a system changes.

@@ -1,0 +1,176 @@
+//! Servers that a package runner fetches (`npx`, `uvx` …). The fetch has the network and nothing of the person's; the server
+//! has no network from then on, and the runner takes it from its cache.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::Start;
+use super::command::Wrapping;
+use super::given::network;
+use super::trial::Trial;
+use super::watch::Watcher;
+use haft::program::Dirs;
+use haft_core::grant::Right;
+use haft_sandbox::attached::{self, Attached};
+
+/// Programs that fetch what they run.
+const RUNNERS: &[&str] = &["npx", "npm", "pnpx", "pnpm", "yarn", "bunx", "bun", "uvx", "uv", "pipx", "deno"];
+/// What has a runner take a package from its cache and ask no registry for a newer one.
+const OFFLINE: &[(&str, &str)] =
+    &[("npm_config_offline", "true"), ("pnpm_config_offline", "true"), ("UV_OFFLINE", "1")];
+/// The file beside a server's own directory, which the server cannot write, that says that it was fetched.
+const MARK: &str = "fetched";
+/// How long a fetch may take: a server with a browser's libraries is some hundred megabytes.
+const MAX_FETCH: Duration = Duration::from_mins(5);
+
+/// The revision of MCP that haft asks with.
+const REVISION: &str = "2025-06-18";
+
+/// How far the fetch of a server is.
+pub(super) struct Fetch {
+    /// The runner; `None` where the command is the server itself.
+    runner: Option<String>,
+    mark: PathBuf,
+    is_fetched: bool,
+    /// Whether a person agreed to it just now, and it was not tried yet.
+    is_agreed: bool,
+    was_agreed: bool,
+}
+
+impl Fetch {
+    /// That of `command`, which is fetched again where nothing is known of it.
+    ///
+    /// # Errors
+    /// What says that it was fetched cannot be removed.
+    pub(super) fn new(dirs: &Dirs, command: &Wrapping, is_known: bool) -> anyhow::Result<Self> {
+        let runner = command.program.file_name().and_then(|name| name.to_str());
+        let runner = runner.filter(|name| RUNNERS.contains(name)).map(str::to_owned);
+        let mark = dirs.processes.join(&command.key).join(MARK);
+        let is_fetched = runner.is_some() && mark.exists();
+        let mut fetch = Self { runner, mark, is_fetched, is_agreed: false, was_agreed: false };
+        if !is_known {
+            fetch.forget()?;
+        }
+        Ok(fetch)
+    }
+
+    /// The runner that has yet to fetch the server.
+    pub(super) fn runner(&self) -> Option<&str> {
+        self.runner.as_deref().filter(|_| !self.is_fetched && !self.was_agreed)
+    }
+
+    /// Whether a person agreed to it in this start.
+    pub(super) fn was_agreed(&self) -> bool {
+        self.was_agreed
+    }
+
+    /// Notes that it is to be fetched.
+    pub(super) fn agree(&mut self) {
+        (self.is_agreed, self.was_agreed) = (true, true);
+    }
+
+    /// Notes down what a `trial`, which needs no other right that it was `refused`, tells of the fetch. Gives what the server
+    /// needs where that was not enough.
+    ///
+    /// # Errors
+    /// It cannot be noted down.
+    pub(super) fn judge(&mut self, trial: &Trial, refused: &[Right]) -> anyhow::Result<Option<Right>> {
+        match trial.answer {
+            Some(_) if !trial.grant.network() => self.finish()?,
+            None if trial.has_ended && refused.is_empty() && self.is_fetched => {
+                self.forget()?;
+                return Ok(network());
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        if self.runner.is_some() {
+            fs::write(&self.mark, "").with_context(|| format!("cannot write `{}`", self.mark.display()))?;
+            self.is_fetched = true;
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self) -> anyhow::Result<()> {
+        self.is_fetched = false;
+        match fs::remove_file(&self.mark) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot remove `{}`", self.mark.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The variables of a server with these rights.
+    pub(super) fn environment(&self, rights: &[Right]) -> Vec<(OsString, OsString)> {
+        let is_offline = self.is_fetched && !has_network(rights);
+        OFFLINE.iter().filter(|_| is_offline).map(|(name, value)| ((*name).into(), (*value).into())).collect()
+    }
+}
+
+/// Whether the network is among `rights`.
+pub(super) fn has_network(rights: &[Right]) -> bool {
+    network().is_some_and(|network| rights.contains(&network))
+}
+
+/// Fetches the server, if a person agreed to that: starts it with the network, no variable of the client's configuration and
+/// none of the files that its arguments name, until it answers or ends.
+///
+/// # Errors
+/// It cannot be started, or noted down.
+pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
+    if !std::mem::take(&mut start.fetch.is_agreed) {
+        return Ok(());
+    }
+    let Start { command, dirs, .. } = &*start;
+    let is_argument = |file: &&PathBuf| {
+        command
+            .arguments
+            .iter()
+            .any(|word| dirs.here.join(word).canonicalize().is_ok_and(|named| named == **file))
+    };
+    let installed: Vec<PathBuf> =
+        command.started_from.iter().filter(|file| !is_argument(file)).cloned().collect();
+    let (grant, job) = start.with(network().as_slice(), &installed)?;
+    let ((their_input, mut input), (mut output, their_output)) = (io::pipe()?, io::pipe()?);
+    let [_, _, errors] = attached::own_streams()?;
+    let streams = [their_input.into(), their_output.into(), errors];
+    let mut server = Attached::start(&start.confiner, &grant, &job, streams).await?;
+    input.write_all(&initialize())?;
+    // Ends with the server, which closes its output then.
+    let answered = tokio::task::spawn_blocking(move || output.read(&mut [0]).is_ok_and(|count| count > 0));
+    let mut watcher = Watcher::new(start, &grant)?;
+    let is_answered = tokio::select! {
+        answered = timeout(MAX_FETCH, answered) => Some(matches!(answered, Ok(Ok(true)))),
+        () = watcher.stopped() => None,
+    };
+    server.stop();
+    while server.refusal().await?.is_some() {}
+    // How it ended is no matter.
+    let _ = server.finish().await;
+    // One that did not answer may have ended for what it was not given: the next trial tells.
+    start.fetch.is_fetched = true;
+    match is_answered {
+        Some(true) => start.fetch.finish(),
+        Some(false) => Ok(()),
+        None => Err(anyhow::anyhow!("`{}` was not fetched: haft was told to end", start.command.name)),
+    }
+}
+
+/// The request that begins a session.
+pub(super) fn initialize() -> Vec<u8> {
+    let client = json!({ "name": "haft", "version": env!("CARGO_PKG_VERSION") });
+    let parameters = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": client });
+    let request = json!({ "jsonrpc": "2.0", "id": "haft", "method": "initialize", "params": parameters });
+    format!("{request}\n").into_bytes()
+}
