@@ -105,7 +105,7 @@ impl Common {
         if self.unsafe_no_sandbox {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
-        let program = trusted::loaded(options, terminal).await?;
+        let program = Box::pin(trusted::loaded(options, terminal)).await?;
         if let Some(report) = program.report() {
             terminal.warn(&report);
         }

@@ -56,7 +56,10 @@ fn a_tool_is_told_from_another_one_that_has_its_old_name() {
         ]
     );
     // The old one stays: the other one is new, whatever it says of itself.
-    assert_eq!(told(std::slice::from_ref(&before), &[before, renamed]), ["held: tool `read_file` is new"]);
+    assert_eq!(
+        told(std::slice::from_ref(&before), &[before.clone(), renamed]),
+        ["held: tool `read_file` is new"]
+    );
 }
 
 #[test]

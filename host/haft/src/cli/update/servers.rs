@@ -15,7 +15,7 @@ use haft::program::{Agreed, PinRecord, Program};
 use haft_core::report::plain;
 use haft_mcp::client::{Server, ToolList};
 use haft_mcp::pins::{Difference, ToolPins};
-use haft_package::disclosure::{Change, Disclosure, Item, ItemKind};
+use haft_package::disclosure::{Change, Disclosure, DisclosureDigests, Item, ItemKind};
 use haft_package::{Change as Files, Digest, Project, ProjectError};
 
 /// The servers of a program, none of which runs yet.
@@ -135,7 +135,7 @@ impl Asked<'_> {
     fn changes(&self) -> Vec<Change> {
         let Some(before) = &self.before else { return Vec::new() };
         let disclosure = |tools: &[Value]| Disclosure { items: tools.iter().map(item).collect() };
-        disclosure(&self.listed.sent).changes(&Default::default(), &disclosure(&before.tools))
+        disclosure(&self.listed.sent).changes(&DisclosureDigests::default(), &disclosure(&before.tools))
     }
 
     fn page(
