@@ -42,7 +42,7 @@ pub struct Options {
     pub events: Events,
     /// Which MCP servers to ask what they have.
     pub ask: Ask,
-    /// Whether the first list of an MCP server is left for a person to agree to ([`Program::first_lists`]); else it is pinned
+    /// Whether the first list of an MCP server is left for a person to agree to (`first_lists` of the program); else it is pinned
     /// as it is, and told.
     pub asks_about_servers: bool,
     /// Answers elicitation requests of MCP servers; `None` without a person.
