@@ -72,7 +72,7 @@ fn stage(site: &str, receiver: &str) -> Stage {
     let environment = environment.join(", ");
     stage.program(&format!(
         "\n[[mcp_servers]]\nname = \"inner\"\ncommand = [{haft:?}, \"serve\", \"--program\", \"{}\"]\n\
-         env = {{ {environment} }}\n",
+         pinned = false\nenv = {{ {environment} }}\n",
         inner.display()
     ));
     stage

@@ -154,7 +154,7 @@ fn yes() -> Value {
     json!({ "action": "accept", "content": { "approve": true } })
 }
 
-/// Messages that haft knows nothing of, and lines that are none.
+/// Messages that haft knows nothing of, and words.
 fn lines() -> Vec<u8> {
     let mut lines = Vec::new();
     for line in [
@@ -167,15 +167,8 @@ fn lines() -> Vec<u8> {
         lines.extend(line.as_bytes());
         lines.push(b'\n');
     }
-    // No text, and longer than anything that is held at once.
-    let mut state = 4711_u32;
-    lines.extend(
-        std::iter::repeat_with(|| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            state.to_be_bytes()[0]
-        })
-        .take(3 << 20),
-    );
+    // Longer than anything that is held at once.
+    lines.extend(format!("{{\"x\":\"{}\"}}\n", "\u{e9} ".repeat(3 << 20)).bytes());
     lines
 }
 

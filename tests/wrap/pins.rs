@@ -221,7 +221,25 @@ fn hostile() -> Vec<String> {
         format!("{{\"x\":\"{}\r{}\"}}\n", "x".repeat(9 << 20), list("7")),
         format!("\u{feff}{}\n", list("7")).chars().filter(char::is_ascii).collect(),
     ]);
+    lines.extend(split(&list("7"), tools));
     lines
+}
+
+/// The list with these tools as a client finds it that reads values and not lines, ends lines at a carriage return, or tells the
+/// encoding by the first bytes.
+fn split(list: &str, tools: &str) -> Vec<String> {
+    let (begun, ended) = list.split_once("\"tools\"").unwrap();
+    let tool = tools.trim_matches(['[', ']']);
+    let full = |text: &str, filling: &str| format!("{text}{}", filling.repeat((8 << 20) - text.len()));
+    let wide: String = list.chars().flat_map(|c| [c, '\0']).collect();
+    vec![
+        format!("{{\"method\":\"x\"}}\r{begun}\"x\":1\n,\"tools\":[\n{tool},\n{tool}\n]}}}}\n"),
+        format!("null\r{begun}\"x\":1\n,\"tools\"{ended}\n"),
+        format!("{{\"x\":{{}}}} {begun}\"x\":1\n,\"tools\"{ended}\n"),
+        format!("{}\",\"tools\":1}}}}\n,\"tools\"{ended}\n", full(&format!("{begun}\"x\":\""), "A")),
+        format!("{}\r{}{list}\r\n", full("{\"a\":[[[[", " "), " ".repeat(100)),
+        format!("\u{ff}\u{fe}{wide}\n\0"),
+    ]
 }
 
 #[test]
@@ -246,18 +264,75 @@ fn no_form_of_a_list_brings_a_tool_that_nobody_agreed_to() {
             };
             order.into_iter().flatten().for_each(|message| session.send(message));
             let end = session.end();
-            let rest = String::from_utf8_lossy(&end.rest).into_owned();
+            let rest = String::from_utf8_lossy(&end.rest).replace('\0', "");
             // The last of the numbers is the id of another request.
             let lines: Vec<&str> = rest
                 .split(['\n', '\r'])
                 .filter(|line| line.contains("evil") && !line.contains("\"id\":90"))
                 .collect();
             assert!(lines.is_empty(), "{when}: {shown}: {} lines", lines.len());
-            // After the beginning of a value no list passes, which might be a part of it.
-            let is_begun = when != "after" && line.trim_end().contains('\n');
-            assert!(rest.contains("Does b") || is_begun, "{when}: {shown}: {}", end.errors);
+            // A long line of which a part has passed ends the session.
+            assert!(rest.contains("Does b") || line.len() > 8 << 20, "{when}: {shown}: {}", end.errors);
         }
     }
+}
+
+#[test]
+fn what_two_sessions_list_first_is_pinned_once() {
+    let stage = Stage::new();
+    let mut empty = stage.start(&[], "changing");
+    empty.begin(&json!({}));
+    assert!(empty.list(2).is_empty());
+    let mut other = stage.start(&[], "changing");
+    other.begin(&json!({}));
+    other.set(&json!([[tool("a", "Does a")]]));
+    assert_eq!(other.list(2), ["a"]);
+    other.end();
+    empty.set(&json!([[tool("a", "Does more")]]));
+    assert!(empty.list(3).is_empty());
+    assert!(empty.end().errors.contains("tool `a` has changed"));
+    let mut session = stage.start(&[], "changing");
+    session.begin(&json!({}));
+    session.set(&json!([[tool("a", "Does a")]]));
+    assert_eq!(session.list(2), ["a"]);
+    session.end();
+}
+
+#[test]
+fn tools_that_a_person_refused_at_first_are_held_back() {
+    let stage = Stage::new();
+    let mut session = stage.start(&[], "changing");
+    session.begin(&json!({}));
+    session.set(&json!([[tool("a", "Does a")]]));
+    session.end();
+    let words = stage.words(&[], "changing");
+    let Some(shown) = stage.home.at_a_terminal(&words, "n\n") else { return };
+    assert!(shown.contains("agree to these tools?"), "{shown}");
+    let mut session = stage.start(&[], "changing");
+    session.begin(&json!({}));
+    assert!(session.list(2).is_empty());
+    assert!(session.call(3, "a")["error"].is_object());
+    assert!(session.end().errors.contains("tool `a` is new, and is held back"));
+    let Some(shown) = stage.home.at_a_terminal(&["wrap", "--tools", "changing"], "y\n") else { return };
+    assert!(shown.contains("Does a"), "{shown}");
+    let mut session = stage.start(&[], "changing");
+    session.begin(&json!({}));
+    assert_eq!(session.list(2), ["a"]);
+    session.end();
+}
+
+#[test]
+fn an_answer_that_is_left_out_is_an_error_to_the_client() {
+    let stage = pinned();
+    let mut session = stage.start(&[], "changing");
+    session.begin(&json!({}));
+    let lines = ["{\"id\":7,\"result\":{\"x\":\"\u{ff}\"}}\n", "INFO: started\n", "started\n"];
+    session.send(&json!({ "id": 6, "method": "test/raw", "params": { "lines": lines } }));
+    let end = session.end();
+    let rest = String::from_utf8(end.rest).unwrap();
+    assert!(rest.contains("left out the answer, since it is not UTF-8") && !rest.contains("INFO"), "{rest}");
+    assert!(rest.contains("\nstarted\n"), "{rest}");
+    assert!(end.errors.contains("a line was left out, since it is not one JSON value"), "{}", end.errors);
 }
 
 #[test]
@@ -270,7 +345,7 @@ fn an_answer_to_another_method_may_have_tools() {
     session.end();
 }
 
-/// Lines of every kind and length that are no list.
+/// Lines of every kind and length that are no list, and are messages or words.
 fn random_lines() -> Vec<u8> {
     let mut state = 4711_u64;
     let mut next = move |below: usize| {
@@ -296,7 +371,7 @@ fn random_lines() -> Vec<u8> {
         let message = json!({ "jsonrpc": "2.0", "id": number, "method": "of/nobody", "params": { "name": text, "_meta": { "tools": [1.0, null] } } });
         let call = json!({ "id": number, "method": "tools/call", "params": { "name": "x", "arguments": { "tools": text } } });
         match next(5) {
-            0 => lines.extend(junk.iter().filter(|byte| !b"{[\r\\".contains(byte))),
+            0 => lines.extend(junk.iter().filter(|byte| byte.is_ascii_alphanumeric() || **byte == b' ')),
             1 => lines.extend(format!("[{message}, {call}]").into_bytes()),
             2 => lines.extend(
                 json!({ "result": { "content": [text], "id": "tools" }, "id": number })
@@ -305,7 +380,7 @@ fn random_lines() -> Vec<u8> {
             ),
             3 => lines.extend(call.to_string().replace("tools/call", "tools\\/call").into_bytes()),
             _ => {
-                lines.extend(b" { \"a\" : \"\xff\xfe\" , ");
+                lines.extend(" { \"a\" : \"\u{85}\u{fffd}\" , ".bytes());
                 lines.extend(
                     message.to_string().trim_start_matches('{').replace("tools", "other").into_bytes(),
                 );

@@ -101,11 +101,9 @@ impl Scan {
         self.has_tools
     }
 
-    /// Whether an object or array is not closed yet. A line that ends within a string is not JSON, and opens nothing.
-    pub fn is_open(&self) -> bool {
-        matches!(self.first, Some(b'{' | b'['))
-            && self.depth > 0
-            && matches!(self.lexer_state, LexerState::Structure)
+    /// The number of objects and arrays that are not closed yet.
+    pub fn depth(&self) -> usize {
+        self.depth
     }
 
     /// Whether the message has a result or an error, and so is a response.
@@ -198,7 +196,7 @@ impl Scan {
                 self.has_cursor |= is_parameter && self.word == b"\"cursor\"";
                 self.has_tools |= self.is_tools();
             }
-            MAX_DEPTH => self.has_tools |= self.is_tools(),
+            MAX_DEPTH if self.is_batch() => self.has_tools |= self.is_tools(),
             _ => {}
         }
         self.word.clear();
@@ -305,7 +303,7 @@ mod tests {
             (call.method(), call.name(), call.id()),
             (Some("tools/call"), Some("ab"), Some(json!("1")))
         );
-        assert!(!call.has_cursor() && !call.has_tools() && !call.is_open());
+        assert!(!call.has_cursor() && !call.has_tools() && call.depth() == 0);
         assert_eq!(scan(r#"{"result":{"name":"x"},"params":{"name":{"name":"y"}}}"#).name(), None);
         assert_eq!(scan(r#"{"params":{"name":"read","arguments":{"cut":["#).name(), Some("read"));
         assert!(scan(r#"{"params":{"cursor":null}}"#).has_cursor());
@@ -317,12 +315,9 @@ mod tests {
         ] {
             assert!(scan(list).has_tools(), "{list}");
         }
-        for other in
-            [r#"{"tools":1}"#, r#"{"result":{"a":{"b":{"tools":[]}}}}"#, r#"{"result":{"a":"tools"}}"#]
-        {
+        for other in [r#"{"tools":1}"#, r#"{"result":{"a":{"tools":[]}}}"#, r#"{"result":{"a":"tools"}}"#] {
             assert!(!scan(other).has_tools(), "{other}");
         }
-        assert!(scan("{\"a\":\n").is_open() && !scan("{\"a").is_open() && !scan("x {").is_open());
     }
 
     #[test]

@@ -34,6 +34,8 @@ table! {
         /// the tools that it may offer: three digests (SHA-256) and name of each
         #[read(Kind::List(&Kind::Word), |entry| entry.list(Entry::word))]
         pub tools: Vec<String> = Vec::new(),
+        /// whether a person was asked about its tools, and agreed to none; default false
+        pub tools_asked: bool = false,
         /// whether its tools may change without a question; default false
         pub tools_may_change: bool = false,
         /// what it may do; default nothing

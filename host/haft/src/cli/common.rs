@@ -129,8 +129,8 @@ impl Common {
     pub(super) async fn known_program(&self, terminal: Terminal) -> anyhow::Result<Program> {
         let options = self.options(terminal, false)?;
         let trust = trusted::or_left_out(options.trust.clone());
-        let (ask, known_only, asks_about_servers) = (Ask::Never, true, true);
-        Program::load(&Options { trust, ask, known_only, asks_about_servers, ..options }).await
+        let (ask, known_only) = (Ask::Never, true);
+        Program::load(&Options { trust, ask, known_only, ..options }).await
     }
 
     /// Where commands run.
@@ -159,7 +159,7 @@ impl Common {
             only: None,
             target: self.target(),
             known_only: false,
-            asks_about_servers: false,
+            pins_first_lists: false,
             further_servers: Vec::new(),
             under: None,
             servers: Servers::default(),

@@ -95,7 +95,8 @@ impl Serve {
         }
         answer_prometheus(self.metrics, terminal).await?;
         let options = common.options(terminal, true)?;
-        let options = Options { trust: trusted::or_left_out(options.trust.clone()), ..options };
+        let trust = trusted::or_left_out(options.trust.clone());
+        let options = Options { trust, pins_first_lists: true, ..options };
         let for_callers = self.http.is_some();
         let choice = ToolChoice { patterns: self.tools.clone(), plugin: self.plugin.clone(), for_callers };
         let (live, offers) = Live::start(options, choice, move |news| report_news(terminal, &news)).await?;

@@ -3,13 +3,10 @@
 use std::fmt::Write;
 
 use haft::program::{Ask, FirstList, Options, Program};
-use haft_core::report::{plain, shortened};
+use haft_core::report::plain;
 use serde_json::Value;
 
 use super::terminal::Terminal;
-
-/// Characters of a description that stand in the list.
-const MAX_DESCRIPTION: usize = 100;
 
 /// `program`, with the tools of those servers that a person agrees to now; servers that run go on.
 pub(super) async fn agreed(
@@ -39,15 +36,16 @@ fn sheet(first: &FirstList) -> String {
     format!("MCP server `{name}` lists these tools for the first time:{}", lines(first.tools()))
 }
 
-/// A line for each of `tools`: its name and how its description begins.
+/// Each of `tools`: its name, and its description as models get it, a line below the other.
 pub(super) fn lines(tools: &[Value]) -> String {
     let mut sheet = String::new();
     for tool in tools {
         let text = |key: &str| tool.get(key).and_then(Value::as_str).unwrap_or_default();
-        let first_line = text("description").lines().next().unwrap_or_default();
-        let first_line = shortened(first_line, MAX_DESCRIPTION);
         // Writing to a `String` cannot fail.
-        let _ = write!(sheet, "\n  {}  {}", plain(text("name")), plain(&first_line));
+        let _ = write!(sheet, "\n  {}", plain(text("name")));
+        for line in text("description").lines() {
+            let _ = write!(sheet, "\n      {}", plain(line));
+        }
     }
     sheet
 }

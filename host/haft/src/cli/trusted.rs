@@ -12,13 +12,17 @@ const VARIABLE: &str = "HAFT_TRUST";
 /// Loads a program; where nobody agreed to it yet, a person at the terminal is asked. A tool that is as program.toml says
 /// without the rest needs no consent to the rest.
 pub(super) async fn loaded(options: &Options, terminal: Terminal) -> anyhow::Result<Program> {
-    let asks_about_servers =
-        terminal.has_person() && !terminal.json && !matches!(options.trust, Trust::Everything);
-    let options = &Options { asks_about_servers, ..options.clone() };
+    let pins_first_lists = pins_first_lists(options, terminal);
+    let options = &Options { pins_first_lists, ..options.clone() };
     let program = agreed(options, terminal).await?;
     let program = Box::pin(server_tools::agreed(program, options, terminal)).await?;
     program.notices.iter().for_each(|notice| terminal.message(haft_core::report::plain(notice)));
     Ok(program)
+}
+
+/// Whether the tools that a server lists first are pinned without a question: nobody can be asked, or everything was agreed to.
+pub(super) fn pins_first_lists(options: &Options, terminal: Terminal) -> bool {
+    !terminal.has_person() || terminal.json || matches!(options.trust, Trust::Everything)
 }
 
 async fn agreed(options: &Options, terminal: Terminal) -> anyhow::Result<Program> {

@@ -11,6 +11,7 @@ use super::common::Common;
 use super::pipes::signals;
 use super::serve::{answer_prometheus, report_news};
 use super::terminal::{Hinted, Terminal};
+use super::trusted;
 use crate::cli::Exit;
 use haft::program::{Ask, Live, News, Options, Program};
 use haft_author::watch::Moment;
@@ -68,7 +69,8 @@ impl Work {
         let options = common.options(terminal, true)?;
         let machines = options.machines.clone().worker(self.label.clone());
         // Only a person at a gate can be asked.
-        let options = Options { machines, ask: Ask::WhereUnknown, person: None, ..options };
+        let pins_first_lists = trusted::pins_first_lists(&options, terminal);
+        let options = Options { machines, ask: Ask::WhereUnknown, person: None, pins_first_lists, ..options };
         let read = Moment::now();
         let program = load(common, terminal, &options).await?.of_worker(&name);
         let done = self.work(&name, &program, (options, read), terminal).await;

@@ -158,7 +158,7 @@ fn for_agent(options: &Options, program: PathBuf, under: Under) -> Options {
         only: None,
         ask: Ask::WhereUnknown,
         known_only: false,
-        asks_about_servers: false,
+        pins_first_lists: true,
         further_servers: Vec::new(),
         servers: Servers::default(),
         under: Some(under),

@@ -42,9 +42,9 @@ pub struct Options {
     pub events: Events,
     /// Which MCP servers to ask what they have.
     pub ask: Ask,
-    /// Whether the first list of an MCP server is left for a person to agree to (`first_lists` of the program); else it is pinned
-    /// as it is, and told.
-    pub asks_about_servers: bool,
+    /// Whether the first list of an MCP server is pinned as it is, and told; else it is left for a person to agree to
+    /// (`first_lists` of the program). With `known_only` nothing is pinned.
+    pub pins_first_lists: bool,
     /// Answers elicitation requests of MCP servers; `None` without a person.
     pub person: Option<Arc<dyn Elicitor>>,
     /// Where commands run, in the place of `[backend]`.

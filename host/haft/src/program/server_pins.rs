@@ -119,10 +119,12 @@ impl PinRecord {
         Agreed { program: self.program.clone(), server: self.server.clone(), pins, tools }
     }
 
-    /// What is to be agreed to first: what program.lock has for this configuration, else the list as it is.
+    /// What is to be agreed to first: the list, without what program.lock has otherwise for this configuration. What the
+    /// lock alone has was shown to nobody.
     pub(super) fn first(self, server: &Arc<Server>, listed: &ToolList, lock: &Lock) -> FirstList {
         let pins = self.of_lock(lock).unwrap_or_else(|| ToolPins::of(&listed.sent));
-        let agreed = self.agreement(pins, listed);
+        let mut agreed = self.agreement(pins, listed);
+        agreed.pins = ToolPins::of(&agreed.tools);
         FirstList { server: server.clone(), record: self, agreed }
     }
 

@@ -271,7 +271,9 @@ impl Declared<'_> {
         let Some(first) = listed.map(|listed| record.first(server, &listed, &rights.loaded.lock)) else {
             return found;
         };
-        if rights.options.asks_about_servers {
+        let options = rights.options;
+        let is_used = options.only.as_deref().is_none_or(|tool| client::owns(self.name(), tool));
+        if !options.pins_first_lists || options.known_only || !is_used {
             let why = format!("nobody agreed to the tools of MCP server `{}` yet", self.name());
             found.held.push((
                 patterns::server_prefix(self.name()),
@@ -280,10 +282,14 @@ impl Declared<'_> {
             found.first_lists.push(first);
             return found;
         }
-        if let Err(error) = first.agree() {
-            found.problems.push(Problem::new(format!("{error:#}")).at(self.span, "this server").warning());
+        match first.agree() {
+            Ok(()) => found.notices.push(first.line()),
+            Err(error) => {
+                found
+                    .problems
+                    .push(Problem::new(format!("{error:#}")).at(self.span, "this server").warning());
+            }
         }
-        found.notices.push(first.line());
         found
     }
 

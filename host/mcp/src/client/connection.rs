@@ -139,6 +139,11 @@ impl Connection {
         self.handler.changed.take()
     }
 
+    /// Marks its tools as changed: they could not be read.
+    pub(super) fn says_change(&self) {
+        self.handler.changed.say();
+    }
+
     /// All its tools, without secrets.
     pub(super) async fn list(
         &self,

@@ -32,7 +32,7 @@ pub struct ToolList {
     pub tools: Vec<RemoteTool>,
     /// Those that cannot, and whatever else was left out.
     pub rejected: Vec<Rejected>,
-    /// Each tool as the server sent it, without secrets: what is pinned.
+    /// Each of `tools` as the server sent it, without secrets: what is pinned.
     pub sent: Vec<Value>,
     /// How that differs from what was agreed to; tools that are held back are not among [`Self::tools`].
     #[serde(skip)]
@@ -110,7 +110,6 @@ impl ToolListBuilder {
                 return Ok(None);
             }
             self.tool(tool);
-            self.listed.sent.push(tool.clone());
         }
         let next = result.get("nextCursor").and_then(Value::as_str).filter(|next| !next.is_empty());
         Ok(next.map(str::to_owned).filter(|next| self.is_worth_asking(next)))
@@ -134,7 +133,10 @@ impl ToolListBuilder {
     fn tool(&mut self, tool: &Value) {
         let name = tool.get("name").and_then(Value::as_str).map(|name| shortened(name.to_owned()));
         match parse_tool(tool, name.as_deref()) {
-            Ok(tool) if self.names.insert(tool.name.clone()) => self.listed.tools.push(tool),
+            Ok(taken) if self.names.insert(taken.name.clone()) => {
+                self.listed.tools.push(taken);
+                self.listed.sent.push(tool.clone());
+            }
             Ok(tool) => self.reject(Some(tool.name), "listed twice".to_owned()),
             Err(why) => self.reject(name, why),
         }
@@ -154,6 +156,10 @@ fn parse_tool(tool: &Value, name: Option<&str>) -> Result<RemoteTool, String> {
     let name = name.filter(|name| !name.trim().is_empty()).ok_or("it has no name")?;
     if name.chars().count() > MAX_NAME {
         return Err(format!("its name has more than {MAX_NAME} characters"));
+    }
+    // Pins are of names as they were sent: no other name may become one of them.
+    if tool.get("name").and_then(Value::as_str) != Some(name) {
+        return Err("its name has control characters".to_owned());
     }
     let none = json!({});
     let MendedSchema { schema, notes } =
@@ -211,6 +217,17 @@ mod tests {
         assert!(listed.tools[0].hints.read_only && !listed.tools[0].hints.destructive);
         assert!(listed.tools[5].hints.destructive && listed.tools[5].hints.open_world);
         assert_eq!(listed.tools[6].output, None);
+    }
+
+    /// A name that would be shown as another one cannot take the place of that.
+    #[test]
+    fn a_name_with_control_characters_is_no_name_of_a_tool() {
+        let tools: Vec<_> =
+            ["read\u{7}", "\u{1}read", "read\u{7f}", "read"].map(|name| json!({ "name": name })).into();
+        let listed = listed(&[json!({ "tools": tools })]);
+        assert_eq!(listed.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["read"]);
+        assert_eq!(listed.sent, [json!({ "name": "read" })]);
+        assert_eq!(listed.rejected.len(), 3);
     }
 
     /// MC06: pages are followed, and neither a circle nor a list without end is.

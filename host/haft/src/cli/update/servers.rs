@@ -81,14 +81,19 @@ impl Servers {
     ) -> anyhow::Result<Outcome> {
         let Some((program, server)) = self.find(name) else { return Ok(Outcome::Same) };
         let record = program.pin_record(server);
-        let before = record.read().unwrap_or_default();
-        if before.is_none() && verb.names.is_empty() && !verb.rights.yes {
+        let read = record.read();
+        let is_first = matches!(read, Ok(None));
+        // What cannot be read is shown as a first list is.
+        let before = read.unwrap_or_default();
+        if is_first && verb.names.is_empty() && !verb.rights.yes {
             return Ok(Outcome::Same);
         }
         let failed = |error| anyhow::anyhow!("MCP server `{name}` {error}");
         server.list().await.map_err(failed)?;
         let listed = server.sent().unwrap_or_default();
-        let known = program.servers.iter().map(|server| server.config().name.clone()).collect();
+        let declared = program.manifest.mcp_servers.iter().map(|server| server.name.as_str().to_owned());
+        let loaded = program.servers.iter().map(|server| server.config().name.clone());
+        let known = declared.chain(loaded).collect();
         let asked = Asked { server, record, before, listed, known };
         asked.settle((verb, session), terminal).await
     }

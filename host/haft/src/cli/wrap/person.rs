@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::record::{self, Copies};
-use super::tools::sheet;
+use super::record::{self, Copies, MAX_TOOLS};
+use super::tools::{is_usable, sheet};
 use super::trial::Trial;
 use super::{Exit, Start, fetch, watch};
 use crate::cli::terminal::{Hinted, Terminal};
@@ -23,14 +23,14 @@ pub(super) const MAX_ROUNDS: usize = 3;
 /// Asks for what the server's configuration names and its start needs.
 pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
     let terminal = start.terminal;
-    for round in 0..MAX_ROUNDS {
+    for round in 0..=MAX_ROUNDS {
         let mut trial = Trial::start(&start).await?;
         trial.ask(&fetch::initialize(), &Value::from("haft")).await?;
         for refusal in &trial.refused {
             watch::tell(terminal, refusal, (&start.command.name, &trial.grant));
         }
         let wanted = start.wanted(&trial)?;
-        if wanted.is_empty() {
+        if wanted.is_empty() || round == MAX_ROUNDS {
             let has_answered = trial.answer.is_some();
             let tools = if has_answered { trial.tools().await? } else { Vec::new() };
             trial.end().await?;
@@ -38,7 +38,8 @@ pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
                 start.decide(&[], true)?;
             }
             let end = if has_answered { "it answers" } else { "it does not answer all the same" };
-            terminal.message(format_args!("{} needs nothing more: {end}", start.command.name));
+            let need = if wanted.is_empty() { "needs nothing more" } else { "is not asked about again" };
+            terminal.message(format_args!("{} {need}: {end}", start.command.name));
             return agree_to_tools(&start, &tools).await;
         }
         trial.end().await?;
@@ -58,12 +59,15 @@ async fn agree_to_tools(start: &Start, tools: &[Value]) -> anyhow::Result<Exit> 
     let (terminal, path) = (start.terminal, record::place(&start.dirs, &start.command));
     let pins = record::pinned(&path, &start.command)?;
     let is_new = |tool: &&Value| pins.differences(&ToolPins::of([*tool])).iter().any(Difference::holds);
-    let new: Vec<Value> = tools.iter().filter(is_new).cloned().collect();
+    let room = MAX_TOOLS.saturating_sub(pins.names().len());
+    let usable = tools.iter().filter(|tool| is_usable(tool));
+    let new: Vec<Value> = usable.filter(is_new).take(room).cloned().collect();
     if new.is_empty() {
         return Ok(Exit::Success);
     }
     terminal.message(sheet(&start.command.name, &pins, &record::copies(&path, Copies::Agreed), &new));
     if !terminal.confirm("agree to these tools?").await? {
+        record::refuse(&path, &start.command, &new)?;
         return Ok(Exit::Declined);
     }
     record::pin(&path, &start.command, &new)?;
@@ -74,7 +78,7 @@ async fn agree_to_tools(start: &Start, tools: &[Value]) -> anyhow::Result<Exit> 
 /// Shows the tools of the commands called `name`, and asks about those that are held back.
 pub(super) async fn show_tools(dirs: &Dirs, name: &str, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut end = Exit::Success;
-    for (path, written) in records(dirs, name)? {
+    for (path, written) in records(dirs, name, terminal)? {
         let command = plain(&shell_words::join(&written.command));
         let pins = record::pins(&written);
         let names: Vec<&str> = pins.names().collect();
@@ -93,7 +97,7 @@ pub(super) async fn show_tools(dirs: &Dirs, name: &str, terminal: Terminal) -> a
             return Err(Hinted::new("tools are agreed to at a terminal", hint).into());
         }
         if terminal.confirm("agree to these tools?").await? {
-            record::pin_for(&path, written, &held)?;
+            record::pin_for(&path, &written, &held)?;
             record::keep_copies(&path, Copies::Held, &BTreeMap::new())?;
             terminal.message(format_args!("noted in {}", path.display()));
         } else {
@@ -104,8 +108,8 @@ pub(super) async fn show_tools(dirs: &Dirs, name: &str, terminal: Terminal) -> a
 }
 
 /// The records of the commands called `name`.
-fn records(dirs: &Dirs, name: &str) -> anyhow::Result<Vec<(PathBuf, Wrapped)>> {
-    let records = record::named(dirs, name)?;
+fn records(dirs: &Dirs, name: &str, terminal: Terminal) -> anyhow::Result<Vec<(PathBuf, Wrapped)>> {
+    let records = record::named(dirs, name, terminal)?;
     if records.is_empty() {
         let hint = "what a server is called stands in front of `--` in the client's configuration";
         return Err(Hinted::new(format!("nothing was agreed to for a server called `{name}`"), hint).into());
@@ -131,7 +135,7 @@ pub(super) async fn widen(
         return Err(Hinted::new("rights are given at a terminal", hint).into());
     }
     let mut end = Exit::Declined;
-    for (path, written) in records(dirs, name)? {
+    for (path, written) in records(dirs, name, terminal)? {
         let command = plain(&shell_words::join(&written.command));
         let rights_shown: Vec<String> = rights.iter().map(super::given::shown).collect();
         let rights_shown = plain(&rights_shown.join(", "));

@@ -3,23 +3,32 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::io::{self, Write as _};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::Value;
 
 use super::command::Wrapping;
 use super::given::{Given, distinct, shown};
+use crate::cli::terminal::Terminal;
 use haft::program::Dirs;
 use haft_core::grant::Right;
-use haft_manifest::{Wrapped, read_bounded};
+use haft_core::report::plain;
+use haft_manifest::{MAX_FILE, Wrapped, read_bounded};
 use haft_mcp::pins::ToolPins;
 
 /// Tools of one server: no model makes use of a fifth of them, and a file with more is too large to be read.
 pub(super) const MAX_TOOLS: usize = 500;
+/// Bytes of the definitions that lie beside a record: as many as one list has.
+pub(super) const MAX_COPIES: usize = 8 << 20;
+/// How long a record is waited for that another process changes, which takes milliseconds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often it is looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// What the name of a record ends in.
 const RECORD: &str = "toml";
 
@@ -48,6 +57,10 @@ pub(super) enum Copies {
 /// It cannot be read, or says what cannot be understood.
 pub(super) fn load(dirs: &Dirs, command: &Wrapping) -> anyhow::Result<Option<Record>> {
     let path = place(dirs, command);
+    if read(&path)?.is_none() {
+        return Ok(None);
+    }
+    let _alone = locked(&path)?;
     let Some(written) = read(&path)? else { return Ok(None) };
     if (&written.name, &written.command) != (&command.name, &command.words) {
         return Ok(Some(Record { written: Wrapped::default(), is_outdated: true }));
@@ -80,6 +93,7 @@ pub(super) fn save(
 ) -> anyhow::Result<PathBuf> {
     let path = place(dirs, command);
     let files = command.noted().context("cannot read the files of the command")?;
+    let _alone = locked(&path)?;
     let written = Wrapped { files, decided: true, ..of_command(&path, command)? };
     write(&path, &text(&written, (rights, declined)))?;
     Ok(path)
@@ -94,11 +108,11 @@ pub(super) fn of_rights(command: &Wrapping, rights: &[Right]) -> anyhow::Result<
     Ok(Wrapped::parse(&text, Path::new("what you agreed to"))?)
 }
 
-/// The records of the commands of that name, each with its file.
+/// The records of the commands of that name, each with its file. One that cannot be read is told, and is none.
 ///
 /// # Errors
-/// One cannot be read.
-pub(super) fn named(dirs: &Dirs, name: &str) -> anyhow::Result<Vec<(PathBuf, Wrapped)>> {
+/// Their folder cannot be read.
+pub(super) fn named(dirs: &Dirs, name: &str, terminal: Terminal) -> anyhow::Result<Vec<(PathBuf, Wrapped)>> {
     let entries = match fs::read_dir(dirs.wraps()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.context("cannot look for what was agreed to")?,
@@ -106,21 +120,29 @@ pub(super) fn named(dirs: &Dirs, name: &str) -> anyhow::Result<Vec<(PathBuf, Wra
     let mut named = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == RECORD) {
-            named.extend(read(&path)?.filter(|written| written.name == name).map(|written| (path, written)));
+        if path.extension().is_none_or(|extension| extension != RECORD) {
+            continue;
+        }
+        match read(&path) {
+            Ok(written) => {
+                named.extend(written.filter(|written| written.name == name).map(|written| (path, written)));
+            }
+            Err(error) => terminal.message(plain(&format!("haft: {error:#}"))),
         }
     }
     Ok(named)
 }
 
-/// Gives the command of a record, which `path` holds, these rights too.
+/// Gives the command of the record `shown`, which `path` holds, these rights too.
 ///
 /// # Errors
-/// It cannot be written.
-pub(super) fn widen(path: &Path, written: &Wrapped, rights: &[Right]) -> anyhow::Result<()> {
+/// It cannot be written, or is that of another command meanwhile.
+pub(super) fn widen(path: &Path, shown: &Wrapped, rights: &[Right]) -> anyhow::Result<()> {
+    let _alone = locked(path)?;
+    let written = again(path, shown)?;
     let all = distinct([written.grant.rights(), rights.to_vec()].concat());
-    let declined = super::given::missing(&declined(written), &all);
-    write(path, &text(written, (&all, &declined)))
+    let declined = super::given::missing(&declined(&written), &all);
+    write(path, &text(&written, (&all, &declined)))
 }
 
 /// The tools that `command` may offer, by its record as it is now.
@@ -136,45 +158,101 @@ pub(super) fn pinned(path: &Path, command: &Wrapping) -> anyhow::Result<ToolPins
 /// # Errors
 /// It cannot be written.
 pub(super) fn pin(path: &Path, command: &Wrapping, tools: &[Value]) -> anyhow::Result<ToolPins> {
-    pin_for(path, of_command(path, command)?, tools)
+    let _alone = locked(path)?;
+    add(path, of_command(path, command)?, tools)
 }
 
-/// The same for the command of a record.
+/// The same for the command of the record `shown`.
+///
+/// # Errors
+/// It cannot be written, or is that of another command meanwhile.
+pub(super) fn pin_for(path: &Path, shown: &Wrapped, tools: &[Value]) -> anyhow::Result<ToolPins> {
+    let _alone = locked(path)?;
+    add(path, again(path, shown)?, tools)
+}
+
+/// Notes down `tools` as what `command` lists first, where the record has no others than `own`, which the same session noted
+/// there. Gives what the record has then, and whether `tools` are part of that.
+///
+/// # Errors
+/// It cannot be read or written.
+pub(super) fn pin_first(
+    path: &Path,
+    command: &Wrapping,
+    own: &ToolPins,
+    tools: &[Value],
+) -> anyhow::Result<(ToolPins, bool)> {
+    let _alone = locked(path)?;
+    let written = of_command(path, command)?;
+    let now = pins(&written);
+    if now != *own || written.tools.len() != own.names().len() || written.tools_asked {
+        return Ok((now, false));
+    }
+    Ok((if tools.is_empty() { now } else { add(path, written, tools)? }, true))
+}
+
+/// Notes down that a person was asked about the tools of `command` and agreed to none of `tools`, which are held back.
 ///
 /// # Errors
 /// It cannot be written.
-pub(super) fn pin_for(path: &Path, written: Wrapped, tools: &[Value]) -> anyhow::Result<ToolPins> {
+pub(super) fn refuse(path: &Path, command: &Wrapping, tools: &[Value]) -> anyhow::Result<()> {
+    let _alone = locked(path)?;
+    let written = Wrapped { tools_asked: true, ..of_command(path, command)? };
+    write(path, &as_written(&written))?;
+    let named = tools.iter().filter_map(|tool| Some((name_of(tool)?.to_owned(), tool.clone())));
+    keep_copies(path, Copies::Held, &named.collect())
+}
+
+/// Whether nobody has seen a tool of the command: what it lists next is its first list.
+pub(super) fn has_no_tools(written: &Wrapped) -> bool {
+    // A line that cannot be read was written for a tool all the same.
+    written.tools.is_empty() && !written.tools_asked
+}
+
+fn add(path: &Path, written: Wrapped, tools: &[Value]) -> anyhow::Result<ToolPins> {
     let mut lines = lines_by_name(&written.tools);
-    let now = serde_json::to_value(ToolPins::of(tools)).unwrap_or_default();
-    for (name, digests) in now.as_object().into_iter().flatten() {
-        lines.insert(name.clone(), digests.as_str().unwrap_or_default().to_owned());
-    }
+    lines.extend(digests(&ToolPins::of(tools)));
     if lines.len() > MAX_TOOLS {
         anyhow::bail!("more than {MAX_TOOLS} tools cannot be noted down in `{}`", path.display());
     }
     let lines = lines.iter().map(|(name, digests)| format!("{digests} {name}")).collect();
     let written = Wrapped { tools: lines, ..written };
+    write(path, &as_written(&written))?;
     let mut copies = copies(path, Copies::Agreed);
     copies.extend(tools.iter().filter_map(|tool| Some((name_of(tool)?.to_owned(), tool.clone()))));
     keep_copies(path, Copies::Agreed, &copies)?;
-    write(path, &as_written(&written))?;
     Ok(pins(&written))
+}
+
+/// The digests of tools by their names.
+pub(super) fn digests(pins: &ToolPins) -> BTreeMap<String, String> {
+    serde_json::to_value(pins).and_then(serde_json::from_value).unwrap_or_default()
+}
+
+/// The tools of these digests. A line that says nothing pins nothing: its tool is new then, and a person is asked.
+pub(super) fn of_digests(digests: &BTreeMap<String, String>) -> ToolPins {
+    let read = |digests: Value| serde_json::from_value::<ToolPins>(digests);
+    let is_pin =
+        |one: &(&String, &String)| serde_json::to_value(BTreeMap::from([*one])).and_then(read).is_ok();
+    let pins: BTreeMap<_, _> = digests.iter().filter(is_pin).collect();
+    serde_json::to_value(pins).and_then(read).unwrap_or_default()
 }
 
 /// The tools that a command may offer.
 pub(super) fn pins(written: &Wrapped) -> ToolPins {
-    let lines = serde_json::to_value(lines_by_name(&written.tools)).unwrap_or_default();
-    // A line that says nothing pins nothing: all tools are new then, and a person is asked.
-    serde_json::from_value(lines).unwrap_or_default()
+    of_digests(&lines_by_name(&written.tools))
 }
 
 /// The definitions beside the record at `path`, by the names of the tools. They decide nothing: without them less is shown.
 pub(super) fn copies(path: &Path, which: Copies) -> BTreeMap<String, Value> {
-    let text = fs::read(which.place(path)).unwrap_or_default();
-    serde_json::from_slice(&text).unwrap_or_default()
+    let mut text = Vec::new();
+    // With the names, and the signs between them.
+    let bound = 2 * MAX_COPIES as u64;
+    let read = File::open(which.place(path)).and_then(|file| file.take(bound).read_to_end(&mut text));
+    read.ok().and_then(|_| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-/// Replaces them.
+/// Replaces them, by as many of `tools` as there is room for.
 ///
 /// # Errors
 /// They cannot be written.
@@ -188,7 +266,14 @@ pub(super) fn keep_copies(path: &Path, which: Copies, tools: &BTreeMap<String, V
             _ => Ok(()),
         };
     }
-    write(&path, &serde_json::to_string(tools).unwrap_or_default())
+    let mut room = MAX_COPIES;
+    let mut fits = |tool: &Value| {
+        let left = room.checked_sub(tool.to_string().len());
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    let kept: BTreeMap<&String, &Value> = tools.iter().filter(|(_, tool)| fits(tool)).collect();
+    write_file(&path, &serde_json::to_string(&kept).unwrap_or_default())
 }
 
 impl Copies {
@@ -243,10 +328,49 @@ fn read(path: &Path) -> anyhow::Result<Option<Wrapped>> {
     Ok(Some(Wrapped::parse(&String::from_utf8_lossy(&bytes), path)?))
 }
 
+/// The record at `path` as it is now, which a person has seen as `shown`.
+fn again(path: &Path, shown: &Wrapped) -> anyhow::Result<Wrapped> {
+    let is_same = |now: &Wrapped| (&now.name, &now.command) == (&shown.name, &shown.command);
+    let now = read(path)?.filter(is_same);
+    now.with_context(|| format!("`{}` is about another command by now", path.display()))
+}
+
+/// Keeps other processes from changing a record until what is returned is dropped: all records of the folder have one lock.
+fn locked(path: &Path) -> anyhow::Result<File> {
+    let lock = || -> io::Result<File> {
+        let folder = File::open(folder_of(path)?)?;
+        let begun = Instant::now();
+        loop {
+            match folder.try_lock() {
+                Ok(()) => return Ok(folder),
+                Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_TIMEOUT => {
+                    std::thread::sleep(POLL_INTERVAL);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    };
+    lock().with_context(|| format!("cannot lock the folder of `{}`", path.display()))
+}
+
+/// The folder of a record, which is made where it is not there.
+fn folder_of(path: &Path) -> io::Result<&Path> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    Ok(folder)
+}
+
+/// Writes a record, under the lock.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    if text.len() > MAX_FILE {
+        anyhow::bail!("`{}` would have more than {} KiB", path.display(), MAX_FILE >> 10);
+    }
+    write_file(path, text)
+}
+
+fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
     let write = || -> io::Result<()> {
-        let folder = path.parent().unwrap_or(Path::new("/"));
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let folder = folder_of(path)?;
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
@@ -275,6 +399,9 @@ fn text(written: &Wrapped, (rights, declined): (&[Right], &[Right])) -> String {
     // Writing to a `String` cannot fail.
     if !written.decided {
         let _ = writeln!(text, "decided = false");
+    }
+    if written.tools_asked {
+        let _ = writeln!(text, "tools_asked = true");
     }
     if written.tools_may_change {
         let _ = writeln!(text, "tools_may_change = true");

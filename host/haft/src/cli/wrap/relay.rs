@@ -2,6 +2,7 @@
 //! it. A thread that cannot write does not read, so that either side feels the other as without haft.
 
 mod listed;
+mod long;
 mod received;
 mod sent;
 #[cfg(test)]
@@ -117,8 +118,12 @@ pub(super) fn client() -> anyhow::Result<Client> {
     Ok(BufReader::with_capacity(CHUNK, input.into()))
 }
 
+/// A line without the byte order mark that some programs write first.
+fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
+}
+
 /// The first byte of a line that is no white space and no byte order mark.
 fn first_byte(line: &[u8]) -> Option<u8> {
-    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-    line.iter().find(|byte| !byte.is_ascii_whitespace()).copied()
+    without_mark(line).iter().find(|byte| !byte.is_ascii_whitespace()).copied()
 }

@@ -9,21 +9,21 @@ use serde_json::Value;
 use super::Start;
 use super::command::Wrapping;
 use super::question::{self, Said};
-use super::record::{self, Copies, MAX_TOOLS, name_of};
+use super::record::{self, Copies, MAX_COPIES, MAX_TOOLS, name_of};
 use crate::cli::terminal::Terminal;
-use haft_core::report::{plain, shortened};
+use haft_core::report::plain;
 use haft_core::sync::Lock;
 use haft_mcp::pins::{Difference, ToolPins};
 
 /// Bytes of a tool's name; MCP has 128.
 const MAX_NAME: usize = 200;
-/// Bytes of the definitions that are kept to be shown: as many as one list has.
-const MAX_KEPT: usize = 8 << 20;
+/// Names of one list, over all its pages, that are compared as a whole.
+const MAX_SEEN: usize = 4 * MAX_TOOLS;
 /// Lines of one session about its tools.
 const MAX_TOLD: usize = 1000;
 /// Requests whose ids are remembered: more than a client has under way.
 const MAX_REQUESTS: usize = 1024;
-/// Characters of a part of a tool that are shown.
+/// Bytes of a part of a tool that a form shows: clients shorten long ones, and a person agrees to the whole.
 const MAX_SHOWN: usize = 2000;
 /// Bytes of a question to a client.
 const MAX_QUESTION: usize = 64 << 10;
@@ -43,8 +43,10 @@ struct State {
     pins: ToolPins,
     /// Whether the list that is read now is the first one ever, and is pinned as it comes.
     is_first: bool,
-    /// What was listed since the client last asked for a first page.
-    seen: ToolPins,
+    /// What of `pins` this session has noted down.
+    noted: ToolPins,
+    /// The digests of what was listed since the client last asked for a first page, by the names.
+    seen: BTreeMap<String, String>,
     /// The tools of `pins` that are other ones now.
     changed: BTreeSet<String>,
     /// The definitions that are held back, as far as they are kept, and their bytes.
@@ -62,7 +64,7 @@ struct State {
 impl Tools {
     pub(super) fn new(start: &Start) -> Self {
         let pins = record::pins(&start.written);
-        let is_first = has_none(&pins);
+        let is_first = record::has_no_tools(&start.written);
         let state = State { pins, is_first, ..State::default() };
         Self {
             terminal: start.terminal,
@@ -98,9 +100,9 @@ impl Tools {
         if !is_first_page {
             return;
         }
-        let is_first = state.is_first && has_none(&state.seen);
+        let is_first = state.is_first && state.seen.is_empty();
         state.is_first = is_first;
-        state.seen = ToolPins::default();
+        state.seen = BTreeMap::new();
         if !state.held.is_empty() {
             // A person may have agreed to them meanwhile.
             match record::pinned(&self.record, &self.command) {
@@ -152,8 +154,6 @@ impl Tools {
     pub(super) fn page(&self, tools: Vec<Value>, is_last: bool) -> Vec<bool> {
         let now = ToolPins::of(tools.iter().filter(|tool| is_usable(tool)));
         let mut state = self.state.lock();
-        let known: BTreeSet<String> =
-            now.names().filter(|name| state.pins.has(name)).map(str::to_owned).collect();
         if state.is_first {
             self.pin_first(&mut state, &tools, is_last);
         }
@@ -162,7 +162,7 @@ impl Tools {
         let held: BTreeSet<&str> = differences.iter().map(Difference::tool).collect();
         for name in now.names() {
             state.changed.remove(name);
-            if held.contains(name) && known.contains(name) {
+            if held.contains(name) && state.pins.has(name) {
                 state.changed.insert(name.to_owned());
             }
         }
@@ -170,28 +170,34 @@ impl Tools {
             .iter()
             .map(|tool| !is_usable(tool) || name_of(tool).is_some_and(|name| held.contains(name)))
             .collect();
-        for (tool, is_held) in tools.into_iter().zip(&is_held).filter(|(tool, _)| is_usable(tool)) {
-            state.seen.add(&tool);
-            if *is_held {
-                state.hold(tool);
+        for (name, digests) in record::digests(&now) {
+            if state.seen.len() < MAX_SEEN || state.seen.contains_key(&name) {
+                state.seen.insert(name, digests);
             }
         }
+        let usable = tools.into_iter().zip(&is_held).filter(|(tool, is_held)| **is_held && is_usable(tool));
+        usable.for_each(|(tool, _)| state.hold(tool));
         self.report(&state, &differences, is_last);
         is_held
     }
 
-    /// Pins what nobody has seen an older one of.
+    /// Pins what nobody has seen an older one of. Another session may have noted tools meanwhile, which count then.
     fn pin_first(&self, state: &mut State, tools: &[Value], is_last: bool) {
         let room = MAX_TOOLS.saturating_sub(state.pins.names().len());
         let is_new =
             |tool: &&Value| is_usable(tool) && name_of(tool).is_some_and(|name| !state.pins.has(name));
         let new: Vec<Value> = tools.iter().filter(is_new).take(room).cloned().collect();
-        if !new.is_empty() && !self.may_change {
+        if !self.may_change {
+            match record::pin_first(&self.record, &self.command, &state.noted, &new) {
+                Ok((pins, false)) => {
+                    (state.pins, state.is_first) = (pins, false);
+                    return;
+                }
+                Ok((pins, true)) => state.noted = pins,
+                Err(error) => self.tell(&format!("{error:#}")),
+            }
             for tool in &new {
                 state.pins.add(tool);
-            }
-            if let Err(error) = record::pin(&self.record, &self.command, &new) {
-                self.tell(&format!("{error:#}"));
             }
         }
         let count = state.pins.names().len();
@@ -207,7 +213,8 @@ impl Tools {
         if self.may_change {
             return;
         }
-        let all = if is_last { state.pins.differences(&state.seen) } else { differences.to_vec() };
+        let seen = || record::of_digests(&state.seen);
+        let all = if is_last { state.pins.differences(&seen()) } else { differences.to_vec() };
         for one in all.iter().filter(|one| is_last || matches!(one, Difference::Changed { .. })) {
             let held =
                 if one.holds() { format!(", and is held back: {}", self.way_out()) } else { String::new() };
@@ -229,7 +236,7 @@ impl Tools {
         let tools: Vec<Value> = state.held.values().cloned().collect();
         let sheet =
             sheet(&self.command.name, &state.pins, &record::copies(&self.record, Copies::Agreed), &tools);
-        if sheet.len() > MAX_QUESTION {
+        if sheet.len() > MAX_QUESTION || sheet.lines().any(|line| line.len() > MAX_SHOWN) {
             return None;
         }
         let (id, line) = question::new(&sheet).ok()?;
@@ -266,19 +273,15 @@ impl Tools {
 impl State {
     fn hold(&mut self, tool: Value) {
         let size = tool.to_string().len();
-        if self.kept + size <= MAX_KEPT && self.held.len() < MAX_TOOLS {
+        if self.kept + size <= MAX_COPIES && self.held.len() < MAX_TOOLS {
             self.kept += size;
             self.held.extend(name_of(&tool).map(str::to_owned).map(|name| (name, tool)));
         }
     }
 }
 
-fn has_none(pins: &ToolPins) -> bool {
-    pins.names().len() == 0
-}
-
 /// Whether an element of a list is a tool with a name that is one in every client and in messages.
-fn is_usable(tool: &Value) -> bool {
+pub(super) fn is_usable(tool: &Value) -> bool {
     let is_printable = |name: &str| plain(name) == name;
     name_of(tool).is_some_and(|name| (1..=MAX_NAME).contains(&name.len()) && is_printable(name))
 }
@@ -314,9 +317,9 @@ fn parts(old: Option<&Value>, new: &Value) -> Vec<String> {
         let (before, now) = (old.and_then(|old| old.get(&key)), new.get(&key));
         if before != now {
             for (sign, value) in [('-', before), ('+', now)] {
-                lines.extend(value.map(|value| {
-                    format!("  {sign} {}: {}", plain(&key), plain(&shortened(&value.to_string(), MAX_SHOWN)))
-                }));
+                lines.extend(
+                    value.map(|value| format!("  {sign} {}: {}", plain(&key), plain(&value.to_string()))),
+                );
             }
         }
     }

@@ -40,7 +40,7 @@ impl Server {
             return Ok(());
         }
         if connection.takes_change() {
-            self.refresh(connection).await?;
+            self.refresh(connection).await.inspect_err(|_| connection.says_change())?;
         }
         let listed = self.known().map(|known| known.listed);
         let difference = listed.and_then(|listed| listed.held(tool).cloned());

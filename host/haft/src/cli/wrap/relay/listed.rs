@@ -17,7 +17,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
-use haft_core::scan::is_read_as;
+use haft_core::scan::{MAX_VALUES, Scan, is_read_as};
 
 /// The key of a list.
 const TOOLS: &str = "tools";
@@ -103,14 +103,15 @@ fn of_message(
     let tools = result.only(TOOLS)?;
     let elements: Vec<&RawValue> =
         serde_json::from_str(tools.get()).map_err(|_| "its `tools` are no list")?;
-    let read = |element: &&RawValue| serde_json::from_str(element.get()).map(|Unique(tool)| tool);
+    if Scan::from_message(tools.get().as_bytes()).values() > MAX_VALUES {
+        return Err("its `tools` have too many values");
+    }
+    // What cannot be read, or has a key twice, is no tool with a name, and is taken out alone.
+    let read =
+        |element: &&RawValue| serde_json::from_str(element.get()).map_or(Value::Null, |Unique(tool)| tool);
     let next = result.all("nextCursor").any(|next| !matches!(next.get(), "null" | "\"\""));
     Ok(Some(Listed {
-        tools: elements
-            .iter()
-            .map(read)
-            .collect::<Result<_, _>>()
-            .map_err(|_| "a tool in it has a key twice, or is nested too deeply")?,
+        tools: elements.iter().map(read).collect(),
         places: elements.iter().map(|element| place(element, line)).collect(),
         place: place(tools, line),
         is_last: !next,

@@ -20,7 +20,9 @@ const MAX_LINE: usize = 8 << 20;
 const KEPT: usize = 64 << 10;
 /// The error code of JSON-RPC for parameters that are not taken: MCP's for a tool that is not there.
 const NO_TOOL: i32 = -32_602;
-
+/// What becomes of a call without the name of a tool, or with one that no tool in a list has.
+const UNREADABLE: &str =
+    "the call was not made, since haft cannot compare the name of its tool with what was agreed to";
 /// What becomes of a longer one that names its tool too late.
 const UNNAMED: &str = "the call was not made, since it names its tool after 8 MiB of arguments: haft cannot compare it with what was agreed to";
 
@@ -100,7 +102,7 @@ impl Sent {
             }
             (Some(method), id) => {
                 if method == "tools/call"
-                    && let Some(why) = scan.name().and_then(|name| self.tools.refusal(name))
+                    && let Some(why) = self.refusal(scan)
                 {
                     self.refuse(id, &why)?;
                     return Ok(false);
@@ -115,6 +117,14 @@ impl Sent {
             (None, _) => {}
         }
         Ok(true)
+    }
+
+    /// Why a call is not made.
+    fn refusal(&self, call: &Scan) -> Option<String> {
+        match call.name() {
+            Some(name) => self.tools.refusal(name),
+            None => self.tools.has_pins().then(|| UNREADABLE.to_owned()),
+        }
     }
 
     /// Takes in the answer to haft's own question.
@@ -137,7 +147,7 @@ impl Sent {
     /// Passes on a line that begins so, as it comes, unless it may be a call that does not pass.
     fn long(&self, beginning: &[u8], client: &mut impl BufRead, server: &mut Server) -> io::Result<()> {
         let mut scan = Scan::from_message(beginning);
-        let is_call = scan.method().is_none_or(|method| method == "tools/call");
+        let is_call = !scan.is_answer() && scan.method().is_none_or(|method| method == "tools/call");
         let passes = match scan.name() {
             _ if !is_call || !self.tools.has_pins() => true,
             Some(name) => self.tools.refusal(name).is_none(),

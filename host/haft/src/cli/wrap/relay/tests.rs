@@ -1,6 +1,9 @@
+use std::io::BufReader;
+
 use serde_json::json;
 
 use super::listed::{may_list, read, without};
+use super::long::Long;
 
 fn is_other(id: &serde_json::Value) -> bool {
     *id == json!(7)
@@ -22,6 +25,10 @@ fn a_list_is_found_in_every_form_or_is_unclear() {
         (r#"{"id":1.0,"result":{"tools":[{"name":"a"}]}}"#, Some(1)),
         (r#"{"\u0069d":1,"result":{"t\u006fols":[{"name":"a"}]}}"#, Some(1)),
         (r#"[{"id":3,"result":{}},{"id":1,"result":{"tools":[{"name":"a"}]}}]"#, Some(1)),
+        // A tool that cannot be read is there without a name.
+        (r#"{"id":1,"result":{"tools":[{"name":"a","description":"x","description":"y"}]}}"#, Some(1)),
+        (r#"{"id":1,"result":{"tools":[{"name":"a","inputSchema":{"a":1,"a":2}}]}}"#, Some(1)),
+        (r#"{"id":1,"result":{"tools":[{"name":"a","x":1e400},{"name":"\ud800"}]}}"#, Some(2)),
         // No list.
         (r#"{"id":7,"result":{"tools":[{"name":"a"}]}}"#, Some(0)),
         (r#"{"id":1,"result":{"capabilities":{"tools":{}}}}"#, Some(0)),
@@ -37,8 +44,6 @@ fn a_list_is_found_in_every_form_or_is_unclear() {
         (r#"{"id":1,"result":{"tools":[],"Tools":[{"name":"a"}]}}"#, None),
         ("{\"id\":1,\"re\u{17f}ult\":{\"tool\u{17f}\":[{\"name\":\"a\"}]}}", None),
         (r#"{"id":1,"method":"x","result":{"tools":[{"name":"a"}]}}"#, None),
-        (r#"{"id":1,"result":{"tools":[{"name":"a","description":"x","description":"y"}]}}"#, None),
-        (r#"{"id":1,"result":{"tools":[{"name":"a","inputSchema":{"a":1,"a":2}}]}}"#, None),
         (r#"{"id":1,"result":{"tools":{"name":"a"}}}"#, None),
         (r"{id:1,result:{tools:[{name:a}]}}", None),
         (r#"{"id":1,"result":{"tools":[{"name":"a"}]}} x"#, None),
@@ -64,4 +69,42 @@ fn only_held_tools_are_taken_out() {
     let rest = |tools: &str| line.replace(r#"[ {"name":"a"} , {"name":"b"},{"name":"c"} ]"#, tools);
     assert_eq!(taken([false, true, false]), rest(r#"[{"name":"a"},{"name":"c"}]"#));
     assert_eq!(taken([true; 3]), rest("[]"));
+}
+
+/// What passes of a long line that comes in pieces of `size` bytes.
+fn passed(line: &str, size: usize) -> (String, bool) {
+    let mut output = Vec::new();
+    let mut long = Long::new(&mut output, BufReader::with_capacity(size, line.as_bytes()));
+    let mut values = serde_json::Deserializer::from_reader(&mut long);
+    let whole =
+        serde::Deserialize::deserialize(&mut values).and_then(|_: serde::de::IgnoredAny| values.end());
+    let is_whole = whole.is_ok();
+    (String::from_utf8(output).unwrap(), is_whole)
+}
+
+#[test]
+fn a_long_line_passes_up_to_what_may_be_a_list() {
+    let list = r#"{"id":2,"result":{"tools":[{"name":"evil"}]}}"#;
+    for size in [1, 2, 7, 64, 1000] {
+        for line in [
+            "{\"a\":[1,{\"tools\":\"\u{e9}\u{1f600}\"}],\"b\":{\"c\":{\"tools\":[]}}} \r\n",
+            "{\"id\":1,\"result\":{\"text\":\"tools\",\"a\":{\"tools\":1}}}",
+        ] {
+            assert_eq!(passed(line, size), (line.to_owned(), true), "{size}: {line}");
+        }
+        for line in [
+            format!("{list}\n"),
+            format!("{{}}{list}\n"),
+            format!("{{}}\r{list}\n"),
+            format!("{{\"a\":[[[[    \r{}{list}\r\n", " ".repeat(100)),
+            format!("{{\"a\":[[\"tools\",\r{list}\r]]}}\n"),
+            "{\"id\":2,\"result\":{\"x\":\"AAA\",\"tools\":1}}\n".to_owned(),
+        ] {
+            let (passed, is_whole) = passed(&line, size);
+            assert!(!is_whole && !passed.contains("evil") && line.starts_with(&passed), "{size}: {passed}");
+        }
+        // The rest is never read: the session ends.
+        let (passed, is_whole) = passed("{\"a\":1\n}\n", size);
+        assert!(!is_whole && passed.len() <= 8, "{size}: {passed}");
+    }
 }
