@@ -168,7 +168,7 @@ fn a_lock_that_came_with_its_folder_only_narrows() {
     let Some(mine) = home("") else { return };
     fs::copy(theirs.work().join("program.lock"), mine.work().join("program.lock")).unwrap();
     mine.write("tools.json", &now(&[tool("read", "Sends a file")]).to_string());
-    refused(&mine.haft(&["call", "mcp__s__read"]), "tool `read` has changed: description");
+    refused(&mine.haft(&["call", "mcp__s__read"]), "tool `read` is new");
     assert_eq!(mine.haft(&["call", "mcp__s__list"]).stdout, "ran list\n");
     // Their lock agrees to nothing for me.
     let Some(other) = pinned() else { return };
@@ -203,10 +203,10 @@ fn a_person_is_shown_the_first_list_and_asked() {
         |typed: &str| home.at_a_terminal_with(&[("HAFT_TRUST", "0")], &["call", "mcp__s__read"], typed);
     drop(home.haft(&["trust", "--yes"]));
     let Some(said) = call("n\n") else { return };
-    assert!(said.contains("read  Reads a file") && !said.contains("ran read"), "{said}");
+    assert!(said.contains("Reads a file") && !said.contains("ran read"), "{said}");
     assert!(said.contains("nobody agreed to the tools of MCP server `s` yet"), "{said}");
     let said = call("y\n").unwrap();
-    assert!(said.contains("read  Reads a file") && said.contains("ran read"), "{said}");
+    assert!(said.contains("Reads a file") && said.contains("ran read"), "{said}");
     let said = call("").unwrap();
     assert!(!said.contains("Reads a file") && said.contains("ran read"), "{said}");
 }

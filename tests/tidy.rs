@@ -89,6 +89,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "haft/src/cli/terminal",
             "haft/src/cli/terminal.rs",
             "haft/src/cli/pipes.rs",
+            "haft/src/cli/wrap/relay.rs",
             "sandbox/src/process/attached.rs",
             "sandbox/src/selftest/platform/attempt.rs",
         ],

@@ -233,12 +233,12 @@ fn split(list: &str, tools: &str) -> Vec<String> {
     let full = |text: &str, filling: &str| format!("{text}{}", filling.repeat((8 << 20) - text.len()));
     let wide: String = list.chars().flat_map(|c| [c, '\0']).collect();
     vec![
-        format!("{{\"method\":\"x\"}}\r{begun}\"x\":1\n,\"tools\":[\n{tool},\n{tool}\n]}}}}\n"),
+        format!("{{\"method\":\"x\"}}\r{begun}\"x\":1\n,\"tools\":[\n{tool},\n{tool}]}}}}\n"),
         format!("null\r{begun}\"x\":1\n,\"tools\"{ended}\n"),
         format!("{{\"x\":{{}}}} {begun}\"x\":1\n,\"tools\"{ended}\n"),
         format!("{}\",\"tools\":1}}}}\n,\"tools\"{ended}\n", full(&format!("{begun}\"x\":\""), "A")),
         format!("{}\r{}{list}\r\n", full("{\"a\":[[[[", " "), " ".repeat(100)),
-        format!("\u{ff}\u{fe}{wide}\n\0"),
+        format!("\u{ff}\u{fe}{wide}\n\0\n"),
     ]
 }
 
@@ -294,29 +294,6 @@ fn what_two_sessions_list_first_is_pinned_once() {
     let mut session = stage.start(&[], "changing");
     session.begin(&json!({}));
     session.set(&json!([[tool("a", "Does a")]]));
-    assert_eq!(session.list(2), ["a"]);
-    session.end();
-}
-
-#[test]
-fn tools_that_a_person_refused_at_first_are_held_back() {
-    let stage = Stage::new();
-    let mut session = stage.start(&[], "changing");
-    session.begin(&json!({}));
-    session.set(&json!([[tool("a", "Does a")]]));
-    session.end();
-    let words = stage.words(&[], "changing");
-    let Some(shown) = stage.home.at_a_terminal(&words, "n\n") else { return };
-    assert!(shown.contains("agree to these tools?"), "{shown}");
-    let mut session = stage.start(&[], "changing");
-    session.begin(&json!({}));
-    assert!(session.list(2).is_empty());
-    assert!(session.call(3, "a")["error"].is_object());
-    assert!(session.end().errors.contains("tool `a` is new, and is held back"));
-    let Some(shown) = stage.home.at_a_terminal(&["wrap", "--tools", "changing"], "y\n") else { return };
-    assert!(shown.contains("Does a"), "{shown}");
-    let mut session = stage.start(&[], "changing");
-    session.begin(&json!({}));
     assert_eq!(session.list(2), ["a"]);
     session.end();
 }
