@@ -16,7 +16,7 @@ use haft::backend::confine::Confiner;
 use haft::grant::Grant;
 use haft::package::oci::{self, Access, Pulled, Reference};
 use haft::package::signature::Trust;
-use haft::package::{FetchError, Fetching, Progress};
+use haft::package::{FetchError, FetchGrants, Fetching, Progress};
 use haft::provider::Retry;
 
 /// The smallest component there is.
@@ -69,7 +69,7 @@ impl Place {
             asks: false,
             trust,
             confiner: &Confiner::open(),
-            grant: &Grant::none(),
+            grants: &FetchGrants { fetch: Grant::none(), build: Grant::none() },
         };
         oci::pull(reference, &fetching).await
     }

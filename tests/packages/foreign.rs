@@ -218,7 +218,8 @@ const SCRIPT: &str = r#"
 const fs = require("fs");
 let said = "wrote nothing elsewhere";
 try { fs.writeFileSync(process.env.HOME + "/work/elsewhere", ""); said = "wrote elsewhere"; } catch {}
-const port = Number(fs.readFileSync(process.env.HOME + "/work/port", "utf8"));
+try { said += ", read " + fs.readFileSync(process.env.HOME + "/work/private", "utf8"); } catch { said += ", read nothing of yours"; }
+const port = Number(fs.readFileSync(__dirname + "/port", "utf8"));
 const socket = require("net").connect(port, "127.0.0.1");
 const end = (text) => { fs.writeFileSync(__dirname + "/ran", said + ", " + text); process.exit(0); };
 socket.on("connect", () => end("connected")).on("error", () => end("connected nowhere"));
@@ -226,6 +227,11 @@ socket.on("connect", () => end("connected")).on("error", () => end("connected no
 
 /// A registry with the versions of `@haft-test/teller`, which depends on `helper`, which has an install script.
 pub(super) fn npm_registry(versions: &'static [&'static str]) -> Server {
+    npm_registry_with(versions, false)
+}
+
+/// The same; with `has_port` the install script is told where the registry is.
+fn npm_registry_with(versions: &'static [&'static str], has_port: bool) -> Server {
     serving(move |path, host| {
         let name = if path.contains("helper") { "helper" } else { "@haft-test/teller" };
         let package = |version: &str| match name {
@@ -236,9 +242,10 @@ pub(super) fn npm_registry(versions: &'static [&'static str]) -> Server {
                 json!({ "name": name, "version": version, "bin": "index.js", "dependencies": { "helper": "1.0.0" } })
             }
         };
+        let port = host.rsplit(':').next().filter(|_| has_port).unwrap_or_default();
         let packed = |version: &str| {
             let files: &[(&str, &str)] = match name {
-                "helper" => &[("script.js", SCRIPT)],
+                "helper" => &[("script.js", SCRIPT), ("port", port)],
                 _ => &[("index.js", NODE)],
             };
             tarball(&package(version), files)
@@ -316,12 +323,12 @@ fn scripts_that_a_person_asks_for_run_confined() {
     if !has("npm") {
         return;
     }
-    let (place, server) = (Place::new(), npm_registry(&["1.0.0"]));
-    place.write("port", server.address.port().to_string());
+    let (place, server) = (Place::new(), npm_registry_with(&["1.0.0"], true));
+    place.write("private", "a letter");
     let add = ["add", "npm:@haft-test/teller@1.0.0", "--run-scripts", "--yes"];
     with_registry(&place, &server, &add).ends(0, "the install script of `helper 1.0.0` was run");
     let said = fs::read_to_string(place.kept()[0].join("tree/node_modules/helper/ran")).unwrap();
-    assert_eq!(said, "wrote nothing elsewhere, connected nowhere");
+    assert_eq!(said, "wrote nothing elsewhere, read nothing of yours, connected nowhere");
     assert!(!place.work().join("elsewhere").exists());
 }
 

@@ -21,6 +21,14 @@ def build_wheel(folder, settings=None, metadata=None):
     except OSError:
         said.append("wrote nothing elsewhere")
     try:
+        said.append("read " + open(work + "/private").read())
+    except OSError:
+        said.append("read nothing of yours")
+    try:
+        open(os.path.dirname(folder) + "/../needed/x", "w"); said.append("wrote what it needs")
+    except OSError:
+        said.append("wrote nothing it needs")
+    try:
         socket.create_connection(("127.0.0.1", int(open("port").read())), 5); said.append("connected")
     except OSError:
         said.append("connected nowhere")
@@ -91,6 +99,7 @@ fn a_source_distribution_is_built_where_a_person_asks_for_it() {
     ];
     files.set(built.into()).unwrap();
 
+    fs::write(place.work().join("private"), "a letter").unwrap();
     let add = ["add", "pypi:haft-teller", "--set", "arg=hi", "--yes"];
     let refused = with_registry(&place, &server, &add).ends(5, "has no wheel for this machine");
     assert!(
@@ -104,7 +113,7 @@ fn a_source_distribution_is_built_where_a_person_asks_for_it() {
     let tree = place.kept()[0].join("tree");
     assert_eq!(
         fs::read_to_string(tree.join("site/haft_teller/said")).unwrap(),
-        "wrote nothing elsewhere, connected nowhere"
+        "wrote nothing elsewhere, read nothing of yours, wrote nothing it needs, connected nowhere"
     );
     assert!(!place.work().join("elsewhere").exists());
     let locked = fs::read_to_string(tree.join("requirements.txt")).unwrap();

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use self::error::FetchError;
-pub use self::settings::Fetching;
+pub use self::settings::{FetchGrants, Fetching};
 use super::archive::{self, Form};
 use super::download;
 use super::folder;

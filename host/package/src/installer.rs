@@ -29,11 +29,10 @@ use crate::disclosure::{Disclosure, ToolDisclosure};
 use crate::edit::{self, EditError, NewEntry};
 use crate::oci::Access;
 use crate::{
-    Change, Content, Digest, Kind, Offered, PackageSource, Pin, Progress, Project, ProjectError, Request,
-    Store, StoreError,
+    Change, Content, Digest, FetchGrants, Kind, Offered, PackageSource, Pin, Progress, Project, ProjectError,
+    Request, Store, StoreError,
 };
 use haft_core::call::ToolDef;
-use haft_core::grant::Grant;
 use haft_sandbox::confine::Confiner;
 
 /// Changes the installed entries of a [`Project`]. It reads the project as it was when it was opened; writes
@@ -53,10 +52,10 @@ pub struct Installer<'a> {
     pub asks: bool,
     /// Receives the progress of downloads.
     pub progress: &'a Progress,
-    /// Confines `git`, `npm` and `uv` to `fetch_grant`.
+    /// Confines what fetches and builds to `grants`.
     pub confiner: &'a Confiner,
     /// The rights of `git`, `npm` and `uv` during a fetch, besides writing its temporary directory.
-    pub fetch_grant: &'a Grant,
+    pub grants: &'a FetchGrants,
     /// Lists the tools of content that is not installed yet.
     pub tools: &'a dyn ToolLister,
 }

@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::bundle::{Bundle, BundleError, Offered, OfferedPlugin};
 pub use self::digest::{Digest, DigestError, Hasher};
-pub use self::fetch::{Content, FetchError, Fetched, Fetching, fetch};
+pub use self::fetch::{Content, FetchError, FetchGrants, Fetched, Fetching, fetch};
 pub use self::foreign::{ForeignError, SecretField};
 pub use self::installer::{
     Added, Addition, Candidate, Consent, Decision, Expected, InstallError, Installed, Installer, Newer,

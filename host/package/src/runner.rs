@@ -101,6 +101,11 @@ impl ProgramError {
     }
 }
 
+fn root(program: &'static str, directory: &Path) -> Result<Root, ProgramError> {
+    let failed = |error: std::io::Error| ProgramError::Start { program, why: error.to_string() };
+    Root::resolve(Path::new("/"), directory).map_err(failed)
+}
+
 /// A program that writes the directory of a fetch, and nothing else but its caches.
 pub(super) struct Runner<'a> {
     name: &'static str,
@@ -112,20 +117,25 @@ pub(super) struct Runner<'a> {
 impl<'a> Runner<'a> {
     /// Finds the program `name` on PATH. It has the rights of a fetch.
     pub(super) fn new(name: &'static str, fetching: &'a Fetching<'a>) -> Result<Self, ProgramError> {
-        Self::with(name, fetching, fetching.grant.clone())
+        Self::with(name, fetching, fetching.grants.fetch.clone())
     }
 
-    /// The same, without network, caches, credentials and variables: for a program that runs what was fetched.
+    /// The same, with the rights of a build: for a program that runs what was fetched.
     pub(super) fn alone(name: &'static str, fetching: &'a Fetching<'a>) -> Result<Self, ProgramError> {
-        Self::with(name, fetching, Grant::none().with_read_anywhere().with_protected_paths_of(fetching.grant))
+        Self::with(name, fetching, fetching.grants.build.clone())
     }
 
     fn with(name: &'static str, fetching: &'a Fetching<'a>, grant: Grant) -> Result<Self, ProgramError> {
         let program = fetching.access.programs.find(name).ok_or(ProgramError::Missing(name))?;
-        let root = Root::resolve(Path::new("/"), fetching.directory)
-            .map_err(|error| ProgramError::Start { program: name, why: error.to_string() })?;
+        let root = root(name, fetching.directory)?;
         let grant = grant.with_write(root.clone()).with_workspace(root);
         Ok(Self { name, program, fetching, grant })
+    }
+
+    /// The same, which reads `directory` too.
+    pub(super) fn reading(self, directory: &Path) -> Result<Self, ProgramError> {
+        let root = root(self.name, directory)?;
+        Ok(Self { grant: self.grant.with_read(root), ..self })
     }
 
     /// The program's file.

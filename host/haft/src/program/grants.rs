@@ -15,7 +15,7 @@ use haft_core::grant::{
 use haft_core::report::{Problem, Report, Span, nearest};
 use haft_core::tool::Widening;
 use haft_manifest::{GrantTable, Located, Manifest, Package, Plugin, Seal};
-use haft_package::{Bundle, lock_path};
+use haft_package::{Bundle, FetchGrants, lock_path};
 
 /// `grant` with a right that somebody wrote: in a program.toml, on the command line, or as the answer to a refused call. No
 /// other function makes a grant of a [`Right`]. `directory` says what a path means.
@@ -377,8 +377,9 @@ fn replaced(sealed: &Closed) -> &'static str {
 }
 
 /// What `git`, `npm` and `uv` may do while a package is fetched, besides writing where it is fetched to: they have the
-/// credentials that the program's tools have, and caches that no tool writes.
-pub(super) fn fetch(manifest: &Manifest, dirs: &Dirs, allow: &[Allow]) -> anyhow::Result<Grant> {
+/// credentials that the program's tools have, and caches that no tool writes. What was fetched is built with nothing of the
+/// person's to read: what it reads could be in what it makes.
+pub(super) fn fetch(manifest: &Manifest, dirs: &Dirs, allow: &[Allow]) -> anyhow::Result<FetchGrants> {
     let grant = with_credentials(Grant::none().with_read_anywhere().with_network(true), manifest);
     let grant = grant.with_caches(root(&dirs.caches_of_fetches())?);
     let opened = allow.iter().filter(|allow| allow.plugin.is_none()).filter_map(|allow| match allow.right {
@@ -386,7 +387,11 @@ pub(super) fn fetch(manifest: &Manifest, dirs: &Dirs, allow: &[Allow]) -> anyhow
         _ => None,
     });
     let grant = opened.fold(grant, Grant::with_credentials);
-    Ok(grant.with_protected_paths_of(&Grants::new(&Manifest::default(), dirs, allow)?.protected()))
+    let nothing = Manifest::default();
+    let grants = Grants::new(&nothing, dirs, allow)?;
+    let needs = needed(&[], &dirs.here, dirs).into_iter().filter(|path| path.exists());
+    let build = grants.of_child(Grant::none(), needs.map(|path| root(&path)).collect::<anyhow::Result<_>>()?);
+    Ok(FetchGrants { fetch: grant.with_protected_paths_of(&grants.protected()), build })
 }
 
 /// Fails where `allow` names a plugin, server or command that is none of the program's nor `of_packages`.

@@ -17,7 +17,7 @@ use haft_manifest::Manifest;
 use haft_package::disclosure::ToolDisclosure;
 use haft_package::oci::{Access, CredentialFiles};
 use haft_package::{
-    Bundle, Installer, Kind, Offered, OfferedPlugin, Pin, Progress, Project, Store, ToolLister,
+    Bundle, FetchGrants, Installer, Kind, Offered, OfferedPlugin, Pin, Progress, Project, Store, ToolLister,
 };
 use haft_plugin_host::{Engine, Plugin, PluginOffer, Source};
 use haft_sandbox::confine::Confiner;
@@ -36,8 +36,8 @@ pub struct InstallContext {
     pub progress: Progress,
     /// What `bash` and commands of the program may do.
     pub sandbox: Grant,
-    /// What `git`, `npm` and `uv` may do while they fetch.
-    pub fetch_grant: Grant,
+    /// What programs may do that fetch and build packages.
+    pub fetch_grants: FetchGrants,
     /// What holds all of them to it.
     pub confiner: Confiner,
     options: Options,
@@ -52,12 +52,13 @@ impl InstallContext {
         let mut grants = Grants::new(manifest, &dirs, &options.allow)?;
         let sandbox = grants.sandbox(None)?.tools;
         let declared = grants.plugins(&sandbox)?;
-        let (fetch_grant, store) = (grants::fetch(manifest, &dirs, &options.allow)?, Store::new(&dirs.store));
+        let (fetch_grants, store) =
+            (grants::fetch(manifest, &dirs, &options.allow)?, Store::new(&dirs.store));
         let credentials = CredentialFiles::from_environment(&dirs.home);
         let access = Access { credentials, programs: HostPrograms::of(&sandbox), ..Access::default() };
         let (confiner, engine) = (options.confiner.clone().unwrap_or_default(), OnceLock::new());
         let (options, progress) = (options.clone(), Progress::default());
-        Ok(Self { dirs, store, access, progress, sandbox, fetch_grant, confiner, options, declared, engine })
+        Ok(Self { dirs, store, access, progress, sandbox, fetch_grants, confiner, options, declared, engine })
     }
 
     /// What installs into `project`, with the tools listed by components that run without rights.
@@ -70,7 +71,7 @@ impl InstallContext {
             asks: false,
             progress: &self.progress,
             confiner: &self.confiner,
-            fetch_grant: &self.fetch_grant,
+            grants: &self.fetch_grants,
             tools: self,
         }
     }

@@ -27,8 +27,17 @@ pub struct Fetching<'a> {
     pub asks: bool,
     /// The required signer.
     pub trust: &'a Trust,
-    /// Confines `git`, `npm` and `uv` to `grant`.
+    /// Confines programs to `grants`.
     pub confiner: &'a Confiner,
     /// The rights of these programs besides writing `directory`.
-    pub grant: &'a Grant,
+    pub grants: &'a FetchGrants,
+}
+
+/// The rights of the programs of a fetch.
+#[derive(Clone, Debug)]
+pub struct FetchGrants {
+    /// Of `git`, `npm` and `uv`.
+    pub fetch: Grant,
+    /// Of what was fetched and is run to be built.
+    pub build: Grant,
 }

@@ -96,7 +96,7 @@ impl Installer<'_> {
             asks: self.asks,
             trust,
             confiner: self.confiner,
-            grant: self.fetch_grant,
+            grants: self.grants,
         }
     }
 }

@@ -93,7 +93,7 @@ fn unusable(package: Option<&Package>) -> RegistryError {
         ),
         "oci" => (
             format!("its package `{identifier}` is a container image, which haft does not install"),
-            format!("an `[[mcp_servers]]` entry starts it: `command = \"docker run -i --rm {identifier}\"`"),
+            "an `[[mcp_servers]]` entry starts it: `command = \"docker run -i --rm IMAGE\"`".to_owned(),
         ),
         _ => (
             format!("its package `{identifier}` is of {kind}, from where haft installs nothing"),
@@ -179,7 +179,7 @@ fn check_registry(package: &Package) -> Result<(), RegistryError> {
     let variable = if kind == "npm" { "npm_config_registry" } else { "UV_DEFAULT_INDEX" };
     Err(RegistryError::Elsewhere {
         what: format!("its package is of another registry of {kind}: `{base}`"),
-        way_out: format!("`{variable}={base} haft add {kind}:{}` asks that one", plain(&package.identifier)),
+        way_out: format!("the variable `{variable}` with that address has `haft add {kind}:NAME` ask it"),
     })
 }
 

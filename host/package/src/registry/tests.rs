@@ -104,7 +104,7 @@ fn what_cannot_be_installed_is_told_with_its_way_out() {
     let secret = json!({ "packageArguments": [{ "type": "named", "name": "--token", "isRequired": true, "isSecret": true }] });
     for (entry, expected, way_out) in [
         (json!({}), "it has no package, and no address", ""),
-        (image, "is a container image", "docker run -i --rm ghcr.io/a/b:1"),
+        (image, "is a container image", "docker run -i --rm IMAGE"),
         (npm(&json!({ "registryType": "nuget" })), "is of nuget", "[[mcp_servers]]"),
         (
             npm(&json!({ "transport": { "type": "sse", "url": "http://localhost:1" } })),

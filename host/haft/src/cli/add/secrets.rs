@@ -3,7 +3,7 @@
 
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::cli::install_session::InstallSession;
+use crate::cli::install_session::{InstallSession, with_hint};
 use crate::cli::terminal::Terminal;
 use haft_core::report::plain;
 use haft_manifest::{KeyringEntry, Name, SecretError, SecretSource, Secrets};
@@ -36,28 +36,28 @@ impl Asked {
         for field in fields {
             let key = plain(&field.key);
             let Ok(entry) = format!("{OURS}/{name}/{}", field.key).parse::<KeyringEntry>() else { continue };
-            let is_there = match secrets.read(&SecretSource::Keyring(entry.clone())).await {
-                Ok(_) => true,
-                Err(SecretError::NotInKeyring(_)) => false,
+            match secrets.read(&SecretSource::Keyring(entry.clone())).await {
+                // It may be the secret of another server of that name, whose author this one's may not be.
+                Ok(_) => {
+                    let hint = format!("`--set {key}=keyring:{entry}` gives it to this server");
+                    return Err(with_hint(
+                        Some(&hint),
+                        format!("the keyring has an entry `{entry}` already"),
+                    ));
+                }
+                Err(SecretError::NotInKeyring(_)) => {}
                 Err(error) => {
                     terminal.hint(&format!("`{key}` is a variable here: {error}"));
                     return Ok(Self::default());
                 }
-            };
-            let title = field.title.as_ref().map(|title| format!(" ({})", plain(title))).unwrap_or_default();
-            let kept = if is_there { "; empty for what is there" } else { "" };
-            let question = format!("`{key}`{title}, kept in the keyring as `{entry}`{kept}:");
-            let entered = terminal.secret(&question).await?;
-            let is_empty = entered.expose_secret().is_empty();
-            anyhow::ensure!(
-                is_there || !is_empty,
-                "nothing was entered for `{key}`, and nothing was changed"
-            );
-            if !is_empty {
-                let (before, after) = &field.around;
-                let whole = format!("{before}{}{after}", entered.expose_secret());
-                asked.values.push((entry.clone(), whole.into()));
             }
+            let title = field.title.as_ref().map(|title| format!(" ({})", plain(title))).unwrap_or_default();
+            let entered =
+                terminal.secret(&format!("`{key}`{title}, kept in the keyring as `{entry}`:")).await?;
+            let entered = entered.expose_secret();
+            anyhow::ensure!(!entered.is_empty(), "nothing was entered for `{key}`, and nothing was changed");
+            let (before, after) = &field.around;
+            asked.values.push((entry.clone(), format!("{before}{entered}{after}").into()));
             asked.settings.push((field.key.clone(), format!("keyring:{entry}")));
         }
         Ok(asked)

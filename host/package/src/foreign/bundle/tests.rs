@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::PackageSource;
+use haft_core::grant::Grant;
 
 /// A manifest with these parts, and others as they usually are.
 fn manifest(parts: &Value) -> Value {
@@ -50,7 +51,7 @@ async fn made(manifest: &Value, settings: &str) -> Result<(tempfile::TempDir, Ve
         asks: false,
         trust: &crate::signature::Trust::Nobody,
         confiner: &confiner,
-        grant: &haft_core::grant::Grant::none(),
+        grants: &crate::FetchGrants { fetch: Grant::none(), build: Grant::none() },
     };
     let notes = make(&foreign, tree.path(), &fetching).await.map_err(|error| error.to_string())?;
     Ok((tree, notes))

@@ -156,7 +156,8 @@ pub(super) async fn build(
 ) -> Result<Built, ForeignError> {
     let directory = fetching.directory.join(format!("sdist-{number}"));
     let wheels = fetching.directory.join(format!("{WHEELS}-{number}"));
-    for folder in [&directory, &wheels, &directory.join("needed"), &directory.join("result")] {
+    let place = directory.join("build");
+    for folder in [&directory, &wheels, &place, &place.join("result")] {
         fs::create_dir(folder).map_err(io_error("create folder", folder))?;
     }
     let found = found(requirement, uv, &directory).await?;
@@ -167,15 +168,12 @@ pub(super) async fn build(
                 "`{requirement}` has neither a wheel nor a source distribution for this machine"
             ))
         })?;
-    let sources = sources(url, sha256, &directory, fetching).await?;
-    let build = Build {
-        uv,
-        // What runs writes its own directory alone, and not that of the fetch.
-        fetching: &Fetching { directory: &directory, ..fetching.clone() },
-        sources,
-        system: system(&directory.join("sources"))?,
-    };
-    build.run(&wheels).await?;
+    let sources = sources(url, sha256, &directory, &place, fetching).await?;
+    let system = system(&sources)?;
+    // What runs writes its own directory alone: not that of the fetch, and not what uv writes.
+    let building = &Fetching { directory: &place, ..fetching.clone() };
+    let build = Build { uv, directory: &directory, building, sources, system };
+    build.run(&wheels, &found.name).await?;
     let Package { name, version, .. } = found;
     Ok(Built { requirement: requirement.to_owned(), name, version, sha256: sha256.clone(), folder: wheels })
 }
@@ -195,14 +193,15 @@ async fn found(requirement: &str, uv: &Uv<'_>, directory: &Path) -> Result<Packa
     Ok(package)
 }
 
-/// Fetches a source distribution and unpacks it; returns the folder of its files.
+/// Fetches a source distribution to `directory` and unpacks it in `place`; returns the folder of its files.
 async fn sources(
     url: &str,
     sha256: &str,
     directory: &Path,
+    place: &Path,
     fetching: &Fetching<'_>,
 ) -> Result<PathBuf, ForeignError> {
-    let (file, to) = (directory.join("sdist"), directory.join("sources"));
+    let (file, to) = (directory.join("sdist"), place.join("sources"));
     let failed = |error: &dyn std::fmt::Display| ForeignError::Unsupported(error.to_string());
     download::download(url, &file, MAX_SIZE, &fetching.progress).await.map_err(|error| failed(&error))?;
     let (digest, _) = Digest::of_file(&file, MAX_SIZE).map_err(io_error("read", &file))?;
@@ -231,10 +230,9 @@ fn only_folder(to: &Path) -> Result<PathBuf, ForeignError> {
 }
 
 /// Returns how the package is built; as setuptools does it, where it does not say.
-fn system(unpacked: &Path) -> Result<BuildSystem, ForeignError> {
-    let sources = only_folder(unpacked)?;
+fn system(sources: &Path) -> Result<BuildSystem, ForeignError> {
     let project: Project = if sources.join("pyproject.toml").is_file() {
-        parsed("pyproject.toml", &read(&sources, "pyproject.toml")?)?
+        parsed("pyproject.toml", &read(sources, "pyproject.toml")?)?
     } else {
         Project::default()
     };
@@ -255,24 +253,30 @@ fn parsed<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, F
 /// One build.
 struct Build<'a> {
     uv: &'a Uv<'a>,
-    fetching: &'a Fetching<'a>,
+    /// Where uv puts what the build needs, which the package's code reads.
+    directory: &'a Path,
+    /// The directory that the package's code writes.
+    building: &'a Fetching<'a>,
     sources: PathBuf,
     system: BuildSystem,
 }
 
 impl Build<'_> {
-    /// Builds the wheel, and copies it to the folder `wheels`.
-    async fn run(&self, wheels: &Path) -> Result<(), ForeignError> {
+    /// Builds the wheel of the package `package`, and copies it to the folder `wheels`.
+    async fn run(&self, wheels: &Path, package: &str) -> Result<(), ForeignError> {
         self.need("static", &self.system.requires).await?;
         let more: Vec<String> = self.hook("get_requires_for_build_wheel").await?;
         self.need("dynamic", &more).await?;
         let name: String = self.hook("build_wheel").await?;
-        let is_name = Path::new(&name).extension().is_some_and(|end| end == "whl") && !name.contains('/');
-        let wheel = self.fetching.directory.join("result").join(&name);
+        let is_wheel = Path::new(&name).extension().is_some_and(|end| end == "whl") && !name.contains('/');
+        // Another package's wheel would be taken in the place of that package.
+        let is_own = name.split('-').next().is_some_and(|own| normalised(own) == normalised(package));
+        let is_name = is_wheel && is_own;
+        let wheel = self.building.directory.join("result").join(&name);
         let opened = listing::open(&wheel).and_then(|file| Ok((file.metadata()?, file)));
         let (metadata, file) = opened.map_err(io_error("open", &wheel))?;
         if !is_name || !metadata.is_file() || metadata.len() > MAX_SIZE {
-            return Err(ForeignError::Unsupported("its build makes no wheel".to_owned()));
+            return Err(ForeignError::Unsupported(format!("its build makes no wheel of `{package}`")));
         }
         let to = wheels.join(name);
         folder::write(file, &to, MAX_SIZE, false).map_err(io_error("copy", &to))?;
@@ -284,19 +288,16 @@ impl Build<'_> {
         if requirements.is_empty() {
             return Ok(());
         }
-        // A line of its own would be an option of uv, such as another index.
-        if requirements
-            .iter()
-            .any(|text| text.trim_start().starts_with('-') || text.contains(char::is_control))
-        {
-            return Err(ForeignError::Unsupported(
-                "what its build requires is not written as requirements".to_owned(),
-            ));
+        if let Some(other) = requirements.iter().find(|text| !is_requirement(text)) {
+            return Err(ForeignError::Unsupported(format!(
+                "its build requires `{}`, which is no name with versions",
+                haft_core::report::plain(other)
+            )));
         }
-        let file = self.fetching.directory.join(format!("{kind}.in"));
+        let file = self.directory.join(format!("{kind}.in"));
         put(&file, &(requirements.join("\n") + "\n"))?;
         let [target, file] =
-            [self.fetching.directory.join("needed"), file].map(|path| path.to_string_lossy().into_owned());
+            [self.directory.join("needed"), file].map(|path| path.to_string_lossy().into_owned());
         let before = self.uv.before.iter().flat_map(|time| ["--exclude-newer", time]).map(str::to_owned);
         let install = ["--link-mode", "copy", "--target", &target, "-r", &file].map(str::to_owned);
         self.uv.run("install", before.chain(install)).await?;
@@ -305,11 +306,11 @@ impl Build<'_> {
 
     /// Calls a hook of the build backend; returns its answer.
     async fn hook<T: serde::de::DeserializeOwned>(&self, name: &'static str) -> Result<T, ForeignError> {
-        let python = Runner::alone("python3", self.fetching)?;
+        let python = Runner::alone("python3", self.building)?.reading(self.directory)?;
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let backend = self.system.build_backend.as_deref().unwrap_or("setuptools.build_meta:__legacy__");
         let folders =
-            [&self.sources, &self.fetching.directory.join("needed"), &self.fetching.directory.join("result")];
+            [&self.sources, &self.directory.join("needed"), &self.building.directory.join("result")];
         let words = ["-I", "-S", "-c", HOOK, name]
             .map(str::to_owned)
             .into_iter()
@@ -324,9 +325,43 @@ impl Build<'_> {
     }
 }
 
+/// Whether `text` is a name with extras, versions and a condition, which uv asks the index for. An address (`a @ https://…`),
+/// a path, a variable or an option of uv is none: uv has the network, and variables with passwords.
+fn is_requirement(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || " -._[](),;<>=!~*+'\"".contains(c);
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(fits)
+}
+
+/// A name as indexes compare it (PEP 503).
+fn normalised(name: &str) -> String {
+    let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
+    words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("-")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_build_requires_names_of_the_index_alone() {
+        for text in ["setuptools>=61", "a.b[c,d] ~= 1.0 ; python_version < '3.12'", "tomli (>=1)"] {
+            assert!(is_requirement(text), "{text}");
+        }
+        for text in [
+            "x @ https://a.test/x-1-py3-none-any.whl",
+            "x@file:x.whl",
+            "./x",
+            "x --index-url=https://a.test",
+            "-r /etc/passwd",
+            "x==${UV_DEFAULT_INDEX}",
+            "x\n-r y",
+            "\\\\a\\x",
+            "",
+        ] {
+            assert!(!is_requirement(text), "{text}");
+        }
+        assert_eq!(normalised("Haft_Teller.x"), normalised("haft-teller-x"));
+    }
 
     #[test]
     fn what_uv_says_leads_to_the_requirement_without_a_wheel() {
