@@ -299,6 +299,31 @@ fn what_two_sessions_list_first_is_pinned_once() {
 }
 
 #[test]
+fn tools_that_a_person_refused_at_first_are_held_back() {
+    let stage = Stage::new();
+    let mut session = stage.start(&[], "changing");
+    session.begin(&json!({}));
+    session.set(&json!([[tool("a", "Does a")]]));
+    session.end();
+    // Nobody has decided anything: the terminal is where a person is asked, and no client.
+    fs::remove_dir_all(stage.place(".config/haft/wrap")).unwrap();
+    let words = stage.words(&[], "changing");
+    let Some(shown) = stage.home.at_a_terminal(&words, "n\n") else { return };
+    assert!(shown.contains("agree to these tools?"), "{shown}");
+    let mut session = stage.start(&[], "changing");
+    session.begin(&json!({}));
+    assert!(session.list(2).is_empty());
+    assert!(session.call(3, "a")["error"].is_object());
+    assert!(session.end().errors.contains("tool `a` is new, and is held back"));
+    let Some(shown) = stage.home.at_a_terminal(&["wrap", "--tools", "changing"], "y\n") else { return };
+    assert!(shown.contains("Does a"), "{shown}");
+    let mut session = stage.start(&[], "changing");
+    session.begin(&json!({}));
+    assert_eq!(session.list(2), ["a"]);
+    session.end();
+}
+
+#[test]
 fn an_answer_that_is_left_out_is_an_error_to_the_client() {
     let stage = pinned();
     let mut session = stage.start(&[], "changing");

@@ -3,12 +3,12 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::Start;
@@ -30,8 +30,14 @@ const MARK: &str = "fetched";
 /// How long a fetch may take: a server with a browser's libraries is some hundred megabytes.
 const MAX_FETCH: Duration = Duration::from_mins(5);
 
+/// Bytes that a runner may write before the server's answer.
+const MAX_OUTPUT: u64 = 16 << 20;
+
 /// The revision of MCP that haft asks with.
 const REVISION: &str = "2025-06-18";
+
+/// The id of haft's request.
+const ID: &str = "haft";
 
 /// How far the fetch of a server is.
 pub(super) struct Fetch {
@@ -142,13 +148,16 @@ pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
     let installed: Vec<PathBuf> =
         command.started_from.iter().filter(|file| !is_argument(file)).cloned().collect();
     let (grant, job) = start.with(network().as_slice(), &installed)?;
-    let ((their_input, mut input), (mut output, their_output)) = (io::pipe()?, io::pipe()?);
+    let ((their_input, mut input), (output, their_output)) = (io::pipe()?, io::pipe()?);
     let [_, _, errors] = attached::own_streams()?;
     let streams = [their_input.into(), their_output.into(), errors];
     let mut server = Attached::start(&start.confiner, &grant, &job, streams).await?;
     input.write_all(&initialize())?;
-    // Ends with the server, which closes its output then.
-    let answered = tokio::task::spawn_blocking(move || output.read(&mut [0]).is_ok_and(|count| count > 0));
+    // Ends with the server, which closes its output then. Runners write of their progress too.
+    let answered = tokio::task::spawn_blocking(move || {
+        let mut lines = BufReader::new(output.take(MAX_OUTPUT)).split(b'\n');
+        lines.any(|line| line.is_ok_and(|line| is_answer(&line)))
+    });
     let mut watcher = Watcher::new(start, &grant)?;
     let is_answered = tokio::select! {
         answered = timeout(MAX_FETCH, answered) => Some(matches!(answered, Ok(Ok(true)))),
@@ -167,10 +176,15 @@ pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
     }
 }
 
+/// Whether `line` answers [`initialize`].
+fn is_answer(line: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(line).is_ok_and(|answer| answer.get("id").is_some_and(|id| id == ID))
+}
+
 /// The request that begins a session.
 pub(super) fn initialize() -> Vec<u8> {
     let client = json!({ "name": "haft", "version": env!("CARGO_PKG_VERSION") });
     let parameters = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": client });
-    let request = json!({ "jsonrpc": "2.0", "id": "haft", "method": "initialize", "params": parameters });
+    let request = json!({ "jsonrpc": "2.0", "id": ID, "method": "initialize", "params": parameters });
     format!("{request}\n").into_bytes()
 }
