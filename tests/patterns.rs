@@ -114,6 +114,10 @@ fn c08_what_is_not_known_yet_is_not_judged() {
         "not checked: `[agent] tools`: `mcp__one__ecko` names no tool so far: it is not known which tools";
     assert!(unknown.stderr.contains(said), "{}", unknown.stderr);
     home.write("program.toml", &format!("[sandbox]\n{agent}{}", fake::toml("one", &json!({}), "")));
+    let unseen = home.haft(&["check"]);
+    let said = "`mcp__one__ecko` names no tool so far: nobody agreed to the tools of MCP server `one` yet";
+    assert!(unseen.stderr.contains(said), "{}", unseen.stderr);
+    assert_eq!(home.haft(&["update", "--yes", "one"]).code, 0);
     let known = home.haft(&["check"]);
     assert!(known.stderr.contains("did you mean `mcp__one__echo`?"), "{}", known.stderr);
     assert_ne!(known.code, 0);

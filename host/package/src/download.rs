@@ -331,11 +331,16 @@ fn display_url(url: &Url) -> String {
     // These fail only for URLs that cannot have a user name or password.
     let _ = bare.set_username("");
     let _ = bare.set_password(None);
-    shown_text(bare.as_str())
+    haft_core::report::plain(bare.as_str().split(['?', '#']).next().unwrap_or_default())
 }
 
-fn shown_text(url: &str) -> String {
-    haft_core::report::plain(url.split(['?', '#']).next().unwrap_or_default())
+/// Renders a text that should be a URL in the same way; without what may be a password where it is none.
+pub(super) fn shown_text(url: &str) -> String {
+    if let Ok(url) = Url::parse(url) {
+        return display_url(&url);
+    }
+    let bare = url.split(['?', '#']).next().unwrap_or_default();
+    haft_core::report::plain(bare.rsplit('@').next().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -344,6 +349,14 @@ mod tests {
 
     fn hop(url: &str, public_only: bool) -> Hop {
         Hop { url: Url::parse(url).unwrap(), public_only }
+    }
+
+    #[test]
+    fn no_password_of_a_url_is_shown() {
+        for url in ["https://ci:pw@a.test/x?token=1#y", "ci:pw@a.test/x?token=1", "https://ci:pw@[/x"] {
+            let shown = shown_text(url);
+            assert!(shown.contains("/x") && !shown.contains("pw") && !shown.contains("token"), "{shown}");
+        }
     }
 
     /// FU02, PR08: the permitted targets of redirects.

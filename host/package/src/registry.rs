@@ -146,6 +146,11 @@ impl Registry {
         resolve::resolved(&answer, wanted)
     }
 
+    /// Its address, without a user's name and password.
+    pub fn shown(&self) -> String {
+        download::shown_text(&self.url)
+    }
+
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, RegistryError> {
         let url = format!("{}/v0.1/{path}", self.url.trim_end_matches('/'));
         let text = download::document(&url, MAX_ANSWER).await?;

@@ -124,7 +124,7 @@ fn what_cannot_be_installed_is_told_with_its_way_out() {
         (
             npm(&json!({ "registryBaseUrl": "https://evil.test" })),
             "another registry of npm",
-            "npm_config_registry=",
+            "the variable `npm_config_registry`",
         ),
         (
             npm(

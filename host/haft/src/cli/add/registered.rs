@@ -44,7 +44,7 @@ pub(super) async fn find(
     };
     found.notes.iter().for_each(|note| terminal.message(format_args!("note: {note}")));
     let Registered { version, start, .. } = found;
-    let named = format!("`{}` {} of `{}`", plain(named), plain(&version), plain(&registry.url));
+    let named = format!("`{}` {} of `{}`", plain(named), plain(&version), registry.shown());
     match start {
         Start::Package { source, digest } => {
             terminal.message(format_args!("{named} is `{}`", plain(&source.to_string())));

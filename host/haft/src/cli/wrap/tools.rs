@@ -220,8 +220,7 @@ impl Tools {
                 if one.holds() { format!(", and is held back: {}", self.way_out()) } else { String::new() };
             self.tell(&format!("{one}{held}"));
         }
-        let kept = record::copies(&self.record, Copies::Held);
-        if is_last && kept != state.held {
+        if is_last && record::copies(&self.record, Copies::Held) != state.held {
             let noted = record::keep_copies(&self.record, Copies::Held, &state.held);
             noted.unwrap_or_else(|error| self.tell(&format!("{error:#}")));
         }

@@ -206,7 +206,7 @@ async fn sources(
     download::download(url, &file, MAX_SIZE, &fetching.progress).await.map_err(|error| failed(&error))?;
     let (digest, _) = Digest::of_file(&file, MAX_SIZE).map_err(io_error("read", &file))?;
     if digest.hex() != sha256 {
-        let shown = haft_core::report::plain(url);
+        let shown = download::shown_text(url);
         return Err(ForeignError::Unsupported(format!(
             "`{shown}` is {digest}, and its index says sha256:{sha256}"
         )));
