@@ -336,7 +336,7 @@ fn display_url(url: &Url) -> String {
 
 /// Renders a text that should be a URL in the same way; without what may be a password where it is none.
 pub(super) fn shown_text(url: &str) -> String {
-    if let Ok(url) = Url::parse(url) {
+    if let Some(url) = Url::parse(url).ok().filter(Url::has_host) {
         return display_url(&url);
     }
     let bare = url.split(['?', '#']).next().unwrap_or_default();
