@@ -219,7 +219,7 @@ def imported():
 def records():
     """What was agreed to, by the server's name."""
     found = {}
-    for path in (HOME / ".config/haft/wrap").iterdir():
+    for path in (HOME / ".config/haft/wrap").glob("*.toml"):
         text = path.read_text()
         name = re.search(r'^name = "(.*)"$', text, re.MULTILINE)[1]
         lists = re.findall(r"^(read|write|hosts|env|credentials) = (.*)$", text.partition("[grant]")[2], re.MULTILINE)
