@@ -70,7 +70,7 @@ async fn files_reach_the_model_in_order_and_stay_in_the_session() {
     good(&home, &["run", "--resume", "last", "Compare", "--attach", "dot.png"]).await;
     assert!(last(&fake).to_string().contains("data:image/png;base64,iVBORw0KGgo"));
     fake.assert_done();
-    let shown = good(&home, &["replay"]).await.stdout;
+    let shown = good(&home, &["session", "show"]).await.stdout;
     let expected = format!(
         "What is it?\n\n[notes.txt: text/plain, 15 bytes]\n\n[dot.png: image/png, {} bytes]\n\n[more.txt: \
          text/plain, 10 bytes]",
@@ -115,6 +115,6 @@ async fn what_cannot_be_attached_is_refused_before_anything_is_asked() {
     let expected = "`page.pdf: application/pdf, 9 bytes` is not shown to `m`: the model's API takes no `application/pdf`";
     assert!(answer.code != 0 && answer.stderr.contains(expected), "{}", answer.stderr);
     assert!(answer.stderr.contains("hint: ask another provider, or convert it"), "{}", answer.stderr);
-    assert_eq!(good(&other, &["sessions"]).await.stdout, "");
+    assert_eq!(good(&other, &["session", "list"]).await.stdout, "");
     fake.assert_done();
 }

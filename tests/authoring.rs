@@ -1,4 +1,4 @@
-//! Writing a plugin as a person meets it: `haft new`, `build`, `check`, `call`, `dev`, `pack`. What
+//! Writing a plugin as a person meets it: `haft plugin new`, `build`, `check`, `call`, `dev`, `pack`. What
 //! needs a language's own tools says so where they are missing; `.ci/authoring` has them all.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
@@ -52,7 +52,7 @@ fn cargo_haft(home: &Home, arguments: &[&str]) -> Answer {
 
 /// A Rust project whose one dependency is of the version that this repository uses too.
 fn offline_project(home: &Home, name: &str) {
-    let answer = home.haft(&["new", "--lang", "rust", name]);
+    let answer = home.haft(&["plugin", "new", "--lang", "rust", name]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     fs::copy(repository().join("Cargo.lock"), home.work().join(name).join("Cargo.lock")).unwrap();
 }
@@ -71,7 +71,7 @@ fn every_template_is_well_formed() {
             assert_eq!(manifest.plugins[0].name.as_str(), "word-tool");
             assert_eq!(text("wit/world.wit").is_some(), style == Style::Typed);
             let readme = text("README.md").unwrap();
-            assert!(readme.contains("haft build") && readme.lines().count() < 40, "one screen");
+            assert!(readme.contains("haft plugin build") && readme.lines().count() < 40, "one screen");
             assert!(text(".gitignore").unwrap().contains("*.wasm"));
             for (path, text) in files.iter().filter(|(path, _)| !path.starts_with("sdk")) {
                 let left = ["my-plugin", "my_plugin", "MyPlugin", "LANGUAGE"]
@@ -106,12 +106,12 @@ fn the_templates_wit_makes_bindings_and_keeps_its_documentation() {
 #[test]
 fn a_project_is_made_whole_or_not_at_all() {
     let home = Home::new();
-    let answer = home.haft(&["new", "--lang", "c", "word-tool"]);
+    let answer = home.haft(&["plugin", "new", "--lang", "c", "word-tool"]);
     assert_eq!((answer.code, answer.stdout.as_str()), (0, ""));
-    assert!(
-        answer.stderr.ends_with("next: `cd word-tool && haft build`, or `haft dev` there while you write\n")
-    );
-    let again = home.haft(&["new", "--lang", "rust", "word-tool"]);
+    assert!(answer.stderr.ends_with(
+        "next: `cd word-tool && haft plugin build`, or `haft plugin dev` there while you write\n"
+    ));
+    let again = home.haft(&["plugin", "new", "--lang", "rust", "word-tool"]);
     assert_eq!(again.code, 3);
     assert!(
         again.stderr.contains("`word-tool` is there already") && again.stderr.contains("nothing was written")
@@ -124,12 +124,12 @@ fn a_project_is_made_whole_or_not_at_all() {
         ("list", "a meaning of its own"),
         ("..", "must not be empty"),
     ] {
-        let refused = home.haft(&["new", "--lang", "rust", name]);
+        let refused = home.haft(&["plugin", "new", "--lang", "rust", name]);
         assert!(refused.code == 3 && refused.stderr.contains(why), "{name}: {}", refused.stderr);
     }
-    let unknown = home.haft(&["new", "--lang", "ruts", "x"]);
+    let unknown = home.haft(&["plugin", "new", "--lang", "ruts", "x"]);
     assert!(unknown.code == 2 && unknown.stderr.contains("did you mean `rust`?"), "{}", unknown.stderr);
-    let sdk = home.haft(&["new", "--lang", "c", "--sdk", "x"]);
+    let sdk = home.haft(&["plugin", "new", "--lang", "c", "--sdk", "x"]);
     assert!(sdk.stderr.contains("there is no sdk for C"), "{}", sdk.stderr);
     let names: Vec<_> = fs::read_dir(home.work()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["word-tool"], "nothing is left behind");
@@ -140,9 +140,9 @@ fn a_project_is_made_whole_or_not_at_all() {
 fn a_missing_tool_is_named_with_the_ways_to_get_it() {
     let home = Home::new();
     for (language, tool) in [("rust", "cargo"), ("c", "zig")] {
-        home.haft(&["new", "--lang", language, language]);
+        home.haft(&["plugin", "new", "--lang", language, language]);
         fs::remove_file(home.work().join(language).join("requirements.txt")).ok();
-        let mut command = home.command(&["build", language]);
+        let mut command = home.command(&["plugin", "build", language]);
         let empty = tempfile::tempdir().unwrap();
         let answer = Answer::from(command.env("PATH", empty.path()).output().unwrap());
         assert_eq!(answer.code, 3);
@@ -160,7 +160,7 @@ fn a_rust_project_is_built_and_says_everything_itself() {
         return;
     }
     offline_project(&home, "word-tool");
-    let answer = cargo_haft(&home, &["build", "word-tool", "--json"]);
+    let answer = cargo_haft(&home, &["plugin", "build", "word-tool", "--json"]);
     if answer.stderr.contains("failed to download") || answer.stderr.contains("no matching package") {
         return eprintln!("SKIPPED: `wit-bindgen` is not among the crates of this machine");
     }
@@ -177,11 +177,11 @@ fn a_rust_project_is_built_and_says_everything_itself() {
     let text = String::from_utf8_lossy(&bytes).into_owned();
     assert!(!text.contains(&home.work().display().to_string()), "no path of this machine");
     // The same source gives the same bytes, and nothing is compiled again for it.
-    cargo_haft(&home, &["build", "word-tool"]);
+    cargo_haft(&home, &["plugin", "build", "word-tool"]);
     assert_eq!(fs::read(home.work().join("word-tool/word-tool.wasm")).unwrap(), bytes);
     let broken = home.work().join("word-tool/src/lib.rs");
     fs::write(&broken, "fn").unwrap();
-    let answer = cargo_haft(&home, &["build", "word-tool"]);
+    let answer = cargo_haft(&home, &["plugin", "build", "word-tool"]);
     assert!(answer.code == 3 && answer.stderr.contains("failed: exit status: 101"), "{}", answer.stderr);
     assert_eq!(fs::read(home.work().join("word-tool/word-tool.wasm")).unwrap(), bytes, "the last one stays");
 }
@@ -195,7 +195,7 @@ fn a_command_of_ones_own_builds_and_haft_finishes_it() {
         "[program]\nname = \"p\"\nversion = \"1.0.0\"\n[[plugins]]\nname = \"p\"\ncomponent = \"p.wasm\"\n\
          [build]\ncommand = [\"cp\", \"{}\", \"p.wasm\"]\n", built.display()
     ));
-    let answer = home.haft(&["build"]);
+    let answer = home.haft(&["plugin", "build"]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     assert!(
         answer.stderr.contains("built `p.wasm`") && answer.stderr.ends_with("`haft call p__TOOL`\n"),
@@ -205,10 +205,10 @@ fn a_command_of_ones_own_builds_and_haft_finishes_it() {
     let bytes = fs::read(home.work().join("p.wasm")).unwrap();
     assert!(read_sections(&bytes).unwrap().program.unwrap().contains("name = \"p\""));
     assert_eq!(home.haft(&["call", "p__hello", "-a", "name=you"]).stdout, "hello you\n");
-    let nothing = home.haft(&["build", "nowhere"]);
-    assert!(nothing.code == 3 && nothing.stderr.contains("haft new --lang"), "{}", nothing.stderr);
+    let nothing = home.haft(&["plugin", "build", "nowhere"]);
+    assert!(nothing.code == 3 && nothing.stderr.contains("haft plugin new --lang"), "{}", nothing.stderr);
     home.write("program.toml", "[build]\ncommand = \"true\"");
-    assert!(home.haft(&["build"]).stderr.contains("has no plugin to build"));
+    assert!(home.haft(&["plugin", "build"]).stderr.contains("has no plugin to build"));
 }
 
 /// `haft check` of a component that nobody installed.

@@ -478,7 +478,7 @@ fn a_prompt_that_is_too_long_is_refused_whole() {
 
 #[test]
 fn schema_is_a_json_schema_that_the_example_satisfies() {
-    let schema: Value = serde_json::from_str(&Home::new().haft(&["schema"]).stdout).unwrap();
+    let schema: Value = serde_json::from_str(&Home::new().haft(&["self", "schema"]).stdout).unwrap();
     let example = fs::read_to_string(repository().join("program.toml.example")).unwrap();
     let example: Value = serde_json::to_value(example.parse::<toml::Table>().unwrap()).unwrap();
     jsonschema::validate(&schema, &example).unwrap();

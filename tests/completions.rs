@@ -9,12 +9,12 @@ use std::process::Command;
 use crate::cli::Home;
 use crate::common::{hostile, same_environment};
 
-/// The verbs that `haft --help` lists.
+/// The verbs that `haft --help` lists, in groups and by name alone.
 pub(crate) fn verbs() -> Vec<String> {
     let help = Home::new().haft(&["--help"]).stdout;
-    let listed = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-    let named = |line: &str| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')).map(first);
-    listed.lines().filter_map(named).filter(|verb| verb != "help").collect()
+    let listed = help.lines().filter_map(|line| line.strip_prefix("  ")).map(first);
+    let more = help.lines().find_map(|line| line.strip_prefix("More: ")).unwrap();
+    listed.chain(more.split(", ").map(str::to_owned)).collect()
 }
 
 fn first(line: &str) -> String {
@@ -25,7 +25,7 @@ fn first(line: &str) -> String {
 /// words end at `=` and `:` too.
 fn offered(own: &Command, line: &str) -> Vec<String> {
     let script = r#"
-        source <(haft completions bash)
+        source <(haft self completions bash)
         COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9
         read -ra COMP_WORDS <<<"$(sed 's/[=:]/ & /g' <<<"$1")"
         [[ $1 == *' ' ]] && COMP_WORDS+=('')
@@ -131,7 +131,7 @@ fn u10_zsh_and_fish_are_told_what_a_tool_does() {
 fn bash_completes_verbs_and_options() {
     let home = Home::new();
     let offered = |line: &str| offered(&home.command(&[]), line);
-    assert_eq!(offered("haft ca"), ["call"]);
+    assert_eq!(offered("haft cal"), ["call"]);
     assert_eq!(offered("haft serve --ht"), ["--http"]);
     let all = offered("haft ");
     for verb in verbs() {
@@ -143,7 +143,7 @@ fn bash_completes_verbs_and_options() {
 fn every_shell_takes_its_script() {
     let home = Home::new();
     for (shell, name) in [("bash", "haft.bash"), ("zsh", "_haft"), ("fish", "haft.fish")] {
-        let script = home.haft(&["completions", shell]);
+        let script = home.haft(&["self", "completions", shell]);
         assert_eq!(script.code, 0, "{}", script.stderr);
         home.write(name, &script.stdout);
         match Command::new(shell).args(["-n", name]).current_dir(home.work()).output() {
@@ -153,13 +153,13 @@ fn every_shell_takes_its_script() {
             Err(_) => eprintln!("SKIPPED: {shell} is not installed, its script was not read"),
         }
     }
-    assert_eq!(home.haft(&["completions", "tcsh"]).code, 2);
+    assert_eq!(home.haft(&["self", "completions", "tcsh"]).code, 2);
 }
 
 #[test]
 fn each_verb_has_a_manual_page() {
     let home = Home::new();
-    let answer = home.haft(&["man", "pages/man1"]);
+    let answer = home.haft(&["self", "man", "pages/man1"]);
     assert_eq!((answer.code, answer.stdout.as_str()), (0, ""), "{}", answer.stderr);
     let page = |verb: &str| home.work().join(format!("pages/man1/haft-{verb}.1"));
     for verb in verbs() {
@@ -173,7 +173,7 @@ fn each_verb_has_a_manual_page() {
         Err(_) => eprintln!("SKIPPED: groff is not installed, the page was not formatted"),
     }
     home.write("file", "");
-    let refused = home.haft(&["man", "file"]);
+    let refused = home.haft(&["self", "man", "file"]);
     assert_eq!(refused.code, 5, "{}", refused.stderr);
     assert!(refused.stderr.contains("cannot make `file`"), "{}", refused.stderr);
 }

@@ -1,4 +1,4 @@
-//! `haft inspect` and `haft publish` as a person meets them: of anything, sound or not, installed or not.
+//! `haft inspect` and `haft plugin publish` as a person meets them: of anything, sound or not, installed or not.
 
 use std::fs;
 
@@ -153,22 +153,22 @@ fn pr11_what_is_installed_shows_its_rights() {
 fn a_component_goes_through_a_registry() {
     let (home, fake) = (with_foreign(), Fake::honest());
     let reference = fake.reference("haft/time:0.2.0").to_string();
-    let dry = home.haft(&["publish", &reference, "time.wasm", "--dry-run"]);
+    let dry = home.haft(&["plugin", "publish", &reference, "time.wasm", "--dry-run"]);
     assert!(dry.code == 0 && fake.seen().is_empty(), "{}", dry.stderr);
-    let published = home.haft(&["publish", &reference, "time.wasm"]);
+    let published = home.haft(&["plugin", "publish", &reference, "time.wasm"]);
     assert_eq!(published.code, 0, "{}", published.stderr);
     let digest = published.stdout.trim().to_owned();
     assert!(
         digest.starts_with("sha256:") && published.stderr.contains(&format!("haft add {reference}@{digest}"))
     );
     assert_eq!(json(&home, &["inspect", &reference])["resolved"], digest);
-    let again = home.haft(&["publish", &reference, "time.wasm"]);
+    let again = home.haft(&["plugin", "publish", &reference, "time.wasm"]);
     assert!(again.code == 0 && again.stderr.contains("is there already"), "{}", again.stderr);
     let mut other = fs::read(home.work().join("time.wasm")).unwrap();
     // A custom section more is the same component in other bytes.
     other.extend_from_slice(b"\0\x02\x01x");
     fs::write(home.work().join("other.wasm"), other).unwrap();
-    let refused = home.haft(&["publish", &reference, "other.wasm"]);
+    let refused = home.haft(&["plugin", "publish", &reference, "other.wasm"]);
     assert_eq!(refused.code, 5);
     assert!(refused.stderr.contains("--force"), "{}", refused.stderr);
     let added = home.haft(&["add", &format!("{reference}@{digest}"), "--yes"]);
@@ -188,7 +188,7 @@ fn a_package_goes_through_a_registry() {
                 [[plugins]]\nname = \"wall\"\ncomponent = \"time.wasm\"\n[plugins.grant]\nhosts = [\"time.test\"]\n";
     fs::write(folder.join("program.toml"), text).unwrap();
     let reference = fake.reference("haft/clocks:1.2.3").to_string();
-    let published = home.haft(&["publish", &reference, "package"]);
+    let published = home.haft(&["plugin", "publish", &reference, "package"]);
     assert_eq!(published.code, 0, "{}", published.stderr);
     let found = json(&home, &["inspect", &reference]);
     assert_eq!((&found["name"], &found["kind"]), (&"clocks".into(), &"package".into()));
@@ -206,7 +206,7 @@ fn wa07_what_is_not_right_is_not_published() {
     let (home, fake) = (Home::new(), Fake::honest());
     fs::write(home.work().join("empty.wasm"), EMPTY).unwrap();
     let reference = fake.reference("haft/x:1").to_string();
-    let refused = home.haft(&["publish", &reference, "empty.wasm"]);
+    let refused = home.haft(&["plugin", "publish", &reference, "empty.wasm"]);
     assert_eq!(refused.code, 3, "{}", refused.stderr);
     assert!(refused.stderr.contains("nothing was published"), "{}", refused.stderr);
     for (reference, expected) in [
@@ -216,7 +216,7 @@ fn wa07_what_is_not_right_is_not_published() {
         ),
         ("example.test/a:1", "expected it to begin with `oci://`"),
     ] {
-        let refused = home.haft(&["publish", reference, "empty.wasm"]);
+        let refused = home.haft(&["plugin", "publish", reference, "empty.wasm"]);
         assert!(refused.code == 5 && refused.stderr.contains(expected), "{}", refused.stderr);
     }
     assert!(fake.seen().is_empty());
@@ -243,7 +243,7 @@ fn cl04_a_credential_helper_is_asked_and_not_shown() {
     let config = serde_json::json!({ "credHelpers": { fake.address.to_string(): "test" } });
     home.write("config.json", &config.to_string());
     let reference = fake.reference("haft/time:1").to_string();
-    let mut command = home.command(&["-vvv", "publish", &reference, "time.wasm"]);
+    let mut command = home.command(&["-vvv", "plugin", "publish", &reference, "time.wasm"]);
     let path = std::env::var("PATH").unwrap();
     command.env("PATH", format!("{}:{path}", folder.display())).env("DOCKER_CONFIG", home.work());
     let output = command.output().unwrap();
@@ -252,7 +252,7 @@ fn cl04_a_credential_helper_is_asked_and_not_shown() {
     assert!(output.status.success(), "{said}");
     assert!(!said.contains("4711") && !said.contains("dTpwYXNzd29yZC00NzEx"), "{said}");
     // Without the helper on PATH it is named.
-    let mut command = home.command(&["publish", &reference, "time.wasm"]);
+    let mut command = home.command(&["plugin", "publish", &reference, "time.wasm"]);
     let output = command.env("DOCKER_CONFIG", home.work()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("the credential helper `docker-credential-test` was not found in PATH"), "{said}");
@@ -260,7 +260,7 @@ fn cl04_a_credential_helper_is_asked_and_not_shown() {
     let folder = home.work().join("bin");
     fs::create_dir(&folder).unwrap();
     fs::copy(&helper, folder.join("docker-credential-test")).unwrap();
-    let mut command = home.command(&["publish", &reference, "time.wasm"]);
+    let mut command = home.command(&["plugin", "publish", &reference, "time.wasm"]);
     command.env("PATH", format!("{}:{path}", folder.display())).env("DOCKER_CONFIG", home.work());
     let said = String::from_utf8_lossy(&command.output().unwrap().stderr).into_owned();
     assert!(said.contains("directories that tools may write are not searched"), "{said}");

@@ -145,7 +145,7 @@ fn calls_at_once_follow_each_other() {
     assert_eq!(says(&home, "get", &json!({ "key": "n" })), "101");
 }
 
-/// `haft list` says how much is kept, `haft remove` clears it, and `haft gc` what programs left behind that are gone.
+/// `haft list` says how much is kept, `haft remove` clears it, and `haft cache clean` what programs left behind that are gone.
 #[test]
 fn what_is_kept_is_shown_and_goes_with_the_plugin() {
     let home = home("grant = { state = \"1MiB\", cache = \"1MiB\" }");
@@ -168,13 +168,13 @@ fn what_is_kept_is_shown_and_goes_with_the_plugin() {
     assert_eq!(says(&home, "list-files", &json!({ "path": "/state" })), "[]");
     says(&home, "set", &json!({ "key": "a", "value": "one" }));
     fs::rename(home.work().join("program.toml"), home.work().join("moved.toml")).unwrap();
-    let left = home.haft(&["gc"]);
+    let left = home.haft(&["cache", "clean"]);
     assert!(
         left.stderr.contains("left what plugins kept for") && left.stderr.contains("gc --state"),
         "{}",
         left.stderr
     );
-    let gone = home.haft(&["gc", "--state"]);
+    let gone = home.haft(&["cache", "clean", "--state"]);
     assert!(gone.stderr.contains("removed what plugins kept for"), "{}", gone.stderr);
     assert!(fs::read_dir(kept(&home)).unwrap().next().is_none());
 }

@@ -91,6 +91,7 @@ mod tiny;
 mod trace;
 mod trust;
 mod typed;
+mod verbs;
 mod wassette;
 mod web;
 mod words;

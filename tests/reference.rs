@@ -1,5 +1,5 @@
 //! The two pages of docs that are generated: every verb from what `--help` prints, every key of program.toml from
-//! what `haft schema` prints. The committed pages are what this haft prints, or these tests fail;
+//! what `haft self schema` prints. The committed pages are what this haft prints, or these tests fail;
 //! `HAFT_WRITE_REFERENCE=1 cargo test --test haft-tests reference` writes them anew.
 
 use std::fs;
@@ -39,18 +39,46 @@ fn help(words: &[&str]) -> String {
     text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-fn verb_section(words: &[&str]) -> String {
+/// The headings in `--help` of the options that many verbs take.
+const SHARED: [&str; 2] = ["Execution:\n", "Common options:\n"];
+
+/// `help` without, or with nothing but, the options that many verbs take.
+fn parts(help: &str, shared: bool) -> String {
+    let is_shared = |part: &&str| SHARED.iter().any(|heading| part.starts_with(heading));
+    let parts: Vec<_> = help.trim_end().split("\n\n").filter(|part| is_shared(part) == shared).collect();
+    parts.join("\n\n") + "\n"
+}
+
+fn section(words: &[&str], text: &str) -> String {
     let title = ["haft"].iter().chain(words).copied().collect::<Vec<_>>().join(" ");
-    format!("\n## {title}\n\n```text\n{}```\n", help(words))
+    format!("\n## {title}\n\n```text\n{text}```\n")
+}
+
+/// A verb, or each verb below it.
+fn verb_sections(verb: &str) -> String {
+    let text = help(&[verb]);
+    let Some(below) = text.split("\nCommands:\n").nth(1) else {
+        return section(&[verb], &parts(&text, false));
+    };
+    let listed = below.lines().take_while(|line| !line.is_empty());
+    let names = listed.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
+    names.map(|name| section(&[verb, name], &parts(&help(&[verb, name]), false))).collect()
 }
 
 #[test]
 fn the_reference_of_verbs_is_what_help_prints() {
     let head = "# Reference: the command line\n\n\
-        Every verb of haft with its options, as `haft VERB --help` prints them. This page is generated from there.\n";
-    let verbs = verbs();
-    let sections: String = verbs.iter().map(|verb| verb_section(&[verb.as_str()])).collect();
-    keep("reference-verbs.md", &format!("{head}{}{sections}", verb_section(&[])));
+        Every verb of haft with its own options, as `haft VERB --help` prints them. This page is generated from there.\n";
+    let shared = format!(
+        "\n## Options of many verbs\n\n\
+         *Execution* options are those of verbs that run tools, or look at how they would be run. Each verb's help lists what it \
+         takes; any other option is an error.\n\n```text\n{}```\n",
+        parts(&help(&["call"]), true)
+    );
+    let codes = Home::new().haft(&["self", "exit-codes"]).stdout;
+    let codes = format!("\n## Exit codes\n\n```text\n{codes}```\n");
+    let sections: String = verbs().iter().map(|verb| verb_sections(verb)).collect();
+    keep("reference-verbs.md", &format!("{head}{}{shared}{codes}{sections}", section(&[], &help(&[]))));
 }
 
 /// A table of program.toml: how its head is written, and its schema.
@@ -185,13 +213,13 @@ fn keys(value: &Value, found: &mut Vec<String>) {
 
 #[test]
 fn the_reference_of_keys_is_what_schema_prints() {
-    let schema: Value = serde_json::from_str(&Home::new().haft(&["schema"]).stdout).unwrap();
+    let schema: Value = serde_json::from_str(&Home::new().haft(&["self", "schema"]).stdout).unwrap();
     let mut found = Vec::new();
     sections("", &schema, false, &mut found);
     let sections: String = found.iter().map(|(at, section)| key_section(at, section)).collect();
     let page = format!(
         "# Reference: every key of program.toml\n\n\
-         This page is generated from what `haft schema` prints; [program.toml](program-toml.md) is the overview. \
+         This page is generated from what `haft self schema` prints; [program.toml](program-toml.md) is the overview. \
          NAME stands for a name of your own.\n{sections}{}",
         credential_stores()
     );

@@ -72,9 +72,9 @@ impl Place {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// The sessions that `haft sessions` lists.
+    /// The sessions that `haft session list` lists.
     fn listed(&self) -> Vec<Value> {
-        let answer = self.haft(&["sessions", "--json"]);
+        let answer = self.haft(&["session", "list", "--json"]);
         assert_eq!(answer.code, 0, "{}", answer.stderr);
         answer.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }

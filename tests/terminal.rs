@@ -170,7 +170,7 @@ fn c13_no_line_is_wider_than_the_terminal() {
             &["doctor"],
             &["log"],
             &["log", "-n", "all"],
-            &["sessions"],
+            &["session", "list"],
             &["--help"],
             &["call", "--help"],
         ];

@@ -55,7 +55,7 @@ fn a22_a_cloned_folder_starts_nothing_and_sends_nothing() {
         &["call", "mcp__s__t", "{}"],
         &["call", "bash", "{\"command\": \"touch out\"}"],
         &["exec", "touch", "out"],
-        &["work"],
+        &["worker"],
         &["trust"],
     ];
     for arguments in acting {

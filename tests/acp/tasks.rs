@@ -64,7 +64,7 @@ fn a_whole_task_is_seen_as_it_happens() {
     let titles: Vec<_> = updates.iter().filter_map(|update| update["title"].as_str()).collect();
     assert!(titles.contains(&"change it"), "{titles:?}");
     assert_eq!(editor.leave(), 0);
-    let own = place.home.haft(&["sessions", "--json"]).stdout;
+    let own = place.home.haft(&["session", "list", "--json"]).stdout;
     assert!(own.contains(&session) && own.contains("\"done\""), "{own}");
     place.model.assert_content();
 }
@@ -124,7 +124,7 @@ fn an_editor_that_is_gone_leaves_no_process() {
     wait_until_begun(&mut editor);
     assert_eq!(editor.leave(), 0);
     until("the command is gone", || !lives(&words));
-    let kept = place.home.haft(&["sessions", "--json"]).stdout;
+    let kept = place.home.haft(&["session", "list", "--json"]).stdout;
     assert!(kept.contains(&session) && kept.contains("\"cancelled\""), "{kept}");
 }
 
@@ -168,7 +168,7 @@ fn a_session_is_loaded_with_all_that_was_said() {
     assert!(editor.ask("session/delete", json!({ "sessionId": session }))["error"].is_null());
     assert!(!kept.exists(), "what was kept of its answers goes with it");
     assert_eq!(editor.ask("session/load", opening)["error"]["code"], -32002);
-    assert_eq!(place.home.haft(&["sessions", "--json"]).stdout, "");
+    assert_eq!(place.home.haft(&["session", "list", "--json"]).stdout, "");
 }
 
 /// Two folders with a program each, at the same time: neither sees anything of the other.

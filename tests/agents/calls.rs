@@ -82,8 +82,8 @@ fn a_failure_of_an_agent_is_an_answer() {
     let team = Team::new(delegates("agent__reviewer"), busy, ["", "max_turns = 2", ""]);
     let text = ended(&team.run(&["look"]))["text"].as_str().unwrap().to_owned();
     assert!(text.contains("agent `reviewer` did not finish, after 2 turns: reached max turns"), "{text}");
-    let id = text.split("haft replay ").nth(1).unwrap().split('`').next().unwrap();
-    assert!(team.haft(&["replay", id]).stdout.contains("on my way"));
+    let id = text.split("haft session show ").nth(1).unwrap().split('`').next().unwrap();
+    assert!(team.haft(&["session", "show", id]).stdout.contains("on my way"));
     let unread = Model::start(|_| Says::text("never"));
     let team = Team::new(delegates("agent__reviewer"), unread, ["", "", ""]);
     let file = team.home.work().join("reviewer/program.toml");

@@ -4,13 +4,13 @@ use serde_json::Value;
 
 use super::{Team, delegates, runs};
 
-/// Its conversation is a session beside those of people, which `haft sessions` shows when asked.
+/// Its conversation is a session beside those of people, which `haft session list` shows when asked.
 #[test]
 fn the_conversation_of_an_agent_is_kept_apart() {
     let team = Team::new(delegates("agent__reviewer"), runs("echo seen"), ["", "", ""]);
     team.run(&["look"]);
     let listed = |arguments: &[&str]| -> Vec<Value> {
-        let answer = team.haft(&[&["sessions", "--json"], arguments].concat());
+        let answer = team.haft(&[&["session", "list", "--json"], arguments].concat());
         answer.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
     let (own, all) = (listed(&[]), listed(&["--agents"]));
@@ -22,11 +22,11 @@ fn the_conversation_of_an_agent_is_kept_apart() {
         (&call["id"], &"done".into(), &"worker".into())
     );
     let id = agent["id"].as_str().unwrap();
-    assert!(team.haft(&["replay", id]).stdout.contains("echo seen"));
+    assert!(team.haft(&["session", "show", id]).stdout.contains("echo seen"));
     // It is gone on with by its caller alone.
     assert_ne!(team.haft(&["run", "--resume", id, "more"]).code, 0);
     assert_eq!(team.haft(&["run", "--resume", "last", "more"]).code, 0);
-    assert_eq!(team.haft(&["sessions", "--remove", id]).code, 0);
+    assert_eq!(team.haft(&["session", "remove", id]).code, 0);
     assert_eq!(listed(&["--agents"]).len(), 1);
 }
 

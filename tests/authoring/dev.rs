@@ -1,4 +1,4 @@
-//! `haft dev` with no terminal: builds, answers lines, builds again, keeps the last good one, ends.
+//! `haft plugin dev` with no terminal: builds, answers lines, builds again, keeps the last good one, ends.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -20,7 +20,7 @@ struct Session {
 
 impl Session {
     fn start(home: &Home) -> Self {
-        let mut command = home.command(&["dev"]);
+        let mut command = home.command(&["plugin", "dev"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let input = child.stdin.take().unwrap();
@@ -138,7 +138,7 @@ fn dev_is_not_woken_by_its_own_words() {
     program(&home, "source", "");
     let log = home.work().join("dev.log");
     let file = fs::File::create(&log).unwrap();
-    let mut command = home.command(&["dev"]);
+    let mut command = home.command(&["plugin", "dev"]);
     let streams = (file.try_clone().unwrap(), file);
     let mut child = command.stdin(Stdio::piped()).stdout(streams.0).stderr(streams.1).spawn().unwrap();
     let built = |times: usize| {

@@ -1,4 +1,4 @@
-//! `haft pack`: components with what they lack, and packages as one file.
+//! `haft plugin pack`: components with what they lack, and packages as one file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,7 @@ fn a_component_gets_its_documentation_and_what_it_asks_for() {
     let program = "[[plugins]]\nname = \"p\"\ncomponent = \"p.wasm\"\ngrant.read = [\"docs\"]\n";
     home.write("program.toml", program);
     let before = fs::read(home.work().join("p.wasm")).unwrap();
-    let answer = home.haft(&["pack", "p.wasm", "--wit", "wit"]);
+    let answer = home.haft(&["plugin", "pack", "p.wasm", "--wit", "wit"]);
     assert!(
         answer.stderr.contains("with its documentation and list of what it asks for"),
         "{}",
@@ -41,16 +41,16 @@ fn a_component_gets_its_documentation_and_what_it_asks_for() {
     let program = found.program.unwrap();
     let asked = Manifest::parse(&program, Path::new("program.toml")).unwrap();
     assert_eq!(asked.plugins[0].grant.read[0].value, Path::new("docs"));
-    home.haft(&["pack", "p.wasm", "--wit", "wit"]);
+    home.haft(&["plugin", "pack", "p.wasm", "--wit", "wit"]);
     assert_eq!(fs::read(home.work().join("p.wasm")).unwrap(), once);
     // Only what is given is replaced.
     fs::remove_file(home.work().join("program.toml")).unwrap();
     home.write("wit/world.wit", &WIT.replace("Documented", "Documented anew"));
-    home.haft(&["pack", "p.wasm", "--wit", "wit", "-o", "q.wasm"]);
+    home.haft(&["plugin", "pack", "p.wasm", "--wit", "wit", "-o", "q.wasm"]);
     let other = read_sections(&fs::read(home.work().join("q.wasm")).unwrap()).unwrap();
     assert_eq!(other.program.as_deref(), Some(program.as_str()));
     assert!(String::from_utf8_lossy(&other.wit[0]).contains("Documented anew"));
-    let nothing = home.haft(&["pack", "q.wasm"]);
+    let nothing = home.haft(&["plugin", "pack", "q.wasm"]);
     assert!(nothing.code == 3 && nothing.stderr.contains("nothing to add"), "{}", nothing.stderr);
 }
 
@@ -59,12 +59,12 @@ fn wit_that_is_wrong_is_told_with_its_line() {
     let home = Home::new();
     wordcount(&home);
     home.write("bad.wit", "package local:p;\ninterface i { f: fun(); }\n");
-    let answer = home.haft(&["pack", "p.wasm", "--wit", "bad.wit"]);
+    let answer = home.haft(&["plugin", "pack", "p.wasm", "--wit", "bad.wit"]);
     assert!(answer.code == 3 && answer.stderr.contains("bad.wit:2:18"), "{}", answer.stderr);
     home.write("two.wit", "package local:p;\nworld a {}\nworld b {}\n");
-    let answer = home.haft(&["pack", "p.wasm", "--wit", "two.wit"]);
+    let answer = home.haft(&["plugin", "pack", "p.wasm", "--wit", "two.wit"]);
     assert!(answer.stderr.contains("hint: name one of its worlds"), "{}", answer.stderr);
-    assert_eq!(home.haft(&["pack", "p.wasm", "--wit", "two.wit", "--world", "b"]).code, 0);
+    assert_eq!(home.haft(&["plugin", "pack", "p.wasm", "--wit", "two.wit", "--world", "b"]).code, 0);
 }
 
 /// The files of an archive, with their mode, owner and time.
@@ -121,7 +121,7 @@ fn a_folder_becomes_the_same_archive_every_time() {
     for file in ["tool.sh", "bin/run"] {
         fs::set_permissions(home.work().join(file), fs::Permissions::from_mode(0o700)).unwrap();
     }
-    let answer = home.haft(&["pack"]);
+    let answer = home.haft(&["plugin", "pack"]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     assert!(answer.stderr.contains("packed `words-1.2.0.tar.gz`: 8 files"), "{}", answer.stderr);
     let archive = home.work().join("words-1.2.0.tar.gz");
@@ -145,7 +145,7 @@ fn a_folder_becomes_the_same_archive_every_time() {
     for file in ["README.md", "bin/data/x"] {
         home.write(file, file);
     }
-    home.haft(&["pack", ".", "-o", "again.tar.gz"]);
+    home.haft(&["plugin", "pack", ".", "-o", "again.tar.gz"]);
     assert_eq!(fs::read(home.work().join("again.tar.gz")).unwrap(), first);
 }
 
@@ -156,11 +156,11 @@ fn pr08_what_lies_elsewhere_is_not_packed() {
     wordcount(&home);
     let pack = |text: &str| {
         home.write("program.toml", text);
-        home.haft(&["pack"]).stderr
+        home.haft(&["plugin", "pack"]).stderr
     };
     let component = |path: &str| PACKAGE.replace("p.wasm", path).replace("./tool.sh", "true");
     assert!(pack(&component("../p.wasm")).contains("expected a file in this folder"));
-    assert!(pack(&component("none.wasm")).contains("hint: build it first: `haft build`"));
+    assert!(pack(&component("none.wasm")).contains("hint: build it first: `haft plugin build`"));
     assert!(pack(PACKAGE).contains("command tool `own` cannot be packed"));
     std::os::unix::fs::symlink("/etc/passwd", home.work().join("SKILL.md")).unwrap();
     assert!(pack(&component("p.wasm")).contains("not a regular file"));
@@ -188,7 +188,8 @@ fn s01_a_packed_component_has_nothing_of_the_program_around_it() {
     let entry = "[[plugins]]\nname = \"mine\"\ncomponent = \"p.wasm\"\ngrant.read = [\"docs\"]\n\
         descriptions = { get_token = \"Gets one\" }\n";
     let packed = |arguments: &[&str]| {
-        let answer = home.haft(&[&["pack", "p.wasm", "--wit", "wit", "-o", "q.wasm"], arguments].concat());
+        let answer =
+            home.haft(&[&["plugin", "pack", "p.wasm", "--wit", "wit", "-o", "q.wasm"], arguments].concat());
         (answer.code, answer.stderr, fs::read(home.work().join("q.wasm")).unwrap_or_default())
     };
     home.write("program.toml", &format!("{around}{entry}"));
@@ -220,7 +221,7 @@ fn s01_a_package_has_nothing_of_what_its_author_runs() {
         headers = { X-Team = \"planted\" }\n[[tools]]\nname = \"rotate_password\"\n\
         description = \"See https://me@host/x\"\ncommand = \"true\"\n";
     home.write("program.toml", program);
-    let answer = home.haft(&["pack", "."]);
+    let answer = home.haft(&["plugin", "pack", "."]);
     assert!(
         answer.code == 0 && answer.stderr.contains("left out of program.toml: `provider`"),
         "{}",

@@ -41,34 +41,34 @@ fn runs(home: &Home) -> usize {
 #[test]
 fn u5_a_test_takes_what_was_built() {
     let home = project();
-    assert_eq!(home.haft(&["build"]).code, 0);
-    let tested = home.haft(&["test"]);
+    assert_eq!(home.haft(&["plugin", "build"]).code, 0);
+    let tested = home.haft(&["plugin", "test"]);
     assert!(tested.code == 0 && tested.stderr.contains("`p.wasm` is up to date: "), "{}", tested.stderr);
     // Nor what haft wrote beside the sources.
     for output in ["p.folded", "p.core", "p-0.1.0.tar.gz"] {
         home.write(output, "");
     }
-    assert!(home.haft(&["test"]).stderr.contains("`p.wasm` is up to date: "));
+    assert!(home.haft(&["plugin", "test"]).stderr.contains("`p.wasm` is up to date: "));
     // Tests are no part of the component, and neither is what program.toml grants.
     test(&home, "hello me");
     let granted = fs::read_to_string(home.work().join("program.toml")).unwrap();
     home.write("program.toml", &granted.replace("[build]", "[plugins.grant]\nread = [\"docs\"]\n[build]"));
-    let tested = home.haft(&["test"]);
+    let tested = home.haft(&["plugin", "test"]);
     assert!(tested.code == 1 && runs(&home) == 1, "{}", tested.stderr);
     let bytes = fs::read(home.work().join("p.wasm")).unwrap();
     assert!(String::from_utf8_lossy(&bytes).contains("read = [\"docs\"]"), "it says what it asks for now");
     source(&home, "wordcount.wasm");
-    assert!(home.haft(&["test"]).stderr.contains("built `p.wasm`"));
+    assert!(home.haft(&["plugin", "test"]).stderr.contains("built `p.wasm`"));
     assert_eq!(runs(&home), 2);
     // What a command reads only the command knows.
-    assert!(home.haft(&["build"]).stderr.contains("built `p.wasm`"));
+    assert!(home.haft(&["plugin", "build"]).stderr.contains("built `p.wasm`"));
     assert_eq!(runs(&home), 3);
 }
 
 #[test]
 fn u4_what_is_older_than_its_sources_is_built_first_or_refused() {
     let home = project();
-    home.haft(&["build"]);
+    home.haft(&["plugin", "build"]);
     let call = || home.haft(&["call", "p__hello", "-a", "name=you"]);
     assert_eq!((call().stdout.as_str(), runs(&home)), ("hello you\n", 1));
     fs::write(home.work().join("more"), "new").unwrap();
@@ -77,12 +77,14 @@ fn u4_what_is_older_than_its_sources_is_built_first_or_refused() {
         assert!(checked.code == 0 && checked.stderr.contains(told), "{}", checked.stderr);
     }
     let reference = "oci://127.0.0.1:1/me/p:1";
-    for arguments in
-        [&["publish", "--dry-run", reference][..], &["publish", "--dry-run", reference, "p.wasm"], &["pack"]]
-    {
+    for arguments in [
+        &["plugin", "publish", "--dry-run", reference][..],
+        &["plugin", "publish", "--dry-run", reference, "p.wasm"],
+        &["plugin", "pack"],
+    ] {
         let refused = home.haft(arguments);
         assert!(refused.code == 3 && refused.stderr.contains(told), "{}", refused.stderr);
-        assert!(refused.stderr.contains("hint: `haft build`, then "), "{}", refused.stderr);
+        assert!(refused.stderr.contains("hint: `haft plugin build`, then "), "{}", refused.stderr);
     }
     // By another name of the folder it is the same project.
     let other =
@@ -90,7 +92,7 @@ fn u4_what_is_older_than_its_sources_is_built_first_or_refused() {
     let other = crate::cli::Answer::from(other.unwrap());
     assert!(other.stdout == "hello me\n" && other.stderr.contains("building it"), "{}", other.stderr);
     assert_eq!(runs(&home), 2);
-    assert!(home.haft(&["publish", "--dry-run", reference]).stderr.contains("would publish"));
+    assert!(home.haft(&["plugin", "publish", "--dry-run", reference]).stderr.contains("would publish"));
     // A build that fails is told; what is called is never the older one.
     fs::write(home.work().join("source"), "no component").unwrap();
     let failed = call();
@@ -103,10 +105,10 @@ fn u4_what_is_older_than_its_sources_is_built_first_or_refused() {
 #[test]
 fn u4_what_was_not_built_here_is_called_as_it_is() {
     let home = project();
-    home.haft(&["build"]);
+    home.haft(&["plugin", "build"]);
     fs::remove_file(home.work().join("p.wasm")).unwrap();
     let gone = home.haft(&["call", "p__hello", "-a", "name=you"]);
-    assert!(gone.code != 0 && gone.stderr.contains("hint: `haft build` makes it"), "{}", gone.stderr);
+    assert!(gone.code != 0 && gone.stderr.contains("hint: `haft plugin build` makes it"), "{}", gone.stderr);
     fs::copy(repository().join("plugins/built/wordcount.wasm"), home.work().join("p.wasm")).unwrap();
     fs::write(home.work().join("more"), "new").unwrap();
     let answer = home.haft(&["call", "p__count", "-a", "path=more"]);
@@ -121,7 +123,8 @@ fn u5_a_rust_project_is_built_again_where_it_changed() {
         return;
     }
     offline_project(&home, "word-tool");
-    let build = |more: &[&str]| cargo_haft(&home, &[&["build", "word-tool", "--json"], more].concat());
+    let build =
+        |more: &[&str]| cargo_haft(&home, &[&["plugin", "build", "word-tool", "--json"], more].concat());
     let first = build(&[]);
     if first.stderr.contains("failed to download") || first.stderr.contains("no matching package") {
         return eprintln!("SKIPPED: `wit-bindgen` is not among the crates of this machine");

@@ -1,4 +1,4 @@
-//! `haft test`: cases in fresh instances, with nothing but what each says, and what is told of those that fail.
+//! `haft plugin test`: cases in fresh instances, with nothing but what each says, and what is told of those that fail.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn guest(tests: &str) -> Home {
 }
 
 fn run(home: &Home, arguments: &[&str]) -> Answer {
-    home.haft(&[&["test", "--no-build"], arguments].concat())
+    home.haft(&[&["plugin", "test", "--no-build"], arguments].concat())
 }
 
 /// The names of the tests that passed, and the complaints of the others.
@@ -232,7 +232,7 @@ fn kept_answers_are_compared() {
     let home = guest(tests);
     let missing = run(&home, &[]);
     assert!(
-        missing.stdout.contains("its answer is not kept yet: `haft test --bless` keeps it"),
+        missing.stdout.contains("its answer is not kept yet: `haft plugin test --bless` keeps it"),
         "{}",
         missing.stdout
     );

@@ -1,4 +1,4 @@
-//! What `haft build` says where the tools of a language are not there, or the project is not what its
+//! What `haft plugin build` says where the tools of a language are not there, or the project is not what its
 //! language takes it for.
 
 use std::fs;
@@ -8,14 +8,14 @@ use crate::cli::{Answer, Home};
 /// A new project of a language.
 fn project(language: &str) -> Home {
     let home = Home::new();
-    let answer = home.haft(&["new", "--lang", language, "words"]);
+    let answer = home.haft(&["plugin", "new", "--lang", language, "words"]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     home
 }
 
-/// `haft build` where nothing is on PATH.
+/// `haft plugin build` where nothing is on PATH.
 fn build(home: &Home) -> Answer {
-    let mut command = home.command(&["build", "words"]);
+    let mut command = home.command(&["plugin", "build", "words"]);
     Answer::from(command.env("PATH", "/nowhere").env_remove("VIRTUAL_ENV").output().unwrap())
 }
 

@@ -144,7 +144,7 @@ fn worker(folder: &Path, url: &str, name: &str, places: usize) -> Process {
     let places = places.to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command
-        .args(["work", "--nats", url, "--name", name, "--places", &places])
+        .args(["worker", "--nats", url, "--name", name, "--places", &places])
         .current_dir(folder)
         .env("HOME", folder.join("home"))
         .env("HAFT_TRUST", "1")

@@ -228,7 +228,7 @@ impl World {
         let (_, home) = workers.iter().find(|(own, _)| own == name).unwrap();
         change(home);
         let url = self.url();
-        let words = [&["work", "--nats", &url, "--name", name], arguments].concat();
+        let words = [&["worker", "--nats", &url, "--name", name], arguments].concat();
         let variables = variables.iter().copied();
         Worker { child: home.command(&words).envs(variables).stdout(Stdio::null()).spawn().unwrap() }
     }
@@ -306,7 +306,8 @@ impl World {
         let home = Home::new();
         self.settle(&home, As::Worker(user));
         let (url, name) = (self.url(), if name.is_empty() { vec!["--name", user] } else { name.to_vec() });
-        let output = home.command(&[&["work", "--nats", &url], arguments, &name].concat()).output().unwrap();
+        let output =
+            home.command(&[&["worker", "--nats", &url], arguments, &name].concat()).output().unwrap();
         (output.status, String::from_utf8(output.stderr).unwrap())
     }
 

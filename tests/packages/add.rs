@@ -83,7 +83,7 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
                   Counts the lines, words, characters and bytes of a text file.
                   path: string, required
                     Path of the file: absolute, relative to the workspace, or beginning with ~.
-                  says of itself: only reads, may be repeated
+                  declares: read-only, idempotent
                   answers: object
                     What was counted.
                     lines: integer, required
@@ -118,7 +118,7 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
       granted   read HOME/work/docs
                 reach api.github.com
                 see variable GREETING
-      calls get 64MiB of memory, 30s, 1MiB of answer and 256MiB of files for each, unless said above
+      per call  memory 64MiB · time 30s · result 1MiB · disk 256MiB, unless said above
       commands  run as processes of yours, confined as `bash` is: read everything; write HOME/.haft, HOME/tmp, HOME/work; use the network
     error: nothing was changed: nobody is here to be asked
     hint: `--yes` agrees to what is shown above; `--grant RIGHT` and `--no-grant` allow less

@@ -95,7 +95,7 @@ fn a_lock_that_cannot_be_understood_stops_everything() {
         place.write("program.lock", text);
         place.haft(&["tools"]).ends(3, said).ends(3, "hint: ");
         place.haft(&["add", "a.wasm", "--yes"]).ends(5, said);
-        place.haft(&["gc"]).ends(5, "nothing was cleared away");
+        place.haft(&["cache", "clean"]).ends(5, "nothing was cleared away");
         assert_eq!(place.read("program.lock"), text);
     }
 }
@@ -166,7 +166,7 @@ fn pr08_a_killed_install_leaves_nothing_half_done() {
     if place.read("program.toml").is_empty() {
         place.haft(&["add", "./text", "--yes"]).good();
     }
-    place.haft(&["gc"]).good();
+    place.haft(&["cache", "clean"]).good();
     let left: Vec<_> = incoming(&place).collect();
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(place.kept().len(), 1, "{stages:?}");
@@ -221,13 +221,13 @@ fn gc_removes_what_no_program_refers_to() {
     assert_eq!(kept.len(), 1);
     age(&kept[0]);
     place.haft(&["remove", "text"]).good();
-    assert_eq!(place.haft(&["--json", "gc"]).json()["used"], 1);
+    assert_eq!(place.haft(&["--json", "cache", "clean"]).json()["used"], 1);
     in_other(&["remove", "text"]).good();
-    let report = place.haft(&["--json", "gc", "--dry-run"]).json();
+    let report = place.haft(&["--json", "cache", "clean", "--dry-run"]).json();
     assert_eq!(report["removed"].as_array().unwrap().len(), 1);
     assert!(report["size"].as_u64().unwrap() > 10_000);
     assert!(kept[0].exists());
-    place.haft(&["gc"]).good();
+    place.haft(&["cache", "clean"]).good();
     assert!(place.kept().is_empty());
 }
 
@@ -247,7 +247,7 @@ fn gc_keeps_what_a_cloned_program_uses() {
     in_clone(&["add"]).good().ends(0, "everything is installed");
     age(&place.kept()[0]);
     place.haft(&["remove", "text"]).good();
-    place.haft(&["gc"]).good();
+    place.haft(&["cache", "clean"]).good();
     in_clone(&["verify"]).good();
 }
 

@@ -68,7 +68,7 @@ fn sweep(place: &Place, is_done: &AtomicBool) -> usize {
     let mut swept = 0;
     while !is_done.load(Ordering::Relaxed) {
         age_all(place);
-        let answer = place.haft(&["gc"]);
+        let answer = place.haft(&["cache", "clean"]);
         if answer.code == 0 {
             swept += 1;
         } else {
@@ -177,7 +177,7 @@ impl Drop for Ends<'_> {
 fn in_order(place: &Place, names: &[&str]) {
     place.haft(&["verify"]).good();
     age_all(place);
-    place.haft(&["gc"]).good();
+    place.haft(&["cache", "clean"]).good();
     place.haft(&["verify"]).good();
     let listed = place.haft(&["--json", "list"]).json();
     let mut listed: Vec<_> =

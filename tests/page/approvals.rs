@@ -121,9 +121,9 @@ fn without_a_browser_nobody_is_asked() {
     let stage = Stage::new(CONFIRM);
     let refused = |stage: &Stage| {
         let (_, stderr) = ended(call(stage, "echo ran >ran"));
-        assert!(stderr.contains("no page is open (`haft page` opens one)"), "{stderr}");
+        assert!(stderr.contains("no page is open (`haft dashboard` opens one)"), "{stderr}");
         assert!(
-            stderr.contains("hint: call it where a person can answer: from a terminal, on `haft page`"),
+            stderr.contains("hint: call it where a person can answer: from a terminal, on `haft dashboard`"),
             "{stderr}"
         );
         assert!(!ran(stage).exists());

@@ -38,9 +38,9 @@ fn noon() -> String {
 }
 
 impl Browser {
-    /// `haft page`, and a browser that has opened its link.
+    /// `haft dashboard`, and a browser that has opened its link.
     pub(super) fn open(stage: &Stage) -> Self {
-        let mut browser = Self::start(stage, &["page"]);
+        let mut browser = Self::start(stage, &["dashboard"]);
         browser.enter();
         browser
     }

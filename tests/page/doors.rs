@@ -42,7 +42,7 @@ const DATA: &[&str] = &[
 #[test]
 fn a_link_lets_in_one_browser_once() {
     let stage = Stage::new("");
-    let mut browser = Browser::start(&stage, &["page"]);
+    let mut browser = Browser::start(&stage, &["dashboard"]);
     let strangers = |browser: &Browser, cookie: &str| {
         for path in FILES.iter().chain(DATA) {
             let reply = browser.send("GET", path, &[("cookie", cookie)], "");
@@ -155,16 +155,16 @@ fn a_client_s_token_is_none_of_the_page_s() {
 #[test]
 fn only_this_machine_is_listened_to() {
     let stage = Stage::new("");
-    let output = stage.command(&["page", "--listen", "0.0.0.0:0"]).output().unwrap();
+    let output = stage.command(&["dashboard", "--listen", "0.0.0.0:0"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && said.contains("can be reached from other machines"), "{said}");
-    let browser = Browser::start(&stage, &["page", "--listen", "127.0.0.1:0"]);
+    let browser = Browser::start(&stage, &["dashboard", "--listen", "127.0.0.1:0"]);
     assert!(browser.host.starts_with("127.0.0.1:"), "{}", browser.host);
     let name = format!("localhost:{}", browser.host.rsplit(':').next().unwrap());
     assert!(browser.send("GET", "/", &[("host", &name)], "").body.contains("a link that works once"));
     #[cfg(target_os = "linux")]
     {
-        let host = Browser::start(&stage, &["page"]).host.clone();
+        let host = Browser::start(&stage, &["dashboard"]).host.clone();
         assert!(host.starts_with("127.") && !host.starts_with("127.0.0.1:"), "{host}");
     }
 }

@@ -128,7 +128,7 @@ async fn mr01_what_is_missing_is_named() {
     let home = Home::new();
     let missing = run(&home, &["hi"]).await;
     let stderr = String::from_utf8_lossy(&missing.stderr).into_owned();
-    assert!(stderr.contains("no provider: nobody said whose model to ask"), "{stderr}");
+    assert!(stderr.contains("no model provider is configured"), "{stderr}");
     assert!(stderr.contains("hint: name one with `--provider`, or write `[provider]`"), "{stderr}");
     assert!(stderr.contains("`OPENAI_API_KEY` is set, so `--provider openai` asks"), "{stderr}");
     let unknown = run(&home, &["--provider", "openia", "hi"]).await;

@@ -30,7 +30,7 @@ const PLAN: [&str; 3] = [
     "haft chat --plan",
 ];
 
-const UNDO: &str = "haft sessions undo";
+const UNDO: &str = "haft session undo";
 
 /// A cargo that writes what README's task reads.
 const CARGO: &str =
@@ -131,7 +131,7 @@ fn sessions_go_on_as_the_readme_says() {
     assert!(capped.code != 0 && capped.stderr.contains("haft run --resume"), "{}", capped.stderr);
     assert!(reader.runs(LINES[1]).stdout.contains("Most of the time goes into"));
     assert!(reader.runs(LINES[2]).stdout.contains("Most of the time goes into"));
-    let listed = reader.runs("haft sessions --json").stdout;
+    let listed = reader.runs("haft session list --json").stdout;
     let session: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
     let id = session["id"].as_str().unwrap().to_owned();
     let reader = reader.where_is("3f9ac801", id);

@@ -5,7 +5,8 @@ use super::servers::Serving;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 
-pub(super) const LINES: &[&str] = &["haft page", "haft serve --page", "haft page --listen 127.0.0.1:7411"];
+pub(super) const LINES: &[&str] =
+    &["haft dashboard", "haft serve --page", "haft dashboard --listen 127.0.0.1:7411"];
 
 #[test]
 fn the_page_is_served_as_its_page_says() {

@@ -13,10 +13,10 @@ pub(super) const LINES: &[&str] = &[
     "haft update words",
     "haft verify",
     "haft remove words",
-    "haft gc",
+    "haft cache clean",
     "haft add",
-    "haft new --lang python words",
-    "haft publish oci://ghcr.io/me/words:0.1.0",
+    "haft plugin new --lang python words",
+    "haft plugin publish oci://ghcr.io/me/words:0.1.0",
     "haft update --check",
     "haft add oci://ghcr.io/owner/words:1.1",
 ];
@@ -57,7 +57,7 @@ fn installing_shows_what_the_readme_shows() {
 fn what_was_installed_is_kept_as_the_readme_says() {
     let registry = Fake::honest();
     let reader = reader(&registry);
-    reader.runs("haft new --lang python words");
+    reader.runs("haft plugin new --lang python words");
     assert!(reader.home.work().join("words/README.md").is_file());
     fs::copy(reader.home.work().join("words.wasm"), reader.home.work().join("words/words.wasm")).unwrap();
     let publish = format!("cd words && {}", LINES[9]);

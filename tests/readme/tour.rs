@@ -1,4 +1,4 @@
-//! README's two minutes, line by line in their order.
+//! README's two minutes, line by line in their order; and what they leave in the journal.
 
 use std::fs;
 

@@ -24,8 +24,8 @@ pub(super) const LINES: &[&str] = &[
 
 /// Where a person keeps what a shell and `man` read.
 pub(super) const KEPT: &[&str] = &[
-    "haft completions bash > ~/.local/share/bash-completion/completions/haft",
-    "haft man ~/.local/share/man/man1",
+    "haft self completions bash > ~/.local/share/bash-completion/completions/haft",
+    "haft self man ~/.local/share/man/man1",
 ];
 
 #[test]

@@ -51,9 +51,9 @@ fn pl03_a_task_with_two_tools_at_once_is_done_and_kept() {
     );
     let quiet = place.haft(&["run", "--quiet", "read both"]);
     assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("I read alpha and beta.\n", ""));
-    let table = place.haft(&["sessions", "-n", "1"]);
+    let table = place.haft(&["session", "list", "-n", "1"]);
     assert!(table.stdout.contains("done") && table.stdout.contains("read both"), "{}", table.stdout);
-    assert_eq!(place.haft(&["sessions", "--here", "--json"]).stdout.lines().count(), 2);
+    assert_eq!(place.haft(&["session", "list", "--here", "--json"]).stdout.lines().count(), 2);
 }
 
 /// Events are JSON lines, and the last is the end.
@@ -101,7 +101,7 @@ fn a_session_goes_on_with_another_prompt_and_only_with_one() {
     let unknown = place.haft(&["run", "--resume", "00000000", "x"]);
     assert!(unknown.stderr.contains("no session begins with `00000000`\nhint: "), "{}", unknown.stderr);
     place.model.assert_content();
-    let removed = place.haft(&["sessions", "--remove", &id]);
+    let removed = place.haft(&["session", "remove", &id]);
     assert_eq!((removed.code, place.files().len()), (0, 0), "{}", removed.stderr);
 }
 
@@ -147,13 +147,13 @@ fn a_prompt_from_a_pipe_and_a_session_that_is_not_kept() {
 fn a_session_is_replayed() {
     let place = place();
     place.haft(&["run", "read both"]);
-    let shown = place.haft(&["replay"]);
+    let shown = place.haft(&["session", "show"]);
     for part in ["## You\n\nread both\n", "I look.", "✓ **read** `a.txt`", "```\nalpha\n```", "I read alpha"]
     {
         assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
     }
     let kinds: Vec<Value> = place
-        .haft(&["replay", "--json"])
+        .haft(&["session", "show", "--json"])
         .stdout
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["kind"].clone())
@@ -161,7 +161,7 @@ fn a_session_is_replayed() {
     assert_eq!(kinds.first().unwrap(), "begun");
     assert_eq!(kinds.last().unwrap(), "ended");
     fs::remove_file(place.home.work().join("c.txt")).unwrap();
-    let same = place.haft(&["replay", "--rerun"]);
+    let same = place.haft(&["session", "rerun"]);
     assert_eq!(same.code, 0, "{}", same.stderr);
     assert!(
         same.stderr.contains("2 answers are the same, 0 differ, 1 calls were not made"),
@@ -170,12 +170,12 @@ fn a_session_is_replayed() {
     );
     assert_eq!(place.read("c.txt"), "", "what changes something is not made again unasked");
     place.home.write("b.txt", "gamma\n");
-    let other = place.haft(&["replay", "--rerun=all"]);
+    let other = place.haft(&["session", "rerun", "--all"]);
     assert_eq!(other.code, 1, "{}", other.stderr);
     assert!(other.stdout.contains("≠ read b.txt\n  - beta\n  + gamma\n"), "{}", other.stdout);
     assert_eq!(place.read("c.txt"), "written\n");
     // Nothing of it is in the session.
-    assert_eq!(place.haft(&["replay"]).stdout, shown.stdout);
+    assert_eq!(place.haft(&["session", "show"]).stdout, shown.stdout);
 }
 
 /// Two processes do not go on with one session.

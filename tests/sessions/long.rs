@@ -67,7 +67,7 @@ fn g02_a_model_reads_on_in_an_answer_of_megabytes() {
     assert_eq!(fs::metadata(&path).unwrap().len(), bytes as u64);
     let id = place.listed()[0]["id"].as_str().unwrap().to_owned();
     assert!(Path::new(&path).parent().unwrap().ends_with(&id));
-    assert_eq!(place.haft(&["sessions", "--remove", &id]).code, 0);
+    assert_eq!(place.haft(&["session", "remove", &id]).code, 0);
     assert!(!Path::new(&path).exists(), "it goes with its session");
     place.model.assert_content();
 }

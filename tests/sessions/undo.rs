@@ -95,10 +95,10 @@ fn u11_two_hundred_changes_are_undone() {
         events.filter(|event| event["event"] == "completed" && event["result"]["is_error"] == false).count();
     let after = tree(&place.home.work());
     assert!(done > 150 && after.len() > before.len() + 40, "{done}, {}", after.len());
-    let undone = place.haft(&["sessions", "undo"]);
+    let undone = place.haft(&["session", "undo"]);
     assert_eq!(undone.code, 0, "{}", undone.stderr);
     assert_eq!(tree(&place.home.work()), before);
-    let again = place.haft(&["sessions", "undo"]);
+    let again = place.haft(&["session", "undo"]);
     assert!(again.code == 0 && again.stderr.contains("nothing is left to undo"), "{}", again.stderr);
 }
 
@@ -134,17 +134,17 @@ fn u11_what_was_changed_since_is_refused_and_named() {
     let read = place.haft(&["call", "bash", "--arg", &format!("command=cat {}", kept[0].display())]);
     assert!(read.code != 0 && !read.stdout.contains("before"), "{}", read.stdout);
     place.home.write("mine", "my own");
-    let undone = place.haft(&["sessions", "undo"]);
+    let undone = place.haft(&["session", "undo"]);
     let path = place.home.work().canonicalize().unwrap().join("mine");
     let told = format!("`{}` was changed since", path.display());
     assert!(undone.code != 0 && undone.stderr.contains(&told), "{}", undone.stderr);
     assert!(undone.stderr.contains("bash touch by-mine"), "{}", undone.stderr);
     assert_eq!(place.read("mine"), "my own");
     place.home.write("mine", "of the tool");
-    let undone = place.haft(&["sessions", "undo"]);
+    let undone = place.haft(&["session", "undo"]);
     assert_eq!((undone.code, place.read("mine").as_str()), (0, "old"), "{}", undone.stderr);
     let id = place.listed()[0]["id"].as_str().unwrap().to_owned();
-    assert_eq!(place.haft(&["sessions", "--remove", &id]).code, 0);
+    assert_eq!(place.haft(&["session", "remove", &id]).code, 0);
     assert!(!kept[0].exists());
     assert_eq!(place.haft(&["run", "--no-journal", "other"]).code, 0);
     assert_eq!(fs::read_dir(folder).unwrap().count(), 0);
@@ -173,6 +173,6 @@ fn u11_a_person_undoes_what_was_done_in_chat() {
     terminal.enter("three");
     terminal.sees("tokens read", 3);
     let id = place.listed()[0]["id"].as_str().unwrap().to_owned();
-    let replayed = place.haft(&["replay", &id]).stdout;
+    let replayed = place.haft(&["session", "show", &id]).stdout;
     assert!(replayed.contains("[The user has undone your changes: `"), "{replayed}");
 }

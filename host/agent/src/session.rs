@@ -80,7 +80,7 @@ impl SessionError {
     /// Returns how to fix the error.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Unknown(_) | Self::None => Some("`haft sessions` lists them"),
+            Self::Unknown(_) | Self::None => Some("`haft session list` lists them"),
             Self::InUse(_) => Some("leave the other one, or begin a new session"),
             Self::Full { .. } => Some("begin a new session"),
             Self::File { .. } => Some("`--no-journal` works without keeping the session"),

@@ -129,7 +129,7 @@ fn check_components(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
         if !is_inside(path) {
             problems.push(wrong("expected a file in this folder"));
         } else if !folder.join(path).is_file() {
-            problems.push(wrong("not there").hint("build it first: `haft build`"));
+            problems.push(wrong("not there").hint("build it first: `haft plugin build`"));
         }
     }
     if problems.is_empty() { Ok(()) } else { Err(manifest.report(problems).into()) }

@@ -102,11 +102,12 @@ impl Findings {
         }
         let is_typed = subject.sections.contract().is_ok_and(|contract| contract == Contract::Typed);
         if is_typed && subject.sections.wit.is_empty() {
-            let hint = format!("`haft build` adds it, and so does `haft pack {path} --wit DIR`");
+            let hint =
+                format!("`haft plugin build` adds it, and so does `haft plugin pack {path} --wit DIR`");
             self.warn("no documentation in the component: models see names and types only".into(), &[hint]);
         }
         if subject.sections.program.is_none() && subject.asked.is_none() && subject.sections.act.is_none() {
-            let hint = "`haft build` and `haft pack --program program.toml` add it".to_owned();
+            let hint = "`haft plugin build` and `haft plugin pack --program program.toml` add it".to_owned();
             self.warn("nothing says what it asks for: whoever installs it has to find out".into(), &[hint]);
         }
     }
@@ -155,7 +156,7 @@ impl Findings {
             self.warn(message, &["names have at most 64 letters, digits, `_` and `-`".to_owned()]);
         }
         if tool.description.trim().is_empty() {
-            let hint = "write a comment above the function, then `haft build`".to_owned();
+            let hint = "write a comment above the function, then `haft plugin build`".to_owned();
             self.warn(format!("`{name}` has no description: no model will know when to call it"), &[hint]);
         }
         let bare = undescribed(&tool.parameters);

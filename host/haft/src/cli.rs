@@ -23,6 +23,7 @@ mod exit;
 mod gc;
 mod grant;
 mod guidance;
+mod help;
 mod import;
 mod init;
 mod inspect;
@@ -59,15 +60,17 @@ mod verify;
 mod work;
 mod wrap;
 
+use std::ffi::OsString;
 use std::future::{Future, ready};
 use std::pin::Pin;
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use rustix::process::Signal;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::common::Common;
+use self::common::{Common, Verbosity};
 pub(crate) use self::exit::Exit;
 use self::terminal::Terminal;
 use haft::program::telemetry;
@@ -75,17 +78,16 @@ use haft_author::Interrupted;
 use haft_core::heap;
 use haft_core::report::Report;
 
-/// The handle that an agent's tools are held by.
-///
-/// Tools are WebAssembly components, commands and `bash`, declared in program.toml; each gets
-/// exactly what it was granted.
+/// Run tools for AI agents, each with only the rights that you gave it.
 #[derive(Debug, Parser)]
-#[command(name = "haft", version, max_term_width = 100, after_help = exit::HELP)]
+#[command(name = "haft", version, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
-    common: Common,
+    verbosity: Verbosity,
     #[command(subcommand)]
     verb: Verb,
+    #[arg(skip)]
+    common: Common,
 }
 
 #[derive(Debug, Subcommand)]
@@ -94,77 +96,201 @@ enum Verb {
     Run(run::Run),
     /// Talk with a model that has the program's tools
     Chat(chat::Chat),
-    /// Serve the agent to editors that speak the Agent Client Protocol: Zed, JetBrains, Neovim
-    Acp(acp::Acp),
-    /// List what the configured providers offer, and which models are in use
-    Models(models::Models),
-    /// List the sessions of `haft run` and `haft chat`
-    Sessions(sessions::List),
-    /// Show a session, or make its calls again and compare the answers
-    Replay(replay::Replay),
     /// Call one tool
     Call(call::Call),
     /// Run a command confined, as `bash` runs it
     Exec(exec::Exec),
-    /// List the tools, and what each costs in a prompt
+    /// List the tools, and the size of each in a prompt
     Tools(tools::Tools),
-    /// Serve the tools to MCP clients: editors, desktop applications, other agents
+    /// Serve the tools to MCP clients
     Serve(serve::Serve),
-    /// Run calls for other machines, which send them over NATS
-    Work(work::Work),
-    /// Install a package or a component, once you have read what it asks for
-    Add(add::Add),
-    /// Remove a package or a plugin from program.toml
-    Remove(remove::Remove),
-    /// Fetch installed packages and components anew
-    Update(update::Update),
-    /// List what is installed
-    List(list::List),
-    /// Compare what is installed with what was agreed to
-    Verify(verify::Verify),
-    /// Show what program.toml asks for, and agree to it once
-    Trust(trust::TrustVerb),
+    /// Show the calls of tools: who made them, and how they ended
+    Log(log::Log),
+    /// List, show, repeat, undo and remove sessions of run and chat
+    #[command(subcommand)]
+    Session(SessionVerb),
     /// Confine an MCP server of any client: a prefix for its command
     Wrap(wrap::Wrap),
-    /// Put MCP servers of Claude, Codex, Gemini CLI, Cursor, VS Code, Zed or opencode behind `haft wrap`
+    /// Put the MCP servers of other clients behind `haft wrap`
     Import(import::Import),
-    /// Grant a plugin, a package or the sandbox one right more, in program.toml
-    Grant(grant::GrantVerb),
-    /// Look into a package or a component, installed or not
+    /// Install a package, a component or an MCP server
+    #[command(visible_alias = "install")]
+    Add(add::Add),
+    /// Remove a package or a plugin from program.toml
+    #[command(visible_aliases = ["rm", "uninstall"])]
+    Remove(remove::Remove),
+    /// Update packages, components and the tools of MCP servers
+    Update(update::Update),
+    /// List the installed packages and components
+    #[command(visible_alias = "ls")]
+    List(list::List),
+    /// Show a package or a component, installed or not
     Inspect(inspect::Inspect),
-    /// Remove what no program refers to any more from this machine
-    Gc(gc::Gc),
-    /// Check program.toml, its plugins, its grants and what it needs on this machine
-    Check(check::Check),
-    /// Try the sandbox, and look at everything on this machine that haft works with
-    Doctor(doctor::Doctor),
-    /// Show what was called, by whose leave, and what came of it
-    Log(log::Log),
-    /// Watch in a browser what is called, and answer there what waits for a person
-    Page(page::Page),
+    /// Compare the installed packages with their pins
+    Verify(verify::Verify),
     /// Write a program.toml to start from
     Init(init::Init),
-    /// Begin a plugin of your own
+    /// Check program.toml, its plugins, its grants and requirements
+    Check(check::Check),
+    /// Test the sandbox, and report on this machine
+    Doctor(doctor::Doctor),
+    /// Show the rights that program.toml asks for, and agree to them
+    Trust(trust::TrustVerb),
+    /// Grant a plugin, a server or the sandbox one more right
+    Grant(grant::GrantVerb),
+    /// Write, build, test and publish plugins of your own
+    #[command(subcommand)]
+    Plugin(PluginVerb),
+    /// List the models of the configured providers
+    Models(models::Models),
+    /// Serve the agent to editors by the Agent Client Protocol
+    Acp(acp::Acp),
+    /// Run calls for other machines, over NATS
+    Worker(work::Work),
+    /// Watch calls in a browser, and answer questions there
+    Dashboard(page::Page),
+    /// Remove files that no program refers to
+    #[command(subcommand)]
+    Cache(CacheVerb),
+    /// Print the schema, shell completions, manual pages and exit codes
+    #[command(subcommand, name = "self")]
+    Own(SelfVerb),
+}
+
+#[derive(Debug, Subcommand)]
+enum SessionVerb {
+    /// List the sessions
+    List(sessions::List),
+    /// Show a session
+    Show(replay::Show),
+    /// Make the calls of a session again, and compare the answers
+    Rerun(replay::Rerun),
+    /// Put back the files that tools changed in a session
+    Undo(undo::Undo),
+    /// Remove sessions
+    Remove(sessions::Remove),
+}
+
+#[derive(Debug, Subcommand)]
+enum PluginVerb {
+    /// Begin a plugin in a new folder
     New(new::New),
-    /// Build the plugin project in a folder: its component, with documentation and what it asks for
+    /// Build the component of a plugin, with its documentation and the rights it asks for
     Build(build::Build),
-    /// Build the plugin project in a folder whenever it changes, and call its tools
+    /// Build a plugin whenever it changes, and call its tools
     Dev(dev::Dev),
-    /// Run the tests of the plugin project in a folder
+    /// Run the tests of a plugin
     Test(test::Test),
-    /// Add documentation and program.toml to a component, or make one file of a package's folder
+    /// Make a package of a component or a folder
     Pack(pack::Pack),
     /// Push a component or a package to a registry
     Publish(publish::Publish),
+}
+
+#[derive(Debug, Subcommand)]
+enum CacheVerb {
+    /// Remove files of this machine that no program refers to
+    Clean(gc::Gc),
+}
+
+#[derive(Debug, Subcommand)]
+enum SelfVerb {
     /// Print the JSON Schema of program.toml, for editors
     Schema(schema::Schema),
-    /// Print what a shell needs to complete haft's command lines
+    /// Print the script with which a shell completes haft's command lines
     Completions(completions::Completions),
     /// Write the manual pages of haft and its verbs
     Man(man::Man),
+    /// Print what each exit code means
+    ExitCodes,
 }
 
+/// A verb at work, in a box: in one future, all verbs' futures would be laid out and compiled together.
+type Done<'a> = Pin<Box<dyn Future<Output = anyhow::Result<Exit>> + 'a>>;
+
+impl SessionVerb {
+    fn done(self, common: &Common, terminal: Terminal) -> Done<'_> {
+        match self {
+            Self::List(verb) => Box::pin(ready(verb.execute(common, terminal))),
+            Self::Show(verb) => Box::pin(ready(verb.execute(common, terminal))),
+            Self::Rerun(verb) => Box::pin(verb.execute(common, terminal)),
+            Self::Undo(verb) => Box::pin(ready(verb.execute(common, terminal))),
+            Self::Remove(verb) => Box::pin(ready(verb.execute(common, terminal))),
+        }
+    }
+}
+
+impl PluginVerb {
+    fn done(self, common: &Common, terminal: Terminal) -> Done<'_> {
+        match self {
+            Self::New(verb) => Box::pin(ready(verb.execute(terminal))),
+            Self::Build(verb) => Box::pin(verb.execute(terminal)),
+            Self::Dev(verb) => Box::pin(verb.execute(common, terminal)),
+            Self::Test(verb) => Box::pin(verb.execute(terminal)),
+            Self::Pack(verb) => Box::pin(ready(verb.execute(terminal, common.program.as_deref()))),
+            Self::Publish(verb) => Box::pin(verb.execute(common, terminal)),
+        }
+    }
+}
+
+impl SelfVerb {
+    fn done(self, terminal: Terminal) -> Done<'static> {
+        let done = match self {
+            Self::Schema(verb) => verb.execute(terminal),
+            Self::Completions(verb) => verb.execute(terminal),
+            Self::Man(verb) => verb.execute(terminal),
+            Self::ExitCodes => terminal.verbatim(exit::HELP).map(|()| Exit::Success).map_err(Into::into),
+        };
+        Box::pin(ready(done))
+    }
+}
+
+/// Verbs that had another name before, with their names today.
+const RENAMED: &[(&str, &[&str])] = &[
+    ("new", &["plugin", "new"]),
+    ("build", &["plugin", "build"]),
+    ("dev", &["plugin", "dev"]),
+    ("test", &["plugin", "test"]),
+    ("pack", &["plugin", "pack"]),
+    ("publish", &["plugin", "publish"]),
+    ("sessions", &["session", "list"]),
+    ("replay", &["session", "show"]),
+    ("gc", &["cache", "clean"]),
+    ("work", &["worker"]),
+    ("page", &["dashboard"]),
+    ("schema", &["self", "schema"]),
+    ("completions", &["self", "completions"]),
+    ("man", &["self", "man"]),
+];
+
 impl Cli {
+    /// The command line's grammar.
+    pub(crate) fn grammar() -> Command {
+        help::grouped(common::with_options(Self::command()))
+    }
+
+    /// Reads the command line of this process, or ends the process with help or an error.
+    pub(crate) fn read() -> Self {
+        Self::read_from(std::env::args_os().collect()).unwrap_or_else(|error| error.exit())
+    }
+
+    fn read_from(words: Vec<OsString>) -> Result<Self, clap::Error> {
+        let mut grammar = Self::grammar();
+        let matches = grammar.try_get_matches_from_mut(&words).or_else(|error| match renamed(&error) {
+            Some((old, new)) => {
+                Terminal::new(false).message(format_args!("`haft {old}` is now `haft {}`", new.join(" ")));
+                let at = words.iter().skip(1).position(|word| word == old).map_or(0, |at| at + 1);
+                let new = new.iter().map(OsString::from);
+                let words =
+                    words.iter().take(at).cloned().chain(new).chain(words.iter().skip(at + 1).cloned());
+                grammar.try_get_matches_from_mut(words)
+            }
+            None => Err(error),
+        })?;
+        let common = Common::read(&matches, &mut grammar)?;
+        Ok(Self { common, ..Self::from_arg_matches(&matches)? })
+    }
+
     /// Does what the command line says, on a runtime of its own: not to be called from within one.
     pub(crate) fn execute(self) -> Exit {
         heap::settle();
@@ -195,50 +321,42 @@ impl Cli {
     }
 
     async fn dispatch(self, terminal: Terminal) -> Exit {
+        let is_dev = matches!(self.verb, Verb::Plugin(PluginVerb::Dev(_)));
         // A plugin author wants to see what the plugin prints.
-        let verbose =
-            if matches!(self.verb, Verb::Dev(_)) { self.common.verbose.max(1) } else { self.common.verbose };
-        let tells = matches!(self.verb, Verb::Run(_) | Verb::Chat(_) | Verb::Call(_) | Verb::Dev(_));
+        let verbose = if is_dev { self.common.verbose.max(1) } else { self.common.verbose };
+        let tells = is_dev || matches!(self.verb, Verb::Run(_) | Verb::Chat(_) | Verb::Call(_));
         let tracer = if let Verb::Call(call) = &self.verb { call.tracer() } else { None };
         terminal::log(verbose, tells, tracer);
-        // Each future in a box of its own: in one, all verbs' futures would be laid out and compiled together.
-        let done: Pin<Box<dyn Future<Output = anyhow::Result<Exit>> + '_>> = match self.verb {
-            Verb::Run(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Chat(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Acp(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Models(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Sessions(verb) => Box::pin(ready(verb.execute(&self.common, terminal))),
-            Verb::Replay(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Call(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Exec(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Tools(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Serve(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Work(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Add(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Grant(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Wrap(verb) => Box::pin(verb.execute(&self.common, terminal)),
+        let common = &self.common;
+        let done: Done<'_> = match self.verb {
+            Verb::Run(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Chat(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Call(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Exec(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Tools(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Serve(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Log(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Session(verb) => verb.done(common, terminal),
+            Verb::Wrap(verb) => Box::pin(verb.execute(terminal)),
             Verb::Import(verb) => Box::pin(verb.execute(terminal)),
-            Verb::Remove(verb) => Box::pin(ready(verb.execute(&self.common, terminal))),
-            Verb::Update(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::List(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Verify(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Trust(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Inspect(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Gc(verb) => Box::pin(ready(verb.execute(terminal))),
-            Verb::Check(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Doctor(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Log(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Page(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Add(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Remove(verb) => Box::pin(ready(verb.execute(common, terminal))),
+            Verb::Update(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::List(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Inspect(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Verify(verb) => Box::pin(verb.execute(common, terminal)),
             Verb::Init(verb) => Box::pin(verb.execute(terminal)),
-            Verb::New(verb) => Box::pin(ready(verb.execute(terminal))),
-            Verb::Build(verb) => Box::pin(verb.execute(terminal)),
-            Verb::Dev(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Test(verb) => Box::pin(verb.execute(terminal)),
-            Verb::Pack(verb) => Box::pin(ready(verb.execute(terminal, self.common.program.as_deref()))),
-            Verb::Publish(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Schema(verb) => Box::pin(ready(verb.execute(terminal))),
-            Verb::Completions(verb) => Box::pin(ready(verb.execute(terminal))),
-            Verb::Man(verb) => Box::pin(ready(verb.execute(terminal))),
+            Verb::Check(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Doctor(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Trust(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Grant(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Plugin(verb) => verb.done(common, terminal),
+            Verb::Models(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Acp(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Worker(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Dashboard(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Cache(CacheVerb::Clean(verb)) => Box::pin(ready(verb.execute(terminal))),
+            Verb::Own(verb) => verb.done(terminal),
         };
         done.await.unwrap_or_else(|error| {
             if error.is::<Interrupted>() {
@@ -252,4 +370,11 @@ impl Cli {
             if error.is::<Report>() { Exit::Program } else { Exit::Failure }
         })
     }
+}
+
+/// Returns the old and the new name of the verb that `error` calls unknown.
+fn renamed(error: &clap::Error) -> Option<(&'static str, &'static [&'static str])> {
+    let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let is_unknown = error.kind() == ErrorKind::InvalidSubcommand;
+    RENAMED.iter().copied().find(|(old, _)| is_unknown && old == verb)
 }

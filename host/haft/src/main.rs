@@ -4,8 +4,6 @@ mod cli;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use self::cli::Cli;
 
 /// musl's allocator has one lock for all threads, and `haft serve` allocates on many.
@@ -21,5 +19,5 @@ fn main() -> ExitCode {
     if cli::completions::answered() {
         return ExitCode::SUCCESS;
     }
-    Cli::parse().execute().into()
+    Cli::read().execute().into()
 }

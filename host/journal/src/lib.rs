@@ -1,4 +1,4 @@
-//! The journal: what was called, by whose leave, and what came of it, as JSON lines in a directory
+//! The journal: tool calls, who allowed each one, and its result, as JSON lines in a directory
 //! that no tool may look into. It refuses to be in the way: what cannot be written is said once and
 //! the call goes on.
 //!

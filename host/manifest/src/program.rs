@@ -102,7 +102,7 @@ const LANGUAGES: &[(&str, &str)] =
     &[("rust", "rust"), ("python", "python"), ("js", "js"), ("go", "go"), ("c", "c")];
 
 table! {
-    /// How `haft build` makes the component of this plugin project: that of the plugin that is called
+    /// How `haft plugin build` makes the component of this plugin project: that of the plugin that is called
     /// like the program, else of the first.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Build = "[build]" {

@@ -92,7 +92,7 @@ mod tests {
     const NOT_SEALED: &[(&str, &str)] = &[
         ("build.command", "a build runs what is in the project: its sources too"),
         ("build.wit", "read when a person builds; what comes of it is a component, which is sealed"),
-        ("program.include", "patterns of what `haft pack` takes into a package"),
+        ("program.include", "patterns of what `haft plugin pack` takes into a package"),
         ("serve.callers.grant.deny", "closed to the caller's tools itself"),
         ("serve.callers.grant.read", "directories of a caller's tools"),
         ("serve.callers.grant.write", "directories of a caller's tools"),

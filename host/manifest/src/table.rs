@@ -14,7 +14,7 @@
 //! }
 //! ```
 //!
-//! The documentation is what `haft schema`, editors and hints say. A key with a value after `=` may be absent and has
+//! The documentation is what `haft self schema`, editors and hints say. A key with a value after `=` may be absent and has
 //! that value then; one without must be there. `also` are words that people use for the key, which are suggested.
 //! `read` says how the value is read, where the type of the field does not say it by [`FromValue`]:
 //!

@@ -1,5 +1,5 @@
 //! Selects the files of a folder that belong to the package in it: those that program.toml names, those that
-//! these files name in turn, and texts for people and models. `haft add FOLDER` and `haft pack` use the same
+//! these files name in turn, and texts for people and models. `haft add FOLDER` and `haft plugin pack` use the same
 //! selection; it ignores all other files.
 
 use std::collections::BTreeSet;

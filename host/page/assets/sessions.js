@@ -10,7 +10,7 @@ export async function load() {
     const { sessions, is_cut } = await get('/api/sessions');
     fill($('session-rows'), sessions.map(line));
     const none = 'No sessions yet. haft run and haft chat begin one each.';
-    $('sessions-end').textContent = sessions.length ? (is_cut ? 'The last 100; haft sessions lists all.' : '') : none;
+    $('sessions-end').textContent = sessions.length ? (is_cut ? 'The last 100; haft session list lists all.' : '') : none;
   } catch (error) {
     $('sessions-end').textContent = visible(error.message);
   }
@@ -39,7 +39,7 @@ export async function one(id) {
       h('h3', {}, session.title || session.id),
       facts([['Program', session.program], ['Folder', session.folder], ['Agent', session.agent],
         ['Go on with it', copied(`haft chat --resume ${session.id}`, 'command')]]),
-      entries.earlier > 0 && h('p', { class: 'note' }, `${entries.earlier} earlier entries are left out; haft replay ${session.id} shows all.`),
+      entries.earlier > 0 && h('p', { class: 'note' }, `${entries.earlier} earlier entries are left out; haft session show ${session.id} shows all.`),
       h('ol', { class: 'conversation' }, entries.shown.map(entry)));
   } catch (error) {
     fill(place, back, h('p', {}, error.message));

@@ -204,7 +204,7 @@ impl PageApprover {
 
     async fn answered(&self, question: &Question) -> io::Result<Decision> {
         if !self.desk.is_open()? {
-            return Ok(Decision::Unasked("no page is open (`haft page` opens one)".into()));
+            return Ok(Decision::Unasked("no page is open (`haft dashboard` opens one)".into()));
         }
         let Some(asked) = self.desk.ask(question, &self.origin, self.for_session)? else {
             return Ok(Decision::Unasked("too many calls wait for an answer on the page".into()));

@@ -68,7 +68,10 @@ impl Listing {
 pub(crate) fn one(sessions: &Sessions, id: &str) -> Result<Option<Value>, String> {
     let Ok(saved) = sessions.find(id) else { return Ok(None) };
     if length(&saved).is_none_or(|length| length > MAX_SHOWN) {
-        return Err(format!("the session is larger than is shown here; `haft replay {}` shows it", saved.id));
+        return Err(format!(
+            "the session is larger than is shown here; `haft session show {}` shows it",
+            saved.id
+        ));
     }
     let lines = saved.lines().map_err(|error| error.to_string())?;
     let row = opening(&saved).unwrap_or_default();

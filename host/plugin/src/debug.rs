@@ -1,7 +1,7 @@
 //! Where in its source a guest was when it ended, or while it was at work: for authors, who look for the file and line of
 //! their mistake first.
 //!
-//! A trap knows addresses of code. What they mean is in the component: in a section [`LINES_SECTION`] that `haft build`
+//! A trap knows addresses of code. What they mean is in the component: in a section [`LINES_SECTION`] that `haft plugin build`
 //! makes of the DWARF of a compiler, in the DWARF itself, or in the names of functions. Interpreters, and Go, know it
 //! themselves, and write it to standard error (`words`). Components are compiled without any of that (`strip`), so that
 //! those that differ in nothing else have the same code.
@@ -31,7 +31,7 @@ use haft_core::sync::Lock;
 /// CBOR, compressed (zlib).
 pub const LINES_SECTION: &str = "haft:lines";
 
-// What `haft build` keeps of what a compiler wrote down for debuggers: which line of which file each piece of code is of,
+// What `haft plugin build` keeps of what a compiler wrote down for debuggers: which line of which file each piece of code is of,
 // in a section of some kilobytes.
 
 /// What is kept besides.

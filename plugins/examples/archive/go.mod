@@ -2,7 +2,7 @@ module examples/archive
 
 go 1.24
 
-// The part that every component in Go needs. `haft build` writes it, so that nothing is downloaded.
+// The part that every component in Go needs. `haft plugin build` writes it, so that nothing is downloaded.
 require go.bytecodealliance.org/pkg v0.4.0
 
 replace go.bytecodealliance.org/pkg => ./bindings/pkg

@@ -27,7 +27,7 @@ const ZIG: Need = Need {
     program: "zig",
     purpose: "compiles C for WebAssembly (0.15 or later)",
     ways: &[
-        "in this project alone, with Python: a line `ziglang` in `requirements.txt`, which `haft build` then installs",
+        "in this project alone, with Python: a line `ziglang` in `requirements.txt`, which `haft plugin build` then installs",
         "for every project: `pip install ziglang`, `brew install zig`, `snap install zig --classic`",
         "or a download that is put on PATH: https://ziglang.org/download",
     ],

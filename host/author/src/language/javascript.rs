@@ -276,7 +276,7 @@ impl Exports {
     /// Returns the text of the entry module.
     fn module(&self, main: &str, has_prelude: bool) -> anyhow::Result<String> {
         let mut text =
-            "// What `haft build` gives to componentize-qjs. Made anew by every build.\n".to_owned();
+            "// What `haft plugin build` gives to componentize-qjs. Made anew by every build.\n".to_owned();
         if has_prelude {
             text.push_str("import { made } from './prelude.js';\n");
         }

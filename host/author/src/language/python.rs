@@ -34,7 +34,7 @@ const COMPONENTIZE: Need = Need {
     program: "componentize-py",
     purpose: "builds Python plugins",
     ways: &[
-        "in this project alone: a line `componentize-py==0.25.1` in `requirements.txt`, which `haft build` then installs",
+        "in this project alone: a line `componentize-py==0.25.1` in `requirements.txt`, which `haft plugin build` then installs",
         "for every project: `pipx install componentize-py`, `uv tool install componentize-py`",
     ],
 };

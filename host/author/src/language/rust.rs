@@ -150,8 +150,7 @@ fn one_file(files: Vec<bindings::File>) -> anyhow::Result<Vec<u8>> {
     Ok([HEADER.as_bytes(), &bytes].concat())
 }
 
-const HEADER: &str =
-    "//! The types and functions of the WIT. `haft build` writes this file anew when the WIT changes.\n\n";
+const HEADER: &str = "//! The types and functions of the WIT. `haft plugin build` writes this file anew when the WIT changes.\n\n";
 
 /// Generates the bindings, with attributes that exclude them from rustfmt.
 const GENERATOR: Generator = || {

@@ -15,12 +15,18 @@ const MAX_DEPTH: usize = 64;
 /// Changes that are told: as many as a model can learn from.
 const MAX_TOLD: usize = 8;
 
+/// 2^64: above it an integer is kept as a floating-point number, and loses digits.
+const TOO_LARGE: f64 = 18_446_744_073_709_551_616.0;
+
 /// Changes `arguments` to the types that `schema` asks for, where nothing is lost by that. Returns what was changed, in words
 /// for the model: numbers that are only written another way are not told.
-pub(super) fn coerce(schema: &Value, arguments: &mut Value) -> Vec<String> {
-    let mut coercion = Coercion { root: schema, steps: 0, read: 0, told: Vec::new() };
+///
+/// # Errors
+/// An integer is beyond 64 bits: its digits were lost when it was read.
+pub(super) fn coerce(schema: &Value, arguments: &mut Value) -> Result<Vec<String>, String> {
+    let mut coercion = Coercion { root: schema, steps: 0, read: 0, told: Vec::new(), inexact: None };
     coercion.value(schema, arguments, &mut String::new(), 0);
-    coercion.told
+    coercion.inexact.map_or(Ok(coercion.told), Err)
 }
 
 struct Coercion<'s> {
@@ -29,6 +35,8 @@ struct Coercion<'s> {
     /// Values in the texts that were read: together no more than a whole message may have.
     read: usize,
     told: Vec<String>,
+    /// What is wrong with the first integer that lost digits.
+    inexact: Option<String>,
 }
 
 impl<'s> Coercion<'s> {
@@ -50,6 +58,11 @@ impl<'s> Coercion<'s> {
                 ));
             }
             *value = other;
+        } else if is_rounded(value) && wanted.contains(&"integer") && !wanted.contains(&"number") {
+            self.inexact.get_or_insert_with(|| {
+                let place = place.trim_start_matches('.');
+                format!("`{place}` has more digits than an integer of 64 bits: send a smaller integer, or text where the tool takes text")
+            });
         }
         if let Some(target) = self.target(keywords) {
             self.value(target, value, place, depth + 1);
@@ -170,6 +183,10 @@ fn integral(number: &Number) -> Option<Number> {
     Some(integer.into())
 }
 
+fn is_rounded(value: &Value) -> bool {
+    value.is_f64() && value.as_f64().is_some_and(|float| float.abs() >= TOO_LARGE)
+}
+
 fn is_of(value: &Value, kind: &str) -> bool {
     match kind {
         "integer" => value.is_i64() || value.is_u64(),
@@ -213,14 +230,29 @@ mod tests {
             let defs = json!({ "n": integer, "tree": tree });
             let whole = json!({ "type": "object", "properties": { "x": schema }, "$defs": defs });
             let mut arguments = json!({ "x": given });
-            let told = coerce(&whole, &mut arguments);
+            let told = coerce(&whole, &mut arguments).unwrap();
             assert_eq!(arguments, json!({ "x": expected }), "{schema}: {given}");
             let is_silent = given == expected || !given.to_string().contains('"');
             assert_eq!(told.is_empty(), is_silent, "{given}: {told:?}");
         }
         let mut arguments = json!({ "x": "1" });
-        let told = coerce(&json!({ "properties": { "x": integer } }), &mut arguments);
+        let told = coerce(&json!({ "properties": { "x": integer } }), &mut arguments).unwrap();
         assert_eq!(told, ["`x` was given as text and taken as a number"]);
+    }
+
+    #[test]
+    fn an_integer_that_lost_digits_is_refused() {
+        let schema =
+            json!({ "properties": { "ids": { "items": { "type": "integer" } }, "n": { "type": "number" } } });
+        let read = |text: &str| json::read(text.as_bytes()).unwrap();
+        let refused = coerce(&schema, &mut read(r#"{"ids": [1, 12345678901234567890123]}"#)).unwrap_err();
+        assert_eq!(
+            refused,
+            "`ids[]` has more digits than an integer of 64 bits: send a smaller integer, or text where the tool takes text"
+        );
+        for text in [r#"{"ids": [18446744073709551615]}"#, r#"{"n": 12345678901234567890123}"#] {
+            assert_eq!(coerce(&schema, &mut read(text)), Ok(vec![]), "{text}");
+        }
     }
 
     /// A schema that doubles, or refers to itself, is not followed without end.
@@ -231,13 +263,13 @@ mod tests {
         let schema = json!({ "properties": { "x": own }, "$defs": { "a": twice } });
         let mut deep = (0..40).fold(json!("s"), |inner, _| json!({ "x": inner }));
         let before = deep.clone();
-        assert!(coerce(&schema, &mut deep).is_empty());
+        assert!(coerce(&schema, &mut deep).unwrap().is_empty());
         assert_eq!(deep, before);
         // Alternatives of alternatives: a thousand million, were all looked at.
         let wide = |name: &str| json!({ "anyOf": vec![json!({ "$ref": format!("#/$defs/{name}") }); 1000] });
         let defs = json!({ "a": wide("b"), "b": wide("c"), "c": wide("d"), "d": { "type": "integer" } });
         let schema = json!({ "properties": { "x": wide("a") }, "$defs": defs });
-        assert!(coerce(&schema, &mut json!({ "x": "5" })).is_empty());
+        assert!(coerce(&schema, &mut json!({ "x": "5" })).unwrap().is_empty());
     }
 
     /// A text has no more values than a message may have.

@@ -381,7 +381,7 @@ fn refused(why: impl Into<String>) -> Ended {
 fn unasked(tool: &str, why: &str, setting: &str) -> String {
     format!(
         "`{tool}` did not run: it needs a person's approval, and {why}\n\
-         hint: call it where a person can answer: from a terminal, on `haft page`, or from an MCP client with \
+         hint: call it where a person can answer: from a terminal, on `haft dashboard`, or from an MCP client with \
          elicitation; or remove {setting}"
     )
 }

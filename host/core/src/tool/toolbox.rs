@@ -12,7 +12,7 @@ use super::entry::Entry;
 use super::rules::Rules;
 use super::session::Session;
 use super::watch::{Ended, Watch};
-use super::{Hook, Tool, coercion};
+use super::{Hook, Tool, ToolError, coercion};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::grant::Grant;
 use crate::limit::Limits;
@@ -303,9 +303,16 @@ impl Toolbox {
 
     async fn answer(mut call: ToolCall, found: Result<&Entry, Ended>, session: &Session) -> ToolResult {
         let (begun, entry) = (Instant::now(), found.as_ref().ok().copied());
-        let coerced = entry.map(|entry| coercion::coerce(&entry.def().parameters, &mut call.arguments));
+        let coerced = entry
+            .map_or(Ok(Vec::new()), |entry| coercion::coerce(&entry.def().parameters, &mut call.arguments));
         let watch = begin(&call, entry, session);
-        watch.notes().coerced(coerced.unwrap_or_default());
+        let found = found.and_then(|entry| match coerced {
+            Ok(told) => {
+                watch.notes().coerced(told);
+                Ok(entry)
+            }
+            Err(inexact) => Err(Ended::Failed(ToolError::InvalidArguments(inexact))),
+        });
         let (span, trace) = session.trace.begin_call(|| told(&call, entry));
         let ended = match found {
             Ok(entry) => match entry.admit(&call, &watch, session).await {

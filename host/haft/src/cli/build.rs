@@ -1,4 +1,4 @@
-//! `haft build`: from the source of a plugin project to a component that says everything itself.
+//! `haft plugin build`: from the source of a plugin project to a component that says everything itself.
 
 use std::path::{Path, PathBuf};
 
@@ -112,7 +112,8 @@ pub(super) fn described(stale: &Stale) -> String {
 pub(super) fn refuse_stale(what: &Path, doing: &str) -> anyhow::Result<()> {
     match stale(what)? {
         Some(stale) => {
-            let problem = Problem::new(described(&stale)).hint(format!("`haft build`, then {doing} again"));
+            let problem =
+                Problem::new(described(&stale)).hint(format!("`haft plugin build`, then {doing} again"));
             Err(Report::from(problem).into())
         }
         None => Ok(()),
@@ -125,7 +126,8 @@ pub(super) fn refuse_no_package(folder: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let problem = Problem::new(format!("no package in `{}`: no {FILE_NAME}", folder.display()));
-    let hint = "name a component or the folder of a package; `haft new --lang rust my-tool` begins one";
+    let hint =
+        "name a component or the folder of a package; `haft plugin new --lang rust my-tool` begins one";
     Err(Report::from(problem.hint(hint)).into())
 }
 
@@ -151,7 +153,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 /// The same as a finding, where it keeps nothing from working.
 pub(super) fn stale_warning(what: &Path) -> anyhow::Result<Option<Problem>> {
-    let hint = "`haft build`; `haft call` and `haft test` do it by themselves";
+    let hint = "`haft plugin build`; `haft call` and `haft plugin test` do it by themselves";
     Ok(stale(what)?.map(|stale| Problem::new(described(&stale)).hint(hint).warning()))
 }
 

@@ -58,7 +58,7 @@ impl Chat {
             conversation.dialogue.plan(true);
         }
         conversation.listen();
-        let mut editor = Editor::new(&conversation, common.no_journal)?;
+        let mut editor = Editor::new(&conversation, common.execution.no_journal)?;
         welcome(&conversation, terminal);
         let exit = converse(&mut conversation, &mut editor, &screen, terminal).await;
         if let Some(id) = conversation.id() {

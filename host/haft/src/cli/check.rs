@@ -94,8 +94,9 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
         component.report(terminal)?;
     }
     if is_good && !components.is_empty() {
-        terminal
-            .message("next: `haft call TOOL`, `haft pack` where there is more to ship than the component");
+        terminal.message(
+            "next: `haft call TOOL`, `haft plugin pack` where there is more to ship than the component",
+        );
     }
     Ok(if is_good { Exit::Success } else { Exit::Program })
 }
@@ -230,7 +231,9 @@ fn summary(program: &Program, is_all: bool) -> String {
         "" => "no program.toml: the built-in tools only",
         name => name,
     };
-    let (tools, plugins) = (program.toolbox.entries().len(), program.manifest.plugins.len());
+    let counted = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+    let tools = counted(program.toolbox.entries().len(), "tool");
+    let plugins = counted(program.manifest.plugins.len(), "plugin");
     let mode = program.manifest.sandbox.mode.as_str();
     let write: Vec<_> =
         program.grant.writable().roots().iter().map(|root| root.path().display().to_string()).collect();
@@ -241,7 +244,7 @@ fn summary(program: &Program, is_all: bool) -> String {
     let told = guidance::summary(program.guidance());
     let verdict = if is_all { "\nno problems found" } else { "" };
     format!(
-        "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{}{}{told}{verdict}",
+        "{file}\n{tools}, {plugins}\nsandbox mode `{mode}`: may write {}{}{}{told}{verdict}",
         write.join(", "),
         processes(&program.manifest),
         commands.unwrap_or_default()

@@ -1,8 +1,10 @@
-//! The options that every verb takes, and how a verb loads the program that they name.
+//! The options that many verbs take, and how a verb loads the program that they name.
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches as _};
 use haft::program::{Allow, Ask, Dirs, FILE_NAME, Machines, Options, Program, Servers, Target};
 
 use super::terminal::Terminal;
@@ -12,51 +14,228 @@ use haft_manifest::NatsUrl;
 use haft_plugin_host::debug::Recorder;
 use haft_sandbox::confine::Confiner;
 
-/// The heading in `--help` of the options for other machines.
-const MACHINES: &str = "Other machines";
+/// The heading in `--help` of the options that say how tools are run.
+const EXECUTION: &str = "Execution";
 
-/// The heading in `--help` of the options that choose a backend.
-const BACKEND: &str = "Where commands run";
+/// The heading in `--help` of the options that many verbs take.
+const COMMON: &str = "Common options";
 
-/// Options that every verb takes.
-#[derive(Clone, Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "independent switches, as a command line has them")]
+/// What a verb takes beside its own options.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Common {
-    /// The program to run [default: ./program.toml if there is one]
-    #[arg(short, long, global = true, value_name = "FILE")]
+    /// The program, where the command line names one.
     pub(super) program: Option<PathBuf>,
+    /// How often `--verbose` was given.
+    pub(super) verbose: u8,
+    /// Whether standard output is JSON.
+    pub(super) json: bool,
+    /// How tools are run.
+    pub(super) execution: Execution,
+}
+
+// The option of every verb. No doc comment: clap would make it the help of each verb.
+#[derive(Clone, Debug, Default, Args)]
+#[group(skip)]
+pub(super) struct Verbosity {
+    /// Say more on standard error: -v what plugins print and all that tools answer, -vv what haft does, -vvv everything
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = COMMON)]
+    verbose: u8,
+}
+
+// The option of verbs that load a program.
+#[derive(Clone, Debug, Default, Args)]
+#[group(skip)]
+struct Named {
+    /// The program to run [default: ./program.toml if there is one]
+    #[arg(short, long, value_name = "FILE", help_heading = COMMON)]
+    program: Option<PathBuf>,
+}
+
+// The option of verbs that print data.
+#[derive(Clone, Debug, Default, Args)]
+#[group(skip)]
+struct Output {
+    /// Print JSON on standard output
+    #[arg(long, help_heading = COMMON)]
+    json: bool,
+}
+
+// The options of verbs that run tools, or look at how they would be run.
+#[derive(Clone, Debug, Default, Args)]
+#[group(skip)]
+pub(super) struct Execution {
     /// Allow more for this run: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`;
     /// `PLUGIN:read=DIR` for a plugin
-    #[arg(long, global = true, value_name = "RIGHT", add = super::completions::rights())]
+    #[arg(long, value_name = "RIGHT", help_heading = EXECUTION, add = super::completions::rights())]
     pub(super) allow: Vec<Allow>,
     /// Run `bash` and commands without the kernel's sandbox: they may do whatever you may
-    #[arg(long, global = true)]
+    #[arg(long, help_heading = EXECUTION)]
     pub(super) unsafe_no_sandbox: bool,
     /// Run commands in this container, in the place of `[backend]`
-    #[arg(long, global = true, value_name = "NAME", conflicts_with = "ssh", help_heading = BACKEND)]
+    #[arg(long, value_name = "NAME", conflicts_with = "ssh", help_heading = EXECUTION)]
     pub(super) container: Option<String>,
     /// Run commands on this host: `host`, `user@host`, a name of ~/.ssh/config
-    #[arg(long, global = true, value_name = "TARGET", help_heading = BACKEND)]
+    #[arg(long, value_name = "TARGET", help_heading = EXECUTION)]
     pub(super) ssh: Option<String>,
     /// Run commands in a pane of tmux that you can watch [default session: haft]
-    #[arg(long, global = true, value_name = "SESSION", num_args = 0..=1, require_equals = true, help_heading = BACKEND)]
+    #[arg(long, value_name = "SESSION", num_args = 0..=1, require_equals = true, help_heading = EXECUTION)]
     #[expect(clippy::option_option, reason = "not given, given, and given with a name")]
     pub(super) tmux: Option<Option<String>>,
     /// Run commands without a pane, also on a host that has tmux
-    #[arg(long, global = true, conflicts_with = "tmux", help_heading = BACKEND)]
+    #[arg(long, conflicts_with = "tmux", help_heading = EXECUTION)]
     pub(super) no_tmux: bool,
     /// Meet workers at this NATS server, in the place of `[nats] urls`: `nats://host:4222`
-    #[arg(long, global = true, value_name = "URL", help_heading = MACHINES)]
+    #[arg(long, value_name = "URL", help_heading = EXECUTION)]
     pub(super) nats: Option<NatsUrl>,
-    /// Say more on standard error: -v what plugins print and all that tools answer, -vv what haft does, -vvv everything
-    #[arg(short, long, global = true, action = ArgAction::Count)]
-    pub(super) verbose: u8,
-    /// Print JSON on standard output
-    #[arg(long, global = true)]
-    pub(super) json: bool,
     /// Do not note calls in the journal; `HAFT_JOURNAL=off` does the same
-    #[arg(long, global = true)]
+    #[arg(long, help_heading = EXECUTION)]
     pub(super) no_journal: bool,
+}
+
+/// Verbs that load no program.
+const WITHOUT_PROGRAM: &[&str] = &[
+    "cache",
+    "clean",
+    "import",
+    "wrap",
+    "init",
+    "new",
+    "build",
+    "test",
+    "self",
+    "schema",
+    "completions",
+    "man",
+    "plugin",
+    "session",
+];
+
+/// Verbs that run tools, or look at how they would be run.
+const EXECUTING: &[&str] = &[
+    "run",
+    "chat",
+    "acp",
+    "call",
+    "exec",
+    "serve",
+    "worker",
+    "tools",
+    "check",
+    "doctor",
+    "log",
+    "dashboard",
+    "rerun",
+    "dev",
+];
+
+/// Verbs that print no data.
+const WITHOUT_DATA: &[&str] = &[
+    "exec",
+    "worker",
+    "dashboard",
+    "acp",
+    "wrap",
+    "completions",
+    "man",
+    "self",
+    "cache",
+    "plugin",
+    "session",
+];
+
+fn takes_program(verb: &str) -> bool {
+    !WITHOUT_PROGRAM.contains(&verb)
+}
+
+fn prints_data(verb: &str) -> bool {
+    !WITHOUT_DATA.contains(&verb)
+}
+
+fn executes(verb: &str) -> bool {
+    EXECUTING.contains(&verb)
+}
+
+/// Gives each verb the options that it takes. They may also stand before the verb.
+pub(super) fn with_options(command: Command) -> Command {
+    let top = Execution::augment_args(Output::augment_args(Named::augment_args(command)));
+    let top = top.mut_args(|arg| {
+        let is_hidden = arg.get_help_heading() == Some(EXECUTION);
+        arg.hide(is_hidden)
+    });
+    top.mut_subcommands(of_verb)
+}
+
+fn of_verb(verb: Command) -> Command {
+    let name = verb.get_name().to_owned();
+    let mut verb = verb.mut_subcommands(of_verb);
+    if executes(&name) {
+        verb = Execution::augment_args(verb);
+    }
+    if takes_program(&name) {
+        verb = Named::augment_args(verb);
+    }
+    if prints_data(&name) { Output::augment_args(verb) } else { verb }
+}
+
+impl Common {
+    /// Reads the options of `matches`, which are before the verb or after it.
+    ///
+    /// # Errors
+    /// An option before the verb is none that the verb takes.
+    pub(super) fn read(matches: &ArgMatches, command: &mut Command) -> Result<Self, clap::Error> {
+        let mut common = Self { verbose: Verbosity::from_arg_matches(matches)?.verbose, ..Self::default() };
+        let (mut level, mut verb, mut words) = (matches, "", Vec::new());
+        while let Some((name, inner)) = level.subcommand() {
+            common.add(level, verb)?;
+            (level, verb) = (inner, name);
+            words.push(name);
+        }
+        common.add(level, verb)?;
+        let group = |is_taken: bool, args: Command| {
+            args.get_arguments().filter(|_| !is_taken).map(|arg| arg.get_id().clone()).collect::<Vec<_>>()
+        };
+        let none = || Command::new("");
+        let wrong = group(executes(verb), Execution::augment_args(none()))
+            .into_iter()
+            .chain(group(takes_program(verb), Named::augment_args(none())))
+            .chain(group(prints_data(verb), Output::augment_args(none())))
+            .find(|id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine));
+        match wrong {
+            None => Ok(common),
+            Some(id) => {
+                let option = id.as_str().replace('_', "-");
+                let message = format!("`haft {}` does not take `--{option}`", words.join(" "));
+                Err(command.error(ErrorKind::UnknownArgument, message))
+            }
+        }
+    }
+
+    /// Adds the options of one level of the command line: `verb` is empty before the first verb.
+    fn add(&mut self, level: &ArgMatches, verb: &str) -> Result<(), clap::Error> {
+        if takes_program(verb) {
+            self.program = Named::from_arg_matches(level)?.program.or(self.program.take());
+        }
+        if prints_data(verb) {
+            self.json |= Output::from_arg_matches(level)?.json;
+        }
+        if verb.is_empty() || executes(verb) {
+            self.execution.add(Execution::from_arg_matches(level)?);
+        }
+        Ok(())
+    }
+}
+
+impl Execution {
+    fn add(&mut self, other: Self) {
+        self.allow.extend(other.allow);
+        self.unsafe_no_sandbox |= other.unsafe_no_sandbox;
+        self.container = other.container.or(self.container.take());
+        self.ssh = other.ssh.or(self.ssh.take());
+        self.tmux = other.tmux.or(self.tmux.take());
+        self.no_tmux |= other.no_tmux;
+        self.nats = other.nats.or(self.nats.take());
+        self.no_journal |= other.no_journal;
+    }
 }
 
 impl Common {
@@ -102,7 +281,7 @@ impl Common {
     }
 
     pub(super) async fn load(&self, terminal: Terminal, options: &Options) -> anyhow::Result<Program> {
-        if self.unsafe_no_sandbox {
+        if self.execution.unsafe_no_sandbox {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
         let program = Box::pin(trusted::loaded(options, terminal)).await?;
@@ -135,12 +314,13 @@ impl Common {
 
     /// Where commands run.
     pub(super) fn target(&self) -> Target {
-        let tmux = if self.no_tmux { Some(false) } else { self.tmux.as_ref().map(|_| true) };
+        let tmux =
+            if self.execution.no_tmux { Some(false) } else { self.execution.tmux.as_ref().map(|_| true) };
         Target {
-            container: self.container.clone(),
-            ssh: self.ssh.clone(),
+            container: self.execution.container.clone(),
+            ssh: self.execution.ssh.clone(),
             tmux,
-            session: self.tmux.clone().flatten(),
+            session: self.execution.tmux.clone().flatten(),
             here: false,
         }
     }
@@ -150,12 +330,12 @@ impl Common {
             program: self.program.clone(),
             trust: trusted::of_environment()?,
             folder: None,
-            allow: self.allow.clone(),
+            allow: self.execution.allow.clone(),
             many_calls,
             recorder: None,
-            confiner: self.unsafe_no_sandbox.then(Confiner::open),
+            confiner: self.execution.unsafe_no_sandbox.then(Confiner::open),
             redactor: terminal.redactor(),
-            no_journal: self.no_journal || is_journal_off()?,
+            no_journal: self.execution.no_journal || is_journal_off()?,
             only: None,
             target: self.target(),
             known_only: false,
@@ -163,7 +343,7 @@ impl Common {
             further_servers: Vec::new(),
             under: None,
             servers: Servers::default(),
-            machines: Machines::at(self.nats.clone()),
+            machines: Machines::at(self.execution.nats.clone()),
             events: terminal.loading(),
             // Nothing is started only to be looked at, unless a verb says so.
             ask: Ask::Never,
@@ -206,21 +386,21 @@ fn is_journal_off() -> anyhow::Result<bool> {
 pub(super) fn words(common: &Common, is_here: bool) -> Vec<String> {
     let mut words = Vec::new();
     let mut option = |name: &str, value: &str| words.extend([name.to_owned(), value.to_owned()]);
-    for allow in &common.allow {
+    for allow in &common.execution.allow {
         let allow = if is_here { allow.absolute() } else { allow.clone() };
         option("--allow", &allow.to_string());
     }
-    common.container.iter().for_each(|name| option("--container", name));
-    common.ssh.iter().for_each(|target| option("--ssh", target));
-    match &common.tmux {
+    common.execution.container.iter().for_each(|name| option("--container", name));
+    common.execution.ssh.iter().for_each(|target| option("--ssh", target));
+    match &common.execution.tmux {
         Some(Some(session)) => words.push(format!("--tmux={session}")),
         Some(None) => words.push("--tmux".into()),
         None => {}
     }
     let switches = [
-        ("--no-tmux", common.no_tmux),
-        ("--unsafe-no-sandbox", common.unsafe_no_sandbox),
-        ("--no-journal", common.no_journal),
+        ("--no-tmux", common.execution.no_tmux),
+        ("--unsafe-no-sandbox", common.execution.unsafe_no_sandbox),
+        ("--no-journal", common.execution.no_journal),
     ];
     words.extend(switches.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name.to_owned()));
     words

@@ -1,4 +1,4 @@
-//! `haft completions`, and the answers to a shell that completes a line: haft says itself what can stand there.
+//! `haft self completions`, and the answers to a shell that completes a line: haft says itself what can stand there.
 
 mod candidates;
 
@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, complete};
 use clap_complete::env::{self, Elvish, EnvCompleter, Fish, Powershell, Shells};
 use clap_complete::{CompleteEnv, Shell};
@@ -30,9 +30,9 @@ The script asks haft at every Tab: verbs, options, tools and their arguments, pl
 they are then. For it no server is started and nothing compiled, and of a program.toml that nobody agreed to only the
 names are read.
 
-  haft completions bash > ~/.local/share/bash-completion/completions/haft
-  haft completions zsh > ~/.zfunc/_haft              below `fpath=(~/.zfunc $fpath)` in ~/.zshrc
-  haft completions fish > ~/.config/fish/completions/haft.fish")]
+  haft self completions bash > ~/.local/share/bash-completion/completions/haft
+  haft self completions zsh > ~/.zfunc/_haft              below `fpath=(~/.zfunc $fpath)` in ~/.zshrc
+  haft self completions fish > ~/.config/fish/completions/haft.fish")]
 pub(super) struct Completions {
     /// The shell that is to complete
     shell: Shell,
@@ -52,7 +52,7 @@ impl Completions {
 /// Answers a shell that asks what can stand on a line; whether one does.
 pub(crate) fn answered() -> bool {
     let asked =
-        CompleteEnv::with_factory(Cli::command).var(VARIABLE).bin(NAME).completer(NAME).shells(SHELLS);
+        CompleteEnv::with_factory(Cli::grammar).var(VARIABLE).bin(NAME).completer(NAME).shells(SHELLS);
     let folder = std::env::current_dir().ok();
     // What cannot be completed is not: a message would stand in the middle of the line.
     asked.try_complete(std::env::args_os(), folder.as_deref()).unwrap_or(true)

@@ -176,10 +176,9 @@ impl Page<'_> {
         let (memory, time) = (format_size(memory), format_duration(time));
         let (result, disk) = (format_size(result), format_size(disk));
         if !self.candidate.offered.plugins.is_empty() {
-            let text = format!(
-                "{memory} of memory, {time}, {result} of answer and {disk} of files for each, unless said above"
-            );
-            sheet.line("calls get", Style::new(), &text);
+            let text =
+                format!("memory {memory} · time {time} · result {result} · disk {disk}, unless said above");
+            sheet.line("per call", Style::new(), &text);
         }
     }
 

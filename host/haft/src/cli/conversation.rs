@@ -42,11 +42,11 @@ impl FromStr for SessionName {
         match text {
             "last" => Ok(Self::Last),
             id if id.len() >= MIN_ID && id.chars().all(is_digit) => Ok(Self::Id(id.to_owned())),
-            _ => {
-                Err("expected `last`, or four or more digits of a session's id as `haft sessions` shows it; \
+            _ => Err(
+                "expected `last`, or four or more digits of a session's id as `haft session list` shows it; \
                       a prompt comes after it: `--resume last 'PROMPT'`"
-                    .to_owned())
-            }
+                    .to_owned(),
+            ),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `haft dev`: builds a plugin project, calls its tools as one asks for it, and does it again whenever
+//! `haft plugin dev`: builds a plugin project, calls its tools as one asks for it, and does it again whenever
 //! the source changes. A build that fails changes nothing: the last good component goes on serving.
 
 use std::io::{BufRead, BufReader, Read};

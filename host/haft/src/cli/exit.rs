@@ -30,20 +30,20 @@ pub(crate) enum Exit {
     Interrupted,
 }
 
-/// The table for `--help`.
+/// The table of `haft self exit-codes`.
 pub(super) const HELP: &str = "\
-Exit codes:
-  0    done
-  1    the tool answered with an error, a test failed, or the model gave no complete answer;
-       haft update --check: there is something newer
-  2    the command line is wrong
-  3    program.toml, or something it names, is wrong
-  4    the model was asked as often as allowed, or had used up its budget, and was not done
-  5    haft could not do its part (provider, disk, …)
-  6    haft doctor: the sandbox does not hold what it should
-  7    nobody agreed to what was shown: to a package, or to what program.toml or a wrapped server asks for
-  8    haft verify: something installed is not what was agreed to
-  130  interrupted";
+0    done
+1    the tool answered with an error, a test failed, or the model gave no complete answer;
+     haft update --check: there is something newer
+2    the command line is wrong
+3    program.toml, or something it names, is wrong
+4    the model was asked as often as allowed, or had used up its budget, and was not done
+5    haft could not do its part (provider, disk, …)
+6    haft doctor: the sandbox does not hold what it should
+7    nobody agreed to what was shown: to a package, or to what program.toml or a wrapped server asks for
+8    haft verify: something installed is not what was agreed to
+130  interrupted
+";
 
 impl Exit {
     /// The number.

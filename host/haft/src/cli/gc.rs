@@ -1,4 +1,4 @@
-//! `haft gc`: removes what no program on this machine refers to any more. Rather keeps too much.
+//! `haft cache clean`: removes what no program on this machine refers to any more. Rather keeps too much.
 
 use anyhow::Context;
 use clap::Args;
@@ -21,7 +21,7 @@ use haft_state::{Kept, Swept as SweptState};
 A program is known once `haft add` or `haft update` was used in it, and as long as its program.lock is where it
 was. What was installed in the last ten minutes is kept; what is removed can be fetched again by `haft add`. Of programs
 whose program.toml is gone, what their plugins cached goes too; what else these kept only with `--state`. A compiler that
-`haft build` installed goes when no build used it for 30 days; the next one installs it again. So do the caches of package
+`haft plugin build` installed goes when no build used it for 30 days; the next one installs it again. So do the caches of package
 managers that commands and MCP servers have in the sandbox.")]
 pub(super) struct Gc {
     /// Only tell what would be removed
@@ -99,7 +99,7 @@ impl Gc {
             (true, true) => "would remove",
             (false, _) => "left",
         };
-        let rest = if self.removes(kept) { "" } else { "; `haft gc --state` removes it" };
+        let rest = if self.removes(kept) { "" } else { "; `haft cache clean --state` removes it" };
         let program = plain(&kept.program.display().to_string());
         format!("{word} what plugins {what} for `{program}`, which is gone: {}{rest}", rounded(kept.size))
     }

@@ -1,4 +1,4 @@
-//! `haft log`: what was called, by whose leave, and what came of it. Reads the journal and changes
+//! `haft log`: the log of tool calls, who allowed each one, and its result. Reads the journal and changes
 //! nothing in it.
 
 mod show;
@@ -292,7 +292,7 @@ fn since(text: &str, now: &Zoned) -> Option<Timestamp> {
 
 /// A copy of what the workers have sent, which goes with the value; nothing where this machine's journal is meant.
 async fn copied(log: &Log, common: &Common, terminal: Terminal) -> anyhow::Result<Option<TempDir>> {
-    if !log.workers && common.nats.is_none() {
+    if !log.workers && common.execution.nats.is_none() {
         return Ok(None);
     }
     if log.follow {

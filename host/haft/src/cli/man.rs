@@ -1,9 +1,9 @@
-//! `haft man`: manual pages of haft and of each of its verbs, made from what `--help` prints.
+//! `haft self man`: manual pages of haft and of each of its verbs, made from what `--help` prints.
 
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 
 use super::terminal::Terminal;
 use super::{Cli, Exit};
@@ -19,7 +19,7 @@ impl Man {
     pub(super) fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let folder = self.folder.display();
         std::fs::create_dir_all(&self.folder).with_context(|| format!("cannot make `{folder}`"))?;
-        clap_mangen::generate_to(Cli::command(), &self.folder)
+        clap_mangen::generate_to(Cli::grammar(), &self.folder)
             .with_context(|| format!("cannot write manual pages into `{folder}`"))?;
         terminal
             .message(format!("manual pages written into `{folder}`; `man {folder}/haft.1` shows the first"));

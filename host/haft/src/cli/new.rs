@@ -1,4 +1,4 @@
-//! `haft new`: a plugin project to start from. Writes a whole one, or nothing.
+//! `haft plugin new`: a plugin project to start from. Writes a whole one, or nothing.
 
 use std::path::PathBuf;
 
@@ -13,8 +13,8 @@ use haft_author::{Language, Style};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  haft new --lang rust my-tool
-  haft new --lang python tools/my-tool")]
+  haft plugin new --lang rust my-tool
+  haft plugin new --lang python tools/my-tool")]
 pub(super) struct New {
     /// The language to write it in: `rust`, `python`, `js`, `go` or `c`
     #[arg(short, long, value_name = "LANGUAGE", value_parser = known)]
@@ -40,8 +40,9 @@ impl New {
         }
         let (begin, title) = (self.lang.begin(style), self.lang.facts().title);
         terminal.message(format_args!("made `{shown}`, a plugin in {title}: begin with {begin}"));
-        terminal
-            .message(format_args!("next: `cd {shown} && haft build`, or `haft dev` there while you write"));
+        terminal.message(format_args!(
+            "next: `cd {shown} && haft plugin build`, or `haft plugin dev` there while you write"
+        ));
         Ok(Exit::Success)
     }
 }

@@ -1,4 +1,4 @@
-//! `haft pack`: what haft adds to a component that was built without it, and packages of several
+//! `haft plugin pack`: what haft adds to a component that was built without it, and packages of several
 //! parts as one file. Builds nothing.
 
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ use haft_manifest::{Component, Manifest, Plugin};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  haft pack tool.wasm --wit wit    adds the documentation of the WIT, and what program.toml says that it asks for
-  haft pack .                      makes NAME-VERSION.tar.gz of the package in this folder")]
+  haft plugin pack tool.wasm --wit wit    adds the documentation of the WIT, and what program.toml says that it asks for
+  haft plugin pack .                      makes NAME-VERSION.tar.gz of the package in this folder")]
 pub(super) struct Pack {
     /// A component, or a folder with a program.toml
     #[arg(value_name = "COMPONENT|FOLDER", default_value = ".")]
@@ -104,7 +104,7 @@ impl Pack {
 
     fn folder(self, terminal: Terminal) -> anyhow::Result<Exit> {
         if self.wit.is_some() {
-            anyhow::bail!("`--wit` belongs to a component; `haft build` adds it to those of a folder");
+            anyhow::bail!("`--wit` belongs to a component; `haft plugin build` adds it to those of a folder");
         }
         build::refuse_no_package(&self.what)?;
         build::refuse_stale(&self.what, "pack")?;

@@ -1,4 +1,4 @@
-//! `haft page`: a page for a browser on this machine, on which a person watches what every haft of this user calls, and
+//! `haft dashboard`: a page for a browser on this machine, on which a person watches what every haft of this user calls, and
 //! answers what waits. It changes no grant and no program.toml.
 
 use std::io::{self, BufRead, IsTerminal};
@@ -31,9 +31,9 @@ once, within an hour; Enter at the terminal prints another. While a browser show
 `haft call` and `haft serve` ask there where nobody can be asked otherwise.
 
 Examples:
-  haft page
-  haft page -p program.toml                   its tools, what they cost, and what changed since program.lock
-  haft page --listen 127.0.0.1:7411           the same port in `ssh -L 7411:127.0.0.1:7411 HOST`")]
+  haft dashboard
+  haft dashboard -p program.toml                   its tools, what they cost, and what changed since program.lock
+  haft dashboard --listen 127.0.0.1:7411           the same port in `ssh -L 7411:127.0.0.1:7411 HOST`")]
 pub(super) struct Page {
     /// Listen here; an address of this machine alone [default: a loopback address and port of its own]
     #[arg(long, value_name = "ADDRESS:PORT")]

@@ -1,4 +1,4 @@
-//! `haft publish`: pushes a component or a package to a registry, once it was found to be right. What
+//! `haft plugin publish`: pushes a component or a package to a registry, once it was found to be right. What
 //! is not right is not published, and what is there already is not replaced unasked.
 
 use crate::cli::common::Common;
@@ -27,11 +27,11 @@ const ANNOTATION: &str = "org.opencontainers.image.";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A component is pushed as other clients of registries push one; a folder with a program.toml as a package
-(what `haft pack` makes of it). Credentials are those that `docker login` or `podman login` stored.
+(what `haft plugin pack` makes of it). Credentials are those that `docker login` or `podman login` stored.
 
 Examples:
-  haft publish oci://ghcr.io/owner/words:1.0.0 words.wasm
-  haft publish oci://ghcr.io/owner/github:2.1.0 ./github")]
+  haft plugin publish oci://ghcr.io/owner/words:1.0.0 words.wasm
+  haft plugin publish oci://ghcr.io/owner/github:2.1.0 ./github")]
 pub(super) struct Publish {
     /// Where to: `oci://REGISTRY/REPOSITORY:TAG`
     #[arg(value_name = "REFERENCE")]

@@ -36,7 +36,7 @@ impl Remove {
             let kept = if cleared.contains(&name) { ", and what it kept" } else { "" };
             terminal.message(format_args!("removed `{name}`{kept}"));
         }
-        terminal.hint("`haft gc` removes what no program refers to from this machine");
+        terminal.hint("`haft cache clean` removes what no program refers to from this machine");
         Ok(Exit::Success)
     }
 }

@@ -1,13 +1,13 @@
-//! `haft replay`: a session as it was, or its calls made again and their answers compared. Refuses to repeat what may
-//! change something unless it is told to.
+//! `haft session show` and `haft session rerun`: a session as it was, or its calls made again and their answers compared.
+//! Repeats no call that may change something unless it is told to.
 
 use crate::cli::common::Common;
 use std::fmt::Write;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 
-use super::terminal::{Answers, Screen, Show, Terminal, rendered};
+use super::terminal::{Answers, Screen, Terminal, rendered};
 use super::{Exit, approvals, transcript};
 use crate::cli::conversation::SessionName;
 use crate::cli::dialogue::hinted;
@@ -27,28 +27,29 @@ const MAX_ARGUMENTS: usize = 200;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  haft replay                     the newest session of this program in this folder
-  haft replay 3f9ac801
-  haft replay 3f9ac801 --rerun    make the calls again that only read, and compare the answers
-  haft replay --json | jq -r 'select(.kind == \"answered\") | .result.content'
-
-With --rerun the exit code is 1 where an answer is not what it was.")]
-pub(super) struct Replay {
+  haft session show                     the newest session of this program in this folder
+  haft session show 3f9ac801
+  haft session show --json | jq -r 'select(.kind == \"answered\") | .result.content'")]
+pub(super) struct Show {
     /// The session: its id or the beginning of it, or `last`
     #[arg(default_value = "last", add = super::completions::sessions())]
     session: SessionName,
-    /// Make its calls again with the tools there are now, and compare the answers with those on record
-    #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, default_missing_value = "reading", require_equals = true)]
-    rerun: Option<Which>,
 }
 
-/// Which calls are made again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Which {
-    /// Those of tools that only read
-    Reading,
-    /// All, also those that change something
-    All,
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Calls the tools of today. The exit code is 1 where an answer differs from the one on record.
+
+Examples:
+  haft session rerun                    the newest session of this program in this folder
+  haft session rerun 3f9ac801 --all")]
+pub(super) struct Rerun {
+    /// The session: its id or the beginning of it, or `last`
+    #[arg(default_value = "last", add = super::completions::sessions())]
+    session: SessionName,
+    /// Make also the calls that may change something
+    #[arg(long)]
+    all: bool,
 }
 
 /// A call on record with its answer.
@@ -59,22 +60,25 @@ struct Recorded {
     is_run: bool,
 }
 
-impl Replay {
+impl Show {
+    pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let saved = self.session.find_any(common)?;
+        if terminal.json {
+            terminal.json_text(&saved.text().map_err(hinted)?)?;
+        } else {
+            let lines = saved.lines().map_err(hinted)?;
+            terminal.answer(&rendered(&transcript::of_lines(&lines)))?;
+        }
+        Ok(Exit::Success)
+    }
+}
+
+impl Rerun {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let saved = self.session.find_any(common)?;
-        let Some(which) = self.rerun else {
-            let text = saved.text().map_err(hinted)?;
-            if terminal.json {
-                terminal.json_text(&text)?;
-            } else {
-                let lines = saved.lines().map_err(hinted)?;
-                terminal.answer(&rendered(&transcript::of_lines(&lines)))?;
-            }
-            return Ok(Exit::Success);
-        };
         let recorded = recorded(saved.lines().map_err(hinted)?);
         let program = common.of_session(Some(&saved)).program(terminal, true).await?;
-        let exit = rerun(&program, &recorded, which, terminal).await;
+        let exit = rerun(&program, &recorded, self.all, terminal).await;
         program.close().await;
         exit
     }
@@ -106,17 +110,17 @@ fn recorded(lines: Vec<Line>) -> Vec<Recorded> {
 async fn rerun(
     program: &Program,
     recorded: &[Recorded],
-    which: Which,
+    all: bool,
     terminal: Terminal,
 ) -> anyhow::Result<Exit> {
-    let screen = Screen::new(terminal, Show::Quiet, Answers::Whole);
+    let screen = Screen::new(terminal, super::terminal::Show::Quiet, Answers::Whole);
     let approvals = approvals::of(screen.person(), program, "replay", terminal)?;
     let session = Session { approvals, ..program.session("replay", screen.events()) };
     let (mut same, mut different, mut skipped) = (0, 0, 0);
     for Recorded { requested, result, is_run } in recorded {
         let reads =
             program.toolbox.find(&requested.call.tool).is_some_and(|entry| entry.def().hints.read_only);
-        if !is_run || which == Which::Reading && !reads {
+        if !is_run || !all && !reads {
             skipped += 1;
             continue;
         }
@@ -136,8 +140,8 @@ async fn rerun(
             "{same} answers are the same, {different} differ, {skipped} calls were not made"
         ));
     }
-    if skipped > 0 && which == Which::Reading && !terminal.json {
-        terminal.hint("`--rerun=all` also makes the calls that may change something");
+    if skipped > 0 && !all && !terminal.json {
+        terminal.hint("`--all` also makes the calls that may change something");
     }
     Ok(if different == 0 { Exit::Success } else { Exit::Tool })
 }

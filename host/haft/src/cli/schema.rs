@@ -1,4 +1,4 @@
-//! `haft schema`: the JSON Schema of program.toml.
+//! `haft self schema`: the JSON Schema of program.toml.
 
 use clap::Args;
 

@@ -74,7 +74,7 @@ pub(super) struct Serve {
     /// Serve only the tools of this plugin, by the names that it gives them itself
     #[arg(long, value_name = "NAME", add = super::completions::plugins())]
     plugin: Option<String>,
-    /// Serve also the page on which a person watches and answers, as `haft page` does; its link is told once
+    /// Serve also the page on which a person watches and answers, as `haft dashboard` does; its link is told once
     #[arg(long)]
     page: bool,
     /// Answer Prometheus over HTTP at this address, port 0 for any; the path is /metrics, and no token is asked for
@@ -90,7 +90,7 @@ impl Serve {
         if let Some(client) = self.print_config {
             return self.print(client, common, terminal);
         }
-        if common.unsafe_no_sandbox {
+        if common.execution.unsafe_no_sandbox {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
         answer_prometheus(self.metrics, terminal).await?;

@@ -1,16 +1,15 @@
-//! `haft sessions`: what can be gone on with. Changes nothing but what it is told to remove.
+//! `haft session list` and `haft session remove`.
 
 use crate::cli::common::Common;
 use std::str::FromStr;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::Exit;
 use super::terminal::Terminal;
-use super::undo::Undo;
 use crate::cli::conversation::SessionName;
 use crate::cli::dialogue::hinted;
 use haft::program::Dirs;
@@ -25,19 +24,14 @@ const DEFAULT_LINES: usize = 20;
 const MAX_TITLE: usize = 60;
 
 #[derive(Debug, Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "\
+#[command(after_help = "\
 The newest session stands last. `haft run --resume ID 'PROMPT'` and `haft chat --resume ID` go on with one,
-`haft replay ID` shows it.
+`haft session show ID` shows it.
 
 Examples:
-  haft sessions
-  haft sessions --here -n all
-  haft sessions undo                     puts back what the last task here changed
-  haft sessions --remove 3f9ac801 --remove 77b0
-  haft sessions --json | jq -r 'select(.state == \"interrupted\") | .id'"
-)]
+  haft session list
+  haft session list --here -n all
+  haft session list --json | jq -r 'select(.state == \"interrupted\") | .id'")]
 pub(super) struct List {
     /// Show the last N sessions, or `all` [default: 20]
     #[arg(short = 'n', long = "lines", value_name = "N")]
@@ -48,18 +42,13 @@ pub(super) struct List {
     /// Show also those of agents that worked for another
     #[arg(long)]
     agents: bool,
-    /// Remove a session; may be given several times
-    #[arg(long, value_name = "ID", add = super::completions::sessions())]
-    remove: Vec<SessionName>,
-    #[command(subcommand)]
-    deed: Option<Deed>,
 }
 
-/// What is done with one of them.
-#[derive(Debug, Subcommand)]
-enum Deed {
-    /// Put back what tools changed in a session
-    Undo(Undo),
+#[derive(Debug, Args)]
+pub(super) struct Remove {
+    /// The sessions: their ids, or the beginnings of them
+    #[arg(value_name = "ID", required = true, add = super::completions::sessions())]
+    sessions: Vec<SessionName>,
 }
 
 /// How many sessions to show.
@@ -77,12 +66,6 @@ impl FromStr for Limit {
 
 impl List {
     pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        if let Some(Deed::Undo(undo)) = &self.deed {
-            return undo.execute(common, terminal);
-        }
-        if !self.remove.is_empty() {
-            return self.remove(common, terminal);
-        }
         let dirs = Dirs::of_this_machine()?;
         let mut all = dirs.kept_sessions().all().map_err(hinted)?;
         if self.agents {
@@ -109,9 +92,12 @@ impl List {
         }
         Ok(Exit::Success)
     }
+}
 
-    fn remove(&self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let found: Vec<_> = self.remove.iter().map(|name| name.find_any(common)).collect::<Result<_, _>>()?;
+impl Remove {
+    pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let found: Vec<_> =
+            self.sessions.iter().map(|name| name.find_any(common)).collect::<Result<_, _>>()?;
         for saved in found {
             saved.remove().map_err(hinted)?;
             terminal.message(format_args!("removed {}", saved.id));

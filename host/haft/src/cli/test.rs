@@ -1,4 +1,4 @@
-//! `haft test`: builds a plugin project where that has changed, and runs the tests beside it, each in a fresh instance.
+//! `haft plugin test`: builds a plugin project where that has changed, and runs the tests beside it, each in a fresh instance.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ impl Test {
     /// The tests that were asked for, of which there is one at least.
     fn chosen(&self, mut suite: Suite) -> anyhow::Result<Suite> {
         if suite.is_empty() && self.property.is_none() {
-            let hint = "write one into `tests/NAME.toml`: `haft test --help` shows how; or let `--property` find arguments";
+            let hint = "write one into `tests/NAME.toml`: `haft plugin test --help` shows how; or let `--property` find arguments";
             return Err(Hinted::new("the project has no tests", hint).into());
         }
         let Some(text) = &self.only else { return Ok(suite) };

@@ -11,7 +11,7 @@ use haft::program::Agreement;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 What stays in the folder of program.toml, takes no key and starts no process needs no consent; neither does what \
-`haft init`, `haft new` and `haft add` wrote there. Consent holds for this place, and until program.toml or \
+`haft init`, `haft plugin new` and `haft add` wrote there. Consent holds for this place, and until program.toml or \
 program.lock ask for more. `HAFT_TRUST=1` in the environment agrees to every program.toml: for CI and services.
 
 Examples:

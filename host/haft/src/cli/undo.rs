@@ -1,4 +1,4 @@
-//! `haft sessions undo` and `/undo`: says what was put back, what was not and why, and what nobody keeps.
+//! `haft session undo` and `/undo`: says what was put back, what was not and why, and what nobody keeps.
 
 use std::path::Path;
 
@@ -22,8 +22,8 @@ that changed some. A file that was changed since is left as it is and named. Wha
 undone: their calls are named.
 
 Examples:
-  haft sessions undo                     the last changes of the newest session of this program in this folder
-  haft sessions undo 3f9ac801 --all")]
+  haft session undo                     the last changes of the newest session of this program in this folder
+  haft session undo 3f9ac801 --all")]
 pub(super) struct Undo {
     /// The session: its id or the beginning of it, or `last`, the newest of this program in this folder
     #[arg(value_name = "ID", default_value = "last")]

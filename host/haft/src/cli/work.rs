@@ -1,4 +1,4 @@
-//! `haft work`: runs calls of other machines, with the rights that this machine's program.toml grants.
+//! `haft worker`: runs calls of other machines, with the rights that this machine's program.toml grants.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -40,8 +40,8 @@ once; what gates want that have not read them yet it still has, for an hour at m
 calls that run have ended.
 
 Examples:
-  haft work --nats nats://127.0.0.1:4222 --label eu,gpu
-  haft work --label eu --name eu-1 --places 4")]
+  haft worker --nats nats://127.0.0.1:4222 --label eu,gpu
+  haft worker --label eu --name eu-1 --places 4")]
 pub(super) struct Work {
     /// What tools are placed by: `on` in program.toml names one of these
     #[arg(short, long, value_name = "LABEL", value_delimiter = ',')]

@@ -31,8 +31,7 @@ use self::relay::{End, Relay};
 use self::trial::{Trial, pipes};
 use self::watch::Watcher;
 use super::Exit;
-use super::common::Common;
-use super::terminal::{DIM, Hinted, Terminal};
+use super::terminal::{DIM, Terminal};
 use haft::program::{Dirs, wrapped};
 use haft_core::grant::{Grant, Right};
 use haft_core::report::plain;
@@ -93,11 +92,7 @@ struct Start {
 }
 
 impl Wrap {
-    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        if common.unsafe_no_sandbox {
-            let hint = "without `haft wrap` in front of it the command may do whatever you may";
-            return Err(Hinted::new("`haft wrap` starts nothing without the sandbox", hint).into());
-        }
+    pub(super) async fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let dirs = Dirs::of_this_machine()?;
         if let Some(name) = self.name.as_deref().filter(|_| self.tools) {
             return person::show_tools(&dirs, name, terminal).await;

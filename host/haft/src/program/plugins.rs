@@ -356,7 +356,7 @@ fn unloadable(pending: &PendingPlugin<'_>, error: &LoadError, is_built_here: boo
             problem.hint("`haft add` fetches it again; `haft verify` checks everything")
         }
         (LoadError::Read { error, .. }, None) if is_built_here && error.kind() == ErrorKind::NotFound => {
-            problem.hint("`haft build` makes it")
+            problem.hint("`haft plugin build` makes it")
         }
         _ => problem,
     }

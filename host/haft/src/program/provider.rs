@@ -272,7 +272,7 @@ fn usual_url(kind: &ProviderKind) -> Option<String> {
 /// No provider is set.
 fn no_provider() -> Report {
     let with_key: Vec<_> = provider::PROVIDERS.iter().filter(|kind| usual_key(kind).is_some()).collect();
-    let problem = Problem::new("no provider: nobody said whose model to ask")
+    let problem = Problem::new("no model provider is configured")
         .hint("name one with `--provider`, or write `[provider]` with `name = \"…\"` to program.toml");
     let hints = with_key.iter().map(|kind| {
         format!("`{}` is set, so `--provider {}` asks `{}`", kind.key_variable, kind.name, kind.model)

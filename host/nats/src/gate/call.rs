@@ -125,7 +125,7 @@ impl Outgoing<'_> {
         let on = Label::listed(&self.wanted.on);
         let why = match no_place {
             NoPlace::NoWorker => format!(
-                "no worker labelled {on} has it. Workers have it that run `haft work` with the same program.toml and \
+                "no worker labelled {on} has it. Workers have it that run `haft worker` with the same program.toml and \
                  program.lock"
             ),
             NoPlace::Full(count) => format!("all places of the {count} workers that have it are taken"),

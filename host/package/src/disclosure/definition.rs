@@ -22,15 +22,15 @@ pub fn lines(def: &ToolDef) -> Vec<String> {
     parameters(&def.parameters, &mut lines);
     let hints = def.hints;
     let hints = [
-        (hints.read_only, "only reads"),
-        (hints.destructive, "may destroy"),
-        (hints.idempotent, "may be repeated"),
-        (hints.open_world, "reaches beyond this machine"),
+        (hints.read_only, "read-only"),
+        (hints.destructive, "destructive"),
+        (hints.idempotent, "idempotent"),
+        (hints.open_world, "open-world"),
     ];
     let hints: Vec<&str> = hints.into_iter().filter_map(|(is_so, text)| is_so.then_some(text)).collect();
     // A missing hint means the worst case; the default values are not a statement of the tool.
     if !hints.is_empty() && def.hints != Hints::from_annotations(&Value::Null) {
-        lines.push(format!("says of itself: {}", hints.join(", ")));
+        lines.push(format!("declares: {}", hints.join(", ")));
     }
     if let Some(output) = &def.output {
         one("answers", output, None, 0, &mut lines);

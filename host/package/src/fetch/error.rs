@@ -91,7 +91,7 @@ impl FetchError {
             Self::Form(_) => {
                 "a page is no package; the address of an MCP server is `url` of an `[[mcp_servers]]` entry in program.toml"
             }
-            Self::Zip(_) => "a package is packed as `.tar.gz`; `haft pack` does it",
+            Self::Zip(_) => "a package is packed as `.tar.gz`; `haft plugin pack` does it",
             Self::Signature { error, .. } => error.hint(),
             Self::Oci(error) => return error.hint(),
             Self::Reference(error) => return Some(error.hint()),

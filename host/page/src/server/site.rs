@@ -117,8 +117,7 @@ impl Site {
             return self.enter(key);
         }
         if !self.keys.knows(request.headers()) {
-            let why =
-                "this page is opened by a link that works once, in one browser; `haft page` prints another";
+            let why = "this page is opened by a link that works once, in one browser; `haft dashboard` prints another";
             return Err((StatusCode::FORBIDDEN, why.into()));
         }
         if *request.method() == Method::POST {
@@ -135,7 +134,7 @@ impl Site {
             Some(cookie) => Ok(reply::entered(&cookie)),
             None => Err((
                 StatusCode::FORBIDDEN,
-                "this link was used, or is too old; `haft page` prints another".into(),
+                "this link was used, or is too old; `haft dashboard` prints another".into(),
             )),
         }
     }

@@ -109,7 +109,7 @@ mod tests {
     use crate::debug::{LINES_SECTION, modules};
 
     /// U6: `two(int *p, int *q)` writes to `p` in line 2 and to `q` in line 3 of `/p/src/two.c`, compiled by zig 0.17.1 with the
-    /// flags of `haft build`: each of its two checks is told with its line, and with its reason.
+    /// flags of `haft plugin build`: each of its two checks is told with its line, and with its reason.
     #[test]
     fn u6_each_check_of_a_function_is_told_with_its_line() {
         let bytes = include_bytes!("two.wasm");

@@ -84,10 +84,10 @@ const LIBRARIES: &[&str] = &[
 /// What such paths begin with where they are relative.
 const BEGINNINGS: &[&str] = &["library/std/", "library/core/", "library/alloc/", "node_modules/"];
 
-/// Files that `haft build` writes between the author's own and the component.
+/// Files that `haft plugin build` writes between the author's own and the component.
 const GENERATED: &[&str] = &["src/bindings.rs", "build/bindings/", "build/js/", "haft_app.py", "wit_world/"];
 
-/// Whether `path`, below a project's folder, was written by `haft build`.
+/// Whether `path`, below a project's folder, was written by `haft plugin build`.
 pub(crate) fn is_generated(path: &str) -> bool {
     GENERATED.iter().any(|part| path.starts_with(part) || path.contains(&format!("/{part}")))
 }

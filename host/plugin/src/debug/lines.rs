@@ -1,4 +1,4 @@
-//! The places of a core module's code in its author's files, as `haft build` writes them down: some kilobytes, where the
+//! The places of a core module's code in its author's files, as `haft plugin build` writes them down: some kilobytes, where the
 //! DWARF that they are made of has a megabyte.
 
 use std::collections::HashMap;
@@ -105,7 +105,7 @@ pub(super) fn encode(tables: &[Lines]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// The tables of a section; none where it is not one of `haft build`'s.
+/// The tables of a section; none where it is not one of `haft plugin build`'s.
 pub(super) fn decode(section: &[u8]) -> Vec<Lines> {
     let mut plain = Vec::new();
     let read = ZlibDecoder::new(section).take(MAX_PLAIN).read_to_end(&mut plain);

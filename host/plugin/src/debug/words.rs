@@ -74,7 +74,7 @@ fn mounted(file: &str) -> &str {
     rest.filter(|(folder, _)| folder.bytes().all(|byte| byte.is_ascii_digit())).map_or(file, |(_, path)| path)
 }
 
-/// JavaScript, as `haft build` has it told: `Uncaught TypeError: …` and `    at f (plugin.js:3:5)`.
+/// JavaScript, as `haft plugin build` has it told: `Uncaught TypeError: …` and `    at f (plugin.js:3:5)`.
 fn script(stderr: &str) -> Option<LastWords> {
     let (_, text) = stderr.rsplit_once("Uncaught ")?;
     let is_frame = |line: &&str| line.starts_with("    at ");

@@ -1,5 +1,5 @@
 // The tools of checksum: the functions that wit/world.wit describes, as build/bindings/tools.h
-// declares them. `haft build` makes that file.
+// declares them. `haft plugin build` makes that file.
 
 #include "lines.h"
 #include "sums.h"

@@ -42,8 +42,9 @@ pub(super) async fn execute(path: &Path, common: &Common, terminal: Terminal) ->
         checked.report(terminal)?;
         if is_good {
             let path = &checked.path;
-            terminal
-                .message(format_args!("next: `haft add {path}` where it is to be used, or `haft publish`"));
+            terminal.message(format_args!(
+                "next: `haft add {path}` where it is to be used, or `haft plugin publish`"
+            ));
         }
     }
     Ok(if is_good { Exit::Success } else { Exit::Program })

@@ -50,7 +50,7 @@ impl Workers {
 fn of_health(health: &Health) -> Vec<Line> {
     let program = format!("{}, program `{}` {}", health.server, health.program, health.digest);
     let none = health.workers.is_empty().then(|| {
-        let text = "none is there that runs this program with this program.lock: `haft work` starts one";
+        let text = "none is there that runs this program with this program.lock: `haft worker` starts one";
         Line::new(Mark::Warning, "workers", text)
     });
     let workers = health.workers.iter().map(of_worker);

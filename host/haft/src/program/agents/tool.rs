@@ -300,7 +300,7 @@ pub(super) fn answered(agent: &str, done: &Done, time: Option<Duration>) -> Tool
     let mut text = format!("agent `{agent}` did not finish, after {} {turns}: {why}", outcome.turns);
     if let Some(id) = session {
         // Writing to a `String` cannot fail.
-        let _ = write!(text, "\nhint: `haft replay {id}` shows what it did");
+        let _ = write!(text, "\nhint: `haft session show {id}` shows what it did");
     }
     if !outcome.text.trim().is_empty() {
         let _ = write!(text, "\n\nWhat it said until then:\n\n{}", outcome.text);
@@ -339,7 +339,7 @@ mod tests {
             "{}",
             capped.content
         );
-        assert!(capped.content.contains("haft replay 3f9ac801") && capped.content.ends_with("half"));
+        assert!(capped.content.contains("haft session show 3f9ac801") && capped.content.ends_with("half"));
         let late = answered("a", &done(End::Cancelled, ""), Some(Duration::from_mins(1)));
         assert!(late.is_error && late.content.contains("it was stopped after 1m"), "{}", late.content);
     }

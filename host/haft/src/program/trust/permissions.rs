@@ -60,7 +60,7 @@ impl Finder<'_> {
             agent: _,
             // Looked for on PATH, and never run.
             host_requirements: _,
-            // Run by `haft build` and `haft dev` alone, as other build tools run the code of a project.
+            // Run by `haft plugin build` and `haft plugin dev` alone, as other build tools run the code of a project.
             build: _,
         } = self.manifest;
         if let Some(provider) = provider {

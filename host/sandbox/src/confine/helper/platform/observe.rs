@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
 use rustix::io::Errno;
 
 use super::seccomp::{FCHMODAT2, Rules};
@@ -182,11 +182,13 @@ impl Observer {
     /// Returns the refused read of `path`: Landlock limits reads by path, and the mounts cover what is hidden.
     fn refused_read(&self, path: &Path) -> Option<PathBuf> {
         let roots = self.policy.read.as_ref()?;
-        if may(path, Access::READ_OK).is_err() {
-            return self.covered(path);
+        let is_below = |real: &Path, places: &[PathBuf]| places.iter().any(|place| real.starts_with(place));
+        let real = without_links(path);
+        match &real {
+            Ok(real) if is_below(real, roots) && !is_below(real, &self.policy.hidden) => return None,
+            _ if may(path, Access::READ_OK).is_err() => self.covered(path),
+            _ => real.ok().filter(|real| !is_below(real, roots)),
         }
-        let real = std::fs::canonicalize(path).ok()?;
-        (!roots.iter().any(|root| real.starts_with(root))).then_some(real)
     }
 
     /// Returns `path`, without links, if it is hidden. Whether there is anything cannot be seen here.
@@ -211,6 +213,12 @@ impl AsFd for Observer {
 /// reports a read-only mount only if the file's mode permits the access.
 fn may(path: &Path, access: Access) -> Result<(), Errno> {
     accessat(CWD, path, access, AtFlags::EACCESS)
+}
+
+/// Returns `path` without links. The kernel resolves it at once; `realpath` would read each component.
+fn without_links(path: &Path) -> io::Result<PathBuf> {
+    let open = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    std::fs::read_link(format!("/proc/self/fd/{}", open.as_raw_fd()))
 }
 
 /// An access that a process tried.

@@ -39,12 +39,14 @@ pub(super) fn until_gone(
 ) -> Result<()> {
     let mut watch = Watch { control, observer, command, is_first, reaped: 0, reported: false };
     loop {
-        if watch.reap()? {
-            watch.linger(ended);
-            return Ok(());
-        }
         match watch.receive(ended, None)? {
             Received::Nothing => {}
+            Received::ChildEnded => {
+                if watch.reap()? {
+                    watch.linger(ended);
+                    return Ok(());
+                }
+            }
             Received::Stop => return watch.stop(ended, TERM_GRACE),
             Received::HostGone => return watch.stop(ended, Duration::ZERO),
         }
@@ -64,6 +66,7 @@ struct Watch<'a> {
 
 enum Received {
     Nothing,
+    ChildEnded,
     Stop,
     HostGone,
 }
@@ -126,12 +129,13 @@ impl Watch<'_> {
             // `reap` finds out which child ended.
             let _ = rustix::io::read(ended, &mut [0; 1024]);
         }
+        let nothing = if signals { Received::ChildEnded } else { Received::Nothing };
         if !control {
-            return Ok(Received::Nothing);
+            return Ok(nothing);
         }
         Ok(match wire::receive(self.control) {
             Ok(Some(message)) if message.kind == STOP => Received::Stop,
-            Ok(Some(_)) => Received::Nothing,
+            Ok(Some(_)) => nothing,
             Ok(None) | Err(_) => Received::HostGone,
         })
     }
