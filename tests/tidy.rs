@@ -103,7 +103,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("rmcp::", &["mcp/src"]),
     ("async_nats::", &["nats/src"]),
     ("agent_client_protocol_schema::", &["acp/src"]),
-    ("jsonc_parser::", &["import/src/json.rs"]),
+    ("jsonc_parser::", &["import/src/syntax.rs"]),
     ("similar::", &["package/src/disclosure", "author/src/suite", "core/src/tool/difference.rs"]),
     ("linux_keyutils::", &["manifest/src/secrets/keyring"]),
     (
