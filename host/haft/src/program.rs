@@ -51,7 +51,6 @@ pub use self::guidance::Guidance;
 pub use self::install_context::{InstallContext, command_tools};
 pub use self::live::{Live, News, ToolChoice};
 use self::loaded::Loaded;
-use self::machines::CallerAndTrace;
 pub use self::machines::{Machines, NatsServer, Placement, Role};
 pub use self::options::{Ask, Options, Target};
 pub use self::output::read_output;
@@ -240,7 +239,7 @@ impl Program {
     /// A worker that runs calls of this program's toolbox.
     pub async fn worker(&self, settings: WorkerSettings) -> Result<Arc<Worker>, LinkError> {
         let server = self.nats().settings().await?;
-        Worker::connect(settings, &server, self.reading(), Arc::new(CallerAndTrace)).await
+        Worker::connect(settings, &server, self.reading()).await
     }
 
     /// What a worker runs calls of this program with.
