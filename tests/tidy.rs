@@ -75,7 +75,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "package/src/archive.rs",
             "author/src/archive.rs",
             // What servers of models pack without being asked.
-            "agent/src/provider/reading/inflate.rs",
+            "agent/src/provider/reading.rs",
             // What `build.rs` compressed.
             "plugin/src/component/source.rs",
         ],

@@ -4,7 +4,6 @@
 mod agents;
 mod allow;
 mod backend;
-mod call_rules;
 mod children;
 mod chosen_tools;
 mod contribution;
@@ -169,7 +168,7 @@ impl Program {
         let Loaded { dirs, manifest, lock, redactor, agreement, left_out, .. } = loaded;
         let identity = machines::identity(&manifest, &lock);
         let toolbox = toolbox.withholding(left_out.unseen.iter().cloned().chain(held));
-        let toolbox = watching::on(&toolbox.ruled(&call_rules::of(&manifest, &dirs.home)), &hooks);
+        let toolbox = watching::on(&toolbox.ruled(&chosen_tools::rules(&manifest, &dirs.home)), &hooks);
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &dirs) };
         let is_without_pane = backend::is_without_pane(&manifest, &options.target);
         Ok(Self {
