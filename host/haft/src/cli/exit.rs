@@ -46,7 +46,6 @@ Exit codes:
   130  interrupted";
 
 impl Exit {
-    /// The number.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Success => 0,

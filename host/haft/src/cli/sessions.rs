@@ -120,7 +120,6 @@ impl List {
     }
 }
 
-/// What a session is at, in a word.
 fn state(saved: &Saved, restored: &Restored) -> &'static str {
     match &restored.ended {
         _ if saved.is_in_use() => "in use",
