@@ -75,7 +75,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "package/src/archive.rs",
             "author/src/archive.rs",
             // What servers of models pack without being asked.
-            "agent/src/provider/reading/inflate.rs",
+            "agent/src/provider/reading.rs",
             // What `build.rs` compressed.
             "plugin/src/component/source.rs",
         ],
@@ -103,7 +103,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("rmcp::", &["mcp/src"]),
     ("async_nats::", &["nats/src"]),
     ("agent_client_protocol_schema::", &["acp/src"]),
-    ("jsonc_parser::", &["import/src/json.rs"]),
+    ("jsonc_parser::", &["import/src/syntax.rs"]),
     ("similar::", &["package/src/disclosure", "author/src/suite", "core/src/tool/difference.rs"]),
     ("linux_keyutils::", &["manifest/src/secrets/keyring"]),
     (

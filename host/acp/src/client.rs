@@ -16,10 +16,8 @@ use crate::message;
 use crate::output::Outbox;
 use haft_core::sync::Lock;
 
-/// The editor.
 pub(crate) struct Client {
     outbox: Outbox,
-    /// The requests that wait for a response.
     waiting: Lock<HashMap<RequestId, oneshot::Sender<Result<Value, Error>>>>,
     next: AtomicI64,
     /// Whether the editor shows notices (its capability `session.notices`).
@@ -54,7 +52,6 @@ impl Client {
         &self.outbox
     }
 
-    /// Sends an update of a session.
     pub(crate) fn update(&self, session: &SessionId, update: SessionUpdate) {
         let params = SessionNotification::new(session.clone(), update);
         self.notify(CLIENT_METHOD_NAMES.session_update, &params);
@@ -64,7 +61,6 @@ impl Client {
         self.outbox.post(json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
-    /// Responds to a request.
     pub(crate) fn answer(&self, id: &RequestId, outcome: Result<Value, Error>) {
         self.outbox.post(message::answer(id, outcome));
     }

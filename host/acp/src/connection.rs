@@ -30,29 +30,25 @@ use crate::client::Client;
 use crate::content;
 use crate::host::{Host, Opening, StdioServer};
 use crate::message::{self, Message, Params, told};
-use crate::modes;
 use crate::output;
 use crate::output::{Line, Outbox};
-use crate::session::{MODEL, Session, failed};
+use crate::session::{MODE, MODEL, Session, failed, mode_state};
 use crate::sessions::Sessions;
 use haft_core::report::{plain, shortened};
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
 
-/// The connection to one editor.
 struct Connection {
     host: Arc<dyn Host>,
     client: Arc<Client>,
     sessions: Sessions,
     is_initialized: AtomicBool,
-    /// The cancellation of each prompt, by the id of its request.
     prompts: Lock<HashMap<RequestId, CancellationToken>>,
 }
 
 /// The work of a request. A session that it opened is greeted after the response.
 type Work = Pin<Box<dyn Future<Output = (Result<Value, Error>, Option<Arc<Session>>)> + Send>>;
 
-/// An opened session and the response.
 type Opened = Result<(Value, Arc<Session>), Error>;
 
 /// Serves the conversations of `host` to the editor at `input` and `output` until it hangs up or `stop` is
@@ -159,7 +155,6 @@ impl Connection {
         }
     }
 
-    /// Begins the work of a request.
     fn begin(self: &Arc<Self>, id: &RequestId, method: &str, params: &Params) -> Result<Work, Error> {
         let connection = self.clone();
         if method != "initialize" && !self.is_initialized.load(Ordering::SeqCst) {
@@ -229,7 +224,7 @@ impl Connection {
         let session = Arc::new(Session::new(&self.client, conversation, opening));
         self.sessions.add(&session);
         let options = session.options().await;
-        let modes = modes::state(session.is_planning());
+        let modes = mode_state(session.is_planning());
         let answer = NewSessionResponse::new(session.id.clone()).modes(modes).config_options(options);
         Ok((value(&answer)?, session))
     }
@@ -238,7 +233,7 @@ impl Connection {
         let opening = opening(request.cwd, request.mcp_servers)?;
         let session = self.open(&request.session_id, opening).await?;
         session.replay().await;
-        let modes = modes::state(session.is_planning());
+        let modes = mode_state(session.is_planning());
         let answer = LoadSessionResponse::new().modes(modes).config_options(session.options().await);
         Ok((value(&answer)?, session))
     }
@@ -246,7 +241,7 @@ impl Connection {
     async fn resume(self: Arc<Self>, request: ResumeSessionRequest) -> Opened {
         let opening = opening(request.cwd, request.mcp_servers)?;
         let session = self.open(&request.session_id, opening).await?;
-        let modes = modes::state(session.is_planning());
+        let modes = mode_state(session.is_planning());
         let answer = ResumeSessionResponse::new().modes(modes).config_options(session.options().await);
         Ok((value(&answer)?, session))
     }
@@ -313,7 +308,7 @@ impl Connection {
         let session = self.sessions.find(&request.session_id)?;
         let chosen = request.value.as_value_id();
         match (request.config_id.0.as_ref(), chosen) {
-            (modes::MODE, Some(mode)) => session.use_mode(&mode.0)?,
+            (MODE, Some(mode)) => session.use_mode(&mode.0)?,
             (MODEL, Some(model)) => {
                 // The model cannot change during a prompt.
                 let _working = session.begin_work()?;
@@ -389,7 +384,6 @@ where
     Box::pin(async move { (answer.await, None) })
 }
 
-/// Returns the work of a request that opens a session.
 fn opening_work<R, W>(request: R, open: impl FnOnce(R) -> W) -> Work
 where
     W: Future<Output = Opened> + Send + 'static,

@@ -13,7 +13,6 @@ mod connection;
 mod content;
 mod host;
 mod message;
-mod modes;
 mod output;
 mod session;
 mod sessions;

@@ -9,15 +9,22 @@ use serde_json::{Value, json};
 
 use haft_core::scan::{MAX_VALUES, Scan};
 
-/// A message of an editor.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// A request, to be answered.
-    Request { id: RequestId, method: String, params: Params },
-    /// A notification.
-    Notification { method: String, params: Params },
+    Request {
+        id: RequestId,
+        method: String,
+        params: Params,
+    },
+    Notification {
+        method: String,
+        params: Params,
+    },
     /// The response to a request of haft.
-    Answer { id: RequestId, outcome: Result<Value, Error> },
+    Answer {
+        id: RequestId,
+        outcome: Result<Value, Error>,
+    },
 }
 
 /// Unparsed parameters.
@@ -94,7 +101,6 @@ fn foreign(error: Value) -> Error {
     serde_json::from_value(error).unwrap_or_else(|_| Error::internal_error())
 }
 
-/// Returns the response to a request.
 pub(crate) fn answer(id: &RequestId, outcome: Result<Value, Error>) -> Value {
     match outcome {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),

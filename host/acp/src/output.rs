@@ -122,7 +122,6 @@ fn write(
 
 // Reads the lines of the editor on a thread. Holds one line at a time, and of a line that is too long only the id.
 
-/// A line of input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// A line that is not empty, without its end.

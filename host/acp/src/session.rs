@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use agent_client_protocol_schema::v1::{
     Error, PromptResponse, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption,
-    SessionId, StopReason,
+    SessionId, SessionMode, SessionModeState, StopReason,
 };
 use tokio::sync::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
@@ -14,7 +14,6 @@ use crate::approver::AtEditor;
 use crate::client::Client;
 use crate::host::{Command, Conversation, Failure, Host, Opening, Turn};
 use crate::message::told;
-use crate::modes;
 use crate::updates::{Updates, replay};
 use haft_agent::provider::Prompt;
 use haft_agent::{End, Outcome};
@@ -23,13 +22,11 @@ use haft_core::report::{plain, shortened};
 use haft_core::sync::Lock;
 use haft_core::tool::Approvals;
 
-/// The option for the model.
 pub(crate) const MODEL: &str = "model";
 
 /// The maximum number of characters of a title.
 const MAX_TITLE: usize = 60;
 
-/// A conversation.
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     opening: Opening,
@@ -143,7 +140,6 @@ impl Session {
         notices.for_each(|notice| self.updates.notice(&notice));
     }
 
-    /// Works on a prompt.
     pub(crate) async fn prompt(
         &self,
         host: &dyn Host,
@@ -262,7 +258,7 @@ impl Session {
 
     /// Returns the options of the user: the mode and, if there is a choice, the model.
     pub(crate) async fn options(&self) -> Vec<SessionConfigOption> {
-        let mode = modes::option(self.is_planning());
+        let mode = mode_option(self.is_planning());
         let slot = self.conversation.lock().await;
         let (models, current) = slot.as_ref().map(|conversation| conversation.models()).unwrap_or_default();
         if models.len() < 2 {
@@ -281,7 +277,7 @@ impl Session {
 
     /// Sets the mode of the next prompt.
     pub(crate) fn use_mode(&self, id: &str) -> Result<(), Error> {
-        self.is_planning.store(modes::is_plan(id)?, Ordering::SeqCst);
+        self.is_planning.store(is_plan(id)?, Ordering::SeqCst);
         Ok(())
     }
 
@@ -336,4 +332,48 @@ fn command<'a>(text: &'a str, commands: &'static [Command]) -> Option<(&'static 
 /// Returns the title of a session: its first words.
 fn title(text: &str) -> String {
     shortened(&plain(&text.split_whitespace().collect::<Vec<_>>().join(" ")), MAX_TITLE)
+}
+
+// Only the user chooses a mode. It is told as the protocol's session modes, and as the option that replaces them in newer
+// editors.
+
+pub(crate) const MODE: &str = "mode";
+
+/// The id, name and description of each mode: with the rights of the program, and read only.
+const MODES: [(&str, &str, &str); 2] = [
+    ("default", "Default", "Tools act with the rights of the program"),
+    ("plan", "Plan", "Tools read, and neither write nor send anything"),
+];
+
+/// Returns all modes and the current one.
+pub(crate) fn mode_state(is_planning: bool) -> SessionModeState {
+    let modes =
+        MODES.map(|(id, name, description)| SessionMode::new(id, name).description(description.to_owned()));
+    SessionModeState::new(mode(is_planning), modes.to_vec())
+}
+
+fn mode_option(is_planning: bool) -> SessionConfigOption {
+    let modes: Vec<_> = MODES
+        .iter()
+        .map(|(id, name, description)| {
+            SessionConfigSelectOption::new(*id, *name).description((*description).to_owned())
+        })
+        .collect();
+    let option = SessionConfigOption::select(MODE, "Mode", mode(is_planning), modes);
+    option.category(SessionConfigOptionCategory::Mode)
+}
+
+/// Whether the mode `id` is plan mode.
+fn is_plan(id: &str) -> Result<bool, Error> {
+    let [default, plan] = MODES.map(|(id, ..)| id);
+    match id {
+        id if id == default => Ok(false),
+        id if id == plan => Ok(true),
+        _ => Err(told(Error::invalid_params(), "there is no such mode")),
+    }
+}
+
+fn mode(is_planning: bool) -> &'static str {
+    let [default, plan] = MODES.map(|(id, ..)| id);
+    if is_planning { plan } else { default }
 }

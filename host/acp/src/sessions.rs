@@ -36,7 +36,6 @@ impl Drop for Place {
 }
 
 impl Sessions {
-    /// Returns the session with this id.
     pub(crate) fn find(&self, id: &SessionId) -> Result<Arc<Session>, Error> {
         let mut all = self.all.lock();
         let Some(at) = all.iter().position(|session| session.id == *id) else {
@@ -48,7 +47,6 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Adds a session.
     pub(crate) fn add(&self, session: &Arc<Session>) {
         let mut all = self.all.lock();
         if all.len() >= MAX_KNOWN
@@ -98,12 +96,10 @@ impl Sessions {
         Err(told(Error::internal_error(), &why))
     }
 
-    /// Cancels all prompts.
     pub(crate) fn cancel_all(&self) {
         self.all.lock().iter().for_each(|session| session.cancel());
     }
 
-    /// Unloads all sessions.
     pub(crate) async fn close_all(&self) {
         let all = std::mem::take(&mut *self.all.lock());
         let mut closing = tokio::task::JoinSet::new();

@@ -60,7 +60,6 @@ pub(crate) fn shown(id: ToolCallId, call: &call::ToolCall, workspace: Option<&Pa
     shown.content(difference.into_iter().collect()).locations(locations(place, &call.arguments))
 }
 
-/// Returns the update for an answered call.
 pub(crate) fn answered(
     call: &call::ToolCall,
     result: &ToolResult,
@@ -130,7 +129,6 @@ fn difference(call: &call::ToolCall, place: Option<&Path>) -> Option<ToolCallCon
     Some(ToolCallContent::Diff(Diff::new(place?, new).old_text(old)))
 }
 
-/// Returns a text as a fenced block.
 pub(crate) fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest.max(2) + 1);

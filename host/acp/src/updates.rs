@@ -61,12 +61,10 @@ impl Updates {
         Self { client, session, workspace, state: Lock::default() }
     }
 
-    /// Returns the session.
     pub(crate) fn session(&self) -> &SessionId {
         &self.session
     }
 
-    /// Returns the id of a call in the editor.
     pub(crate) fn call_id(&self, call: &str) -> Option<ToolCallId> {
         self.state.lock().calls.get(call).map(|shown| shown.id.clone())
     }
@@ -103,7 +101,6 @@ impl Updates {
         }
     }
 
-    /// Shows an event.
     pub(crate) fn hear(&self, event: &Event) {
         let mut state = self.state.lock();
         if !state.is_open {

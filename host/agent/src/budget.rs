@@ -133,7 +133,6 @@ impl Totals {
         }
     }
 
-    /// Returns the meter for calls.
     pub(super) fn meter(&self) -> Meter {
         self.meter.clone()
     }

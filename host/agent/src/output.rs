@@ -40,7 +40,6 @@ pub(super) fn instructed(mut system: String, schema: &OutputSchema) -> String {
     system
 }
 
-/// The answers of one run.
 pub(super) struct Answers<'a> {
     schema: Option<&'a OutputSchema>,
     repairs: u32,
@@ -56,7 +55,6 @@ pub(super) enum Verdict {
     Again(String),
     /// The run ends without a valid answer. `prompt` goes into the conversation, for a later continuation.
     Without {
-        /// The prompt.
         prompt: String,
         /// The errors in the last answer.
         errors: String,
@@ -68,7 +66,6 @@ impl<'a> Answers<'a> {
         Self { schema, repairs: 0, keeps_tools: false }
     }
 
-    /// Returns the schema of the answer.
     pub(super) fn schema(&self) -> Option<&'a OutputSchema> {
         self.schema
     }

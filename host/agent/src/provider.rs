@@ -21,7 +21,6 @@ mod openrouter;
 mod output;
 mod patience;
 mod pieces;
-mod prices;
 mod prompt;
 mod reading;
 mod remote;
@@ -30,25 +29,24 @@ mod schema;
 mod settings;
 mod thoughts;
 mod too_long;
-mod turn;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 pub use self::ask::{Ask, Exchange, Message};
+pub use self::ask::{Reply, RequestedCall, Stop, Turn};
 pub use self::error::{Failure, Passing, ProviderError, SettingsError};
 pub use self::mend::{Mended, mend};
 pub use self::models::{ListedModel, ModelList};
 pub use self::ollama::{HOST_VARIABLE as OLLAMA_HOST, host as ollama_host};
 pub use self::output::{OutputSchema, OutputSchemaError};
 pub use self::patience::Patience;
-pub use self::prices::Prices;
 pub use self::prompt::Prompt;
 use self::remote::{Remote, is_vendor};
+pub use self::settings::Prices;
 pub use self::settings::{ProviderSettings, Timeouts};
 pub(crate) use self::too_long::TooLong;
-pub use self::turn::{Reply, RequestedCall, Stop, Turn};
 use haft_core::call::Attachment;
 use haft_core::event::Events;
 pub use haft_core::model::{ApiFormat, Effort};

@@ -38,7 +38,6 @@ pub(super) struct Part<'m> {
     until: usize,
     /// The maximum size of the summary in bytes.
     room: usize,
-    /// The bytes of 100 tokens.
     bytes_of_100: usize,
     /// The context window of the summarising model in tokens.
     tokens: u32,

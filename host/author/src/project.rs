@@ -8,7 +8,6 @@ use super::wit::Wit;
 use haft_core::report::{Problem, Report};
 use haft_manifest::{self as manifest, Component, Manifest, Plugin};
 
-/// The name of a program file.
 const FILE_NAME: &str = "program.toml";
 
 /// A plugin project.

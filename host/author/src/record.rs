@@ -29,14 +29,12 @@ const NO_SOURCES: &[&str] =
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     component: PathBuf,
-    /// The component as it was built.
     built: Files,
     /// Hash of the tools with their versions, of `[build]` and of haft's version.
     made_with: u64,
     /// Hash of the part of program.toml that haft added.
     pub(crate) added: u64,
     debug: bool,
-    /// The project's own files.
     files: Files,
     /// Files outside the project's folder, or written by the tools.
     others: Files,

@@ -204,11 +204,9 @@ impl JwtSeat {
 /// The SHA-256 of a token.
 pub(crate) type TokenDigest = [u8; 32];
 
-/// The callers with tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens(Vec<(TokenDigest, Arc<Seat>)>);
 
-/// Returns the digest of a token.
 pub(crate) fn digest(token: &str) -> TokenDigest {
     Sha256::digest(token).into()
 }
@@ -243,12 +241,10 @@ const LIFE: Duration = Duration::from_mins(1);
 /// The maximum number of entries: the tokens of a few minutes. Each takes about 200 bytes.
 const MOST: usize = 4096;
 
-/// The verified tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Verified(Lock<HashMap<TokenDigest, (Caller, Instant)>>);
 
 impl Verified {
-    /// Returns the caller with this token.
     pub(crate) fn get(&self, token: &TokenDigest) -> Option<Caller> {
         let known = self.0.lock();
         known.get(token).filter(|(_, until)| Instant::now() < *until).map(|(caller, _)| caller.clone())

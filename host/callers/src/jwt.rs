@@ -45,7 +45,6 @@ pub(crate) struct Unverified {
     issuer: String,
 }
 
-/// A verified token.
 #[derive(Debug)]
 pub(crate) struct Verified {
     pub(crate) subject: Option<String>,
@@ -70,12 +69,10 @@ impl Unverified {
         Some(Self { header, issuer: iss })
     }
 
-    /// Returns the claimed issuer.
     pub(crate) fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// Returns the id of the claimed key.
     pub(crate) fn key_id(&self) -> Option<&str> {
         self.header.kid.as_deref()
     }
@@ -129,7 +126,6 @@ impl Verified {
     }
 }
 
-/// Returns the words of a scope.
 fn words(scope: &Value) -> Vec<String> {
     match scope {
         Value::String(text) => text.split_ascii_whitespace().map(str::to_owned).collect(),

@@ -29,7 +29,6 @@ const PAUSE: Duration = Duration::from_secs(30);
 /// The minimum time after a failed fetch.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The keys of one issuer.
 #[derive(Debug)]
 pub(crate) struct Keys {
     pub(crate) source: KeySource,

@@ -39,7 +39,6 @@ pub struct Scan {
     is_answer: bool,
 }
 
-/// The state of the lexer.
 #[derive(Clone, Copy, Debug, Default)]
 enum LexerState {
     #[default]

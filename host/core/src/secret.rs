@@ -25,7 +25,6 @@ pub use self::redactor::{Redactor, Stream};
 /// and redacting them would make everything unreadable.
 pub const MIN_SECRET: usize = 8;
 
-/// The replacement of a secret.
 pub(crate) const REDACTED: &str = "***";
 
 /// Ends of names whose values are secrets.

@@ -4,7 +4,6 @@
 mod agents;
 mod allow;
 mod backend;
-mod call_rules;
 mod children;
 mod chosen_tools;
 mod contribution;
@@ -51,7 +50,6 @@ pub use self::guidance::Guidance;
 pub use self::install_context::{InstallContext, command_tools};
 pub use self::live::{Live, News, ToolChoice};
 use self::loaded::Loaded;
-use self::machines::CallerAndTrace;
 pub use self::machines::{Machines, NatsServer, Placement, Role};
 pub use self::options::{Ask, Options, Target};
 pub use self::output::read_output;
@@ -170,7 +168,7 @@ impl Program {
         let Loaded { dirs, manifest, lock, redactor, agreement, left_out, .. } = loaded;
         let identity = machines::identity(&manifest, &lock);
         let toolbox = toolbox.withholding(left_out.unseen.iter().cloned().chain(held));
-        let toolbox = watching::on(&toolbox.ruled(&call_rules::of(&manifest, &dirs.home)), &hooks);
+        let toolbox = watching::on(&toolbox.ruled(&chosen_tools::rules(&manifest, &dirs.home)), &hooks);
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &dirs) };
         let is_without_pane = backend::is_without_pane(&manifest, &options.target);
         Ok(Self {
@@ -240,7 +238,7 @@ impl Program {
     /// A worker that runs calls of this program's toolbox.
     pub async fn worker(&self, settings: WorkerSettings) -> Result<Arc<Worker>, LinkError> {
         let server = self.nats().settings().await?;
-        Worker::connect(settings, &server, self.reading(), Arc::new(CallerAndTrace)).await
+        Worker::connect(settings, &server, self.reading()).await
     }
 
     /// What a worker runs calls of this program with.

@@ -1,15 +1,4 @@
-//! The clients whose configuration files are read: one file and one row a client.
-
-mod claude;
-mod codex;
-mod cursor;
-mod gemini;
-mod opencode;
-#[cfg_attr(target_os = "linux", path = "client/platform/linux.rs")]
-#[cfg_attr(target_os = "macos", path = "client/platform/macos.rs")]
-mod platform;
-mod vscode;
-mod zed;
+//! The clients whose configuration files are read: one row a client.
 
 use std::path::{Path, PathBuf};
 
@@ -36,14 +25,111 @@ pub struct Client {
 
 /// All clients. Of several that have the same table, the first has a file that is none of their places.
 pub const CLIENTS: &[Client] = &[
-    claude::CLIENT,
-    codex::CLIENT,
-    gemini::CLIENT,
-    cursor::CLIENT,
-    vscode::CLIENT,
-    zed::CLIENT,
-    opencode::CLIENT,
+    // Claude Code (2.1): servers of the user, of the user in one project, and of a project; Claude Desktop.
+    Client {
+        name: "claude",
+        title: "Claude",
+        syntax: Syntax::Json,
+        tables: &[&["mcpServers"], &["projects", "*", "mcpServers"]],
+        notation: Notation::Dollar,
+        places: |machine| {
+            let desktop = machine.applications().join("Claude/claude_desktop_config.json");
+            vec![
+                Machine::user(machine.folder("CLAUDE_CONFIG_DIR", "").join(".claude.json")),
+                machine.in_project(".mcp.json"),
+                Place { path: desktop, scope: "desktop" },
+            ]
+        },
+    },
+    // Codex (0.13x): without variables; `env_vars` names those that are handed on.
+    Client {
+        name: "codex",
+        title: "Codex",
+        syntax: Syntax::Toml,
+        tables: &[&["mcp_servers"]],
+        notation: Notation::None,
+        places: |machine| {
+            let user = machine.folder("CODEX_HOME", ".codex").join("config.toml");
+            vec![Machine::user(user), machine.in_project(".codex/config.toml")]
+        },
+    },
+    // Gemini CLI (0.4x): variables also without braces, and addresses under two keys.
+    Client {
+        name: "gemini",
+        title: "Gemini CLI",
+        syntax: Syntax::Json,
+        tables: &[&["mcpServers"]],
+        notation: Notation::Shell,
+        places: |machine| {
+            let user = machine.folder("GEMINI_CLI_HOME", "").join(".gemini/settings.json");
+            vec![Machine::user(user), machine.in_project(".gemini/settings.json")]
+        },
+    },
+    // Cursor (3): `envFile`, and variables with `env:`.
+    Client {
+        name: "cursor",
+        title: "Cursor",
+        syntax: Syntax::Json,
+        tables: &[&["mcpServers"]],
+        notation: Notation::Dollar,
+        places: |machine| {
+            vec![Machine::user(machine.home.join(".cursor/mcp.json")), machine.in_project(".cursor/mcp.json")]
+        },
+    },
+    // VS Code (1.12x): `inputs` are what the person is asked for.
+    Client {
+        name: "vscode",
+        title: "VS Code",
+        syntax: Syntax::Json,
+        tables: &[&["servers"]],
+        notation: Notation::Dollar,
+        places: vscode,
+    },
+    // Zed (1), without variables. Before 0.195 the command was a table.
+    Client {
+        name: "zed",
+        title: "Zed",
+        syntax: Syntax::Json,
+        tables: &[&["context_servers"]],
+        notation: Notation::None,
+        places: |machine| {
+            let user = machine.config.join("zed/settings.json");
+            vec![Machine::user(user), machine.in_project(".zed/settings.json")]
+        },
+    },
+    // opencode: `mcp` has the servers themselves (1) or under `servers` (2); a command is a list of words.
+    Client {
+        name: "opencode",
+        title: "opencode",
+        syntax: Syntax::Json,
+        tables: &[&["mcp"], &["mcp", "servers"]],
+        notation: Notation::Brace,
+        places: |machine| {
+            let user = |name| Machine::user(machine.config.join("opencode").join(name));
+            let users = ["opencode.json", "opencode.jsonc", "config.json"].map(user);
+            let projects =
+                ["opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc"];
+            users.into_iter().chain(projects.map(|name| machine.in_project(name))).collect()
+        },
+    },
 ];
+
+const EDITIONS: &[&str] = &["Code", "Code - Insiders", "VSCodium"];
+
+/// The most profiles of an edition that are looked at.
+const MAX_PROFILES: usize = 100;
+
+/// A file for each edition of VS Code, for each profile, and for the project.
+fn vscode(machine: &Machine) -> Vec<Place> {
+    let users = EDITIONS.iter().map(|edition| machine.applications().join(edition).join("User"));
+    let files = users.flat_map(|user| {
+        let profiles = std::fs::read_dir(user.join("profiles")).into_iter().flatten().flatten();
+        let mut profiles: Vec<_> = profiles.take(MAX_PROFILES).map(|entry| entry.path()).collect();
+        profiles.sort();
+        [user].into_iter().chain(profiles).map(|folder| Machine::user(folder.join("mcp.json")))
+    });
+    files.chain([machine.in_project(".vscode/mcp.json")]).collect()
+}
 
 /// The folders that clients keep their files in.
 #[derive(Clone, Debug)]
@@ -74,12 +160,23 @@ impl Machine {
         }
     }
 
+    /// Where desktop applications keep their files.
+    #[cfg(target_os = "linux")]
+    fn applications(&self) -> PathBuf {
+        self.config.clone()
+    }
+
+    /// Where desktop applications keep their files.
+    #[cfg(target_os = "macos")]
+    fn applications(&self) -> PathBuf {
+        self.home.join("Library/Application Support")
+    }
+
     /// A file for all projects of the user.
     fn user(path: PathBuf) -> Place {
         Place { path, scope: "user" }
     }
 
-    /// A file of the project.
     fn in_project(&self, name: &str) -> Place {
         Place { path: self.project.join(name), scope: "project" }
     }

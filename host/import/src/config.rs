@@ -7,8 +7,7 @@ use haft_core::report::{Source, Span, plain};
 
 use super::client::{Client, Machine, Place, under};
 use super::edit;
-use super::env_file;
-use super::file::read_bounded;
+use super::file::{read_bounded, variables};
 use super::server::{Server, Start, prefix};
 use super::syntax::Syntax;
 use super::tree::Node;
@@ -190,7 +189,7 @@ impl Config {
         };
         let folders = Folders { home: &machine.home, project: &machine.project };
         match parts(written, self.client.notation, folders).as_slice() {
-            [Part::Text(path)] => env_file::names(&machine.project.join(path)),
+            [Part::Text(path)] => variables(&machine.project.join(path)),
             _ => Ok(Vec::new()),
         }
     }

@@ -24,3 +24,15 @@ pub(crate) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     }
     Ok(bytes)
 }
+
+/// The names of the variables in a `.env` file, in its order. Their values are not kept.
+pub(crate) fn variables(path: &Path) -> io::Result<Vec<String>> {
+    let text = read_bounded(path)?;
+    let name = |line: &str| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        let (name, _) = line.split_once('=').filter(|_| !line.starts_with('#'))?;
+        Some(name.trim().to_owned())
+    };
+    Ok(String::from_utf8_lossy(&text).lines().filter_map(name).collect())
+}

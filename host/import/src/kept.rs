@@ -35,7 +35,6 @@ pub struct Kept {
     mode: u32,
     /// The SHA-256 digest of `old`.
     digest: String,
-    /// What it held.
     old: String,
     /// What haft wrote.
     new: String,

@@ -2,7 +2,7 @@
 //!
 //! - **Find:** [`CLIENTS`] has one row a client: the places of its files, the tables in them that hold servers, and how
 //!   it writes variables.
-//! - **Read:** `json` and `toml` make one tree of places in the text; `server` reads an entry of any client from it.
+//! - **Read:** `syntax` makes one tree of places in the text; `server` reads an entry of any client from it.
 //! - **Change:** [`Config::wrapped`] edits the text at the exact places, so that every other byte stays.
 //! - **Keep:** [`Originals`] has each file as it was, on the disk before the file is replaced.
 //! - **Translate:** [`ProgramServer`] is a server as program.toml has it.
@@ -10,15 +10,12 @@
 mod client;
 mod config;
 mod edit;
-mod env_file;
 mod file;
-mod json;
 mod kept;
 mod program;
 mod secret;
 mod server;
 mod syntax;
-mod toml;
 mod tree;
 mod variable;
 

@@ -33,9 +33,7 @@ struct Reader<'a> {
     config: &'a Config,
     notation: Notation,
     folders: Folders<'a>,
-    /// A variable of the environment.
     environment: &'a dyn Fn(&str) -> Option<String>,
-    /// The server's name.
     name: &'a str,
     notes: Vec<String>,
 }

@@ -69,7 +69,6 @@ pub struct Process {
 pub(crate) enum Slot {
     /// A text, and a list of arguments.
     Command {
-        /// The text.
         command: Range<usize>,
         /// Where its key begins.
         start: usize,

@@ -1,14 +1,18 @@
-//! The two formats of configuration files.
+//! The two formats of configuration files: JSON with comments and trailing commas, as editors write it, and TOML. Both are
+//! read to a tree with places.
 
-use super::tree::{Node, SyntaxError};
-use super::{json, toml};
+use jsonc_parser::ast::Value as Json;
+use jsonc_parser::common::Ranged as _;
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use toml_edit::{Document, Item, TableLike, Value as Toml};
+
+use super::tree::{Member, Node, SyntaxError, Value};
 
 /// A format of configuration files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
     /// JSON with comments and trailing commas.
     Json,
-    /// TOML.
     Toml,
 }
 
@@ -21,8 +25,8 @@ impl Syntax {
     /// The tree of `text`; `None` where there is none.
     pub(crate) fn parse(self, text: &str) -> Result<Option<Node>, SyntaxError> {
         match self {
-            Self::Json => json::parse(text),
-            Self::Toml => toml::parse(text).map(Some),
+            Self::Json => parse_json(text),
+            Self::Toml => parse_toml(text).map(Some),
         }
     }
 
@@ -34,11 +38,90 @@ impl Syntax {
         }
     }
 
-    /// A key with its value.
     pub(crate) fn pair(self, key: &str, value: &str) -> String {
         match self {
             Self::Json => format!("\"{key}\": {value}"),
             Self::Toml => format!("{key} = {value}"),
         }
     }
+}
+
+/// Comments and commas at the end are read, since some clients write them. Everything else is strict.
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+/// The tree of `text`; `None` where there is nothing but blanks and comments.
+fn parse_json(text: &str) -> Result<Option<Node>, SyntaxError> {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS)
+        .map_err(|error| SyntaxError { at: error.range().start, message: error.kind().to_string() })?;
+    Ok(parsed.value.as_ref().map(of_json))
+}
+
+/// The parser bounds the depth.
+fn of_json(json: &Json<'_>) -> Node {
+    let value = match json {
+        Json::Object(object) => {
+            let member = |property: &jsonc_parser::ast::ObjectProp<'_>| Member {
+                key: property.name.as_str().to_owned(),
+                start: property.range.start,
+                node: of_json(&property.value),
+            };
+            Value::Table(object.properties.iter().map(member).collect())
+        }
+        Json::Array(array) => Value::List(array.elements.iter().map(of_json).collect()),
+        Json::StringLit(text) => Value::Text(text.value.to_string()),
+        Json::BooleanLit(flag) => Value::Flag(flag.value),
+        Json::NumberLit(number) => Value::Other(number.value.to_owned()),
+        Json::NullKeyword(_) => Value::Other(String::new()),
+    };
+    let range = json.range();
+    Node { range: range.start..range.end, value }
+}
+
+/// The tree of `text`.
+fn parse_toml(text: &str) -> Result<Node, SyntaxError> {
+    let document = Document::parse(text).map_err(|error| SyntaxError {
+        at: error.span().map_or(0, |span| span.start),
+        message: error.message().to_owned(),
+    })?;
+    Ok(Node { range: 0..text.len(), value: Value::Table(members(document.as_table())) })
+}
+
+/// The parser bounds the depth.
+fn members(table: &dyn TableLike) -> Vec<Member> {
+    let member = |(key, item): (&str, &Item)| {
+        let start = table.key(key).and_then(toml_edit::Key::span).unwrap_or_default().start;
+        Member { key: key.to_owned(), start, node: of_item(item) }
+    };
+    table.iter().map(member).collect()
+}
+
+fn of_item(item: &Item) -> Node {
+    let range = item.span().unwrap_or_default();
+    match item {
+        Item::Table(table) => Node { range, value: Value::Table(members(table)) },
+        Item::Value(value) => of_toml(value),
+        Item::ArrayOfTables(_) | Item::None => Node { range, value: Value::Other(String::new()) },
+    }
+}
+
+fn of_toml(toml: &Toml) -> Node {
+    let value = match toml {
+        Toml::InlineTable(table) => Value::Table(members(table)),
+        Toml::Array(array) => Value::List(array.iter().map(of_toml).collect()),
+        Toml::String(text) => Value::Text(text.value().clone()),
+        Toml::Boolean(flag) => Value::Flag(*flag.value()),
+        other => Value::Other(other.to_string().trim().to_owned()),
+    };
+    Node { range: toml.span().unwrap_or_default(), value }
 }

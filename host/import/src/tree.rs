@@ -2,21 +2,17 @@
 
 use std::ops::Range;
 
-/// A value.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     /// Its bytes in the text. Those of a TOML table are its header.
     pub(crate) range: Range<usize>,
-    /// What it is.
     pub(crate) value: Value,
 }
 
-/// What a value is.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     /// Keys with values, in the order of the file.
     Table(Vec<Member>),
-    /// Values.
     List(Vec<Node>),
     /// A text, without quotes and escapes.
     Text(String),
@@ -33,7 +29,6 @@ pub(crate) struct Member {
     pub(crate) key: String,
     /// Where the key begins; of a dotted key, its last part.
     pub(crate) start: usize,
-    /// The value.
     pub(crate) node: Node,
 }
 
@@ -73,7 +68,6 @@ impl Node {
         }
     }
 
-    /// The text.
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text),
@@ -100,12 +94,10 @@ impl Node {
         self.members().iter().filter_map(pair).collect()
     }
 
-    /// Whether it is this flag.
     pub(crate) fn is(&self, flag: bool) -> bool {
         matches!(self.value, Value::Flag(own) if own == flag)
     }
 
-    /// Whether it is a table.
     pub(crate) fn is_table(&self) -> bool {
         matches!(self.value, Value::Table(_))
     }

@@ -15,14 +15,12 @@ pub(crate) enum Notation {
     Brace,
 }
 
-/// A part of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Text, with the folders that are known put in.
     Text(String),
     /// A variable of the environment, and the value where it is not set.
     Variable(String, Option<String>),
-    /// The content of a file.
     File(String),
     /// What the client asks the person for.
     Input(String),
@@ -31,13 +29,10 @@ pub(crate) enum Part {
 /// The folders that values may name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Folders<'a> {
-    /// The person's home.
     pub(crate) home: &'a Path,
-    /// The project.
     pub(crate) project: &'a Path,
 }
 
-/// The parts of a value.
 pub(crate) fn parts(value: &str, notation: Notation, folders: Folders<'_>) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut rest = value;

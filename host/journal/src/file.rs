@@ -16,7 +16,6 @@ use haft_core::limit::KeptJournal;
 use jiff::Timestamp;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-/// The name of the current file.
 pub(super) const CURRENT: &str = "journal.jsonl";
 
 /// The prefix of rotated files; the time follows, so that names sort by time.

@@ -38,7 +38,6 @@ pub struct View {
     directory: PathBuf,
     /// The rotated files, oldest first.
     aside: Vec<PathBuf>,
-    /// The current file and its length.
     current: Option<(File, u64)>,
 }
 

@@ -18,7 +18,6 @@ pub(super) enum Row {
     Group(&'static [Row]),
 }
 
-/// A key of a table.
 pub(super) struct Key {
     pub(super) name: &'static str,
     pub(super) kind: Kind,

@@ -29,7 +29,6 @@ impl<'a> Section<'a> {
         section
     }
 
-    /// The name in its head.
     pub(super) fn head(&self) -> Option<Located<String>> {
         self.head.clone()
     }

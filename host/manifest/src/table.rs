@@ -48,7 +48,6 @@ pub(super) trait FromValue: Sized {
 
 /// What can be read from the keys of a table.
 pub(super) trait FromTable: Sized {
-    /// The keys.
     const TABLE: Table;
 
     /// The value; `None` once it is noted what is wrong with the keys.
@@ -118,7 +117,6 @@ impl Entry<'_> {
     }
 }
 
-/// The shortest duration that is any.
 pub(super) const SHORTEST: Duration = Duration::from_millis(1);
 
 macro_rules! table {

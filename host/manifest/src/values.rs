@@ -110,7 +110,6 @@ impl Entry<'_> {
 }
 
 impl Section<'_> {
-    /// Rejects the table as a whole.
     pub(super) fn reject_whole(&self, why: impl Into<String>) {
         let problem = Problem::new(format!("invalid `{}`", self.title())).at(self.span(), why);
         self.notes().add(problem);

@@ -9,7 +9,6 @@ use super::link::{Link, STORE};
 use super::message::{encode, now};
 use super::{LinkError, subjects, unusable};
 
-/// The content of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claim {
     pub(crate) state: ClaimState,
@@ -20,13 +19,11 @@ pub(crate) struct Claim {
     pub(crate) time: u64,
 }
 
-/// The state of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ClaimState {
     /// The call runs, or its worker died during it.
     Running,
-    /// The call has ended.
     Ended,
     /// The call was given up before any worker claimed it, and will never run.
     GivenUp,
@@ -40,7 +37,6 @@ pub(crate) enum ClaimState {
 pub(crate) enum Claimed {
     /// This attempt claimed the call.
     Now,
-    /// The call was claimed before.
     Before,
 }
 

@@ -4,7 +4,6 @@ mod attempt;
 mod call;
 mod fleet;
 mod health;
-mod tool;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,16 +17,15 @@ use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
 
 use self::attempt::{Expected, Inbox};
+pub use self::call::NatsTool;
 use self::fleet::{Fleet, MAX_TOOLS, Wanted};
 pub use self::health::{Health, WorkerHealth};
-pub use self::tool::NatsTool;
-use crate::identity::Identity;
 use crate::link::Link;
-use crate::message::Passenger;
+use crate::link::{Server, Settings};
 use crate::message::{Ask, Beat, Known, WorkerId, encode, random_name};
 use crate::payload::{Payload, received};
-use crate::settings::{Server, Settings};
 use crate::stores::{Kept, StoreHealth};
+use crate::subjects::Identity;
 use crate::subjects::{ANY, DISCONNECTS, Subjects, answers_to_gates};
 use crate::{LinkError, unusable};
 use haft_core::sync::Lock;
@@ -53,7 +51,6 @@ pub(crate) const GREETING: Duration = Duration::from_secs(20);
 pub struct Gate {
     server: Arc<dyn Server>,
     identity: Identity,
-    passenger: Arc<dyn Passenger>,
     fleet: Arc<Fleet>,
     /// The tools that calls may want, as long as they exist.
     wanted: Arc<Lock<AllWanted>>,
@@ -62,7 +59,6 @@ pub struct Gate {
     connected: OnceCell<Arc<Connected>>,
 }
 
-/// A connected gate.
 struct Connected {
     /// The name of this gate in subjects and claims.
     name: String,
@@ -79,17 +75,12 @@ struct Connected {
 
 impl Gate {
     /// Makes the gate of the program `identity`, whose gauges go to `trace`. Connects at the first call.
-    pub fn new(
-        server: Arc<dyn Server>,
-        identity: Identity,
-        passenger: Arc<dyn Passenger>,
-        trace: &Trace,
-    ) -> Self {
+    pub fn new(server: Arc<dyn Server>, identity: Identity, trace: &Trace) -> Self {
         let (fleet, wanted) = (Arc::default(), Arc::default());
         let (calls, connected) = (Arc::<AtomicU64>::default(), OnceCell::new());
         let running = Arc::downgrade(&calls);
         trace.watch(Gauge::CallsSent, move || Some(running.upgrade()?.load(Ordering::Relaxed)));
-        Self { server, identity, passenger, fleet, wanted, calls, connected }
+        Self { server, identity, fleet, wanted, calls, connected }
     }
 
     /// Counts a call as under way until the returned value is dropped.

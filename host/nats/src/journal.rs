@@ -17,10 +17,10 @@ use bytes::Bytes;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use crate::identity::NAMELESS;
 use crate::link::Link;
 use crate::payload::room;
 use crate::stores::Kept;
+use crate::subjects::NAMELESS;
 use crate::{LinkError, subjects, unusable};
 use haft_journal::{Bookmark, Followed, Outcome, Record, View};
 
@@ -80,7 +80,6 @@ pub struct Shipper {
     progress: PathBuf,
 }
 
-/// The next line of the journal.
 enum Next {
     /// No line is available.
     None,

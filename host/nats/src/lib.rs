@@ -15,25 +15,22 @@
 
 mod claims;
 mod gate;
-mod identity;
 mod journal;
 mod link;
 mod message;
 mod payload;
 mod replicas;
-mod settings;
 mod stores;
 mod subjects;
 mod worker;
 
 pub use self::gate::{Gate, Health, NatsTool, WorkerHealth};
-pub use self::identity::{Identity, definition};
 pub use self::journal::{Fetched, JournalError, Shipper, fetch};
-pub use self::link::Link;
-pub use self::message::{About, Known, Passenger};
+pub use self::link::{DEFAULT_PREFIX, Link, Login, Server, Settings, Tls};
+pub use self::message::Known;
 pub use self::replicas::SharedState;
-pub use self::settings::{DEFAULT_PREFIX, Login, Server, Settings, Tls};
 pub use self::stores::StoreHealth;
+pub use self::subjects::{Identity, definition};
 pub use self::worker::{Place, Reading, Worker, WorkerSettings};
 
 /// Why there is no connection, or a required function is missing.

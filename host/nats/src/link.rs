@@ -1,15 +1,16 @@
 //! A connection to NATS, which reconnects automatically. Reports reconnections, and is independent of calls.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::{self, kv};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerError};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{OnceCell, watch};
 
-use super::settings::{Login, Settings};
 use super::{LinkError, subjects};
+use async_trait::async_trait;
 use haft_core::sync::Lock;
 use haft_manifest::NatsStorage;
 
@@ -44,7 +45,6 @@ pub struct Link {
     pub(crate) claims: OnceCell<kv::Store>,
 }
 
-/// The state of the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     /// How many times the connection was made.
@@ -159,4 +159,54 @@ impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Link").field("state", &*self.state.borrow()).finish_non_exhaustive()
     }
+}
+
+/// The default prefix of all subjects, buckets and streams.
+pub const DEFAULT_PREFIX: &str = "haft";
+
+/// Provides the settings of NATS. Called when a connection is made, since reading a secret may prompt a person.
+#[async_trait]
+pub trait Server: Send + Sync {
+    /// Returns the settings.
+    async fn settings(&self) -> Result<Settings, LinkError>;
+}
+
+/// The addresses and the login of NATS.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The URLs of the servers of one cluster, such as `nats://127.0.0.1:4222`, without passwords.
+    pub urls: Vec<String>,
+    /// The login.
+    pub login: Login,
+    /// The encryption of connections.
+    pub tls: Tls,
+    /// The prefix of all subjects, buckets and streams: lower-case letters, digits and `-`.
+    pub prefix: String,
+    /// How many bytes buckets and streams reserve when they are created.
+    pub storage: NatsStorage,
+}
+
+/// The login at the server.
+#[derive(Clone, Debug, Default)]
+pub enum Login {
+    /// No login, or only the client's certificate.
+    #[default]
+    Nobody,
+    /// A user and a password.
+    User(SecretString, SecretString),
+    /// A token.
+    Token(SecretString),
+    /// A user's JWT and seed, as in a `.creds` file.
+    Credentials(SecretString),
+    /// A user's seed.
+    Nkey(SecretString),
+}
+
+/// The encryption of connections. The default: the system's certificates, if the server requires TLS.
+#[derive(Clone, Debug, Default)]
+pub struct Tls {
+    /// A file with certificates to trust in addition to those of the system.
+    pub ca: Option<PathBuf>,
+    /// The client's certificate and its private key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
 }

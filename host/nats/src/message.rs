@@ -13,6 +13,7 @@ use haft_core::call::{Hints, ToolDef, ToolResult};
 use haft_core::encoding::hex;
 use haft_core::event::{Event, Events};
 use haft_core::tool::{Context, Session};
+use haft_core::trace::TraceParent;
 
 /// A worker: its name, which the server may bind to its user, and the process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -59,9 +60,7 @@ pub(crate) struct Request<'a> {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {
-    /// The call was answered.
     Answer {
-        /// The answer.
         result: ToolResult,
         /// The number of used places of the worker, without this call.
         busy: u32,
@@ -76,11 +75,8 @@ pub(crate) enum Reply {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ask {
-    /// Asks for the tool list.
     Tools,
-    /// Cancels this call.
     Cancel(String),
-    /// Asks for the status of this call.
     Status(String),
 }
 
@@ -88,7 +84,6 @@ pub(crate) enum Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
-    /// The call is running.
     Running,
     /// The call was answered; the answer is sent again.
     Answered,
@@ -197,28 +192,40 @@ pub(crate) const MAX_ABOUT: usize = 4096;
 
 /// The data that travels with a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+pub(crate) struct About {
     /// The caller, as known to the gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub caller: Option<String>,
+    pub(crate) caller: Option<String>,
     /// Other data, such as `traceparent`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub metadata: BTreeMap<String, String>,
+    pub(crate) metadata: BTreeMap<String, String>,
 }
 
+/// The keys of W3C Trace Context.
+const PARENT: &str = "traceparent";
+const STATE: &str = "tracestate";
+
 impl About {
+    /// Returns the data of an outgoing call: the caller's name and the trace's context.
+    pub(crate) fn outgoing(context: &Context<'_>) -> Self {
+        let mut about = Self { caller: context.caller.name().map(str::to_owned), ..Self::default() };
+        if let Some(parent) = context.caller.trace().parent() {
+            about.metadata.insert(PARENT.into(), parent.to_string());
+            about.metadata.extend(parent.state.as_deref().map(|state| (STATE.into(), state.into())));
+        }
+        about
+    }
+
+    /// Returns the session of an incoming call, whose journal notes the caller and whose trace goes on.
+    pub(crate) fn applied_to(&self, session: Session) -> Session {
+        let said = |key| self.metadata.get(key).map(String::as_str);
+        let trace = session.trace.within(|| TraceParent::parse(said(PARENT)?, said(STATE)));
+        Session { trace, caller: self.caller.clone().map(Into::into), ..session }
+    }
+
     /// Whether the size is within the limit.
     pub(crate) fn fits(&self) -> bool {
         let metadata = self.metadata.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
         metadata + self.caller.as_ref().map_or(0, String::len) <= MAX_ABOUT
     }
-}
-
-/// Adds data to a call at the gate, and applies it at the worker.
-pub trait Passenger: Send + Sync {
-    /// Returns the data for an outgoing call.
-    fn outgoing(&self, context: &Context<'_>) -> About;
-
-    /// Returns the session for an incoming call.
-    fn incoming(&self, session: Session, about: About) -> Session;
 }

@@ -71,7 +71,6 @@ impl Payload {
         self.bytes.len()
     }
 
-    /// Sends the payload.
     pub(crate) async fn send(
         self,
         link: &Link,
@@ -176,7 +175,6 @@ pub(crate) fn room(link: &Link) -> usize {
     link.client.max_payload().saturating_sub(HEAD).max(1)
 }
 
-/// Whether the message contains the whole payload.
 pub(crate) fn is_whole(message: &Message) -> bool {
     message.headers.is_none()
 }

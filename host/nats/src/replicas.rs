@@ -17,8 +17,8 @@ use tokio::sync::OnceCell;
 use tokio_stream::StreamExt;
 
 use super::link::{Link, STORE};
+use super::link::{Server, Settings};
 use super::message::random_name;
-use super::settings::{Server, Settings};
 use super::stores::Kept;
 use super::{LinkError, subjects, unusable};
 use haft_core::replicas::{Cancelled, KEY_BYTES, Replicas, SharedKey};
@@ -124,7 +124,6 @@ impl Connected {
         within(STORE, what, self.tasks.put(name, entry.into())).await.map(drop)
     }
 
-    /// Reads an object.
     async fn object(&self, name: &str) -> Result<Vec<u8>, LinkError> {
         let what = "the answer of a task cannot be read";
         let object = within(MOVING, what, self.answers.get(name)).await?;

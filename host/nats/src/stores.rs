@@ -94,7 +94,6 @@ impl Kept {
         }
     }
 
-    /// Returns the name of its stream at the server.
     fn stream_name(self, prefix: &str) -> String {
         match self.made(prefix, &NatsStorage::default()) {
             Made::Bucket(config) => format!("KV_{}", config.bucket),

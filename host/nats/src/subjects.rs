@@ -3,8 +3,12 @@
 //! All subjects of a program contain its name and digest, so that only processes that agree on both communicate;
 //! the permissions of the server can limit a user to some subjects.
 
-use super::identity::Identity;
 use super::message::WorkerId;
+
+use haft_core::call::ToolDef;
+use haft_core::encoding::hex;
+use serde_json::json;
+use sha2::{Digest, Sha256};
 
 /// The version of the protocol: a part of every subject, so that versions never mix.
 const VERSION: &str = "1";
@@ -12,7 +16,6 @@ const VERSION: &str = "1";
 /// The number of words in the prefix of a program's subjects.
 const BASE_WORDS: usize = 4;
 
-/// The subjects of one program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subjects {
     /// `PREFIX.1.PROGRAM.DIGEST`.
@@ -25,7 +28,6 @@ impl Subjects {
         Self { base }
     }
 
-    /// Returns the prefix of all subjects.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
@@ -87,7 +89,6 @@ pub(crate) fn worker_inbox(prefix: &str, worker: &str) -> String {
     format!("_INBOX.{prefix}.worker.{worker}")
 }
 
-/// Returns the prefix of all journal subjects.
 pub(crate) fn journal(prefix: &str) -> String {
     format!("{prefix}.{VERSION}.journal")
 }
@@ -117,7 +118,6 @@ pub(crate) fn payload(prefix: &str, worker: &str, name: &str, piece: usize) -> S
     format!("{}.{worker}.{name}.{piece}", payload_base(prefix))
 }
 
-/// Returns the prefix of the subjects of all pieces.
 pub(crate) fn payload_base(prefix: &str) -> String {
     format!("$O.{prefix}-payloads")
 }
@@ -152,10 +152,67 @@ pub(crate) fn replica_inbox(prefix: &str) -> String {
     format!("{prefix}.{VERSION}.replica.inbox")
 }
 
-/// Returns the name of the stream of journals.
 pub(crate) fn journal_stream(prefix: &str) -> String {
     format!("{prefix}-journal")
 }
 
 /// The subject of the server's events about closed client connections, of every account that this user may observe.
 pub(crate) const DISCONNECTS: &str = "$SYS.ACCOUNT.*.DISCONNECT";
+
+/// The number of hexadecimal digits of a digest in a subject: 128 bits.
+const DIGITS: usize = 32;
+
+/// The name of a program without a name.
+pub(crate) const NAMELESS: &str = "_";
+
+/// The identity of a program for gates and workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The name, or `_`.
+    pub program: String,
+    /// The digest of its declarations and its program.lock in hexadecimal.
+    pub digest: String,
+}
+
+impl Identity {
+    /// Returns the identity of the program with this name; `parts`: its declarations and its lock.
+    pub fn new(name: Option<&str>, parts: &[&[u8]]) -> Self {
+        Self { program: name.unwrap_or(NAMELESS).to_owned(), digest: digest(parts) }
+    }
+}
+
+/// Returns the digest of a tool's definition and of its component, if the tool is one.
+pub fn definition(def: &ToolDef, component: Option<&str>) -> String {
+    let ToolDef { name, title, description, parameters, hints, output } = def;
+    let whole = json!([name, title, description, parameters, hints, output, component]);
+    digest(&[whole.to_string().as_bytes()])
+}
+
+/// Hashes several parts, each with its length, so that different lists never give the same input.
+fn digest(parts: &[&[u8]]) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    let mut digits = hex(&hasher.finalize());
+    digits.truncate(DIGITS);
+    digits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_definitions_and_other_bytes_are_other_tools() {
+        let def = ToolDef { name: "read".into(), description: "Reads.".into(), ..ToolDef::default() };
+        let own = definition(&def, Some("a"));
+        assert_eq!(own.len(), DIGITS);
+        assert_eq!(own, definition(&def.clone(), Some("a")));
+        assert_ne!(own, definition(&def, Some("b")));
+        assert_ne!(own, definition(&ToolDef { description: "Deletes.".into(), ..def }, Some("a")));
+        let of = |parts: &[&[u8]]| Identity::new(None, parts).digest;
+        assert_ne!(of(&[b"a", b"b"]), of(&[b"ab", b""]), "where a part ends is part of it");
+    }
+}

@@ -21,11 +21,11 @@ use self::listening::Listening;
 use self::places::{CallThreads, Places};
 use self::readings::Readings;
 use crate::LinkError;
-use crate::identity::Identity;
 use crate::link::Link;
-use crate::message::{Ask, Beat, CONNECTION, Passenger, Reply, Status, WorkerId, encode, random_name};
+use crate::link::Settings;
+use crate::message::{Ask, Beat, CONNECTION, Reply, Status, WorkerId, encode, random_name};
 use crate::payload::{Payload, is_whole};
-use crate::settings::Settings;
+use crate::subjects::Identity;
 use crate::subjects::{Subjects, worker_inbox};
 use haft_core::sync::Lock;
 use haft_core::trace::{Gauge, Trace};
@@ -73,7 +73,6 @@ pub struct Worker {
     reread: Notify,
     /// Signals that a heartbeat must be sent now.
     greeted: Notify,
-    passenger: Arc<dyn Passenger>,
     places: Arc<Places>,
     running: Lock<HashMap<String, CancellationToken>>,
     answers: Lock<Answers>,
@@ -89,7 +88,6 @@ impl Worker {
         settings: WorkerSettings,
         server: &Settings,
         reading: Reading,
-        passenger: Arc<dyn Passenger>,
     ) -> Result<Arc<Self>, LinkError> {
         let id = WorkerId { name: settings.name.clone(), instance: random_name()? };
         let threads = CallThreads::start()?;
@@ -110,7 +108,6 @@ impl Worker {
             readings,
             reread: Notify::new(),
             greeted: Notify::new(),
-            passenger,
             places,
             running: Lock::default(),
             answers: Lock::default(),
@@ -387,7 +384,6 @@ struct Answers {
 }
 
 impl Answers {
-    /// Stores an answer.
     fn put(&mut self, id: String, subject: Subject, payload: Payload) {
         let size = payload.size();
         while self.order.front().is_some_and(|(time, ..)| {

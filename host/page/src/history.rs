@@ -89,7 +89,6 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Whether the record of an outline may match.
     pub(crate) fn may_match(&self, outline: &Outline) -> bool {
         has(&outline.tool, &self.tool) && self.has_outcome(outline.outcome)
     }
@@ -135,7 +134,6 @@ const MAX_ERROR: usize = 400;
 /// of a tool is quoted.
 const HINT: &str = "hint: ";
 
-/// A row.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) id: String,
@@ -149,7 +147,6 @@ pub(crate) struct Row {
     /// How long the call waited for a person, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     waited: Option<f64>,
-    /// The caller, and its program.
     caller: String,
     program: String,
     /// The process id of haft, and the caller's id of the call: a question about it has both.

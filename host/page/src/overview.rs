@@ -35,7 +35,6 @@ const MAX_REFUSED: usize = 2000;
 /// The maximum number of hours of a day, at the end of summer time.
 const HOURS: usize = 25;
 
-/// The overview from the journal.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Overview {
     /// The start of today, or of the lines that were read, in milliseconds since 1970.

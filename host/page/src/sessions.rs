@@ -162,7 +162,6 @@ const MAX_TEXT: usize = 20_000;
 /// The maximum number of characters of a call's arguments on a line.
 const MAX_LINE: usize = 240;
 
-/// An entry.
 #[derive(Debug, Default, Serialize)]
 struct Shown {
     /// Milliseconds since 1970.
@@ -188,7 +187,6 @@ struct Figures {
     calls: usize,
 }
 
-/// An answered call.
 #[derive(Debug, Serialize)]
 struct Call {
     tool: String,

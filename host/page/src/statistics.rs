@@ -42,7 +42,6 @@ pub(crate) struct Figures {
     unknown: BTreeMap<String, usize>,
 }
 
-/// The statistics of a tool.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct ToolFigures {
     name: String,

@@ -3,8 +3,14 @@
 
 pub(crate) mod denied_access;
 pub(crate) mod hints;
-pub(crate) mod journal_notes;
 pub(crate) mod network_decisions;
+
+use crate::failure::{End, Limit};
+use crate::instance::state::GuestState;
+
+use haft_core::grant::Right;
+use haft_core::tool::Notes;
+use haft_state::Kept;
 
 /// Where in program.toml a person would grant more; part of every refusal's hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,4 +25,59 @@ pub enum GrantPlace {
     FetchAllow,
     /// The tool comes with haft and reaches the host of `[builtins] search_url`.
     SearchUrl,
+}
+
+/// Before the guest runs: what was taken from its grant.
+pub(crate) fn narrowed(notes: &Notes, only_reads: bool) {
+    if only_reads {
+        notes.decision(|| "narrowed: the tool says that it only reads, and may not write".into());
+    }
+}
+
+/// After it ran: what it did not get.
+pub(crate) fn used(notes: &Notes, state: &GuestState, only_reads: bool) {
+    notes.memory(state.budget.used());
+    let denied = &state.shared.denied;
+    if !denied.writes.is_empty() || !denied.reads.is_empty() {
+        let mut proposed = hints::rights(state);
+        // More than reading is given to no tool that says that it only reads.
+        proposed.retain(|right| !only_reads || !matches!(right, Right::Write(_)));
+        notes.refused(proposed);
+    }
+    for (what, paths) in [("write below", &denied.writes), ("read below", &denied.reads)] {
+        paths.iter().for_each(|place| notes.decision(|| format!("refused: {what} `{place}`")));
+    }
+    for path in denied.escaping_links.iter() {
+        notes.decision(|| format!("refused: `{path}`, a link out of what is granted"));
+    }
+    if state.files.disk.is_exceeded() {
+        notes.decision(|| "refused: to write more than the disk limit".into());
+    }
+    for (is_so, what) in [
+        (denied.config, "refused: a configuration"),
+        (denied.state, "refused: to keep keys and values"),
+        (denied.full_state, "refused: more keys and values than `state` allows"),
+        (state.files.private.is_full(Kept::State), "refused: more files than `state` allows"),
+        (state.files.private.is_full(Kept::Cache), "refused: more files than `cache` allows"),
+    ] {
+        if is_so {
+            notes.decision(|| what.into());
+        }
+    }
+    state.shared.call.asked.iter().for_each(|asked| notes.decision(|| asked.clone()));
+    for decision in state.shared.decisions.list() {
+        notes.decision(|| decision);
+    }
+    if denied.names {
+        notes.decision(|| "refused: look a name up".into());
+    }
+    if denied.datagrams {
+        notes.decision(|| "refused: UDP".into());
+    }
+}
+
+pub(crate) fn ended(notes: &Notes, end: &End) {
+    if end.limit == Some(Limit::Time) {
+        notes.timed_out();
+    }
 }

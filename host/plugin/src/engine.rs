@@ -134,7 +134,6 @@ impl Engine {
         self.0.threads.landlock_state()
     }
 
-    /// The engine of calls.
     pub(super) fn wasmtime(&self) -> Result<&wasmtime::Engine, LoadError> {
         self.calls().map(|part| &part.engine)
     }
@@ -184,7 +183,6 @@ impl Engine {
         self.0.cache.get_or_init(|| open_cache(directory, &self.0.options, engine)).as_ref()
     }
 
-    /// The digest of a source.
     pub(super) fn digest(&self, source: &Source) -> std::io::Result<Digest> {
         match source.path().and_then(|_| self.cache()) {
             Some(cache) => cache.digest(source),
@@ -321,7 +319,6 @@ impl Imports {
         Ok(Self { linker, with_later: TryOnceLock::new() })
     }
 
-    /// Links a component to everything it imports.
     fn link(&self, component: &Component) -> wasmtime::Result<InstancePre<GuestState>> {
         let (imports, engine) = (component.component_type(), component.engine());
         if !imports.imports(engine).any(|(name, _)| state::has_later(name)) {

@@ -130,9 +130,7 @@ pub(super) struct TooLong(pub(super) u64);
 pub(super) struct End {
     /// What happened, in words that follow the guest's name.
     what: String,
-    /// The limit that it reached.
     pub(super) limit: Option<Limit>,
-    /// What it said of it.
     words: Option<Box<LastWords>>,
     /// The end of what it wrote to standard error, where that says nothing of it.
     stderr: Option<String>,
@@ -203,7 +201,6 @@ impl End {
         Self { what: what.into(), limit: None, words: None, stderr: None, stack: Stack::default() }
     }
 
-    /// An answer that is too long.
     pub(super) fn too_long(what: impl Into<String>, length: u64) -> Self {
         Self::at_limit(what, Limit::Result(length))
     }

@@ -18,7 +18,6 @@ pub struct PluginOffer {
     shown: Shown,
 }
 
-/// What clients are shown.
 enum Shown {
     Prompt(PromptDef),
     Resources { prefix: String, list: ResourceList },

@@ -18,7 +18,7 @@ use super::threads::NoAnswer;
 use crate::call::{Arguments, Call, held};
 use crate::contract::answer::{self, Output};
 use crate::denials::hints::{HintContext, with_hints};
-use crate::denials::{GrantPlace, journal_notes};
+use crate::denials::{self, GrantPlace};
 use crate::instance::idle::InstanceRights;
 use crate::instance::reuse::{InstancePermit, NoInstance, Reuse};
 use crate::instance::state::GuestState;
@@ -58,7 +58,6 @@ type Outcome = Result<ToolResult, Failure>;
 
 /// Why a call has no result.
 enum Failure {
-    /// The guest returned an error.
     ByGuest(ToolError),
     /// The guest trapped, was stopped, or never began; with the lines of program.toml that would have allowed it more.
     ByHost(End, Vec<String>),
@@ -176,7 +175,7 @@ impl ToolShared {
     /// The rights of a call: a tool that says it only reads gets no right to write, which the journal records.
     fn narrowed_grant(&self, context: &Context<'_>) -> Arc<Grant> {
         let only_reads = self.def.hints.read_only;
-        journal_notes::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
+        denials::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
         Arc::new(if only_reads { context.grant.read_only() } else { context.grant.clone() })
     }
 
@@ -281,7 +280,6 @@ impl ToolShared {
         (outcome, Remains { _instance: instance, _instance_permit: instance_permit, _ticking: ticking })
     }
 
-    /// Has a guest work for a call.
     async fn work(&self, call: &Arc<Call>, is_reused: bool) -> Worked {
         let plugin = &self.plugin;
         let rights = is_reused.then(|| InstanceRights::for_call(call));
@@ -305,7 +303,7 @@ impl ToolShared {
             self.last_calls.led_elsewhere(&call.grant);
         }
         state.shared.decisions.emit_to(&call.id, &call.events);
-        journal_notes::used(&call.notes, state, self.def.hints.read_only);
+        denials::used(&call.notes, state, self.def.hints.read_only);
         let is_alive = outcome.is_ok();
         let outcome = self.outcome(outcome, state, call);
         let may_keep = |reuse: &Reuse| is_alive && reuse.may_keep(&mut instance);
@@ -359,7 +357,7 @@ impl ToolShared {
 
     /// The failure of a guest that trapped or was stopped, or whose answer cannot be used.
     fn stopped(&self, end: End, state: Option<&GuestState>, call: &Call) -> Failure {
-        journal_notes::ended(&call.notes, &end);
+        denials::ended(&call.notes, &end);
         let context = self.hint_context(call);
         let mut hints = Vec::from_iter(end.limit.and_then(|limit| context.raise_limit_hint(limit)));
         if let Some(state) = state.filter(|_| hints.is_empty()) {

@@ -28,7 +28,6 @@ use crate::{Backend, BackendError, HostContext};
 pub struct Kind {
     /// The name in messages.
     pub name: &'static str,
-    /// Reports whether a place is of this kind.
     is: fn(&Place) -> bool,
     /// Connects to the target.
     reach: for<'a> fn(&'a HostContext, &'a Place) -> Reaching<'a>,

@@ -33,7 +33,6 @@ const CACHE: usize = 1 << 20;
 /// The table of entries: bucket and key, and the value.
 const ENTRIES: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("entries");
 
-/// The table of counters.
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 
 /// The counter of the bytes of all entries.
@@ -48,7 +47,6 @@ pub struct Store {
     opened: Arc<Mutex<Option<Opened>>>,
 }
 
-/// The open file.
 #[derive(Debug)]
 struct Opened {
     database: Database,
@@ -327,7 +325,6 @@ fn existing<T>(opened: Result<T, redb::TableError>) -> Result<Option<T>, StoreEr
 // The file of a store: opened below the plugin's folder without following links, and limited in proportion to
 // its quota, however the engine uses free pages.
 
-/// The file's name.
 const NAME: &str = "entries.redb";
 
 /// The file's limit as a multiple of the quota: a value takes the next power of two in pages, a changed page is

@@ -43,7 +43,6 @@ pub(crate) enum Measure {
     Chat,
 }
 
-/// The instruments.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     served: Histogram<f64>,

@@ -34,7 +34,6 @@ pub struct Telemetry {
     tracing: SdkTracerProvider,
     measuring: SdkMeterProvider,
     recorder: Arc<OwnRecorder>,
-    /// The registry for Prometheus.
     registry: Option<Registry>,
 }
 

@@ -52,7 +52,6 @@ impl Settings {
         self.is_scraped || self.sends(Signal::Traces) || self.sends(Signal::Metrics)
     }
 
-    /// Whether this signal is exported.
     pub(crate) fn sends(&self, signal: Signal) -> bool {
         let is_disabled =
             variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));

@@ -21,7 +21,6 @@ use haft_core::net::Framing;
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "anthropic";
 
-/// The constants of the API.
 const API: Api = Api {
     listing: ANTHROPIC,
     models_path: "models",

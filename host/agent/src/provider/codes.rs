@@ -133,7 +133,6 @@ pub(super) fn reported_error(value: &Value) -> Result<(), Failure> {
     })
 }
 
-/// The meaning of an error.
 enum Meaning {
     TooLong,
     /// The most exact status.

@@ -17,7 +17,6 @@ use haft_core::net::Framing;
 /// The parameters of a request beside its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
-    /// Whether the response is streamed.
     pub(super) stream: bool,
     /// The maximum number of output tokens; `None`: the vendor's default.
     pub(super) max_tokens: Option<u32>,
@@ -33,7 +32,6 @@ pub(super) struct Terms {
 #[derive(Clone, Copy)]
 pub(super) struct End<'w> {
     pub(super) ending: Ending,
-    /// The vendor's word for the end.
     pub(super) word: &'w str,
     /// Further details, for a message.
     pub(super) detail: &'w str,
@@ -73,7 +71,6 @@ pub(super) struct Api {
 
 /// The format of a vendor.
 pub(super) trait Dialect: Send + Sync {
-    /// Returns the constants of the API.
     fn api(&self) -> Api;
 
     /// Returns the path of the endpoint for `model`, relative to the base URL.
@@ -144,6 +141,5 @@ pub(super) trait Fold: Send {
         false
     }
 
-    /// Returns the body.
     fn body(self: Box<Self>) -> Value;
 }

@@ -8,7 +8,6 @@ use super::{Reply, Stop};
 pub(super) enum Ending {
     /// The answer is complete.
     Done,
-    /// There are calls to run.
     Calls,
     Length,
     Filtered,

@@ -22,7 +22,6 @@ use haft_core::net::Framing;
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "gemini";
 
-/// The constants of the API.
 const API: Api = Api {
     listing: GEMINI,
     models_path: "models",
@@ -212,7 +211,6 @@ fn is_in_answer(model: &str, attachment: &Attachment) -> bool {
 // Reads the parts of a content, and folds a streamed `generateContent` response into a complete one: every
 // chunk is a response of its own. The thinking of a model is left out of its text.
 
-/// The part of a call.
 const CALL: Shape = Shape {
     is_call: |part| part.get("functionCall").is_some(),
     id: "id",

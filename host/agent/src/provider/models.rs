@@ -38,15 +38,12 @@ pub struct ModelList {
 pub(super) struct Listing {
     /// The path, relative to the base URL.
     pub(super) path: &'static str,
-    /// The query of every page.
     pub(super) query: &'static [(&'static str, &'static str)],
     /// Whether the list needs no key.
     pub(super) is_public: bool,
-    /// Reads a page.
     pub(super) read: fn(&Value) -> Result<Page, Failure>,
 }
 
-/// A page of a list.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Page {
     pub(super) models: Vec<ListedModel>,
@@ -62,7 +59,6 @@ impl ListedModel {
     }
 }
 
-/// Returns the list with this name in a page.
 fn list<'p>(page: &'p Value, key: &str) -> Result<&'p [Value], Failure> {
     let list = page.get(key).and_then(Value::as_array).map(Vec::as_slice);
     list.ok_or_else(|| Failure::Malformed(format!("there is no list `{key}` of models")))

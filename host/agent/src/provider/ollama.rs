@@ -38,7 +38,6 @@ const TAKES: Takes = Takes {
     count: 100,
 };
 
-/// The constants of the API.
 const API: Api = Api {
     listing: OLLAMA,
     models_path: "api/tags",
@@ -240,7 +239,6 @@ fn echo_function(function: &Map<String, Value>, requested: &RequestedCall) -> Ma
 
 /// The environment variable of Ollama's own programs.
 pub const HOST_VARIABLE: &str = "OLLAMA_HOST";
-/// The default port.
 const DEFAULT_PORT: u16 = 11434;
 
 /// Parses scheme, host and port from the value of `OLLAMA_HOST`: a host, a port or a URL, each with the defaults

@@ -147,7 +147,6 @@ impl Eq for OutputSchema {}
 pub(super) struct Narrow {
     /// The supported keywords; others are removed.
     pub(in crate::provider) keywords: &'static [&'static str],
-    /// The supported formats.
     pub(in crate::provider) formats: &'static [&'static str],
     /// The largest supported `minItems`.
     pub(in crate::provider) min_items: u64,

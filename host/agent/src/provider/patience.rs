@@ -35,7 +35,6 @@ impl Default for Patience {
     }
 }
 
-/// The attempts for one turn.
 pub(super) struct Attempts {
     patience: Patience,
     in_task: bool,

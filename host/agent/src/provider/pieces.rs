@@ -17,11 +17,9 @@ pub(super) const MAX_ITEMS: usize = 1024;
 pub(super) struct Shape {
     /// Whether a value is a call, for lists that mix calls with other values.
     pub(super) is_call: fn(&Value) -> bool,
-    /// The key of the id.
     pub(super) id: &'static str,
     /// The key of the object with name and arguments; `None`: they are in the call itself.
     pub(super) function: Option<&'static str>,
-    /// The key of the arguments.
     pub(super) arguments: &'static str,
 }
 
@@ -104,7 +102,6 @@ impl Shape {
         true
     }
 
-    /// Merges a piece into its call.
     pub(super) fn join(&self, call: &mut Map<String, Value>, piece: Map<String, Value>) {
         for (key, value) in piece {
             match value {

@@ -29,7 +29,7 @@ use super::patience::Attempts;
 use super::reading::Reading;
 use super::{
     Ask, Message, Patience, Prices, Provider, ProviderKind, ProviderSettings, Timeouts, Turn, Usage, body,
-    prices,
+    settings,
 };
 use haft_core::call::{Attachment, ToolDef};
 use haft_core::event::{Event, Events};
@@ -193,7 +193,7 @@ impl<D: Dialect> Remote<D> {
 
     /// Returns the published context window of `model`, for the vendor itself.
     fn published_window(&self, model: &str) -> Option<u32> {
-        prices::context_window(model).filter(|_| self.terms.is_vendor)
+        settings::context_window(model).filter(|_| self.terms.is_vendor)
     }
 
     /// Returns when the schema of an answer is sent to `model`.
@@ -227,7 +227,6 @@ impl<D: Dialect> Remote<D> {
         request
     }
 
-    /// Returns the request for a turn.
     fn asking(&self, ask: &Ask<'_>, search: &Search) -> Request {
         let messages = fit(ask.messages, self.dialect.files(&self.terms), &|file| search.leaves_out(file));
         let api = self.dialect.api();

@@ -39,7 +39,6 @@ const API: Api = Api {
     ..super::openai::API
 };
 
-/// The Responses API.
 pub(super) struct Responses;
 
 impl Dialect for Responses {

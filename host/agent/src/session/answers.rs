@@ -44,7 +44,6 @@ pub(crate) struct Kept {
     pub(crate) path: PathBuf,
     /// The size of the text in bytes.
     pub(crate) bytes: usize,
-    /// The number of lines.
     pub(crate) lines: usize,
 }
 

@@ -13,7 +13,6 @@ use super::SessionError;
 /// The maximum size of a session in bytes: no model reads a conversation of this length whole.
 pub(super) const MAX_SESSION: u64 = 256 << 20;
 
-/// The file of a session.
 #[derive(Debug)]
 pub(super) struct File {
     open: fs::File,

@@ -140,7 +140,6 @@ pub struct Ended {
 }
 
 impl Entry {
-    /// Returns the entry of a prompt.
     pub(crate) fn said(prompt: &Prompt) -> Self {
         let Prompt { text, attachments } = prompt.clone();
         Self::Said { text, attachments }

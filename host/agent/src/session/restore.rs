@@ -163,7 +163,6 @@ impl Restored {
 }
 
 impl Known {
-    /// Returns the answer for the model.
     pub(crate) fn answer(self) -> ToolResult {
         match self {
             Self::Waiting => ToolResult::error("the call was not run"),

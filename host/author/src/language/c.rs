@@ -13,7 +13,6 @@ use crate::{Build, Need, Tool};
 use haft_core::lookup::find_on_path;
 use haft_core::report::{Problem, Report};
 
-/// C.
 #[derive(Debug)]
 pub(super) struct C;
 

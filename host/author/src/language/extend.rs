@@ -11,7 +11,6 @@ use crate::wit::Wit;
 pub(super) struct Extended {
     /// The package of the world, with all its dependencies.
     pub(super) text: String,
-    /// The world's name.
     pub(super) world: String,
 }
 

@@ -18,7 +18,6 @@ use crate::{Build, Need, Tool};
 use haft_core::lookup::find_on_path;
 use haft_core::report::{Problem, Report};
 
-/// Go.
 #[derive(Debug)]
 pub(super) struct Go;
 

@@ -18,7 +18,6 @@ use crate::{Build, Need, Tool};
 use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::report::{Problem, Report, plain};
 
-/// JavaScript.
 #[derive(Debug)]
 pub(super) struct JavaScript;
 

@@ -14,7 +14,6 @@ use crate::{Build, Need, Tool};
 use haft_core::lookup::find_on_path;
 use haft_core::report::{Problem, Report};
 
-/// Python.
 #[derive(Debug)]
 pub(super) struct Python;
 

@@ -13,11 +13,9 @@ use crate::{Build, Need, Tool};
 use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::report::{Problem, Report};
 
-/// Rust.
 #[derive(Debug)]
 pub(super) struct Rust;
 
-/// The compilation target.
 const TARGET: &str = "wasm32-wasip2";
 
 /// The file of a typed plugin's bindings: generated once and compiled in seconds, where a macro takes minutes.

@@ -154,7 +154,6 @@ impl Bench {
     }
 }
 
-/// The parameters of a call.
 struct Call<'a> {
     tool: &'a str,
     arguments: Map<String, Value>,

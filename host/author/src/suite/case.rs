@@ -158,7 +158,6 @@ struct File {
     test: Vec<Spanned<Written>>,
 }
 
-/// A case, as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -195,7 +194,6 @@ struct WrittenLimits {
     disk: Option<Spanned<String>>,
 }
 
-/// A mistake and its position.
 type Mistake = (Span, String);
 
 /// Parses the cases of a file; returns all mistakes.

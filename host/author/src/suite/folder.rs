@@ -21,7 +21,6 @@ const MAX_COPIED: u64 = 256 << 20;
 /// Limit on the depth of copied folders.
 const MAX_DEPTH: usize = 32;
 
-/// A case's folder.
 pub(super) struct CaseFolder {
     root: Root,
     dir: Dir,

@@ -15,10 +15,8 @@ const MAX_SHOWN: usize = 2000;
 /// Time limit for the shortest diff of two results; after it a coarser diff is accepted.
 const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The outcome of a call.
 pub(super) struct Outcome<'a> {
     pub(super) result: &'a ToolResult,
-    /// The decisions on its rights.
     pub(super) decisions: &'a [String],
     /// The snapshot, if the case has one.
     pub(super) kept: Option<&'a str>,

@@ -79,11 +79,9 @@ fn is_change(event: &Event, files: &HashSet<PathBuf>) -> bool {
     is_written && event.paths.iter().any(|path| files.contains(path))
 }
 
-/// The clock of file timestamps.
 #[cfg(target_os = "linux")]
 const FILE_CLOCK: ClockId = ClockId::RealtimeCoarse;
 
-/// The clock of file timestamps.
 #[cfg(target_os = "macos")]
 const FILE_CLOCK: ClockId = ClockId::Realtime;
 

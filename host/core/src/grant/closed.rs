@@ -29,7 +29,6 @@ pub struct Closed {
     pub why: Why,
 }
 
-/// Everything that is closed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sealed {
     /// Neither readable nor writable.

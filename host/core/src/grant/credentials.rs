@@ -8,7 +8,8 @@ use std::str::FromStr;
 
 use crate::report::nearest;
 
-/// A credential store of one program, or of several of a kind.
+/// A credential store of one program, or of several of a kind. Stores are compared by their names, which come first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     name: &'static str,
     /// Files and directories, relative to the home directory, or absolute.
@@ -154,7 +155,7 @@ impl Row {
 }
 
 /// A credential store, which `credentials` in a grant opens by name.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CredentialStore(&'static Row);
 
 /// Why a text is not a [`CredentialStore`]. The message omits the text, which may be a secret in the wrong place.
@@ -222,32 +223,6 @@ impl FromStr for CredentialStore {
 impl fmt::Display for CredentialStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.name)
-    }
-}
-
-impl fmt::Debug for CredentialStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CredentialStore({})", self.0.name)
-    }
-}
-
-impl PartialEq for CredentialStore {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.name == other.0.name
-    }
-}
-
-impl Eq for CredentialStore {}
-
-impl Ord for CredentialStore {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.name.cmp(other.0.name)
-    }
-}
-
-impl PartialOrd for CredentialStore {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
     }
 }
 

@@ -10,7 +10,6 @@ use crate::sync::Lock;
 /// Passes on the redacted events of one call, or of one turn of a model.
 #[derive(Debug)]
 pub struct RedactingEvents {
-    /// The destination.
     to: Events,
     /// The sink that redacts and passes on.
     events: Events,

@@ -20,7 +20,6 @@ use crate::sync::Lock;
 #[derive(Clone, Default)]
 pub struct Redactor(Arc<Lock<Arc<Known>>>);
 
-/// The known secrets.
 #[derive(Default)]
 pub(super) struct Known {
     /// Every encoding of every secret.
@@ -71,7 +70,6 @@ impl Redactor {
         }
     }
 
-    /// Redacts bytes.
     pub(super) fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
         let secrets = self.known().secrets(&bytes);
         if secrets.is_empty() {

@@ -21,14 +21,10 @@ pub struct Schema {
     subject: Subject,
 }
 
-/// What is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
-    /// The arguments of a call.
     Arguments,
-    /// The answer of a model.
     Answer,
-    /// The configuration of a plugin.
     Configuration,
 }
 
@@ -41,7 +37,6 @@ impl Subject {
         }
     }
 
-    /// One part of it that has a name.
     fn part(self) -> &'static str {
         match self {
             Self::Arguments => "argument",
@@ -89,7 +84,6 @@ pub enum AnswerSchemaError {
     },
 }
 
-/// A place for a message.
 fn place_of(pointer: &str) -> String {
     if pointer.is_empty() { String::new() } else { format!(" at `{pointer}`") }
 }

@@ -7,10 +7,8 @@ use serde_json::{Map, Value, json};
 use super::entry::Entry;
 use crate::call::{Hints, ToolDef};
 
-/// The name of the tool.
 pub(super) const NAME: &str = "program";
 
-/// The origin of the tool.
 pub(super) const ORIGIN: &str = "built in";
 
 /// Returns the definition for models.

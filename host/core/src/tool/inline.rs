@@ -114,7 +114,6 @@ pub struct InlineThreads(Vec<InlineThread>);
 #[derive(Debug)]
 pub struct InlineThread {
     work: mpsc::Sender<(Work, Counted)>,
-    /// What it runs.
     count: Arc<AtomicUsize>,
 }
 

@@ -34,7 +34,6 @@ impl<'s> Mistakes<'s> {
         Self { schema, part }
     }
 
-    /// One mistake.
     pub(super) fn describe(&self, error: &ValidationError<'_>) -> String {
         let message = match error.kind() {
             Kind::Required { property } => {

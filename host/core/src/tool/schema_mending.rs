@@ -20,7 +20,6 @@ pub struct MendedSchema {
     pub notes: Vec<String>,
 }
 
-/// What the operand of a keyword is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operand {
     Schema,

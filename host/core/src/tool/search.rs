@@ -16,7 +16,6 @@ use crate::call::{Hints, ToolCall, ToolDef, ToolResult};
 use crate::grant::Grant;
 use crate::limit::Limits;
 
-/// What it is called.
 pub(super) const NAME: &str = "find_tools";
 
 /// Tools in one answer unless the call says otherwise: what a model can weigh.
@@ -35,7 +34,6 @@ const MAX_NAMES: usize = 50;
 /// Groups of tools in the description.
 const MAX_GROUPS: usize = 10;
 
-/// Finds tools.
 struct FindTools {
     def: ToolDef,
     tools: Vec<Arc<Entry>>,

@@ -70,7 +70,6 @@ impl Terminal {
     }
 }
 
-/// A line.
 #[derive(Debug, Default)]
 struct Line {
     cells: Vec<char>,
@@ -105,7 +104,6 @@ impl Line {
         self.is_redrawn |= is_written;
     }
 
-    /// Erases all of it.
     fn clear(&mut self) {
         self.cells.clear();
         self.is_redrawn = true;

@@ -363,7 +363,6 @@ pub(super) struct Offered {
     pub(super) first: usize,
     /// Finds the others.
     pub(super) search: Arc<Entry>,
-    /// Calls them.
     pub(super) generic: ToolDef,
 }
 

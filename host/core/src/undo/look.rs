@@ -119,7 +119,6 @@ fn mode(stat: &Stat) -> RawMode {
     Mode::from_raw_mode(stat.st_mode).bits()
 }
 
-/// A line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Record {
@@ -136,18 +135,24 @@ pub(super) enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lost: Option<String>,
     },
-    /// The state after the call.
-    After { path: PathBuf, is: State },
+    After {
+        path: PathBuf,
+        is: State,
+    },
     /// A call that may have changed things of which nothing is stored.
-    Uncovered { what: String },
+    Uncovered {
+        what: String,
+    },
     /// Paths that a person restored to their state before the prompt of this number.
-    Undone { prompt: usize, paths: Vec<PathBuf> },
+    Undone {
+        prompt: usize,
+        paths: Vec<PathBuf>,
+    },
     /// A record of a later version.
     #[serde(other)]
     Other,
 }
 
-/// The state of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(super) enum State {

@@ -120,7 +120,6 @@ pub(super) fn refuse_stale(what: &Path, doing: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Refuses a folder that is no package.
 pub(super) fn refuse_no_package(folder: &Path) -> anyhow::Result<()> {
     if folder.join(FILE_NAME).exists() {
         return Ok(());

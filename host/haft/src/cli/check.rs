@@ -12,7 +12,7 @@ use self::component::Checked;
 use super::Exit;
 use super::common::{Common, proposed_pane};
 use super::terminal::Terminal;
-use super::{guidance, mended, trusted};
+use super::{guidance, tools, trusted};
 use haft::program::{Ask, FILE_NAME, InstallContext, Options, Program};
 use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::report::Problem;
@@ -87,7 +87,8 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     for hook in program.hooks() {
         terminal.message(format!("the hook `{}` {hook}", hook.name));
     }
-    for line in mended::server_lines(&program).into_iter().chain(mended::lines(&program.toolbox)) {
+    for line in tools::mended_server_lines(&program).into_iter().chain(tools::mended_lines(&program.toolbox))
+    {
         terminal.message(line);
     }
     for component in &components {
@@ -111,7 +112,7 @@ fn as_json(program: &Program, components: &[Checked], unknown: &[String]) -> Val
         "problems": problems,
         "uncallable": program.uncallable,
         "unchecked": unknown,
-        "mended": mended::as_json(program),
+        "mended": tools::mended_json(program),
         "components": components,
         "agents_md": agents_md,
         "skills": skills,

@@ -21,7 +21,7 @@ const VARIABLE: &str = "HAFT_COMPLETE";
 const NAME: &str = "haft";
 
 /// The shells that can ask.
-const ALL: [&dyn EnvCompleter; 5] = [&Bash, &Elvish, &Fish, &Powershell, &Zsh];
+const ALL: [&dyn EnvCompleter; 5] = [&BASH, &Elvish, &Fish, &Powershell, &ZSH];
 const SHELLS: Shells<'static> = Shells(&ALL);
 
 #[derive(Debug, Args)]
@@ -88,28 +88,51 @@ pub(super) fn calls() -> ArgValueCandidates {
     ArgValueCandidates::new(candidates::calls)
 }
 
-// bash parts words at `=` and `:` too and replaces what stands after them; haft's options are whole words. So the script
-// hands over the line as it was typed, and what bash has already is left out of the answers.
+/// A shell whose script is the library's but for some parts.
+struct Patched {
+    own: &'static dyn EnvCompleter,
+    /// What stands in the script of the library, and what takes its place.
+    parts: &'static [(&'static str, &'static str)],
+    /// Whether the script hands over the line.
+    has_line: bool,
+}
 
-/// The variable with the line as far as the cursor.
-const LINE: &str = "_HAFT_LINE";
+/// bash parts words at `=` and `:` too and replaces what stands after them; haft's options are whole words. So the script
+/// hands over the line as it was typed, and what bash has already is left out of the answers.
+const BASH: Patched = Patched {
+    own: &env::Bash,
+    parts: &[(
+        "_CLAP_IFS=\"$IFS\" \\",
+        "_HAFT_LINE=\"${COMP_LINE:0:COMP_POINT}\" _HAFT_PART=\"$2\" _CLAP_IFS=\"$IFS\" \\",
+    )],
+    has_line: true,
+};
 
-/// Of the part of the word that bash replaces.
-const PART: &str = "_HAFT_PART";
+/// zsh ends a word that it completes with a blank; what ends with `=` is only the beginning of one, and is left open.
+const ZSH: Patched = Patched {
+    own: &env::Zsh,
+    parts: &[
+        ("local -a other=()", "local -a other=() open=()"),
+        (
+            "if [[ \"$value\" == */ ]]; then",
+            "if [[ \"$completion\" == *=:* || \"$completion\" == *= ]]; then\n                open+=(\"$completion\")\n            \
+             elif [[ \"$value\" == */ ]]; then",
+        ),
+        (
+            "[[ -n $other ]] && _describe -V 'values' other",
+            "[[ -n $other ]] && _describe -V 'values' other\n        [[ -n $open ]] && _describe -V 'values' open -S ''",
+        ),
+    ],
+    has_line: false,
+};
 
-/// What the script of the library calls haft with.
-const CALL: &str = "_CLAP_IFS=\"$IFS\" \\";
-
-/// bash, with its own idea of a word.
-struct Bash;
-
-impl EnvCompleter for Bash {
+impl EnvCompleter for Patched {
     fn name(&self) -> &'static str {
-        env::Bash.name()
+        self.own.name()
     }
 
     fn is(&self, name: &str) -> bool {
-        env::Bash.is(name)
+        self.own.is(name)
     }
 
     fn write_registration(
@@ -121,9 +144,9 @@ impl EnvCompleter for Bash {
         script: &mut dyn Write,
     ) -> io::Result<()> {
         let mut own = Vec::new();
-        env::Bash.write_registration(variable, name, bin, completer, &mut own)?;
-        let line = format!("{LINE}=\"${{COMP_LINE:0:COMP_POINT}}\" {PART}=\"$2\" {CALL}");
-        let own = String::from_utf8_lossy(&own).replace(CALL, &line);
+        self.own.write_registration(variable, name, bin, completer, &mut own)?;
+        let own = String::from_utf8_lossy(&own).into_owned();
+        let own = self.parts.iter().fold(own, |own, (there, here)| own.replace(there, here));
         script.write_all(own.as_bytes())
     }
 
@@ -134,20 +157,36 @@ impl EnvCompleter for Bash {
         folder: Option<&Path>,
         answer: &mut dyn Write,
     ) -> io::Result<()> {
-        let variable = |name: &str| std::env::var(name).unwrap_or_default();
-        let (line, part) = (variable(LINE), variable(PART));
-        let Some(typed) = words_of(&line) else {
-            return env::Bash.write_complete(command, words, folder, answer);
-        };
-        let word = typed.last().cloned().unwrap_or_default();
-        let known = word.strip_suffix(&part).unwrap_or_default().to_owned();
-        let at = typed.len().saturating_sub(1);
-        let found = complete(command, typed.into_iter().map(OsString::from).collect(), at, folder)?;
-        let values = found.iter().map(|found| found.get_value().to_string_lossy());
-        let values = values.map(|value| value.strip_prefix(&known).unwrap_or(&value).to_owned());
-        let separator = Some(variable("_CLAP_IFS")).filter(|separator| !separator.is_empty());
-        answer.write_all(values.collect::<Vec<_>>().join(separator.as_deref().unwrap_or("\n")).as_bytes())
+        let line = std::env::var(LINE).ok().filter(|_| self.has_line);
+        match line.and_then(|line| words_of(&line)) {
+            Some(typed) => complete_rest(command, typed, folder, answer),
+            None => self.own.write_complete(command, words, folder, answer),
+        }
     }
+}
+
+/// The variable with the line as far as the cursor.
+const LINE: &str = "_HAFT_LINE";
+
+/// Of the part of the word that bash replaces.
+const PART: &str = "_HAFT_PART";
+
+/// What bash has not got of the last of the words that are typed.
+fn complete_rest(
+    command: &mut clap::Command,
+    typed: Vec<String>,
+    folder: Option<&Path>,
+    answer: &mut dyn Write,
+) -> io::Result<()> {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let word = typed.last().cloned().unwrap_or_default();
+    let known = word.strip_suffix(&variable(PART)).unwrap_or_default().to_owned();
+    let at = typed.len().saturating_sub(1);
+    let found = complete(command, typed.into_iter().map(OsString::from).collect(), at, folder)?;
+    let values = found.iter().map(|found| found.get_value().to_string_lossy());
+    let values = values.map(|value| value.strip_prefix(&known).unwrap_or(&value).to_owned());
+    let separator = Some(variable("_CLAP_IFS")).filter(|separator| !separator.is_empty());
+    answer.write_all(values.collect::<Vec<_>>().join(separator.as_deref().unwrap_or("\n")).as_bytes())
 }
 
 /// The words of a line as far as it is typed, the last of which may be empty. `None` where a quote is open: bash knows
@@ -169,60 +208,6 @@ fn typed() -> Vec<String> {
     })
 }
 
-// zsh ends a word that it completes with a blank; what ends with `=` is only the beginning of one.
-
-/// What stands in the script of the library, and what takes its place.
-const OTHERWISE: &[(&str, &str)] = &[
-    ("local -a other=()", "local -a other=() open=()"),
-    (
-        "if [[ \"$value\" == */ ]]; then",
-        "if [[ \"$completion\" == *=:* || \"$completion\" == *= ]]; then\n                open+=(\"$completion\")\n            \
-         elif [[ \"$value\" == */ ]]; then",
-    ),
-    (
-        "[[ -n $other ]] && _describe -V 'values' other",
-        "[[ -n $other ]] && _describe -V 'values' other\n        [[ -n $open ]] && _describe -V 'values' open -S ''",
-    ),
-];
-
-/// zsh, which leaves open what is not whole.
-struct Zsh;
-
-impl EnvCompleter for Zsh {
-    fn name(&self) -> &'static str {
-        env::Zsh.name()
-    }
-
-    fn is(&self, name: &str) -> bool {
-        env::Zsh.is(name)
-    }
-
-    fn write_registration(
-        &self,
-        variable: &str,
-        name: &str,
-        bin: &str,
-        completer: &str,
-        script: &mut dyn Write,
-    ) -> io::Result<()> {
-        let mut own = Vec::new();
-        env::Zsh.write_registration(variable, name, bin, completer, &mut own)?;
-        let own = String::from_utf8_lossy(&own).into_owned();
-        let own = OTHERWISE.iter().fold(own, |own, (there, here)| own.replace(there, here));
-        script.write_all(own.as_bytes())
-    }
-
-    fn write_complete(
-        &self,
-        command: &mut clap::Command,
-        words: Vec<OsString>,
-        folder: Option<&Path>,
-        answer: &mut dyn Write,
-    ) -> io::Result<()> {
-        env::Zsh.write_complete(command, words, folder, answer)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,16 +222,16 @@ mod tests {
     #[test]
     fn u10_the_script_hands_over_the_line() {
         let mut script = Vec::new();
-        Bash.write_registration("V", "haft", "haft", "haft", &mut script).unwrap();
+        BASH.write_registration("V", "haft", "haft", "haft", &mut script).unwrap();
         assert!(String::from_utf8(script).unwrap().contains("_HAFT_LINE=\"${COMP_LINE:0:COMP_POINT}\""));
     }
 
     #[test]
     fn u10_the_script_leaves_names_of_arguments_open() {
         let mut script = Vec::new();
-        Zsh.write_registration("V", "haft", "haft", "haft", &mut script).unwrap();
+        ZSH.write_registration("V", "haft", "haft", "haft", &mut script).unwrap();
         let script = String::from_utf8(script).unwrap();
-        for (_, here) in OTHERWISE {
+        for (_, here) in ZSH.parts {
             assert!(script.contains(here), "{here}: {script}");
         }
     }

@@ -136,7 +136,6 @@ impl Conversation {
         Ok(program.output().map_err(|problem| program.manifest.report(vec![problem]))?)
     }
 
-    /// The session's id.
     pub(super) fn id(&self) -> Option<String> {
         self.dialogue.id()
     }

@@ -195,7 +195,6 @@ impl Session<'_> {
         self.terminal.message(format_args!("next: {call}save a change to build again; Ctrl-C leaves"));
     }
 
-    /// Whether a line calls a tool that there is.
     fn is_call(&self, line: &str) -> bool {
         let is_tool =
             |good: &Good| good.read(line).is_ok_and(|call| good.program.toolbox.find(&call.tool).is_some());

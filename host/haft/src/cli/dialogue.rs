@@ -133,7 +133,6 @@ impl Dialogue {
         Ok(undone)
     }
 
-    /// The session's id.
     pub(super) fn id(&self) -> Option<String> {
         self.history.log().map(|log| log.id().to_owned())
     }
@@ -143,7 +142,6 @@ impl Dialogue {
         &self.history
     }
 
-    /// The model that is asked.
     pub(super) fn model(&self) -> &str {
         self.provider.model()
     }

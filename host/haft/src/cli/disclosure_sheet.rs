@@ -26,7 +26,6 @@ const TAB: &str = "    ";
 
 /// A page on its way.
 pub(super) struct Sheet {
-    /// What stands on it.
     pub(super) text: String,
     columns: Option<usize>,
     /// What shows all of it; `None` where all is shown.

@@ -2,7 +2,6 @@
 //! working. It refuses to end at the first thing that is wrong, and to print a secret.
 
 mod machine;
-mod page;
 mod program;
 mod providers;
 mod sandbox;
@@ -10,11 +9,12 @@ mod sealed;
 mod tools;
 mod workers;
 
+use std::fmt::Write;
+
 use clap::Args;
 use serde::Serialize;
 
 use self::machine::{Machine, Place};
-use self::page::Section;
 use self::program::{Found, Plugins};
 use self::providers::Providers;
 pub(super) use self::providers::is_ollama_there;
@@ -26,6 +26,7 @@ use super::Exit;
 use super::common::Common;
 use super::terminal::Terminal;
 use super::trusted;
+use crate::cli::terminal::{Column, DIM, ERROR, GOOD, HEAD, HINT, Style, WARNING};
 use haft::program::{Dirs, Options, Program};
 
 #[derive(Debug, Args)]
@@ -58,7 +59,7 @@ impl Doctor {
         if terminal.json {
             terminal.json(&diagnosis)?;
         } else {
-            terminal.data(&page::render(&diagnosis.machine.title(), &diagnosis.sections()))?;
+            terminal.data(&render(&diagnosis.machine.title(), &diagnosis.sections()))?;
         }
         Ok(diagnosis.exit())
     }
@@ -116,5 +117,112 @@ impl Diagnosis {
         } else {
             Exit::Success
         }
+    }
+}
+
+// How a diagnosis looks: sections of lines, each with a mark, a name and what there is to say.
+
+/// Lines that belong together.
+struct Section {
+    title: &'static str,
+    lines: Vec<Line>,
+}
+
+/// One thing that was looked at.
+struct Line {
+    mark: Mark,
+    name: String,
+    text: String,
+    more: Vec<String>,
+    hints: Vec<String>,
+}
+
+/// How it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    /// As it should be.
+    Good,
+    /// Not there, and not needed.
+    Absent,
+    /// Less than it could be.
+    Warning,
+    /// In the way of working.
+    Bad,
+}
+
+impl Mark {
+    fn symbol(self) -> (char, Style) {
+        match self {
+            Self::Good => ('✓', GOOD),
+            Self::Absent => ('–', DIM),
+            Self::Warning => ('!', WARNING),
+            Self::Bad => ('✗', ERROR),
+        }
+    }
+}
+
+impl Line {
+    fn new(mark: Mark, name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { mark, name: name.into(), text: text.into(), more: Vec::new(), hints: Vec::new() }
+    }
+
+    /// The same with another mark.
+    fn marked(self, mark: Mark) -> Self {
+        Self { mark, ..self }
+    }
+
+    /// Adds lines below.
+    fn more(mut self, more: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.more.extend(more.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds what can be done about it.
+    fn hint(mut self, hints: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.hints.extend(hints.into_iter().map(Into::into));
+        self
+    }
+}
+
+/// The page, with colours, which the terminal leaves out where there are none.
+fn render(title: &str, sections: &[Section]) -> String {
+    let names = sections.iter().flat_map(|section| &section.lines).map(|line| line.name.chars().count());
+    let width = names.max().unwrap_or_default();
+    let mut page = format!("{HEAD}{title}{HEAD:#}\n");
+    for section in sections.iter().filter(|section| !section.lines.is_empty()) {
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(page, "\n{HEAD}{}{HEAD:#}", section.title);
+        section.lines.iter().for_each(|line| write_line(&mut page, line, width));
+    }
+    page
+}
+
+fn write_line(page: &mut String, line: &Line, width: usize) {
+    let (mark, style) = line.mark.symbol();
+    let text = if line.mark == Mark::Absent { DIM } else { Style::new() };
+    let _ =
+        writeln!(page, "  {style}{mark}{style:#} {:width$}  {Column}{text}{}{text:#}", line.name, line.text);
+    let indent = width + 6;
+    for more in &line.more {
+        let _ = writeln!(page, "{:indent$}{Column}{more}", "");
+    }
+    for hint in &line.hints {
+        let _ = writeln!(page, "{:indent$}{Column}{HINT}hint:{HINT:#} {hint}", "");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_in_a_column_and_empty_sections_are_left_out() {
+        let wide = Line::new(Mark::Bad, "größer", "b").more(["c"]).hint(["d"]);
+        let sections = [
+            Section { title: "One", lines: vec![Line::new(Mark::Good, "x", "a"), wide] },
+            Section { title: "Two", lines: Vec::new() },
+        ];
+        let page = crate::cli::terminal::written(&render("haft", &sections), false);
+        assert_eq!(page, "haft\n\nOne\n  ✓ x       a\n  ✗ größer  b\n            c\n            hint: d\n");
     }
 }

@@ -46,7 +46,6 @@ pub(super) const HELP: &str = "\
 ";
 
 impl Exit {
-    /// The number.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Success => 0,

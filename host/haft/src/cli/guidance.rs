@@ -37,7 +37,6 @@ fn passed_over(guidance: &Guidance) -> Option<String> {
         .then(|| format!("not read, since another file speaks for its folder: {}", named.join(", ")))
 }
 
-/// A file with its size.
 fn file(file: &AgentsMd) -> String {
     let (path, size) = (plain(&file.path.display().to_string()), file.size);
     match (file.is_cut, file.text.len()) {

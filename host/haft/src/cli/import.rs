@@ -79,7 +79,6 @@ impl Setting {
         Ok(Self { machine, originals: Originals::new(dirs.state.join("import")), haft: own_name()? })
     }
 
-    /// A path as it is shown.
     fn shown(&self, path: &Path) -> String {
         let home = path.strip_prefix(&self.machine.home).ok();
         plain(&home.map_or_else(|| path.display().to_string(), |rest| format!("~/{}", rest.display())))

@@ -13,7 +13,6 @@ use haft_core::grant::{Right, RightError, normalise};
 use haft_core::report::plain;
 use haft_package::{Foreign, Offered, Origin, PackageSource, Request};
 
-/// Which rights, and whether to ask.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Rights {
     /// Agree to what is shown, without being asked

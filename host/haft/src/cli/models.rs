@@ -37,7 +37,6 @@ pub(super) struct Models {
     base_url: Option<String>,
 }
 
-/// What one provider answered.
 struct Answered {
     provider: String,
     /// The models in use, and what for.

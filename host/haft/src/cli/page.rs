@@ -105,7 +105,6 @@ fn print_links(links: &Links, terminal: Terminal) {
 /// How long what was found is shown: program.toml may change at any time, and installed files are all read to compare them.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// The tools of a program.
 struct ProgramCatalogue {
     common: Common,
     options: Options,

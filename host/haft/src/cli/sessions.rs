@@ -106,7 +106,6 @@ impl Remove {
     }
 }
 
-/// What a session is at, in a word.
 fn state(saved: &Saved, restored: &Restored) -> &'static str {
     match &restored.ended {
         _ if saved.is_in_use() => "in use",

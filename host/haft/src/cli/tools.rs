@@ -1,20 +1,21 @@
 //! `haft tools`: what a model would be offered, and what that costs it; of one tool all that is told, and what it may do.
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Exit;
 use super::common::Common;
 use super::disclosure_sheet::Sheet;
 use super::log::grant;
-use super::mended;
 use super::terminal::{Column, Hinted, Style, Terminal};
 use super::trusted;
 use haft::program::{Ask, Options, Program};
+use haft_agent::provider::mend;
 use haft_core::call::ToolDef;
 use haft_core::report::{nearest, plain};
 use haft_core::tool::{Entry, Toolbox, bytes, tokens};
 use haft_journal::Granted;
+use haft_mcp::client::exposed;
 
 /// Characters of a description in the table.
 const MAX_DESCRIPTION: usize = 60;
@@ -68,7 +69,7 @@ impl Tools {
             for hook in program.hooks() {
                 terminal.message(format!("the hook `{}` {hook}", hook.name));
             }
-            for line in mended::lines(&toolbox) {
+            for line in mended_lines(&toolbox) {
                 terminal.message(line);
             }
         }
@@ -76,7 +77,6 @@ impl Tools {
         Ok(Exit::Success)
     }
 
-    /// Shows one tool.
     async fn one(&self, name: &str, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let ask = if self.refresh { Ask::Always } else { Ask::WhereUnknown };
         let options = common.options(terminal, false)?;
@@ -130,15 +130,15 @@ fn sheet(entry: &Entry, hooks: &[&str], terminal: Terminal) -> String {
     sheet.text
 }
 
-fn with_grant(mut value: serde_json::Value, entry: &Entry) -> serde_json::Value {
+fn with_grant(mut value: Value, entry: &Entry) -> Value {
     let more = json!({ "grant": Granted::from(entry.grant()), "digest": entry.digest() });
-    if let (Some(own), serde_json::Value::Object(more)) = (value.as_object_mut(), more) {
+    if let (Some(own), Value::Object(more)) = (value.as_object_mut(), more) {
         own.extend(more);
     }
     value
 }
 
-fn described(def: &ToolDef, origin: &str, asks: bool, hooks: &[&str]) -> serde_json::Value {
+fn described(def: &ToolDef, origin: &str, asks: bool, hooks: &[&str]) -> Value {
     let bytes = bytes(def);
     json!({
         "name": def.name,
@@ -150,7 +150,7 @@ fn described(def: &ToolDef, origin: &str, asks: bool, hooks: &[&str]) -> serde_j
         "origin": origin,
         "asks": asks,
         "hooks": hooks,
-        "mended": mended::changes(def),
+        "mended": changes(def),
         "bytes": bytes,
         "tokens": tokens(bytes),
     })
@@ -187,4 +187,51 @@ fn first_line(text: &str) -> String {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default().trim_end()),
         None => line.to_owned(),
     }
+}
+
+// Tools whose schema some vendor would refuse: what models are sent in its place. `haft check` shows it too.
+
+/// What had to be changed of the schema of `def`.
+fn changes(def: &ToolDef) -> Vec<String> {
+    mend(def).map(|mended| mended.changes).unwrap_or_default()
+}
+
+/// A line for each tool of `toolbox` that had to be mended.
+pub(super) fn mended_lines(toolbox: &Toolbox) -> Vec<String> {
+    let line = |(name, changes): (String, Vec<String>)| {
+        format!("schema mended for models: {name}: {}", changes.join("; "))
+    };
+    mended(toolbox).map(line).collect()
+}
+
+/// A line for each tool of an MCP server whose schema cannot be used as the server has it.
+pub(super) fn mended_server_lines(program: &Program) -> Vec<String> {
+    let line = |(name, notes): (String, Vec<String>)| {
+        format!("schema of an MCP server mended: {name}: {}", notes.join("; "))
+    };
+    of_servers(program).map(line).collect()
+}
+
+/// All of that as data.
+pub(super) fn mended_json(program: &Program) -> Vec<Value> {
+    let all = of_servers(program).chain(mended(&program.toolbox));
+    all.map(|(name, changes)| json!({ "tool": name, "changes": changes })).collect()
+}
+
+fn mended(toolbox: &Toolbox) -> impl Iterator<Item = (String, Vec<String>)> {
+    let defs = toolbox.entries().map(Entry::def);
+    defs.map(|def| (def.name.clone(), changes(def))).filter(|(_, changes)| !changes.is_empty())
+}
+
+/// What was mended of schemas of MCP servers before anything else saw them, and what is left unchecked of them.
+fn of_servers(program: &Program) -> impl Iterator<Item = (String, Vec<String>)> {
+    let lists = program
+        .servers
+        .iter()
+        .filter_map(|server| Some((server.config().name.clone(), server.remembered()?.0)));
+    let notes = lists.flat_map(|(server, list)| {
+        let tools = list.tools.iter().filter(|tool| !tool.mended.is_empty());
+        tools.map(|tool| (exposed(&server, &tool.name), tool.mended.clone())).collect::<Vec<_>>()
+    });
+    notes.filter(|(name, _)| program.toolbox.find(name).is_some())
 }

@@ -1,10 +1,12 @@
 //! How a verb comes by a program that counts: what nobody agreed to is asked about at the terminal, refused or left out.
 
+use std::fmt::Write;
 use std::path::Path;
 
-use super::server_tools;
 use super::terminal::Terminal;
-use haft::program::{Agreement, Known, Options, Program, Trust, Untrusted};
+use haft::program::{Agreement, Ask, FirstList, Known, Options, Program, Trust, Untrusted};
+use haft_core::report::plain;
+use serde_json::Value;
 
 /// What agrees to every program.toml, for machines on which nobody can be asked.
 const VARIABLE: &str = "HAFT_TRUST";
@@ -15,8 +17,8 @@ pub(super) async fn loaded(options: &Options, terminal: Terminal) -> anyhow::Res
     let pins_first_lists = pins_first_lists(options, terminal);
     let options = &Options { pins_first_lists, ..options.clone() };
     let program = agreed(options, terminal).await?;
-    let program = Box::pin(server_tools::agreed(program, options, terminal)).await?;
-    program.notices.iter().for_each(|notice| terminal.message(haft_core::report::plain(notice)));
+    let program = Box::pin(agreed_tools(program, options, terminal)).await?;
+    program.notices.iter().for_each(|notice| terminal.message(plain(notice)));
     Ok(program)
 }
 
@@ -106,4 +108,44 @@ pub(super) fn or_left_out(trust: Trust) -> Trust {
         Trust::Agreed => Trust::LeftOut(Known::default()),
         trust => trust,
     }
+}
+
+// The tools of MCP servers before they are used for the first time: a person at the terminal is shown them, and asked.
+
+/// `program`, with the tools of those servers that a person agrees to now; servers that run go on.
+async fn agreed_tools(program: Program, options: &Options, terminal: Terminal) -> anyhow::Result<Program> {
+    let mut is_other = false;
+    for first in &program.first_lists {
+        terminal.message(sheet(first));
+        let question = format!("use these tools of `{}`, and hold it to them?", first.server.config().name);
+        if terminal.confirm(&question).await? {
+            first.agree()?;
+            is_other = true;
+        }
+    }
+    if !is_other {
+        return Ok(program);
+    }
+    let options = Options { servers: program.servers.clone(), ask: Ask::Never, ..options.clone() };
+    Program::load(&options).await
+}
+
+/// What a person reads before that.
+fn sheet(first: &FirstList) -> String {
+    let name = &first.server.config().name;
+    format!("MCP server `{name}` lists these tools for the first time:{}", lines(first.tools()))
+}
+
+/// Each of `tools`: its name, and its description as models get it, a line below the other.
+pub(super) fn lines(tools: &[Value]) -> String {
+    let mut sheet = String::new();
+    for tool in tools {
+        let text = |key: &str| tool.get(key).and_then(Value::as_str).unwrap_or_default();
+        // Writing to a `String` cannot fail.
+        let _ = write!(sheet, "\n  {}", plain(text("name")));
+        for line in text("description").lines() {
+            let _ = write!(sheet, "\n      {}", plain(line));
+        }
+    }
+    sheet
 }

@@ -124,7 +124,6 @@ impl Work {
         exit
     }
 
-    /// That there is nothing to do.
     fn nothing(&self) -> Hinted {
         let labels = match self.label.as_slice() {
             [] => "a worker without labels".to_owned(),

@@ -17,7 +17,7 @@ use super::options::{Ask, Options};
 use super::rights::Rights;
 use super::server_set::Servers;
 use super::under::{self, Said, Under};
-use super::{ModelChoice, call_rules, family, patterns, watching};
+use super::{ModelChoice, chosen_tools, family, patterns, watching};
 use haft_core::limit::Limits;
 use haft_core::report::Problem;
 use haft_core::sync::Lock;
@@ -85,7 +85,7 @@ impl Agents {
         let outer = options.under.as_ref();
         let hooks = outer.map(Under::hooks).unwrap_or_default();
         let hooks: Vec<_> = hooks.iter().chain(&merged.rest.hooks).cloned().collect();
-        let (rules, mut found) = (call_rules::of(manifest, &dirs.home), Contribution::default());
+        let (rules, mut found) = (chosen_tools::rules(manifest, &dirs.home), Contribution::default());
         let (tool, grant) = match &declared.kind {
             AgentKind::Program(program) => {
                 let grant = under::most(files, &merged.toolbox, manifest);

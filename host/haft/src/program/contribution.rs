@@ -33,7 +33,6 @@ pub(super) struct Contribution {
     pub(super) uncallable: Vec<String>,
     /// Tools that there may be, and that are not in the toolbox.
     pub(super) unseen: Unseen,
-    /// The files that it was made of.
     pub(super) files: Vec<PathBuf>,
     /// Whether something was passed over.
     pub(super) is_partial: bool,

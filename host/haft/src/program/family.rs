@@ -128,7 +128,6 @@ impl Family {
         manifest.agents.iter().filter(move |agent| agent.enabled && !is_broken(agent))
     }
 
-    /// The files that were looked at.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         self.seen.iter().flat_map(|file| [file.clone(), lock_path(file)]).collect()
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Program;
-use super::{call_rules, watching};
+use super::{chosen_tools, watching};
 use haft_agent::{with_agents_md, with_skills};
 use haft_core::grant::{Grant, Root};
 use haft_core::limit::Limits;
@@ -85,7 +85,7 @@ impl Program {
                 tracing::warn!("skills cannot be read: {error}");
             }
         }
-        watching::on(&tools.ruled(&call_rules::of(&self.manifest, &self.dirs.home)), &self.hooks)
+        watching::on(&tools.ruled(&chosen_tools::rules(&self.manifest, &self.dirs.home)), &self.hooks)
     }
 }
 

@@ -27,7 +27,6 @@ pub(super) struct Loaded {
     pub(super) family: Family,
     /// What it asks for, and what a person agreed to.
     pub(super) agreement: Agreement,
-    /// What of it is left out.
     pub(super) left_out: LeftOut,
 }
 

@@ -11,18 +11,17 @@ use serde_json::json;
 use haft_core::report::Problem;
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
-use haft_core::tool::{Context, Session, Tool};
-use haft_core::trace::{Trace, TraceParent};
+use haft_core::tool::Tool;
+use haft_core::trace::Trace;
 use haft_manifest::Secrets;
 use haft_manifest::{Label, Manifest, NatsLogin, NatsUrl, SecretSource, TextOrSecret, Transport};
-use haft_nats::{About, Gate, Identity, LinkError, Login, NatsTool, Passenger, Server, Settings, Tls};
+use haft_nats::{Gate, Identity, LinkError, Login, NatsTool, Server, Settings, Tls};
 
 /// What this process is to other machines, and where it meets them. Clones share one gate.
 #[derive(Clone, Debug, Default)]
 pub struct Machines {
     /// Where NATS is, in the place of `[nats] urls`.
     url: Option<NatsUrl>,
-    /// What this process is.
     role: Role,
     /// The gate of the last reading of the program.
     gate: Arc<Lock<Option<Arc<Gate>>>>,
@@ -97,7 +96,7 @@ impl Machines {
         let same = current.as_ref().filter(|gate| *gate.identity() == identity);
         let new = || {
             let server = self.server(manifest, home, redactor);
-            Arc::new(Gate::new(Arc::new(server), identity.clone(), Arc::new(CallerAndTrace), trace))
+            Arc::new(Gate::new(Arc::new(server), identity.clone(), trace))
         };
         let gate = same.cloned().unwrap_or_else(new);
         *current = Some(gate.clone());
@@ -259,29 +258,5 @@ impl NatsServer {
             let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
             LinkError::Unusable(format!("{error}{hint}"))
         })
-    }
-}
-
-/// The keys of W3C Trace Context.
-const PARENT: &str = "traceparent";
-const STATE: &str = "tracestate";
-
-/// What travels with a call to another machine, and gives it no right: the caller's name, which the worker's journal notes, and the trace's context, which its telemetry goes on with.
-pub(super) struct CallerAndTrace;
-
-impl Passenger for CallerAndTrace {
-    fn outgoing(&self, context: &Context<'_>) -> About {
-        let mut about = About { caller: context.caller.name().map(str::to_owned), ..About::default() };
-        if let Some(parent) = context.caller.trace().parent() {
-            about.metadata.insert(PARENT.into(), parent.to_string());
-            about.metadata.extend(parent.state.as_deref().map(|state| (STATE.into(), state.into())));
-        }
-        about
-    }
-
-    fn incoming(&self, session: Session, about: About) -> Session {
-        let said = |key| about.metadata.get(key).map(String::as_str);
-        let trace = session.trace.within(|| TraceParent::parse(said(PARENT)?, said(STATE)));
-        Session { trace, caller: about.caller.map(Into::into), ..session }
     }
 }

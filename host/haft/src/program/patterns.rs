@@ -49,7 +49,6 @@ impl Unseen {
         self.extend(more.0);
     }
 
-    /// What the program has and has switched off.
     pub(super) fn switched_off(manifest: &Manifest) -> Self {
         let off = |kind: &str, name: &str| format!("{kind} `{name}` is disabled");
         let plugins = manifest.plugins.iter().filter(|plugin| !plugin.enabled);

@@ -207,7 +207,6 @@ pub(super) async fn contribution(rights: &Rights<'_>, pending: &[PendingPlugin<'
     found
 }
 
-/// What a plugin adds that was loaded.
 fn of_loaded(rights: &Rights<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin) -> Contribution {
     let hook = hooks::contribution(pending, plugin);
     let mut found = hook.unwrap_or_else(|| of_functions(rights, pending, plugin));

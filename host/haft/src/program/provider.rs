@@ -34,7 +34,6 @@ impl ModelChoice {
         Route::ALL.iter().find(|(name, _)| *name == model).map(|(_, route)| *route)
     }
 
-    /// The model that it names.
     pub(super) fn named_model(&self) -> Option<&str> {
         self.model.as_deref().filter(|_| self.route().is_none())
     }

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::server_set::Tracked;
 use super::watching::{self, Watching};
-use super::{Program, call_rules, guidance};
+use super::{Program, chosen_tools, guidance};
 use haft_agent::ToolNews;
 use haft_core::sync::Lock;
 use haft_core::tool::{Rules, Tool, Toolbox};
@@ -46,7 +46,7 @@ impl Program {
             all: self.toolbox.clone(),
             chosen: Lock::new(chosen.clone()),
             servers: self.servers.0.iter().filter_map(|own| self.watched(own)).collect(),
-            rules: call_rules::of(&self.manifest, &self.dirs.home),
+            rules: chosen_tools::rules(&self.manifest, &self.dirs.home),
             hooks: self.hooks.clone(),
             patterns: if patterns.is_empty() { Vec::new() } else { guidance::and_read_skill(patterns) },
             budget: self.manifest.agent.tool_budget,

@@ -128,7 +128,6 @@ impl PinRecord {
         FirstList { server: server.clone(), record: self, agreed }
     }
 
-    /// What program.lock has.
     fn of_lock(&self, lock: &Lock) -> Option<ToolPins> {
         let pin = lock.server(&self.server, &self.configuration)?;
         // What is no pin holds every tool back.

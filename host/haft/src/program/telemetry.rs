@@ -15,7 +15,6 @@ use secrecy::SecretString;
 
 use super::loaded::Loaded;
 
-/// What was begun, once.
 static STARTED: OnceLock<Telemetry> = OnceLock::new();
 
 /// Whether metrics are asked for.

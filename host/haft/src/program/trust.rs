@@ -241,7 +241,6 @@ impl Agreement {
     }
 }
 
-/// What was left out of a program.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeftOut {
     parts: Vec<(Part, String)>,

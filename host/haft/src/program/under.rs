@@ -158,7 +158,7 @@ mod tests {
 
     fn under(text: &str, outer: Option<&Under>) -> Under {
         let manifest = Manifest::parse(text, Path::new("program.toml")).unwrap();
-        let rules = crate::program::call_rules::of(&manifest, Path::new("/home/me"));
+        let rules = crate::program::chosen_tools::rules(&manifest, Path::new("/home/me"));
         let said = Said { manifest: &manifest, rules, under: outer };
         Under::new(said, Grant::none(), None, Vec::new(), Vec::new())
     }

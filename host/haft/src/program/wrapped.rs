@@ -33,7 +33,6 @@ pub fn wrapped(dirs: &Dirs, key: &str, record: &Wrapped, files: &[PathBuf]) -> a
     Ok(grant)
 }
 
-/// The packages around a file of one of them.
 fn packages(file: &Path) -> Option<PathBuf> {
     let is_of_packages = |place: &&Path| PACKAGES.iter().any(|packages| place.ends_with(packages));
     file.ancestors().filter(is_of_packages).last().map(Path::to_owned)

@@ -54,7 +54,6 @@ impl From<&Record> for Outline {
     }
 }
 
-/// A parsed line.
 #[expect(clippy::large_enum_variant, reason = "one at a time, and nearly every line is an outline")]
 pub(super) enum Line {
     Of(Outline),

@@ -27,7 +27,6 @@ const AFTER: Duration = Duration::from_secs(5);
 /// How many times a worker may report a claimed call as unknown: the first question may have come too early.
 const MAX_UNKNOWN: usize = 3;
 
-/// One attempt at a call.
 pub(super) struct Attempt<'a> {
     outgoing: &'a Outgoing<'a>,
     connected: &'a Connected,
@@ -37,9 +36,7 @@ pub(super) struct Attempt<'a> {
     expected: Expected,
 }
 
-/// The end of an attempt.
 pub(super) enum Ended {
-    /// The worker answered.
     Answered(ToolResult),
     /// The worker has no free place; the call did not run.
     Full,
@@ -274,7 +271,6 @@ const MAX_TOLD: usize = 256;
 pub(super) struct Inbox {
     /// The prefix of the answer subjects of gates.
     base: String,
-    /// The name of the gate.
     gate: String,
     /// The waiting calls by subject: it contains the name of the worker and a random part that cannot be guessed.
     waiting: Lock<HashMap<String, Waiter>>,
@@ -287,7 +283,6 @@ struct Waiter {
 
 /// A waiting call: receives the final message and the events before it.
 pub(super) struct Expected {
-    /// The subject for answers.
     pub(super) subject: String,
     pub(super) last: oneshot::Receiver<Message>,
     pub(super) told: mpsc::Receiver<Message>,

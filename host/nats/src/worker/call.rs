@@ -116,7 +116,7 @@ impl Worker {
             approvals: Approvals::by(AtTheGate(request.approved)),
             ..read.session.clone()
         };
-        let session = self.passenger.incoming(session, request.about.clone().into_owned());
+        let session = request.about.applied_to(session);
         let result = read.toolbox.dispatch(call, &session).await;
         drop(session);
         if let Some(telling) = telling {

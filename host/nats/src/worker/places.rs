@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::link::Link;
-use crate::settings::Settings;
+use crate::link::Settings;
 use crate::{LinkError, unusable};
 use haft_core::tool::inline::{self, InlineThread, InlineThreads, ThreadLoad};
 
@@ -49,7 +49,6 @@ impl Places {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// Returns the number of places.
     pub(super) fn most(&self) -> u32 {
         self.most
     }
@@ -91,11 +90,9 @@ const SPARE: usize = 2;
 /// How many short calls run before the connection writes their answers and reads again.
 const IN_A_ROW: usize = 16;
 
-/// The threads of one worker.
 pub(super) struct CallThreads {
     connection: InlineThread,
     others: InlineThreads,
-    /// haft's runtime.
     runtime: Handle,
     in_a_row: AtomicUsize,
 }

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use haft_core::sync::Lock;
 use haft_core::tool::{Entry, Session, Toolbox};
 
-use crate::identity::{Identity, definition};
 use crate::message::Known;
 use crate::subjects::Subjects;
+use crate::subjects::{Identity, definition};
 
 /// The maximum number of readings, each with its components in memory; beyond it, the oldest is dropped.
 const MAX: usize = 4;

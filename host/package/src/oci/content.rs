@@ -44,7 +44,6 @@ pub enum Content {
     Archive,
 }
 
-/// Returns the only layer and its content.
 pub(super) fn judge(manifest: &Manifest) -> Result<(Content, &Descriptor), String> {
     match manifest.layers.as_slice() {
         [] => Err("has no layers".to_owned()),

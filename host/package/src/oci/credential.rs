@@ -20,12 +20,7 @@ use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 #[derive(Clone)]
 pub(super) enum Secret {
     /// A user name and its password.
-    Password {
-        /// The user name.
-        name: String,
-        /// The password.
-        password: SecretString,
-    },
+    Password { name: String, password: SecretString },
     /// A token that is exchanged at the token server for an access token.
     IdentityToken(SecretString),
 }

@@ -155,7 +155,6 @@ pub(super) fn is_public(response: &Response) -> bool {
     response.remote_addr().is_some_and(|address| local(address.ip()).is_none())
 }
 
-/// Returns the target of a redirect.
 fn target(response: &Response) -> Result<Option<Url>, Failure> {
     let status = response.status().as_u16();
     let Some(location) = response.headers().get(LOCATION).filter(|_| (300..400).contains(&status)) else {

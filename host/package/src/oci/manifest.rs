@@ -47,7 +47,6 @@ impl Descriptor {
     }
 }
 
-/// The platform of a manifest in an index.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Platform {
     pub(super) architecture: String,
@@ -69,14 +68,12 @@ pub(super) struct Manifest {
     pub(super) annotations: BTreeMap<String, String>,
 }
 
-/// A list of manifests.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Index {
     pub(super) manifests: Vec<Descriptor>,
 }
 
-/// A manifest or an index.
 #[derive(Clone, Debug)]
 pub(super) enum Document {
     Manifest(Box<Manifest>),

@@ -57,7 +57,6 @@ impl Reference {
         &self.registry
     }
 
-    /// Returns the repository.
     pub(crate) fn repository(&self) -> &str {
         &self.repository
     }

@@ -78,7 +78,6 @@ impl<'a> Registry<'a> {
         })
     }
 
-    /// Returns a URL of the repository.
     pub(super) fn url(&self, rest: &str) -> Url {
         let mut url = self.base.clone();
         url.set_path(&format!("/v2/{}/{rest}", self.reference.repository()));

@@ -27,9 +27,7 @@ const CLIENT: &str = "haft";
 /// The parameters of an answer to a challenge.
 pub(super) struct Asker<'a> {
     pub(super) asking: &'a Asking,
-    /// The URL of the registry.
     pub(super) registry: &'a Url,
-    /// The requested scope.
     pub(super) scope: &'a str,
     pub(super) credential: Option<&'a Credential>,
     /// Whether the challenge came from a public server.
@@ -189,7 +187,6 @@ const MAX_HEADER: usize = 8 << 10;
 pub(super) enum Challenge {
     /// A name and a password with every request.
     Basic,
-    /// A token from a token server.
     Bearer {
         /// The URL of the token server.
         realm: String,

@@ -69,7 +69,6 @@ pub(crate) struct Waiting {
     pub(crate) written_by: Option<String>,
 }
 
-/// The answer of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Answer {
@@ -82,7 +81,6 @@ pub(crate) enum Answer {
 /// The content of an answer's file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Given {
-    /// The digest of the question's file.
     pub(super) digest: String,
     pub(super) answer: Answer,
 }

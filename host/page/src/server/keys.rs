@@ -32,7 +32,6 @@ pub struct Link {
     key: SecretString,
 }
 
-/// The keys of a page.
 pub(super) struct Keys {
     address: SocketAddr,
     state: Lock<State>,

@@ -12,7 +12,6 @@ use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
-/// The response to any request.
 pub(super) type Reply = Response<BoxBody<Bytes, Infallible>>;
 
 /// The common headers.
@@ -36,7 +35,6 @@ const HEADERS: &[(&str, &str)] = &[
 const ENTERED: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>haft</title>\
     <meta http-equiv=\"refresh\" content=\"0;url=/\"><p><a href=\"/\">Open the page</a></p></html>\n";
 
-/// Makes a response.
 pub(super) fn with(status: StatusCode, media_type: &'static str, body: BoxBody<Bytes, Infallible>) -> Reply {
     let mut reply = Response::new(body);
     *reply.status_mut() = status;
@@ -66,7 +64,6 @@ pub(super) fn entered(cookie: &str) -> Reply {
     reply
 }
 
-/// Makes a JSON response.
 pub(super) fn json(value: &impl Serialize) -> Reply {
     match serde_json::to_vec(value) {
         Ok(text) => whole(StatusCode::OK, "application/json", text),
@@ -80,14 +77,12 @@ pub(super) fn refused(status: StatusCode, why: &str) -> Reply {
     whole(status, "text/plain; charset=utf-8", format!("{why}\n"))
 }
 
-/// A file.
 pub(crate) struct Asset {
     pub(crate) path: &'static str,
     pub(crate) media_type: &'static str,
     pub(crate) bytes: &'static [u8],
 }
 
-/// All files.
 const ASSETS: &[Asset] = &[
     Asset { path: "/", media_type: HTML, bytes: include_bytes!("../../assets/page.html") },
     Asset { path: "/page.css", media_type: CSS, bytes: include_bytes!("../../assets/page.css") },

@@ -213,7 +213,6 @@ pub(crate) mod tests {
 /// given back.
 const USUAL: u64 = 16 << 20;
 
-/// What is in a function.
 #[derive(Default)]
 struct Counts {
     calls: u64,

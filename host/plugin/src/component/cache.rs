@@ -35,14 +35,12 @@ pub(crate) struct Cache {
     engine: String,
 }
 
-/// The record of one component.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct CachedComponent {
     pub(crate) listing: Listing,
     pub(crate) code: CompiledCode,
 }
 
-/// A file of compiled code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct CompiledCode {
     checksum: String,
@@ -97,7 +95,6 @@ impl Cache {
         Ok(digest)
     }
 
-    /// The record of the component with this digest.
     pub(crate) fn lookup(&self, digest: &Digest) -> Option<CachedComponent> {
         self.read(&self.record(digest))
     }

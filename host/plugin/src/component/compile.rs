@@ -48,7 +48,6 @@ impl Tier {
     }
 }
 
-/// All compilations of an engine.
 pub(crate) struct Compilations {
     permits: Semaphore,
     /// Taken by the one that compiles again what was compiled quickly.

@@ -28,7 +28,6 @@ const MAX_SIZE: usize = 4 << 20;
 /// The tools of a component, as the cache keeps them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Listing {
-    /// The contract it keeps.
     pub(crate) contract: Contract,
     /// Its tools, by the names it gives them.
     #[serde(with = "whole")]

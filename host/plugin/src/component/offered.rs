@@ -33,7 +33,6 @@ const MAX_ARGUMENTS: usize = 32;
 /// Resources of one plugin, which clients show as one list. More of a kind are a template.
 const MAX_RESOURCES: usize = 1024;
 
-/// Templates of one plugin.
 const MAX_TEMPLATES: usize = 64;
 
 /// Bytes of a path within a plugin.
@@ -78,7 +77,6 @@ pub(crate) fn definitions(name: &str, offers: &Offers) -> Vec<ToolDef> {
     offers.prompts.iter().map(filling_in).chain(resources).collect()
 }
 
-/// The names that the plugin itself has for what it offers.
 pub(crate) fn own_names(offers: &Offers) -> impl Iterator<Item = String> {
     let read = (!offers.resources.is_empty()).then(|| READ.to_owned());
     offers.prompts.iter().map(|prompt| format!("{PROMPTS}{}", prompt.name)).chain(read)

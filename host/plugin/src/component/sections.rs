@@ -29,7 +29,6 @@ const MAX_SECTIONS: usize = 1 << 20;
 /// Names of imports or exports. A library of a thousand functions exports them by interface.
 const MAX_NAMES: usize = 20_000;
 
-/// Custom sections that are listed.
 const MAX_CUSTOM: usize = 1000;
 
 /// Bytes of a WIT package with its documentation; all of WASI 0.2 has 250 KB.
@@ -47,7 +46,6 @@ const MAX_CONFIG: usize = 256 << 10;
 /// Bytes of what an `act:tools` component says of itself.
 const MAX_ACT: usize = 256 << 10;
 
-/// Producers that are listed.
 const MAX_PRODUCERS: usize = 200;
 
 /// Bytes of one of the short texts that registries read.

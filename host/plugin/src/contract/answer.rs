@@ -16,7 +16,6 @@ pub(crate) struct Output {
     pub(crate) structured: Option<Structured>,
 }
 
-/// One piece of an answer.
 pub(crate) enum Piece {
     Text(String),
     Binary(Attachment),

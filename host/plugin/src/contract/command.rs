@@ -35,7 +35,6 @@ const NAME: &str = "run";
 const DESCRIPTION: &str = "Runs this WebAssembly program with the words of a command line and the text of its standard \
                            input, and returns what it writes.";
 
-/// The contract.
 pub(crate) const KIND: Kind = Kind {
     contract: Contract::Command,
     is_exported: |exports| Ok([INTERFACE, LATER].iter().any(|interface| is_among(exports, interface))),

@@ -7,7 +7,6 @@ const NOT_A_NUMBER: &str = "NaN";
 const INFINITE: &str = "Infinity";
 const NEGATIVE: &str = "-Infinity";
 
-/// The JSON of a number.
 pub(crate) fn json(number: f64) -> Value {
     match Number::from_f64(number) {
         Some(number) => Value::Number(number),

@@ -46,7 +46,6 @@ pub(crate) type Answer = wasmtime::Result<Result<Output, ToolError>>;
 /// Reads the tools of a component.
 pub(crate) type ListingOf = fn(&Component, &Sections, Option<&str>) -> Result<Listing, LoadError>;
 
-/// Makes a guest of an instance.
 pub(crate) type MakeGuest =
     Arc<dyn Fn(&mut Store<GuestState>, Instance) -> wasmtime::Result<Box<dyn Guest>> + Send + Sync>;
 

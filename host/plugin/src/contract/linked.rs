@@ -71,7 +71,6 @@ impl LinkedComponent {
         Ok(Self { kind, linked, make, has_offers })
     }
 
-    /// The component that is linked.
     pub(crate) fn component(&self) -> &Component {
         self.linked.component()
     }

@@ -7,7 +7,6 @@
 
 mod inquiry;
 mod message;
-mod news;
 pub(crate) mod server;
 mod session;
 
@@ -21,7 +20,6 @@ use wasmtime::Store;
 
 use self::inquiry::{Inquiry, Next};
 use self::message::{Failure, shown};
-use self::news::News;
 use self::server::{LinkedServer, Manner, Server};
 use self::session::{Channel, Session};
 use crate::call::Call;
@@ -29,9 +27,11 @@ use crate::component::listing::Listed;
 use crate::contract::Contract;
 use crate::contract::answer::{Output, Piece, Structured};
 use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest};
+use crate::contract::haft_host::{EVENT_TARGET, MAX_MESSAGE, MAX_MESSAGES};
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 use haft_core::call::Attachment;
+use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
 use haft_core::tool::ToolError;
 
@@ -68,7 +68,6 @@ struct Shared {
     inquiry: Lock<Inquiry>,
 }
 
-/// One instance of it.
 struct McpGuest {
     guest: Server,
     shared: Arc<Shared>,
@@ -218,7 +217,6 @@ fn binary(block: &Value, key: &str) -> Piece {
     }
 }
 
-/// The line for a resource.
 fn named(resource: &Value) -> String {
     let text = |key: &str| resource.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let name = text("title").or(text("name")).map(|name| format!("{name} ")).unwrap_or_default();
@@ -228,6 +226,72 @@ fn named(resource: &Value) -> String {
         "[resource {}]",
         rest.fold(format!("{name}<{uri}>"), |line, more| format!("{line}, {more}"))
     ))
+}
+
+/// Where the news of one call go.
+struct News {
+    plugin: Arc<str>,
+    call: String,
+    events: Events,
+    told: usize,
+    /// The last progress; messages may overtake each other.
+    done: f64,
+}
+
+impl News {
+    fn of(call: &Call) -> Self {
+        let (plugin, events, call) = (call.plugin.clone(), call.events.clone(), call.id.clone());
+        Self { plugin, call, events, told: 0, done: f64::NEG_INFINITY }
+    }
+
+    /// Nobody's.
+    fn none() -> Self {
+        let (plugin, call, events) = (Arc::from(""), String::new(), Events::none());
+        Self { plugin, call, events, told: 0, done: f64::NEG_INFINITY }
+    }
+
+    /// Passes a notification on, if it is one for people.
+    fn tell(&mut self, method: &str, params: &Value) {
+        self.told += 1;
+        if self.told > MAX_MESSAGES {
+            return;
+        }
+        match method {
+            "notifications/progress" => self.progress(params),
+            "notifications/message" => self.log(params),
+            _ => {}
+        }
+    }
+
+    fn progress(&mut self, params: &Value) {
+        let number = |name: &str| params.get(name).and_then(Value::as_f64);
+        let is_own = params.get("progressToken").and_then(Value::as_str) == Some(&self.call);
+        let Some(done) = number("progress").filter(|done| is_own && *done > self.done) else { return };
+        self.done = done;
+        let message = text(params.get("message").unwrap_or(&Value::Null));
+        let (call, total) = (self.call.clone(), number("total"));
+        self.events.emit(|| Event::Progress { call, done, total, message });
+    }
+
+    fn log(&self, params: &Value) {
+        let (plugin, message) = (&*self.plugin, text(params.get("data").unwrap_or(&Value::Null)));
+        if params.get("level").and_then(Value::as_str) == Some("debug") {
+            return tracing::debug!(plugin, "{message}");
+        }
+        tracing::info!(target: EVENT_TARGET, plugin, "{message}");
+        let call = self.call.clone();
+        self.events.emit(|| Event::Info { call, message });
+    }
+}
+
+/// A text, or any other value as JSON; cut to [`MAX_MESSAGE`] characters.
+fn text(value: &Value) -> String {
+    let text = match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    };
+    text.chars().take(MAX_MESSAGE).collect()
 }
 
 #[cfg(test)]

@@ -98,7 +98,6 @@ impl Guest for Offering {
     }
 }
 
-/// The arguments that are texts, which was checked.
 fn texts(arguments: &Value) -> impl Iterator<Item = (&str, &str)> {
     let fields = arguments.as_object().into_iter().flatten();
     fields.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)))

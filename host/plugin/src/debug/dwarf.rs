@@ -15,7 +15,6 @@ const MAX_INLINED: usize = 32;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
-/// The DWARF of one module.
 pub(super) struct Debug<'a>(Context<Slice<'a>>);
 
 impl<'a> Debug<'a> {
@@ -98,7 +97,6 @@ fn unhashed(name: &str) -> &str {
     }
 }
 
-/// Whether a section is one of DWARF.
 pub(super) fn is_debug(name: &str) -> bool {
     name.starts_with(".debug_")
 }

@@ -21,9 +21,7 @@ pub(super) struct Module<'a> {
     pub(super) functions: Vec<Range<usize>>,
     /// How many functions it imports, which are counted first.
     pub(super) imported: u32,
-    /// Its custom sections.
     pub(super) custom: HashMap<&'a str, &'a [u8]>,
-    /// The names of its functions.
     pub(super) names: HashMap<u32, &'a str>,
 }
 

@@ -54,7 +54,6 @@ fn copy(bytes: &[u8], goes: &dyn Fn(&str) -> bool, depth: usize) -> Result<Vec<u
     Ok(copied)
 }
 
-/// Appends a section.
 fn section(bytes: &mut Vec<u8>, id: u8, content: &[u8]) {
     bytes.push(id);
     let mut size = content.len();

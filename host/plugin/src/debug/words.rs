@@ -11,7 +11,6 @@ const MAX_MESSAGE: usize = 300;
 /// Frames that are read; what is deeper says less.
 const MAX_FRAMES: usize = 200;
 
-/// The last words of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LastWords {
     /// The exception or panic, in one line.

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use haft_core::grant::{Grant, Reach, normalise};
 
-/// What one guest was denied.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent notes")]
 pub(crate) struct DeniedAccess {
@@ -159,12 +158,10 @@ impl PathSamples {
         self.paths().map(Path::display)
     }
 
-    /// The recorded paths.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(PathBuf::as_path)
     }
 
-    /// Whether no path was recorded.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -177,7 +174,6 @@ pub(crate) enum AccessKind {
     Write,
 }
 
-/// The level of protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Protection {
     /// It may be read, not written.

@@ -32,7 +32,6 @@ struct DecisionList {
 /// Why a guest's request was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Its destination is not granted.
     Host(Destination),
     /// Its destination is blocked by `fetch_block`.
     Blocked(Destination),
@@ -43,7 +42,6 @@ pub(crate) enum Refusal {
 }
 
 impl NetworkDecisions {
-    /// Records what was allowed.
     pub(crate) fn allow(&self, what: impl Display) {
         self.0.lock().push(&format!("allowed {what}"));
     }
@@ -73,7 +71,6 @@ impl NetworkDecisions {
         *self.0.lock() = DecisionList::default();
     }
 
-    /// Emits every decision as an event of the call.
     pub(crate) fn emit_to(&self, call: &str, events: &Events) {
         for decision in self.list() {
             events.emit(|| Event::Decided { call: call.to_owned(), decision });

@@ -23,16 +23,13 @@ const MAX_POOLS: usize = 16;
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 thread_local! {
-    /// Whether this thread has been restricted.
     static IS_RESTRICTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// All pools of threads.
 pub(crate) struct ThreadPools {
     /// The one used last stands last.
     pools: Lock<Vec<Arc<Pool>>>,
     verdict: Arc<FirstState>,
-    /// Threads of one pool.
     threads: usize,
 }
 

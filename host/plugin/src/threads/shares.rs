@@ -10,7 +10,6 @@ use haft_core::tool::Client;
 /// The unit of sharing: one client's use of one plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tenant {
-    /// The number of the plugin.
     pub(crate) plugin: u64,
     pub(crate) client: Client,
 }
@@ -60,7 +59,6 @@ impl Shares {
         admits
     }
 
-    /// Returns one that the tenant took.
     pub(crate) fn give_back(&mut self, tenant: Tenant) {
         if take_one(&mut self.taken, tenant) {
             take_one(&mut self.of_plugins, tenant.plugin);

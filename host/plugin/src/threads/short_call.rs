@@ -34,7 +34,6 @@ pub(crate) async fn measure<F: Future>(call: F) -> (F::Output, bool) {
     (output, took < SHORT_CALL || took < LONGEST && computed())
 }
 
-/// What the last calls of a tool were.
 #[derive(Debug)]
 pub(crate) struct LastCalls {
     left: AtomicU8,
@@ -120,7 +119,6 @@ impl InlineTime {
     }
 }
 
-/// Of the calling thread.
 fn processor_time() -> Duration {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::ThreadCPUTime);
     let (seconds, nanos) =

@@ -26,7 +26,6 @@ pub(crate) struct Turns {
     patience: Duration,
 }
 
-/// What one guest has of them.
 pub(crate) struct Turn {
     turns: Turns,
     held: Held,

@@ -28,7 +28,6 @@ struct OpenedDirectories {
     missing: Vec<(&'static str, String)>,
 }
 
-/// An open directory and what it is.
 type Directory = (File, DirectoryId);
 
 /// The identity of a directory, independent of its name: device, inode and, where the kernel has it, the mount. Another
@@ -81,7 +80,6 @@ impl Writable {
         Self(Arc::new(opened))
     }
 
-    /// The guest's own directories.
     pub(crate) fn private(&self) -> &[PrivateDirectory] {
         &self.0.private
     }
@@ -131,7 +129,6 @@ impl Writable {
         preopens.iter().map(|preopen| &preopen.root).chain(private).map(identity_of).collect()
     }
 
-    /// The directories that could be opened.
     pub(super) fn opened(&self) -> impl Iterator<Item = &Directory> {
         self.0.roots.iter().filter_map(|(_, opened)| opened.as_ref().ok())
     }

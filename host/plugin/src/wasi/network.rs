@@ -195,7 +195,6 @@ impl RefusedAddresses {
         }
     }
 
-    /// Forgets what was refused.
     pub(crate) fn clear(&self) {
         *self.addresses.lock() = Addresses::default();
     }

@@ -23,7 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Limit on the characters of an engine's output.
 const MAX_WORDS: usize = 2000;
 
-/// A container.
 #[derive(Debug)]
 pub(crate) struct Container {
     name: String,

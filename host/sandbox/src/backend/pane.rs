@@ -46,7 +46,6 @@ const MAX_SHOWN: usize = 60;
 /// Limit on the characters of a command in the pane; the whole command runs.
 const MAX_HEADER: usize = 2000;
 
-/// A target with a pane.
 #[derive(Debug)]
 pub(crate) struct Paned {
     plain: Arc<Plain>,
@@ -139,7 +138,6 @@ impl Paned {
         Ok(())
     }
 
-    /// Returns the error for a status line.
     fn explained(&self, status: &str) -> BackendError {
         let (target, name) = (self.plain.transport.name(), &self.session.name);
         match status.split_once(' ').unwrap_or((status, "")) {

@@ -52,7 +52,6 @@ impl OutputSink for Nowhere {
     fn take(&self, _: Stream, _: &[u8]) {}
 }
 
-/// The end of a script.
 #[derive(Debug)]
 pub(crate) enum Report {
     /// The content of the status line.

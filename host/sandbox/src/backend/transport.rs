@@ -35,7 +35,6 @@ pub(crate) struct Line {
     pub(crate) place: Option<tokio::sync::OwnedSemaphorePermit>,
 }
 
-/// A transport to a target.
 #[async_trait]
 pub(crate) trait Transport: Send + Sync + Debug {
     /// Returns the target's display name: `container:web (via podman)`.
@@ -92,7 +91,6 @@ pub(crate) fn shell() -> [OsString; 3] {
 // This machine as a target. The kernel's sandbox confines a model's commands; haft's own transport processes,
 // which control panes, run outside of it. Never runs a model's command without the sandbox.
 
-/// This machine.
 #[derive(Debug)]
 pub(crate) struct Local {
     confiner: Confiner,

@@ -96,7 +96,6 @@ impl Layers {
     }
 }
 
-/// The gaps of Seatbelt.
 const SEATBELT_GAPS: &[&str] = &[
     "it has never been run on a Mac by those who wrote it",
     "names of other processes can be seen",

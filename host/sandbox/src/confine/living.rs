@@ -61,7 +61,6 @@ impl LivingChild {
         Self { control, seals, fate: OnceLock::new() }
     }
 
-    /// Records that the child ended by itself.
     pub(super) fn ended(&self) {
         let _ = self.fate.set(None);
     }

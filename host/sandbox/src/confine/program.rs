@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::policy::Policy;
 
-/// The name of the small program.
 const SMALL: &str = "haft-confine";
 
 /// Whether `main` of this program calls the entry point of helpers. Otherwise a started helper would run as the

@@ -30,7 +30,6 @@ impl Seals {
         other.or_else(gone).map(|(path, _)| path.clone())
     }
 
-    /// Returns all sealed paths.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.found.iter().map(|(path, _)| &**path)
     }

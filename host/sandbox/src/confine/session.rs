@@ -37,7 +37,6 @@ const MAX_MESSAGES: usize = 16 + MAX_REFUSALS;
 /// The standard streams of a child: input, output, errors.
 pub(crate) type Streams = [OwnedFd; 3];
 
-/// A running helper.
 #[derive(Debug)]
 pub(crate) struct HelperSession {
     control: Control,
@@ -63,7 +62,6 @@ impl Drop for Control {
 /// An event of a helper with a running command.
 #[derive(Debug)]
 pub(crate) enum HelperEvent {
-    /// The command has ended.
     Ended(ExitReport),
     /// No process is left; the number of processes that had to be stopped.
     Gone(u32),

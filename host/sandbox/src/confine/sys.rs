@@ -15,7 +15,6 @@ pub(crate) use self::platform::{HANDLE, close_from, identity};
 
 /// The process in which [`fork`] returned.
 pub(crate) enum Fork {
-    /// The child process.
     Child,
     /// The parent process, with the child's id.
     Parent(Pid),

@@ -49,7 +49,6 @@ pub(super) const REFUSED: u8 = b'D';
 /// From the helper, on *control*: no process is left. With the number of stopped processes.
 pub(super) const GONE: u8 = b'G';
 
-/// A message.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) kind: u8,
@@ -62,7 +61,6 @@ pub(super) struct Message {
 pub(crate) struct ExitReport {
     /// The status of `wait`.
     pub(crate) status: i32,
-    /// Whether processes are left.
     pub(crate) left: bool,
     /// The peak memory of one of its processes, in bytes.
     pub(crate) peak: u64,

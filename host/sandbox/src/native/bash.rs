@@ -27,7 +27,6 @@ pub(crate) const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 /// Limit on the bytes of one command. Longer content is data, and belongs in a file.
 const MAX_COMMAND: usize = 1 << 20;
 
-/// The description for the model.
 const DESCRIPTION: &str = "Run a command with bash in the workspace and return what it prints, standard output and \
     standard error in order, with the exit code where it is not 0. Standard input is empty. Every call is a new shell; \
     what a command leaves in the background is stopped when it ends. Of long output the beginning and the end are shown.";

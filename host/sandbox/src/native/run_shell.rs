@@ -72,7 +72,6 @@ impl RunShell {
     }
 }
 
-/// Returns the description for the model.
 fn description(backend: &dyn Backend) -> String {
     let target = backend.summary();
     let pane = if backend.screen().is_some() {
@@ -156,7 +155,6 @@ pub(super) fn failed(error: &BackendError) -> ToolError {
 /// The start of every refusal.
 const FORMS: &str = "invalid wait duration; use forms like 30s, 10m, 1h, 500ms";
 
-/// The units with their milliseconds.
 const UNITS: &[(&str, u64)] = &[("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 /// The wait time of a call.
@@ -166,7 +164,6 @@ enum Wait {
     Usual,
     /// No wait.
     No,
-    /// This time.
     For(Duration),
 }
 

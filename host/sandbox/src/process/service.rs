@@ -73,7 +73,6 @@ pub struct Life {
 #[derive(Clone, Debug)]
 enum ServiceState {
     Running,
-    /// The service's own process has ended.
     Ended(Ending),
     /// No process of the service is left.
     Gone(Ending),
@@ -290,7 +289,6 @@ const MAX_LINES: usize = 20;
 /// Limit on the bytes of a line. The rest of a longer line is dropped.
 const MAX_LINE: usize = 500;
 
-/// The last lines of a stream.
 #[derive(Debug, Default)]
 struct LastLines {
     lines: VecDeque<String>,

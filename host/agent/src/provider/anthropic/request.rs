@@ -55,7 +55,6 @@ pub(super) const TAKES: Takes = Takes {
     count: 100,
 };
 
-/// Returns the body.
 pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".into(), ask.model.into());

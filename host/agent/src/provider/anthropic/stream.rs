@@ -27,7 +27,6 @@ const GROWING: &[(&str, &str, &str)] = &[
 pub(super) struct Message {
     /// The message without its content.
     rest: Map<String, Value>,
-    /// The blocks, each with its index in the stream.
     blocks: Vec<Value>,
     /// Whether there is text already, so that the next text may need a separator.
     has_text: bool,

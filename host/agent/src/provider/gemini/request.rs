@@ -51,7 +51,6 @@ const SCHEMA: Subset = Subset {
 /// The documented replacement for the signature of a call that a model of another vendor made.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Returns the body.
 pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
     let mut body = Map::new();
     if !ask.system.is_empty() {

@@ -100,7 +100,6 @@ impl Answer {
         Ok(piece.map(Into::into))
     }
 
-    /// Returns the whole body.
     pub(super) async fn whole(self) -> Result<Vec<u8>, Failure> {
         let read = read(self.response, MAX_BODY + 1).await;
         let body = read.map_err(|error| broken(&error, self.timeouts))?;
@@ -134,7 +133,6 @@ async fn refused(answer: Answer) -> Failure {
     failure
 }
 
-/// Returns the wait that the headers ask for.
 fn asked_wait(response: &Response) -> Option<Duration> {
     let exact = header(response, "retry-after-ms").and_then(|value| value.trim().parse().ok());
     exact

@@ -44,7 +44,6 @@ impl<D: Dialect> Remote<D> {
         Ok(ModelList { models, is_cut })
     }
 
-    /// Requests a page of the list.
     async fn page(&self, listing: &Listing, next: &[(&'static str, String)]) -> Result<Value, ProviderError> {
         let mut request = self.request(Method::GET, listing.path, None);
         {

@@ -18,7 +18,6 @@ const MAX_KNOWN: usize = 10_000;
 /// A hash of a model and of a file with its place in the conversation.
 type Key = u64;
 
-/// The known files.
 #[derive(Debug, Default)]
 pub(super) struct RefusedFiles {
     known: Lock<Known>,

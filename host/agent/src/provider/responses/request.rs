@@ -13,7 +13,6 @@ use haft_core::call::{Attachment, ToolDef};
 /// Models without reasoning: OpenAI rejects a request for their encrypted reasoning.
 const WITHOUT_REASONING: &[&str] = &["gpt-3.5", "gpt-4", "chatgpt-4o"];
 
-/// Returns the body.
 pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".into(), ask.model.into());

@@ -9,7 +9,6 @@ use crate::provider::dialect::{Fold, Piece};
 use crate::provider::error::Failure;
 use crate::provider::pieces::{MAX_ITEMS, Shape};
 
-/// The item of a call.
 const CALL: Shape = Shape {
     is_call: |item| item.get("type").and_then(Value::as_str) == Some("function_call"),
     id: "call_id",
@@ -24,7 +23,6 @@ const DONE: &str = "\u{0}done";
 /// The response so far.
 #[derive(Default)]
 pub(super) struct Response {
-    /// The items, each with its index in the stream.
     items: Vec<Value>,
     body: Option<Map<String, Value>>,
     /// The index of the item with the latest text.

@@ -30,7 +30,6 @@ const BASE: &str = "json-schema:///";
 const REFERRING: [&str; 5] =
     ["$ref", "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"];
 
-/// The work of a schema.
 pub(super) struct Work {
     draft: Draft,
     /// How many values the schema has, nested ones counted, and the steps of its patterns.
@@ -53,7 +52,6 @@ pub(super) enum TooMuch {
 }
 
 impl Work {
-    /// Of a schema that is one, with so many patterns.
     pub(super) fn of(schema: &Value, patterns: usize) -> Result<Self, referencing::Error> {
         let draft = Draft::default().detect(schema);
         let registry = refers(schema).then(|| {
@@ -121,7 +119,6 @@ impl<'a> At<'a, '_> {
     }
 }
 
-/// One count.
 struct Count {
     draft: Draft,
     /// Steps by the places of a schema and a value in memory; `None` while they are counted. Values without parts share

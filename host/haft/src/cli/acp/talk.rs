@@ -133,7 +133,6 @@ pub(super) fn failure(error: anyhow::Error) -> Failure {
 /// Loads the program of the folder.
 type Open = dyn Fn() -> Opened + Send + Sync;
 
-/// The dialogue with it.
 pub(super) type Opened = Pin<Box<dyn Future<Output = anyhow::Result<Dialogue>> + Send>>;
 
 /// What is to become a [`Talk`].

@@ -38,7 +38,6 @@ impl Trace {
         Self { calls, more, decisions: notes.decisions.clone(), memory: notes.peak_memory, took }
     }
 
-    /// The trace for a person.
     pub(super) fn page(&self) -> String {
         let memory = self.memory.map(|memory| format!(", {} at most", rounded(memory))).unwrap_or_default();
         let calls = self.calls.len() + self.more;

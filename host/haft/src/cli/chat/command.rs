@@ -105,7 +105,6 @@ pub(super) const COMMANDS: &[Kind] = &[
     Kind { name: "quit", argument: "", help: "leave; so does Ctrl-D", make: |_| Command::Quit },
 ];
 
-/// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Help,
@@ -171,7 +170,6 @@ impl Command {
         Ok((kind.make)(argument))
     }
 
-    /// Does it.
     pub(super) fn execute(self, conversation: &mut Conversation, terminal: Terminal) -> Next {
         match self {
             Self::Help => help(terminal),

@@ -37,7 +37,6 @@ const PROMPT: &str = "> ";
 /// The same in plan mode.
 const PLAN_PROMPT: &str = "plan> ";
 
-/// What was entered.
 pub(super) enum Entered {
     Text(String),
     /// Nothing, or it was taken back.

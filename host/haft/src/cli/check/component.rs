@@ -19,7 +19,6 @@ use haft_manifest::{Component, GrantTable, Manifest, Plugin as Declared};
 use haft_plugin_host::inspect::{Sections, read_sections};
 use haft_plugin_host::{Engine, LoadError, Plugin, Source};
 
-/// A component that was looked at.
 pub(in crate::cli) struct Checked {
     path: String,
     name: String,
@@ -116,7 +115,6 @@ fn declaration(path: &Path, sections: &Sections) -> anyhow::Result<(String, Opti
 }
 
 impl Checked {
-    /// What is in the file.
     pub(in crate::cli) fn sections(&self) -> &Sections {
         &self.sections
     }

@@ -8,21 +8,17 @@ use haft::program::Dirs;
 use rustix::fs::{Access, access};
 use serde::Serialize;
 
-use crate::cli::doctor::page::{Line, Mark};
+use crate::cli::doctor::{Line, Mark};
 
-/// A machine, or what passes for one.
 #[derive(Serialize)]
 pub(super) struct Machine {
-    /// haft's own version.
     version: &'static str,
-    /// The kernel, with its version.
     kernel: String,
     architecture: &'static str,
     /// What the distribution calls itself.
     system: Option<String>,
     /// The number of the user, and the name that the environment gives.
     user: (u32, Option<String>),
-    /// The kind of container that this is.
     pub(super) container: Option<&'static str>,
 }
 
@@ -48,7 +44,6 @@ impl Machine {
         }
     }
 
-    /// All of it on one line.
     pub(super) fn title(&self) -> String {
         let (number, name) = &self.user;
         let user = match name {
@@ -85,7 +80,6 @@ fn container() -> Option<&'static str> {
 const SHARED_WRITING: u32 = 0o022;
 const SHARED: u32 = 0o077;
 
-/// A directory.
 #[derive(Serialize)]
 pub(super) struct Place {
     name: &'static str,

@@ -3,12 +3,11 @@
 use haft::program::{Program, ProgramHook};
 use serde::Serialize;
 
-use super::page::{Line, Mark};
+use super::{Line, Mark};
 use haft_core::grant::Reach;
 use haft_core::report::Report;
 use haft_plugin_host::{Engine, EngineOptions, LandlockState};
 
-/// A program as it was found.
 #[derive(Serialize)]
 pub(super) struct Found {
     /// The file; `None` where there is none.

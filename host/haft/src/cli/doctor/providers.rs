@@ -7,7 +7,7 @@ use serde::Serialize;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::page::{Line, Mark};
+use super::{Line, Mark};
 use haft::program::Program;
 use haft_agent::provider::{OLLAMA_HOST, PROVIDERS, ollama_host};
 use haft_manifest::{Provider, SecretSource};
@@ -59,11 +59,9 @@ struct Named {
     key: Key,
 }
 
-/// The key of a provider.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Key {
-    /// It is there.
     In(String),
     /// It could be asked for, and might have to be unlocked.
     NotAskedFor(String),

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::Serialize;
 
-use super::page::{Line, Mark};
+use super::{Line, Mark};
 use haft::program::Dirs;
 use haft_core::grant::{Grant, Root};
 use haft_sandbox::confine::{ConfineError, Confiner, Layers, Verdict};
@@ -13,7 +13,6 @@ use haft_sandbox::selftest::{self, Finding, Outcome, SelfTest, SelfTestError};
 /// The first versions of Landlock that have these, and what keeps them where it has not.
 const LATER: &[(u32, &str)] = &[(5, "requests to devices"), (6, "signals and abstract sockets")];
 
-/// The sandbox of this machine.
 #[derive(Serialize)]
 pub(super) struct Sandbox {
     #[serde(flatten)]

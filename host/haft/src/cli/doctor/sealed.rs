@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 use tempfile::{Builder, TempDir};
 
-use super::page::{Line, Mark};
+use super::{Line, Mark};
 use haft::program::{Dirs, Options, Program, Trust};
 use haft_core::call::ToolCall;
 use haft_core::event::Events;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use super::page::{Line, Mark};
+use super::{Line, Mark};
 use haft::program::Dirs;
 use haft_core::grant::{Grant, Root};
 use haft_core::lookup::find_on_path;
@@ -27,7 +27,6 @@ const MAX_ANSWER: usize = 4000;
 /// A program that is looked for.
 struct ToolQuery {
     name: &'static str,
-    /// What makes it say its version.
     version: &'static [&'static str],
     /// What makes its engine answer, which is reached through a socket.
     engine: Option<&'static [&'static str]>,

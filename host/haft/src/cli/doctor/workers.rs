@@ -4,12 +4,11 @@
 use haft::program::Program;
 use serde::Serialize;
 
-use super::page::{Line, Mark};
+use super::{Line, Mark};
 use haft_core::units::format_size;
 use haft_mcp::client::{Endpoint, MAX_AGE, Server as Declared};
 use haft_nats::{Health, StoreHealth, WorkerHealth};
 
-/// What was found.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Workers {
@@ -91,7 +90,6 @@ fn of_worker(worker: &WorkerHealth) -> Line {
 // The program's MCP servers, as far as can be said without starting one: that is what a call is
 // for.
 
-/// A server as it was found.
 #[derive(Serialize)]
 pub(super) struct Server {
     name: String,

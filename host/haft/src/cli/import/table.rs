@@ -11,7 +11,6 @@ use crate::cli::terminal::{Column, DIM, HEAD, Hinted, Terminal};
 use haft_core::report::{nearest, plain};
 use haft_import::{CLIENTS, Client, Config, ConfigError, Server, Start, hidden, is_secret, origin};
 
-/// Prints it.
 pub(super) fn show(found: &Found, setting: &Setting, terminal: Terminal) -> anyhow::Result<()> {
     if terminal.json {
         let rows = found
@@ -109,7 +108,6 @@ pub(super) struct Found {
     pub(super) configs: Vec<Config>,
     /// Why others cannot.
     pub(super) errors: Vec<ConfigError>,
-    /// The clients that were looked for.
     clients: Vec<&'static Client>,
 }
 

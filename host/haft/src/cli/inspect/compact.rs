@@ -105,11 +105,8 @@ fn word(text: &str) -> String {
 /// Imports of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
-    /// What they are about.
     pub(super) about: &'static str,
-    /// What comes of them.
     pub(super) means: &'static str,
-    /// Their names.
     pub(super) names: Vec<String>,
 }
 

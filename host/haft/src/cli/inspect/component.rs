@@ -19,7 +19,6 @@ use haft_plugin_host::{Engine, GrantPlace, Plugin, PluginOffer, Source, Uncallab
 /// Memory that a component may use while it is asked for its tools, whatever it asks for itself.
 const MAX_LISTING_MEMORY: u64 = 1 << 30;
 
-/// A component to look at.
 pub(super) struct Subject {
     /// What its tools' names begin with; nothing for one that comes with haft.
     pub(super) name: Option<String>,
@@ -31,7 +30,6 @@ pub(super) struct Subject {
     pub(super) limits: Limits,
 }
 
-/// What was found.
 pub(super) struct Component {
     pub(super) title: String,
     pub(super) size: u64,
@@ -46,7 +44,6 @@ pub(super) struct Component {
     pub(super) compiled: Option<u64>,
 }
 
-/// What it listed.
 pub(super) struct Tools {
     pub(super) all: Vec<(String, ToolDef)>,
     /// What it offers to people beside them, by the names that clients see.

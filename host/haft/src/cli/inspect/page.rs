@@ -42,7 +42,6 @@ pub(super) fn render(found: &Found, columns: Option<usize>, rest: Option<String>
 struct Page(Sheet);
 
 impl Page {
-    /// A line: a name in its column, then the text.
     fn line(&mut self, name: &str, style: Style, text: &str) {
         self.0.line(name, style, &clean(text.trim_end()));
     }

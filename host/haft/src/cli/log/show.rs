@@ -210,7 +210,6 @@ fn plain(text: &str) -> String {
 
 // Which calls `haft log` shows. Judges a call by its outline: the rest of a line is not read where it is not shown.
 
-/// Which calls to show.
 #[derive(Clone)]
 pub(super) struct Filter {
     tools: Vec<ToolPattern>,
@@ -237,7 +236,6 @@ impl Filter {
         self.since
     }
 
-    /// Whether the call is one of them.
     pub(super) fn matches(&self, call: &Outline) -> bool {
         let is_tool = self.tools.is_empty() || self.tools.iter().any(|pattern| pattern.matches(&call.tool));
         let is_failed = || !self.failed || call.outcome.is_failure() || is_unfinished(call.outcome, call.pid);

@@ -31,7 +31,6 @@ struct Span {
     code: bool,
 }
 
-/// What a line is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
     #[default]

@@ -46,7 +46,6 @@ const TICK: Duration = Duration::from_millis(120);
 pub(in crate::cli) enum Show {
     /// Everything, for a person: words as they arrive where standard output is a terminal.
     All,
-    /// Only what was asked for.
     Quiet,
     /// Every event, for a program.
     Json,
@@ -55,7 +54,6 @@ pub(in crate::cli) enum Show {
 /// How much of what tools answer is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Answers {
-    /// All of it.
     Whole,
     /// The first lines, and what shows the others.
     Folded(&'static str),
@@ -364,7 +362,6 @@ impl State {
     }
 }
 
-/// The line of a call.
 fn completed(call: &ToolCall, result: &ToolResult, duration: Duration) -> String {
     let (mark, style) = if result.is_error { ("✗", ERROR) } else { ("✓", Style::new()) };
     format!("{style}{mark} {}{style:#} {DIM}({}){DIM:#}", label(call, MAX_ARGUMENTS), time(duration))

@@ -38,7 +38,6 @@ pub(super) enum Kind {
     Answer,
     /// What is not to be broken.
     Whole,
-    /// JSON.
     Json,
 }
 
@@ -153,7 +152,6 @@ pub(super) enum Lines {
     SetIn(usize),
 }
 
-/// A text for a terminal.
 pub(super) fn laid_out(text: &str, lines: Lines, coloured: bool) -> String {
     let mut layout = Layout::new(lines, coloured);
     let mut before = None;

@@ -62,7 +62,6 @@ impl fmt::Display for Column {
     }
 }
 
-/// The end of every style.
 pub(super) fn reset() -> String {
     format!("{}{RESET}", *MARK)
 }
@@ -72,10 +71,8 @@ pub(super) fn of_codes(text: &str) -> String {
     text.replace('\u{1b}', &MARK)
 }
 
-/// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
-    /// A character of the text.
     Character(char),
     /// What follows the escape of a style.
     Style(&'a str),

@@ -25,7 +25,6 @@ const MAX_CALLS: usize = 10_000;
 /// Bytes of the arguments or the result of a call, as text.
 const MAX_TEXT: usize = 300;
 
-/// A call of a guest.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct HostCall {
     /// The interface, such as `types`.

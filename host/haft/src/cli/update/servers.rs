@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::super::disclosure_sheet::Sheet;
 use super::super::install_session::{InstallSession, project_error};
-use super::super::server_tools::lines;
 use super::super::terminal::{Hinted, Terminal};
+use super::super::trusted::lines;
 use super::{Outcome, Update, change_json};
 use crate::cli::common::Common;
 use haft::program::{Agreed, PinRecord, Program};
@@ -24,7 +24,6 @@ pub(super) struct Servers {
     program: Option<Program>,
 }
 
-/// One of them, asked.
 struct Asked<'a> {
     server: &'a Arc<Server>,
     record: PinRecord,

@@ -23,12 +23,10 @@ const NOT_STARTED: i32 = -32_000;
 /// How a client says that the session begins.
 const BEGUN: &str = "notifications/initialized";
 
-/// The client.
 struct Client {
     /// `None` while a line is read.
     input: Option<relay::Client>,
     relay: Relay,
-    /// Its first line.
     first: Vec<u8>,
     request: Value,
     /// What it sent after that, and the server has not got.

@@ -28,7 +28,6 @@ const CHUNK: usize = 64 << 10;
 /// Characters of a key that make it one of its own.
 const KEY: usize = 32;
 
-/// A command.
 #[derive(Clone)]
 pub(super) struct Wrapping {
     /// What it is called in messages.

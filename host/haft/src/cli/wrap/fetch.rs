@@ -36,7 +36,6 @@ const MAX_OUTPUT: u64 = 16 << 20;
 /// The revision of MCP that haft asks with.
 const REVISION: &str = "2025-06-18";
 
-/// The id of haft's request.
 const ID: &str = "haft";
 
 /// How far the fetch of a server is.

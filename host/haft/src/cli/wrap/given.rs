@@ -7,7 +7,6 @@ use std::str::FromStr;
 use super::super::grant::Wanted;
 use haft_core::grant::{Right, in_home, normalise};
 
-/// A right as it is typed.
 #[derive(Clone, Debug)]
 pub(super) struct Given(pub(super) Right);
 
@@ -43,7 +42,6 @@ fn whole(path: &str) -> Result<String, String> {
     normalise(&whole).into_os_string().into_string().map_err(|_| format!("`{path}` is not UTF-8"))
 }
 
-/// A right as it is typed.
 pub(super) fn shown(right: &Right) -> String {
     match right {
         Right::Host(host) if host.is_any() => "network".to_owned(),

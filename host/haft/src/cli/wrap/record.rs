@@ -35,7 +35,6 @@ const RECORD: &str = "toml";
 /// What a person agreed to for a command, as far as it still counts.
 #[derive(Clone, Default)]
 pub(super) struct Record {
-    /// As it is written.
     pub(super) written: Wrapped,
     /// Whether its files are others than those that were agreed to, so that none of its rights counts. Its tools are compared
     /// all the same.
@@ -224,7 +223,6 @@ fn add(path: &Path, written: Wrapped, tools: &[Value]) -> anyhow::Result<ToolPin
     Ok(pins(&written))
 }
 
-/// The digests of tools by their names.
 pub(super) fn digests(pins: &ToolPins) -> BTreeMap<String, String> {
     serde_json::to_value(pins).and_then(serde_json::from_value).unwrap_or_default()
 }
@@ -285,7 +283,6 @@ impl Copies {
     }
 }
 
-/// The name of a tool.
 pub(super) fn name_of(tool: &Value) -> Option<&str> {
     tool.get("name")?.as_str()
 }

@@ -2,7 +2,6 @@
 //! it. A thread that cannot write does not read, so that either side feels the other as without haft.
 
 mod listed;
-mod long;
 mod received;
 mod sent;
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::program::under::Under;
-use crate::program::{ModelChoice, Program, call_rules, watching};
+use crate::program::{ModelChoice, Program, chosen_tools, watching};
 use haft_agent::provider::Provider;
 use haft_agent::{Agent, AgentSettings, Begun, History, Outcome, Routed, SessionError, Sessions, route};
 use haft_core::grant::Grant;
@@ -40,7 +40,7 @@ impl Ready {
         provider: Arc<dyn Provider>,
     ) -> anyhow::Result<Self> {
         let toolbox = program.chosen_tools(&[], |text| tracing::warn!("{text}"))?;
-        let toolbox = toolbox.ruled(&call_rules::of(&program.manifest, &program.dirs.home));
+        let toolbox = toolbox.ruled(&chosen_tools::rules(&program.manifest, &program.dirs.home));
         let toolbox = toolbox.bounded(under.map(Under::bounds).unwrap_or_default());
         let toolbox = watching::on(&toolbox, under.map(Under::hooks).unwrap_or_default());
         let output = program.output().map_err(|problem| program.manifest.report(vec![problem]))?;

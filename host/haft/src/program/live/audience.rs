@@ -17,9 +17,7 @@ use haft_nats::{Identity, Worker};
 
 /// Whom it is served to.
 pub(super) enum Audience {
-    /// MCP clients.
     Clients(Publisher),
-    /// Gates, by this worker.
     Gates(Arc<Worker>),
 }
 
@@ -119,7 +117,6 @@ impl Audience {
 // `[[serve.callers]]`: what there is for each caller of a program that is served over HTTP. Each has a list of tools of
 // its own, whose grants are narrowed once, when the program is read, and not at each call.
 
-/// What there is for a caller.
 pub(crate) struct View {
     pub(crate) name: String,
     pub(crate) toolbox: Toolbox,

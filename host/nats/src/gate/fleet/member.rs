@@ -8,8 +8,8 @@ use haft_manifest::Label;
 use tokio_util::sync::CancellationToken;
 
 use super::{Wanted, token};
-use crate::identity::definition;
 use crate::message::{Beat, Known};
+use crate::subjects::definition;
 
 /// The wait before a worker is asked for its tools again.
 const ASKED_AGAIN: Duration = Duration::from_millis(400);

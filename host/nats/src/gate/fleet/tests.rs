@@ -1,4 +1,4 @@
-use crate::identity::definition;
+use crate::subjects::definition;
 use haft_core::call::ToolDef;
 
 use super::*;

@@ -47,7 +47,6 @@ pub enum Asked {
 /// How deep the values of a description nest; they need five levels.
 const MAX_DEPTH: usize = 16;
 
-/// Entries of what is asked for.
 const MAX_ASKED: usize = 200;
 
 /// Characters of a text.

@@ -99,7 +99,6 @@ pub(super) fn choose_language<'a>(texts: &[(&str, &'a str)], language: Option<&s
     found.map(|(_, text)| *text)
 }
 
-/// The text of a value.
 pub(super) fn localized_text(text: &Localized) -> &str {
     match text {
         Localized::Plain(text) => text,

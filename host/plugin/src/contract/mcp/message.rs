@@ -14,7 +14,6 @@ const MAX_EXCERPT: usize = 300;
 /// JSON-RPC: the arguments are wrong.
 const INVALID_PARAMS: i64 = -32602;
 
-/// A message from a server.
 pub(super) enum Message {
     /// The answer to the request with our id.
     Answer(Result<Value, Failure>),
@@ -43,12 +42,10 @@ pub(super) enum Failure {
     NoTools(String),
 }
 
-/// A request as text.
 pub(super) fn request(id: u64, method: &str, params: &Map<String, Value>) -> String {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
 }
 
-/// A notification as text.
 pub(super) fn notification(method: &str) -> String {
     json!({ "jsonrpc": "2.0", "method": method }).to_string()
 }

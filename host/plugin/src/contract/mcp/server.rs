@@ -14,7 +14,6 @@ use crate::wasi::http::incoming::{self, AfterAnswer, Post, ReadAnswer};
 /// The interface of WASI 0.2; the rest of its version follows.
 const INCOMING: &str = "wasi:http/incoming-handler@0.2.";
 
-/// The interface of WASI 0.3.
 const HANDLER: &str = "wasi:http/handler@0.3.";
 
 /// Whether components with these exports serve HTTP.
@@ -26,13 +25,11 @@ fn is_among(exports: &[&str], interface: &str) -> bool {
     exports.iter().any(|name| name.starts_with(interface))
 }
 
-/// A linked component.
 pub(super) enum LinkedServer {
     Incoming(ProxyIndices),
     Handler(ServiceIndices),
 }
 
-/// One instance of it.
 pub(super) enum Server {
     Incoming(Proxy),
     Handler(Service),
@@ -49,7 +46,6 @@ impl LinkedServer {
         new.map_err(|error| LoadError::link(&error))
     }
 
-    /// The server that an instance is.
     pub(super) fn load(
         &self,
         store: &mut Store<GuestState>,

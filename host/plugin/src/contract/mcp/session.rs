@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use serde_json::{Map, Value, json};
 use wasmtime::Store;
 
+use super::News;
 use super::message::{self, Failure, Message, shown};
-use super::news::News;
 use super::server::{GREETING, Manner, STATELESS, Server, Sessions};
 use crate::failure::TooLong;
 use crate::instance::state::GuestState;
@@ -211,7 +211,6 @@ pub(super) struct Reply<'a> {
 
 /// How the answer comes.
 enum Form {
-    /// Whole.
     Whole(Vec<u8>),
     Events(Frames),
 }
@@ -238,7 +237,6 @@ impl<'a> Reply<'a> {
         self.session.take()
     }
 
-    /// The result.
     pub(super) fn outcome(self) -> Result<Value, Failure> {
         let is_success = (200..300).contains(&self.status);
         match self.outcome {

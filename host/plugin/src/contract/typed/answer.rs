@@ -18,7 +18,6 @@ pub(super) const FAILED: &str = "the function failed and does not say why";
 /// The media type of bytes that do not tell theirs.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// The answer in what was returned.
 pub(super) fn from_returned(
     returned: &Returned,
     value: Option<Val>,
@@ -51,7 +50,6 @@ pub(super) fn text_output(text: String) -> Output {
     Output { pieces: vec![Piece::Text(text)], structured: None }
 }
 
-/// The answer that a value is.
 pub(super) fn from_value(ty: &Type, value: &Val) -> Result<Output, Mismatch> {
     if let (Type::Bytes, Val::List(items)) = (ty, value) {
         return Ok(binary(encode::bytes(items)?));

@@ -68,7 +68,6 @@ pub(super) fn arguments(params: &[Field], arguments: &Value) -> Result<Vec<Val>,
     Ok(decoder.fields(params, object)?.into_iter().map(|(_, value)| value).collect())
 }
 
-/// The value of a type.
 #[cfg(test)]
 pub(super) fn value(ty: &Type, value: &Value) -> Result<Val, Wrong> {
     Decoder { left: MAX_VALUES }.value(ty, value)

@@ -22,13 +22,10 @@ pub(super) struct Exports {
     pub(super) beyond: usize,
 }
 
-/// One function.
 pub(super) struct Exported {
-    /// The tool's name.
     pub(super) name: String,
     /// The interface, with package and version; none for a function of the world itself.
     pub(super) interface: Option<String>,
-    /// The function's own name.
     pub(super) function: String,
     pub(super) ty: ComponentFunc,
 }

@@ -19,7 +19,6 @@ const ITEMS: &str = "texts, characters, bytes, numbers and truth values";
 /// Characters of a parameter's or field's name. One vendor refuses a whole prompt for a longer one.
 const MAX_NAME: usize = 64;
 
-/// A WIT type.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Type {
     Bool,
@@ -66,7 +65,6 @@ pub(super) struct Field {
     pub(super) ty: Type,
 }
 
-/// A case of a variant.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Case {
     pub(super) name: String,
@@ -88,7 +86,6 @@ pub(super) struct Signature {
     pub(super) returned: Returned,
 }
 
-/// What a function returns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Returned {
     Nothing,

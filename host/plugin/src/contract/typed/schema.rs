@@ -17,7 +17,6 @@ pub(super) fn object_schema(fields: &[Field]) -> Value {
     Value::Object(record(fields))
 }
 
-/// The schema of a type.
 pub(super) fn type_schema(ty: &Type) -> Map<String, Value> {
     let type_schema = |ty: &Type| Value::Object(type_schema(ty));
     match ty {

@@ -60,7 +60,6 @@ impl OpenRequest {
         Ok(Self { open, flags })
     }
 
-    /// Whether what is opened is to be changed, or things in it.
     pub(super) fn changes(self) -> bool {
         let changes = OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE;
         self.open.intersects(changes)
@@ -230,7 +229,6 @@ fn descriptor(file: File, is_directory: bool, permissions: FsPerms, request: Ope
     }
 }
 
-/// Whether an error is this one.
 pub(super) fn has_code(error: &wasmtime_wasi::p2::FsError, code: ErrorCode) -> bool {
     error.downcast_ref().is_some_and(|found| *found == code)
 }

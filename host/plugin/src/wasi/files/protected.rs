@@ -37,7 +37,6 @@ pub(super) struct ProtectedObject {
 pub(super) enum ProtectionCheck {
     /// It was moved or removed meanwhile; the path must be resolved again.
     Gone,
-    /// It is not protected.
     Free,
     Protected(ProtectedObject),
 }
@@ -45,7 +44,6 @@ pub(super) enum ProtectionCheck {
 /// Device and inode: what an object is, whatever it is called.
 type FileId = (u64, u64);
 
-/// The protected paths of one program.
 #[derive(Debug, Default)]
 pub(crate) struct ProtectedPaths {
     hidden: Vec<Root>,
@@ -63,7 +61,6 @@ pub(crate) struct ProtectedPaths {
 /// Open objects by their place, with what they are.
 type OpenHandles = BTreeMap<PathBuf, (File, FileId)>;
 
-/// One protected file or directory.
 #[derive(Debug)]
 struct ProtectedDirectory {
     level: Protection,
@@ -82,7 +79,6 @@ struct ProtectedDirectory {
 pub(crate) struct ProtectedPathsCache(Lock<Vec<Arc<ProtectedPaths>>>);
 
 impl ProtectedPathsCache {
-    /// The protected paths of a grant.
     pub(crate) fn for_grant(&self, grant: &Grant) -> Arc<ProtectedPaths> {
         let mut known = self.0.lock();
         if let Some(protected_paths) = known.iter().find(|known| known.matches_grant(grant)) {

@@ -31,12 +31,12 @@ const MAX_NAMED: usize = 1000;
 /// Bytes of a path, as Linux has it.
 const MAX_PATH: usize = 4096;
 
-/// A directory that a guest was handed.
 #[derive(Clone, Debug)]
 pub(super) enum HandedDirectory {
     /// It stands for [`NAME`], and may be the workspace itself.
-    Root { is_workspace: bool },
-    /// A granted one, by this name.
+    Root {
+        is_workspace: bool,
+    },
     Granted(PathBuf),
 }
 
@@ -195,7 +195,6 @@ fn texts(value: &Value, into: &mut Vec<String>) {
     }
 }
 
-/// Whether one path is the other, or leads to it.
 fn are_kin(one: &Path, other: &Path) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }

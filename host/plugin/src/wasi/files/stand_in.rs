@@ -24,10 +24,8 @@ use haft_core::grant::Preopen;
 /// What the handle of the stand-in refers to: no path can be resolved below it.
 const NOTHING: &str = "/dev/null";
 
-/// The identity of the stand-in.
 pub(super) const HASH: MetadataHashValue = MetadataHashValue { lower: 0, upper: 0 };
 
-/// The metadata of the stand-in.
 pub(super) fn stat() -> DescriptorStat {
     DescriptorStat {
         type_: DescriptorType::Directory,

@@ -44,7 +44,6 @@ pub(crate) struct Files<'a> {
     /// The private directory that this works in.
     pub(super) inside: Option<Kept>,
     pub(super) leads_elsewhere: &'a mut bool,
-    /// Keeps what is changed.
     changes: &'a Changes,
     /// As many as there are streams of WASI 0.3 from and into files, and one.
     pub(crate) open_streams: &'a Arc<()>,
@@ -101,7 +100,6 @@ impl Capability for FileState {
     }
 }
 
-/// The view of one store.
 fn files(View { shared, own }: View<'_, FileState>) -> Files<'_> {
     if shared.is_location_known {
         own.relative.set_location_known();
@@ -186,7 +184,6 @@ pub(super) fn links(flags: PathFlags) -> Links {
 // What is known of a guest's own directories (`/state`, `/cache`) in a call: what may be written there, and which
 // descriptors lead into them.
 
-/// The private directories of one guest.
 #[derive(Default)]
 pub(crate) struct PrivateDirectories {
     pub(super) disks: PrivateDisks,
@@ -202,7 +199,6 @@ pub(super) struct PrivateDisks(Vec<(Kept, Arc<Disk>)>);
 pub(super) struct PrivateHandles(Vec<(u32, Kept)>);
 
 impl PrivateDirectories {
-    /// A call begins, with these directories.
     pub(crate) fn begin(&mut self, directories: &[PrivateDirectory], call: &Arc<Disk>, goes_on: &GoesOn) {
         let disk = |one: &PrivateDirectory| Disk::private(call.clone(), one.quota.clone(), goes_on.clone());
         self.disks.0 = directories.iter().map(|one| (one.kept, Arc::new(disk(one)))).collect();

@@ -23,7 +23,6 @@ const SHELLS: &[&str] = &["bash", "sh"];
 /// Supported shells of a pane.
 const KNOWN: &[&str] = &["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish"];
 
-/// A session and its server.
 #[derive(Clone, Debug)]
 pub(super) struct TmuxSession {
     pub(super) name: String,
@@ -85,7 +84,6 @@ impl TmuxSession {
     }
 }
 
-/// Returns the shell of a local pane.
 fn local_shell(choice: &BackendConfig) -> Result<PathBuf, BackendError> {
     let usual = std::env::var("SHELL").ok();
     let usual = usual.filter(|shell| KNOWN.iter().any(|known| shell.rsplit('/').next() == Some(*known)));

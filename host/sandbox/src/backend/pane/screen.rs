@@ -165,7 +165,6 @@ const NAMED: &[&str] = &[
     "BSpace", "BTab", "DC", "Delete", "Down", "End", "Enter", "Escape", "Home", "IC", "Insert", "Left",
     "NPage", "PageDown", "PageUp", "PgDn", "PgUp", "PPage", "Right", "Space", "Tab", "Up",
 ];
-/// The function keys.
 const FUNCTIONS: std::ops::RangeInclusive<u8> = 1..=12;
 /// Prefixes of a key.
 const MODIFIERS: &[&str] = &["C-", "M-", "S-", "^"];

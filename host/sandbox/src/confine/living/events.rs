@@ -22,7 +22,6 @@ const BUFFER: usize = 16 << 10;
 /// number.
 const MAX_WATCHES: usize = 1000;
 
-/// Events of directories.
 #[derive(Debug)]
 pub(in super::super) struct Events {
     inotify: OwnedFd,

@@ -16,7 +16,6 @@ use crate::selftest::Outcome;
 
 /// An escape attempt.
 pub(super) struct Attempt {
-    /// The description of the attempt.
     pub(super) name: &'static str,
     /// The promise that it attacks.
     pub(super) promise: &'static str,
@@ -257,7 +256,6 @@ const MAX_BRIEF: u64 = 64 << 10;
 /// The exit code for a wrong invocation.
 const USAGE: u8 = 2;
 
-/// The report of one attempt.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Answer {
     pub(super) attempt: String,

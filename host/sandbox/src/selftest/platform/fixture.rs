@@ -42,7 +42,6 @@ pub(super) const ATTRIBUTE: &str = "user.haft.self-test";
 pub(super) const WRITTEN: u8 = b'w';
 pub(super) const TYPED: u8 = b't';
 
-/// The content of every file.
 const CONTENT: &str = "untouched\n";
 /// The mode of every file, and its age.
 const PLAIN: u32 = 0o600;

@@ -17,7 +17,6 @@ const LAST_HELD: u32 = 0xF_FFFD;
 /// Where a character stands outside of quotes that looks like a blank, and ends no word to a shell.
 const NO_BLANK: char = '\u{1}';
 
-/// What quotes do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quotes {
     /// Nothing: a shell may be told to run what is in them.

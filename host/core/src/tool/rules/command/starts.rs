@@ -231,7 +231,6 @@ pub(super) fn is_reader(words: &[&str], unknown: char) -> bool {
     )
 }
 
-/// Whether a word may be the name of a shell.
 pub(super) fn may_be_shell(word: &str, unknown: char) -> bool {
     word.contains(unknown) || SHELLS.contains(&name_of(word))
 }

@@ -19,7 +19,6 @@ use serde_json::{Map, Number, Value};
 
 use haft_core::scan::{MAX_VALUES, Scan, is_read_as};
 
-/// The key of a list.
 const TOOLS: &str = "tools";
 /// Where its `l` stands, of which texts have fewer than of the other letters.
 const BEFORE: usize = 3;

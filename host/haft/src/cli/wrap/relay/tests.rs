@@ -3,7 +3,7 @@ use std::io::BufReader;
 use serde_json::json;
 
 use super::listed::{may_list, read, without};
-use super::long::Long;
+use super::received::Long;
 
 fn is_other(id: &serde_json::Value) -> bool {
     *id == json!(7)

@@ -99,7 +99,6 @@ pub(crate) fn loopback_up() -> io::Result<()> {
     check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCSIFFLAGS, &raw const request) }).map(drop)
 }
 
-/// Removes a capability from the bounding set.
 pub(crate) fn drop_from_bounding_set(capability: u32) -> io::Result<()> {
     let capability = libc::c_ulong::from(capability);
     // SAFETY: takes numbers and touches no memory.
@@ -120,7 +119,6 @@ pub(crate) fn signal_everybody(signal: Signal) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct Notification {
     id: u64,
-    /// The calling process.
     pub(crate) process: u32,
     pub(crate) number: i64,
     pub(crate) arguments: [u64; 6],

@@ -57,7 +57,6 @@ pub(in crate::wasi::files) fn reopen(seen: &File, how: OFlags) -> rustix::io::Re
     open(own_link(seen), how, Mode::empty()).map(File::from)
 }
 
-/// Whether the file system of an object is that of processes.
 pub(in crate::wasi::files) fn holds_processes(object: &File) -> io::Result<bool> {
     Ok(fstatfs(object)?.f_type == PROCFS)
 }
