@@ -30,6 +30,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "package/src/oci",
             "mcp/src/client/http",
             "mcp/src/client/http.rs",
+            "mcp/src/client/oauth",
             "callers/src/keys/fetch.rs",
             "telemetry/src/sender.rs",
         ],
@@ -101,6 +102,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("ciborium::", &["plugin/src/contract/act", "plugin/src/contract/act.rs", "plugin/src/debug/lines.rs"]),
     ("addr2line::", &["plugin/src/debug"]),
     ("rmcp::", &["mcp/src"]),
+    ("oauth2::", &["mcp/src/client/oauth"]),
     ("async_nats::", &["nats/src"]),
     ("agent_client_protocol_schema::", &["acp/src"]),
     ("jsonc_parser::", &["import/src/json.rs"]),
@@ -128,6 +130,7 @@ const HOMES: &[(&str, &[&str])] = &[
         "process::Command",
         &[
             "manifest/src/secrets/keyring/service.rs",
+            "haft/src/cli/mcp/browser.rs",
             "sandbox/src/confine/helper.rs",
             "sandbox/src/confine/session.rs",
             "sandbox/src/process/detached.rs",

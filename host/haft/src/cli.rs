@@ -32,6 +32,7 @@ mod install_session;
 mod list;
 mod log;
 mod man;
+mod mcp;
 mod mended;
 mod model_args;
 mod models;
@@ -108,6 +109,8 @@ enum Verb {
     Exec(exec::Exec),
     /// List the tools, and what each costs in a prompt
     Tools(tools::Tools),
+    /// Log in and out at MCP servers of program.toml
+    Mcp(mcp::Mcp),
     /// Serve the tools to MCP clients: editors, desktop applications, other agents
     Serve(serve::Serve),
     /// Run calls for other machines, which send them over NATS
@@ -212,6 +215,7 @@ impl Cli {
             Verb::Call(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Exec(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Tools(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Mcp(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Serve(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Work(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Add(verb) => Box::pin(verb.execute(&self.common, terminal)),

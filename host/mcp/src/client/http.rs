@@ -17,8 +17,10 @@ use secrecy::{ExposeSecret, SecretString};
 
 use self::post::{HttpClient, HttpFailure};
 use super::ServerError;
+use super::bounded::Bounded;
 use super::calls::shortened;
 use super::handler::ListNews;
+use super::oauth::Account;
 use haft_core::net::chain;
 
 /// How long it may take to reach a server.
@@ -36,10 +38,10 @@ const BEGINNING: Duration = Duration::from_secs(3);
 /// Bytes of that.
 const MAX_BEGINNING: usize = 4096;
 /// Names haft to the server.
-const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
+pub(super) const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 
 /// The transport.
-pub(super) type Http = StreamableHttpClientTransport<HttpClient>;
+type Http = StreamableHttpClientTransport<HttpClient>;
 
 /// Parses and checks a server's URL.
 ///
@@ -47,32 +49,38 @@ pub(super) type Http = StreamableHttpClientTransport<HttpClient>;
 /// It is malformed, or plain HTTP to another machine.
 pub(super) fn parse_url(url: &str) -> Result<Url, ServerError> {
     let parsed = Url::parse(url).map_err(|error| ServerError::Url(format!("`{url}` is no URL: {error}")))?;
-    let is_safe = parsed.scheme() == "https" || (parsed.scheme() == "http" && is_this_machine(&parsed));
-    if is_safe {
+    if is_safe(&parsed) {
         return Ok(parsed);
     }
     let why = "expected `https://`; plain `http://` is for servers on this machine";
     Err(ServerError::Url(format!("`{url}` would show what is sent to everybody on the way: {why}")))
 }
 
-fn is_this_machine(url: &Url) -> bool {
+/// Whether nobody on the way can read what is sent to `url`.
+pub(super) fn is_safe(url: &Url) -> bool {
+    url.scheme() == "https" || (url.scheme() == "http" && is_this_machine(url))
+}
+
+pub(super) fn is_this_machine(url: &Url) -> bool {
     url.host_str().is_some_and(haft_core::net::is_loopback)
 }
 
-/// A transport to `url` that sends `headers` with everything. Sends nothing yet. Must be made inside
-/// a runtime.
+/// A transport to `url` that sends `headers` with everything, and the token of `account`. Sends nothing yet. Must be made
+/// inside a runtime.
 pub(super) fn transport(
     url: &str,
     headers: &[(String, SecretString)],
+    account: Option<&Arc<Account>>,
     news: &Arc<ListNews>,
-) -> Result<Http, ServerError> {
+) -> Result<Bounded<Http>, ServerError> {
     let client = client(url, headers)?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(parse_url(url)?.as_str());
     let mut pauses = ExponentialBackoff::default();
     (pauses.max_times, pauses.base_duration, pauses.max_delay) =
         (Some(RECONNECTS), FIRST_PAUSE, Some(MAX_PAUSE));
     config.retry_config = Arc::new(pauses);
-    Ok(Http::with_client(HttpClient { client, news: news.clone() }, config))
+    let http = HttpClient { client, news: news.clone(), account: account.cloned() };
+    Ok(Bounded::new(Http::with_client(http, config)))
 }
 
 fn client(url: &str, headers: &[(String, SecretString)]) -> Result<Client, ServerError> {
