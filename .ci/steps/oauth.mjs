@@ -18,7 +18,7 @@ const resources = new Set();
 const grants = [];
 const provider = new Provider(issuer, {
   clients: [{ client_id: 'by-hand', ...client }],
-  scopes: ['openid', 'offline_access', 'read', 'write'],
+  scopes: ['openid', 'offline_access'],
   cookies: { keys: ['test'] },
   findAccount: (_, id) => ({ accountId: id, claims: async () => ({ sub: id }) }),
   fetch: async (url, options) => (String(url) === document

@@ -53,13 +53,16 @@ def log_in(server, *more, forge=lambda url: url):
     words = [HAFT, "-vvv", "mcp", "login", server, *more]
     child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     said = ""
-    for line in child.stdout:
-        said += line
-        if line.startswith("  http://"):
-            open_in_browser(line.strip(), forge)
-            break
-    said += child.stdout.read()
-    child.wait(PATIENCE)
+    try:
+        for line in child.stdout:
+            said += line
+            if line.startswith("  http://"):
+                open_in_browser(line.strip(), forge)
+                break
+        said += child.stdout.read()
+        child.wait(PATIENCE)
+    finally:
+        child.kill()
     SAID.append(said)
     return said
 

@@ -46,7 +46,7 @@ fn account_with(fake: &OAuthFake, store: &Arc<Shared>, settings: OAuthSettings) 
     Account::new("fake", &fake.url(), settings, store.clone(), Redactor::default())
 }
 
-fn account(fake: &OAuthFake, store: &Arc<Shared>) -> Arc<Account> {
+fn account_of(fake: &OAuthFake, store: &Arc<Shared>) -> Arc<Account> {
     account_with(fake, store, OAuthSettings::default())
 }
 
@@ -70,7 +70,7 @@ fn used(fake: &OAuthFake, account: &Arc<Account>) -> Fixture {
 async fn logged_in(like: Like) -> (Arc<OAuthFake>, Arc<Shared>, Arc<Account>) {
     let fake = OAuthFake::start(like).await;
     let store = Arc::new(Shared::default());
-    let account = account(&fake, &store);
+    let account = account_of(&fake, &store);
     log_in(&account, &[]).await.unwrap();
     (fake, store, account)
 }
@@ -80,13 +80,13 @@ async fn logged_in(like: Like) -> (Arc<OAuthFake>, Arc<Shared>, Arc<Account>) {
 async fn a_server_that_wants_a_login_is_used_with_one() {
     let fake = OAuthFake::start(Like::default()).await;
     let store = Arc::new(Shared::default());
-    let fixture = used(&fake, &account(&fake, &store));
+    let fixture = used(&fake, &account_of(&fake, &store));
     let error = fixture.error("read", json!({})).await;
     assert!(
         error.contains("wants a login: 401, ") && error.contains("\nhint: `haft mcp login fake` logs in"),
         "{error}"
     );
-    let login = log_in(&account(&fake, &store), &[]).await.unwrap();
+    let login = log_in(&account_of(&fake, &store), &[]).await.unwrap();
     assert_eq!((login.issuer(), login.client_id()), (Some(&*fake.issuer()), "registered"));
     assert_eq!(login.scopes(), ["read"]);
     assert_eq!(fixture.text("read", json!({})).await, "done: read");
@@ -105,7 +105,7 @@ async fn no_browser_is_opened_for_documents_that_are_wrong() {
     ] {
         let fake = OAuthFake::start(Like { fault, ..Like::default() }).await;
         let store = Arc::new(Shared::default());
-        let error = account(&fake, &store).sign_in(&[]).await.map(|_| ()).unwrap_err();
+        let error = account_of(&fake, &store).sign_in(&[]).await.map(|_| ()).unwrap_err();
         assert!(error.to_string().contains(expected), "{fault:?}: {error}");
         assert_eq!((fake.count("register"), fake.tokens().len(), store.place()), (0, 0, None), "{fault:?}");
     }
@@ -122,10 +122,10 @@ async fn an_answer_of_another_issuer_is_no_login() {
     ] {
         let fake = OAuthFake::start(Like { fault, ..Like::default() }).await;
         let store = Arc::new(Shared::default());
-        let error = log_in(&account(&fake, &store), &[]).await.unwrap_err();
+        let error = log_in(&account_of(&fake, &store), &[]).await.unwrap_err();
         assert!(error.to_string().contains(expected), "{fault:?}: {error}");
         assert_eq!((fake.count("code"), store.place()), (0, None), "{fault:?}");
-        assert_eq!(fake.seen(), [""; 0]);
+        assert!(fake.seen().is_empty());
     }
 }
 
@@ -134,7 +134,7 @@ async fn an_answer_of_another_issuer_is_no_login() {
 async fn what_is_not_of_this_login_does_not_end_it() {
     let fake = OAuthFake::start(Like::default()).await;
     let store = Arc::new(Shared::default());
-    let begun = account(&fake, &store).sign_in(&[]).await.unwrap();
+    let begun = account_of(&fake, &store).sign_in(&[]).await.unwrap();
     let own = sent_on(begun.url()).await;
     let (callback, query) = own.split_once('?').unwrap();
     let forged = [
@@ -167,7 +167,7 @@ async fn renewing_loses_nothing_whoever_renews_at_the_same_time() {
     let (fake, store, _) = logged_in(Like { expires: Some(0), ..Like::default() }).await;
     let mut processes = tokio::task::JoinSet::new();
     for _ in 0..4 {
-        let process = used(&fake, &account(&fake, &store));
+        let process = used(&fake, &account_of(&fake, &store));
         processes.spawn(async move {
             for _ in 0..5 {
                 assert_eq!(process.text("read", json!({})).await, "done: read");
@@ -192,7 +192,7 @@ async fn a_revoked_login_is_told() {
         assert!(error.contains("`haft mcp login fake` logs in"), "{error}");
     }
     assert_eq!((fake.count("refresh"), fake.count("reuse")), (0, 0), "{:?}", fake.log());
-    log_in(&super::oauth::account(&fake, &store), &[]).await.unwrap();
+    log_in(&account_of(&fake, &store), &[]).await.unwrap();
     assert_eq!(fixture.text("read", json!({})).await, "done: read");
 }
 
@@ -213,9 +213,9 @@ async fn a_login_is_stepped_up() {
     let error = fixture.error("write", json!({})).await;
     assert!(error.contains("`haft mcp login fake --scope 'write'` logs in"), "{error}");
     assert_eq!(fake.count("refresh"), 0, "{:?}", fake.log());
-    log_in(&super::oauth::account(&fake, &store), &["write"]).await.unwrap();
+    log_in(&account_of(&fake, &store), &["write"]).await.unwrap();
     assert_eq!(fake.count("authorize registered read write"), 1, "{:?}", fake.log());
-    let after = used(&fake, &super::oauth::account(&fake, &store));
+    let after = used(&fake, &account_of(&fake, &store));
     assert_eq!(after.text("write", json!({})).await, "done: write");
     assert_eq!(after.text("read", json!({})).await, "done: read");
 }
@@ -257,7 +257,7 @@ async fn haft_is_known_by_what_comes_first() {
         assert_eq!(fake.count("register"), usize::from(expected.contains("registered")));
     }
     let fake = OAuthFake::start(Like { registers_nobody: true, ..Like::default() }).await;
-    let error = account(&fake, &Arc::default()).sign_in(&[]).await.map(|_| ()).unwrap_err();
+    let error = account_of(&fake, &Arc::default()).sign_in(&[]).await.map(|_| ()).unwrap_err();
     assert!(error.hint().unwrap().contains("`client_id`"), "{error}");
 }
 

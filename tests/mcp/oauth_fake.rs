@@ -199,7 +199,8 @@ impl OAuthFake {
                 "serverInfo": { "name": "fake", "version": "1" },
             }),
             "tools/list" => {
-                json!({ "tools": ["read", "write"].map(|name| json!({ "name": name, "inputSchema": { "type": "object" } })) })
+                let tool = |name: &str| json!({ "name": name, "inputSchema": { "type": "object" } });
+                json!({ "tools": [tool("read"), tool("write")] })
             }
             "tools/call" if !given.scope.split(' ').any(|scope| scope == text) => {
                 let scope = format!("error=\"insufficient_scope\", scope=\"{text}\"");

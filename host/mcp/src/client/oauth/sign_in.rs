@@ -140,7 +140,14 @@ impl Account {
                         AuthError::RegistrationFailed("it registers nobody by itself".to_owned()).into()
                     );
                 }
-                return Ok(manager.register_client(NAME, redirect, scopes).await?.into());
+                // Some know the scopes of a resource in a request for it alone.
+                let registered = match manager.register_client(NAME, redirect, scopes).await {
+                    Err(AuthError::RegistrationFailed(_)) if !scopes.is_empty() => {
+                        manager.register_client(NAME, redirect, &[]).await?
+                    }
+                    registered => registered?,
+                };
+                return Ok(registered.into());
             }
         };
         manager.configure_client(config.clone())?;
