@@ -28,6 +28,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "agent/src/provider/remote",
             "package/src/download.rs",
             "package/src/oci",
+            "mcp/src/client/address.rs",
             "mcp/src/client/http",
             "mcp/src/client/http.rs",
             "mcp/src/client/oauth",

@@ -11,6 +11,7 @@
 //!   call starts it again, after a pause if it ended before it did anything. [`Server::close`] ends
 //!   it in order; one that is dropped is killed.
 
+mod address;
 mod answer;
 mod beginning;
 mod bounded;

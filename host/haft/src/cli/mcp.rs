@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_mins(15);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A login is kept in your keyring or, where there is none, in a file of haft that no tool can read. haft renews it by itself; \
+A login is kept in your keyring or, where there is none, in a file of haft that no tool can read, and renewed by itself; \
 where that is not enough, the tools of the server fail with the line to type here. A server whose `headers` in program.toml \
 have `Authorization` needs no login.
 

@@ -134,7 +134,7 @@ impl Config {
     pub fn problem(&self) -> Option<Problem> {
         let error = match &self.endpoint {
             Endpoint::Stdio { .. } => self.program().err(),
-            Endpoint::Http { url, .. } => super::http::parse_url(url).err(),
+            Endpoint::Http { url, .. } => super::address::parse_url(url).err(),
         }?;
         let problem = Problem::new(format!("MCP server `{}` {error}", self.name));
         Some(error.hints().into_iter().fold(problem, Problem::hint))

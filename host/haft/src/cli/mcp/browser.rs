@@ -5,14 +5,23 @@ use std::process::Stdio;
 use haft_core::lookup::HostPrograms;
 
 /// What opens an address.
-const PROGRAM: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+#[cfg(target_os = "macos")]
+const PROGRAM: &str = "open";
+#[cfg(not(target_os = "macos"))]
+const PROGRAM: &str = "xdg-open";
+
+/// Variables one of which is set where there is a desktop.
+#[cfg(target_os = "macos")]
+const DESKTOPS: &[&str] = &["HOME"];
+#[cfg(not(target_os = "macos"))]
+const DESKTOPS: &[&str] = &["DISPLAY", "WAYLAND_DISPLAY"];
 
 /// Whether a browser was told to open `address`: not where it would open on another machine than the person is at.
 #[expect(clippy::disallowed_methods, reason = "the person's own browser, which no grant holds")]
 pub(super) fn open(address: &str, programs: &HostPrograms) -> bool {
     let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_remote = has("SSH_CONNECTION") || has("SSH_TTY");
-    let is_desktop = cfg!(target_os = "macos") || has("DISPLAY") || has("WAYLAND_DISPLAY");
+    let is_desktop = DESKTOPS.iter().any(|name| has(name));
     let Some(program) = programs.find(PROGRAM).filter(|_| is_desktop && !is_remote) else { return false };
     let mut command = tokio::process::Command::new(program);
     command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

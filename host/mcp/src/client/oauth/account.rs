@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::exchange::Exchange;
 use super::{Login, LoginError, LoginStore, OAuthSettings, Revoked, revocation};
 use crate::client::ServerError;
-use crate::client::http::parse_url;
+use crate::client::address::parse_url;
 use haft_core::secret::Redactor;
 
 /// The login at one server.

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::LoginError;
 use super::reach::{Reach, Resolver};
-use crate::client::http::{self, USER_AGENT};
+use crate::client::address::{USER_AGENT, is_this_machine};
 use haft_core::net::chain;
 use haft_core::secret::Redactor;
 
@@ -59,7 +59,7 @@ impl Exchange {
             .retry(reqwest::retry::never())
             .dns_resolver(Arc::new(Resolver(reach.clone())))
             .timeout(PATIENCE);
-        if http::is_this_machine(server) {
+        if is_this_machine(server) {
             builder = builder.no_proxy().pool_max_idle_per_host(0);
         }
         let client = builder.build().map_err(|error| failed(chain(&error)))?;

@@ -10,7 +10,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::net::lookup_host;
 use tokio::sync::OnceCell;
 
-use crate::client::http::is_safe;
+use crate::client::address::is_safe;
 use haft_core::grant::{AddressError, local};
 
 /// The variables that name a proxy, which is the person's own choice of address.
