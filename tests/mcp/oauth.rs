@@ -155,10 +155,10 @@ async fn what_is_not_of_this_login_does_not_end_it() {
         paste.send("https://elsewhere.test/?state=".to_owned()).await.unwrap();
         paste.send(own_line).await.unwrap();
     };
-    let passed = std::sync::Mutex::new(0);
-    let (login, ()) = tokio::join!(begun.finish(pasted, |_| *passed.lock().unwrap() += 1), person);
+    let count = std::sync::Mutex::new(0);
+    let (login, ()) = tokio::join!(begun.finish(pasted, |_| *count.lock().unwrap() += 1), person);
     login.unwrap();
-    assert_eq!((fake.count("code"), *passed.lock().unwrap()), (1, 9));
+    assert_eq!((fake.count("code"), *count.lock().unwrap()), (1, 9));
 }
 
 /// A token that ends is renewed in silence. Whatever renews at the same time, no refresh token is used twice.

@@ -1,7 +1,5 @@
 //! `haft mcp login`, `status` and `logout` as a person types them, and where the tokens are meanwhile: in the store alone.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;

@@ -275,9 +275,7 @@ impl OAuthFake {
             "authorization_response_iss_parameter_supported": true,
         });
         match self.like.fault {
-            Fault::NoPkce => {
-                drop(document.as_object_mut().unwrap().remove("code_challenge_methods_supported"))
-            }
+            Fault::NoPkce => document["code_challenge_methods_supported"] = Value::Null,
             Fault::PlainPkce => document["code_challenge_methods_supported"] = json!(["plain"]),
             _ => {}
         }

@@ -120,7 +120,7 @@ async fn log_in(program: &Program, args: &LoginArgs, terminal: Terminal) -> anyh
     let account = account(program, &args.server)?;
     let scopes: Vec<String> =
         args.scope.iter().flat_map(|scopes| scopes.split_whitespace()).map(str::to_owned).collect();
-    let login = account.sign_in(&scopes).await.map_err(|error| told(&account, error))?;
+    let login = account.sign_in(&scopes).await.map_err(|error| told(&account, &error))?;
     let opens = !args.no_browser && browser::open(login.url(), &HostPrograms::of(&program.grant));
     let how = if opens { "your browser opens this address" } else { "open this address in your browser" };
     terminal.message(format_args!("to log in at `{}`, {how}:\n  {}", account.server(), login.url()));
@@ -135,14 +135,14 @@ async fn log_in(program: &Program, args: &LoginArgs, terminal: Terminal) -> anyh
     let finished = timeout(PATIENCE, login.finish(pasted, |why| terminal.message(why))).await;
     let finished =
         finished.with_context(|| format!("nobody logged in within {} minutes", PATIENCE.as_secs() / 60))?;
-    let login = finished.map_err(|error| told(&account, error))?;
+    let login = finished.map_err(|error| told(&account, &error))?;
     terminal.message(format_args!("logged in at `{}`{}", account.server(), facts(&account, &login)));
     Ok(Exit::Success)
 }
 
 async fn log_out(account: &Account, terminal: Terminal) -> anyhow::Result<Exit> {
     let server = account.server();
-    match account.log_out().await.map_err(|error| told(account, error))? {
+    match account.log_out().await.map_err(|error| told(account, &error))? {
         None => terminal.message(format_args!("you were not logged in at `{server}`")),
         Some(Revoked::Yes) => terminal.message(format_args!("logged out at `{server}`: what it gave is void")),
         Some(Revoked::NotOffered) => terminal.message(format_args!(
@@ -157,9 +157,9 @@ async fn log_out(account: &Account, terminal: Terminal) -> anyhow::Result<Exit> 
 }
 
 async fn status(accounts: &[Arc<Account>], terminal: Terminal) -> anyhow::Result<Exit> {
-    let (mut lines, mut data) = (String::new(), Vec::new());
+    let (mut lines, mut data) = (Vec::new(), Vec::new());
     for account in accounts {
-        let login = account.login().await.map_err(|error| told(account, error))?;
+        let login = account.login().await.map_err(|error| told(account, &error))?;
         data.push(json!({
             "server": account.server(),
             "logged_in": login.is_some(),
@@ -172,14 +172,14 @@ async fn status(accounts: &[Arc<Account>], terminal: Terminal) -> anyhow::Result
         }));
         let facts =
             login.as_ref().map_or_else(|| ": not logged in".to_owned(), |login| facts(account, login));
-        lines += &format!("{}{facts}\n", account.server());
+        lines.push(format!("{}{facts}\n", account.server()));
     }
     if terminal.json {
         terminal.json(&data)?;
     } else if accounts.is_empty() {
         terminal.message("no server of this program has logins");
     } else {
-        terminal.data(&lines)?;
+        terminal.data(&lines.concat())?;
     }
     Ok(Exit::Success)
 }
@@ -200,7 +200,7 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-fn told(account: &Account, error: LoginError) -> anyhow::Error {
+fn told(account: &Account, error: &LoginError) -> anyhow::Error {
     let message = format!("MCP server `{}`: {error}", account.server());
     match error.hint() {
         Some(hint) => Hinted::new(message, hint).into(),

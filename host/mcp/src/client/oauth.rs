@@ -1,5 +1,5 @@
 //! Logins at servers over HTTP, as MCP's authorization specification (2026-07-28) has them: OAuth 2.1 with discovery
-//! (RFC 9728, RFC 8414, OpenID Connect), PKCE with S256 (RFC 7636), resource indicators (RFC 8707), issuers of answers
+//! (RFC 9728, RFC 8414, OIDC), PKCE with S256 (RFC 7636), resource indicators (RFC 8707), issuers of answers
 //! (RFC 9207) and revocation (RFC 7009). The protocol is rmcp's; which addresses it may reach, where a login is kept and
 //! when a person is asked are decided here.
 //!
@@ -27,7 +27,7 @@ pub use self::account::Account;
 pub use self::error::LoginError;
 pub use self::login::Login;
 pub use self::revocation::Revoked;
-pub use self::sign_in::{SignIn, Step};
+pub use self::sign_in::SignIn;
 
 /// How haft shows an authorization server who it is, and what it asks for there.
 #[derive(Clone, Debug, Default)]

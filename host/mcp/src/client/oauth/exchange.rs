@@ -21,7 +21,7 @@ use haft_core::secret::Redactor;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Bytes of an answer: documents and tokens have some KiB.
 const MAX_ANSWER: usize = 1 << 20;
-/// The members of an answer that are secrets (RFC 6749, RFC 7591, OpenID Connect).
+/// The members of an answer that are secrets (RFC 6749, RFC 7591, OIDC).
 const SECRETS: &[&str] =
     &["access_token", "refresh_token", "id_token", "client_secret", "registration_access_token"];
 

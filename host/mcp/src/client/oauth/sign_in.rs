@@ -41,9 +41,9 @@ pub struct SignIn {
 
 /// What an address that came back is to a login.
 #[derive(Debug)]
-pub enum Step {
+enum Step {
     /// Its end.
-    Done(Login),
+    Done(Box<Login>),
     /// Nothing, for this reason: it goes on waiting.
     Passed(&'static str),
 }
@@ -186,7 +186,7 @@ impl SignIn {
                 browser.answer(status, line).await;
             }
             match step? {
-                Step::Done(login) => return Ok(login),
+                Step::Done(login) => return Ok(*login),
                 Step::Passed(why) => told(why),
             }
         }
@@ -219,7 +219,7 @@ impl SignIn {
         debug_assert_eq!(login.issuer(), self.issuer.as_deref(), "of another one");
         let _held = self.account.hold().await?;
         self.account.keep(&login).await?;
-        Ok(Step::Done(login))
+        Ok(Step::Done(Box::new(login)))
     }
 }
 
