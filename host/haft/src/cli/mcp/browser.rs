@@ -7,13 +7,13 @@ use haft_core::lookup::HostPrograms;
 /// What opens an address.
 #[cfg(target_os = "macos")]
 const PROGRAM: &str = "open";
-#[cfg(not(target_os = "macos"))]
+#[cfg(target_os = "linux")]
 const PROGRAM: &str = "xdg-open";
 
 /// Variables one of which is set where there is a desktop.
 #[cfg(target_os = "macos")]
 const DESKTOPS: &[&str] = &["HOME"];
-#[cfg(not(target_os = "macos"))]
+#[cfg(target_os = "linux")]
 const DESKTOPS: &[&str] = &["DISPLAY", "WAYLAND_DISPLAY"];
 
 /// Whether a browser was told to open `address`: not where it would open on another machine than the person is at.
