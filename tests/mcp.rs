@@ -5,6 +5,9 @@ pub(crate) mod fake;
 mod faults;
 mod http;
 mod http_fake;
+mod oauth;
+mod oauth_cli;
+mod oauth_fake;
 mod protocol;
 mod values;
 

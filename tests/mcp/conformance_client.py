@@ -8,10 +8,13 @@ import json
 import os
 import pathlib
 import pty
+import re
 import select
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 
 HAFT = os.environ["HAFT"]
 URL = sys.argv[-1]
@@ -19,6 +22,10 @@ SCENARIO = os.environ["MCP_CONFORMANCE_SCENARIO"]
 CONTEXT = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
 # Seconds for one call; the suite gives up after sixty.
 PATIENCE = 45
+# The client ID metadata document that the suite's authorization servers know.
+DOCUMENT = "https://conformance-test.local/client-metadata.json"
+# How often a person logs in who is told to: haft never does so by itself.
+LOGINS = ["first", "second", "third"]
 
 
 def prepare(folder):
@@ -27,12 +34,60 @@ def prepare(folder):
         (folder / name).mkdir()
     (folder / "work/program.toml").write_text(
         "[builtins]\nshell = false\n[[mcp_servers]]\nname = \"server\"\n"
-        f"url = {json.dumps(URL)}\ntimeout = \"20s\"\n"
+        f"url = {json.dumps(URL)}\ntimeout = \"20s\"\n" + oauth()
     )
     os.chdir(folder / "work")
     os.environ.update(HOME=str(folder / "home"), TMPDIR=str(folder / "tmp"))
     for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         os.environ.pop(name, None)
+
+
+def oauth():
+    """What program.toml says of logins in the scenarios about them."""
+    if not SCENARIO.startswith("auth/"):
+        return ""
+    table = f"[mcp_servers.oauth]\nclient_metadata_url = {json.dumps(DOCUMENT)}\n"
+    if "client_id" in CONTEXT:
+        table += f"client_id = {json.dumps(CONTEXT['client_id'])}\n"
+    if "client_secret" in CONTEXT:
+        os.environ["CLIENT_SECRET"] = CONTEXT["client_secret"]
+        table += 'client_secret = { env = "CLIENT_SECRET" }\n'
+    return table
+
+
+def log_in(scope):
+    """A person who opens the address that haft prints, and agrees."""
+    words = [HAFT, "mcp", "login", "server", *(["--scope", scope] if scope else [])]
+    child = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    for line in child.stderr:
+        sys.stderr.write(line)
+        if line.startswith("  http"):
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            try:
+                opener.open(line.strip(), timeout=PATIENCE).read()
+            except urllib.error.HTTPError as error:
+                print(f"the browser shows {error}", file=sys.stderr)
+    return child.wait(PATIENCE) == 0
+
+
+def as_a_person(words):
+    """Runs haft, and logs in where it says so."""
+    while True:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
+        sys.stderr.write(done.stderr)
+        told = re.search(r"`haft mcp login server(?: --scope '([^']*)')?` logs in", done.stderr)
+        if not told or not LOGINS or not log_in(told[1]):
+            return done
+        LOGINS.pop()
+
+
+def use_with_logins():
+    """Lists the tools and calls each, and logs in where haft says so."""
+    done = as_a_person([HAFT, "tools", "--json", "--refresh"])
+    prefix = "mcp__server__"
+    for tool in json.loads(done.stdout or "[]"):
+        if tool["name"].startswith(prefix):
+            as_a_person([HAFT, "call", tool["name"], json.dumps(sample(tool["parameters"]))])
 
 
 def tools():
@@ -84,6 +139,9 @@ def sample(schema):
 
 
 def main():
+    if SCENARIO.startswith("auth/"):
+        use_with_logins()
+        return
     listed = tools()
     if "toolCalls" in CONTEXT:
         for wanted in CONTEXT["toolCalls"]:

@@ -6,7 +6,7 @@ use super::http_fake::{HttpFake, Like};
 use super::*;
 
 fn of_url(url: String, headers: &[(&str, &str)]) -> Fixture {
-    Fixture::of(Endpoint::Http { url, headers: values(headers) }, HANG, |host| host)
+    Fixture::of(Endpoint::Http { url, headers: values(headers), account: None }, HANG, |host| host)
 }
 
 async fn with(like: Like) -> (HttpFake, Fixture) {

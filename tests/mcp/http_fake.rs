@@ -43,7 +43,7 @@ pub(crate) enum Like {
 }
 
 /// A request: method and path, headers with names in lower case, body.
-type Request = (String, BTreeMap<String, String>, String);
+pub(super) type Request = (String, BTreeMap<String, String>, String);
 
 /// The server; gone when dropped.
 pub(crate) struct HttpFake {
@@ -108,7 +108,7 @@ async fn serve(stream: TcpStream, state: Arc<State>) -> Option<()> {
     }
 }
 
-async fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
+pub(super) async fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
     let mut line = String::new();
     stream.read_line(&mut line).await.ok().filter(|count| *count > 0)?;
     let mut headers = BTreeMap::new();
@@ -125,11 +125,11 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
     Some((first, headers, String::from_utf8(body).ok()?))
 }
 
-fn response(status: &str, more: &str, body: &str) -> String {
+pub(super) fn response(status: &str, more: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\n{more}content-length: {}\r\n\r\n{body}", body.len())
 }
 
-fn json_response(more: &str, body: &Value) -> String {
+pub(super) fn json_response(more: &str, body: &Value) -> String {
     response("200 OK", &format!("content-type: application/json\r\n{more}"), &body.to_string())
 }
 

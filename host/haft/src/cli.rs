@@ -33,6 +33,7 @@ mod install_session;
 mod list;
 mod log;
 mod man;
+mod mcp;
 mod model_args;
 mod models;
 mod new;
@@ -111,6 +112,8 @@ enum Verb {
     Wrap(wrap::Wrap),
     /// Put the MCP servers of other clients behind `haft wrap`
     Import(import::Import),
+    /// Log in and out at MCP servers that want OAuth
+    Mcp(mcp::Mcp),
     /// Install a package, a component or an MCP server
     #[command(visible_alias = "install")]
     Add(add::Add),
@@ -337,6 +340,7 @@ impl Cli {
             Verb::Session(verb) => verb.done(common, terminal),
             Verb::Wrap(verb) => Box::pin(verb.execute(terminal)),
             Verb::Import(verb) => Box::pin(verb.execute(terminal)),
+            Verb::Mcp(verb) => Box::pin(verb.execute(common, terminal)),
             Verb::Add(verb) => Box::pin(verb.execute(common, terminal)),
             Verb::Remove(verb) => Box::pin(ready(verb.execute(common, terminal))),
             Verb::Update(verb) => Box::pin(verb.execute(common, terminal)),

@@ -14,6 +14,7 @@ mod guidance;
 mod install_context;
 mod live;
 mod loaded;
+mod logins;
 mod machines;
 mod options;
 mod output;

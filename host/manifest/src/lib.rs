@@ -15,6 +15,7 @@ mod label;
 mod machine;
 mod name;
 mod nats;
+mod oauth;
 mod package;
 mod plugin;
 mod process;
@@ -50,6 +51,7 @@ use self::machine::JournalKeys;
 pub use self::machine::{BackendTable, ContainerEngine, Sandbox, TelemetryTable};
 pub use self::name::{Name, NameError, ToolName, Variable};
 pub use self::nats::{NatsLogin, NatsStorage, NatsTable, NatsUrl};
+pub use self::oauth::OAuth;
 pub use self::package::Package;
 pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret};
 pub use self::process::{ProcessGrant, ProcessLimits, ServerLimits};
@@ -247,6 +249,10 @@ impl Manifest {
             Transport::Stdio { env, .. } => env,
             Transport::Http { headers, .. } => headers,
         });
+        let logins = self.mcp_servers.iter().filter_map(|server| match &server.transport {
+            Transport::Stdio { .. } => None,
+            Transport::Http { oauth, .. } => oauth.client_secret.as_ref(),
+        });
         let telemetry = self.telemetry.iter().flat_map(|telemetry| &telemetry.headers);
         let texts = provider.clone().flat_map(|provider| &provider.headers).chain(servers).chain(telemetry);
         let named = texts.filter_map(|(_, value)| match value {
@@ -270,7 +276,7 @@ impl Manifest {
             CallerProof::Jwt(_) => None,
         });
         let keys = provider.filter_map(|provider| provider.api_key.as_ref());
-        keys.chain(plugins).chain(callers).chain(named).chain(self.nats.secrets()).collect()
+        keys.chain(plugins).chain(callers).chain(logins).chain(named).chain(self.nats.secrets()).collect()
     }
 
     /// The files in which the secrets of this program are kept, as written.

@@ -136,6 +136,9 @@ env = { A = { file = "mcp_servers.env.file" } }
 name = "h"
 url = "https://example.com"
 headers = { A = { file = "mcp_servers.headers.file" } }
+[mcp_servers.oauth]
+client_id = "c"
+client_secret = { file = "mcp_servers.oauth.client_secret.file" }
 [[plugins]]
 name = "x"
 component = "plugins.component"
@@ -195,6 +198,7 @@ ssh_config = "backend.ssh_config"
         ("mcp.command", "read as `mcp_servers.command`"),
         ("mcp.env.file", "read as `mcp_servers.env.file`"),
         ("mcp.headers.file", "read as `mcp_servers.headers.file`"),
+        ("mcp.oauth.client_secret.file", "read as `mcp_servers.oauth.client_secret.file`"),
         ("agents.program", "sealed with its family, by the program"),
     ];
 

@@ -57,6 +57,15 @@ impl<'a> Secrets<'a> {
         stored.map_err(|why| SecretError::Keyring { entry: entry.clone(), why })
     }
 
+    /// Removes a secret from the person's keyring; that it is not there is no error.
+    ///
+    /// # Errors
+    /// There is no keyring, or it stays locked.
+    pub async fn remove(&self, entry: &KeyringEntry) -> Result<(), SecretError> {
+        let removed = keyring::remove(entry, &self.programs()).await;
+        removed.map_err(|why| SecretError::Keyring { entry: entry.clone(), why })
+    }
+
     /// Registers every secret of the program that can be read without prompting the user, used or not, for
     /// redaction. A secret in a keyring is not read here: it is not in this process before it is read.
     pub fn learn(&self) {

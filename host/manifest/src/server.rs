@@ -9,6 +9,7 @@ use haft_core::pattern::ToolPattern;
 use super::entry::Located;
 use super::label::{LABELS, Label};
 use super::name::{Name, Variable};
+use super::oauth::OAuth;
 use super::process::{ProcessGrant, ServerLimits};
 use super::secret::{HEADERS, TextOrSecret, headers};
 use super::section::{Section, note_duplicates};
@@ -69,6 +70,8 @@ pub enum Transport {
         url: Located<String>,
         /// Sent with every request, in the order of the file.
         headers: Vec<(String, TextOrSecret)>,
+        /// How a person logs in there.
+        oauth: OAuth,
     },
 }
 
@@ -93,6 +96,9 @@ table! {
         /// sent with every request to `url`
         #[read(HEADERS, headers)]
         headers: Vec<(String, TextOrSecret)> = Vec::new(),
+        /// how `haft mcp login` logs in at `url`; default as the server's own documents say
+        #[also("auth", "login")]
+        oauth: OAuth = OAuth::default(),
     }
 }
 
@@ -135,9 +141,9 @@ impl FromTable for Transport {
     const TABLE: Table = TransportKeys::TABLE;
 
     fn from_table(section: &Section<'_>) -> Option<Self> {
-        let TransportKeys { command, args, env, url, headers } = TransportKeys::from_table(section)?;
+        let TransportKeys { command, args, env, url, headers, oauth } = TransportKeys::from_table(section)?;
         match (section.has("command"), section.has("url")) {
-            (true, false) => note_misplaced(section, &["headers"], "url"),
+            (true, false) => note_misplaced(section, &["headers", "oauth"], "url"),
             (false, true) => note_misplaced(section, &["args", "env", "grant", "limits"], "command"),
             (true, true) => section.reject("url", "a server has either a `command` or a `url`"),
             (false, false) => section.reject_whole("a server needs a `command` or a `url`"),
@@ -146,7 +152,11 @@ impl FromTable for Transport {
             command.value.extend(args);
             return Some(Self::Stdio { command, env });
         }
-        Some(Self::Http { url: url?, headers })
+        if section.has("oauth") && headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+        {
+            section.reject("oauth", "the header `Authorization` says who asks already");
+        }
+        Some(Self::Http { url: url?, headers, oauth })
     }
 }
 

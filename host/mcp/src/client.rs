@@ -11,6 +11,7 @@
 //!   call starts it again, after a pause if it ended before it did anything. [`Server::close`] ends
 //!   it in order; one that is dropped is killed.
 
+mod address;
 mod answer;
 mod beginning;
 mod bounded;
@@ -23,6 +24,7 @@ mod handler;
 mod http;
 mod listing;
 mod message;
+pub mod oauth;
 mod server;
 mod stdio_transport;
 mod tool;
@@ -32,6 +34,7 @@ pub use self::config::{Config, Endpoint, Values};
 pub use self::elicitation::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 pub use self::error::ServerError;
 pub use self::listing::{Rejected, RemoteTool, ToolList};
+pub use self::oauth::Account;
 pub use self::server::{Host, Server};
 pub use self::tool::{ServerTool, exposed, limits, owns};
 pub use self::tool_cache::{MAX_AGE, MAX_UNTOLD_AGE};

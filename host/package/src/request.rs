@@ -193,7 +193,9 @@ pub(super) fn command_requests(tool: &CommandTool) -> Vec<Request> {
 pub(super) fn server_requests(server: &McpServer) -> Vec<Request> {
     let (line, handed) = match &server.transport {
         Transport::Stdio { command, env } => (shell_words::join(&command.value), env),
-        Transport::Http { url, headers } => (url.value.clone(), headers),
+        Transport::Http { url, headers, oauth } => {
+            (format!("{}{}", url.value, oauth.terms(source_text)), headers)
+        }
     };
     let variables = handed.iter().filter_map(|(_, value)| match value {
         TextOrSecret::Secret(SecretSource::Env(name)) => Some(Right::Env(name.to_string())),

@@ -94,7 +94,7 @@ pub(super) struct Execution {
 
 /// Verbs that load no program.
 const WITHOUT_PROGRAM: &[&str] = &[
-    "cache",
+    "cache", "mcp",
     "clean",
     "import",
     "wrap",
@@ -138,7 +138,7 @@ const WITHOUT_DATA: &[&str] = &[
     "completions",
     "man",
     "self",
-    "cache",
+    "cache", "mcp",
     "plugin",
     "session",
 ];

@@ -78,6 +78,11 @@ pub(super) fn plugins() -> ArgValueCandidates {
     ArgValueCandidates::new(candidates::plugins)
 }
 
+/// The MCP servers of program.toml that answer at a URL.
+pub(super) fn servers() -> ArgValueCandidates {
+    ArgValueCandidates::new(candidates::servers)
+}
+
 /// The newest sessions.
 pub(super) fn sessions() -> ArgValueCandidates {
     ArgValueCandidates::new(candidates::sessions)

@@ -7,7 +7,7 @@ use clap::Command;
 /// The groups, each with its verbs.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Use tools", &["run", "chat", "call", "exec", "tools", "serve", "log", "session"]),
-    ("Plugins and MCP servers", &["add", "remove", "update", "list", "inspect", "wrap", "import"]),
+    ("Plugins and MCP servers", &["add", "remove", "update", "list", "inspect", "wrap", "import", "mcp"]),
     ("Program", &["init", "check", "doctor", "trust", "grant"]),
 ];
 

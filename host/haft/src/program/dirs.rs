@@ -155,6 +155,11 @@ impl Dirs {
         self.state.join("pins")
     }
 
+    /// Where logins at MCP servers are noted down: below [`Self::state`].
+    pub(super) fn logins(&self) -> PathBuf {
+        self.state.join("logins")
+    }
+
     /// Where approvals are signed and used up: below [`Self::state`].
     pub fn approvals(&self) -> PathBuf {
         self.state.join("approvals")

@@ -1,7 +1,6 @@
 //! MCP servers of a program, as tools. A server whose tools are cached is not started for listing; the others are
 //! started at once, and none is waited for longer than [`WAIT`].
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +9,10 @@ use secrecy::SecretString;
 use tokio::task::JoinSet;
 
 use super::contribution::{Contribution, NewTool};
+use super::dirs::Dirs;
 use super::family::canonical;
 use super::grants::{ProcessRights, Processes};
+use super::logins::KeptLogin;
 use super::options::{Ask, Options};
 use super::packages::Installed;
 use super::patterns;
@@ -22,9 +23,13 @@ use super::server_set::{Servers, Tracked, is_unknown};
 use haft_core::report::{Problem, Span};
 use haft_core::secret::Redactor;
 use haft_manifest::Secrets;
-use haft_manifest::{Manifest, McpServer, Package, PackageSource, SecretSource, TextOrSecret, Transport};
+use haft_manifest::{
+    Manifest, McpServer, OAuth, Package, PackageSource, SecretSource, TextOrSecret, Transport,
+};
+use haft_mcp::client::oauth::OAuthSettings;
 use haft_mcp::client::{
-    self, Config, Endpoint, Host, Rejected, RemoteTool, Server, ServerError, ServerTool, ToolList, Values,
+    self, Account, Config, Endpoint, Host, Rejected, RemoteTool, Server, ServerError, ServerTool, ToolList,
+    Values,
 };
 use haft_mcp::pins::way_out;
 
@@ -57,7 +62,7 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribu
             elicitor: options.person.clone(),
             cache: Some(dirs.cache.join("servers")),
         };
-        let config = declared.config(&dirs.home, &options.redactor);
+        let config = declared.config(dirs, &options.redactor);
         let running = options.servers.same(&config, &host);
         let server = running.unwrap_or_else(|| Server::new(config, host));
         Tracked { changes: server.changes(), server }
@@ -178,12 +183,12 @@ impl Declared<'_> {
         listed.tools.iter().filter(|tool| self.offers(&tool.name)).map(new).collect()
     }
 
-    fn config(&self, home: &Path, redactor: &Redactor) -> Config {
+    fn config(&self, dirs: &Dirs, redactor: &Redactor) -> Config {
         let values = |pairs: &[(String, TextOrSecret)]| -> Arc<dyn Values> {
             Arc::new(Written {
                 pairs: pairs.iter().filter(|(_, value)| self.may_have(value)).cloned().collect(),
                 manifest: self.manifest.clone(),
-                home: home.to_owned(),
+                home: dirs.home.clone(),
                 redactor: redactor.clone(),
             })
         };
@@ -191,11 +196,15 @@ impl Declared<'_> {
             Transport::Stdio { command, env } => Endpoint::Stdio {
                 command: command.value.clone(),
                 folder: self.manifest.folder.clone(),
-                home: home.to_owned(),
+                home: dirs.home.clone(),
                 environment: values(env),
             },
-            Transport::Http { url, headers } => {
-                Endpoint::Http { url: url.value.clone(), headers: values(headers) }
+            Transport::Http { url, headers, oauth } => {
+                let says_who = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+                let settings = || settings(oauth, values);
+                let account =
+                    (!says_who).then(|| self.account(&url.value, settings(), dirs, redactor)).flatten();
+                Endpoint::Http { url: url.value.clone(), headers: values(headers), account }
             }
         };
         Config {
@@ -206,6 +215,19 @@ impl Declared<'_> {
             max_result: self.server.max_result.try_into().unwrap_or(usize::MAX),
             redactor: redactor.clone(),
         }
+    }
+
+    /// The login at the server, where a person can have one.
+    fn account(
+        &self,
+        url: &str,
+        settings: OAuthSettings,
+        dirs: &Dirs,
+        redactor: &Redactor,
+    ) -> Option<Arc<Account>> {
+        let package = self.package.map(|package| format!("{}/", package.name.as_str())).unwrap_or_default();
+        let kept = KeptLogin::new((&(package + self.name()), url), dirs, &self.manifest, redactor).ok()?;
+        Some(Account::new(self.name(), url, settings, Arc::new(kept), redactor.clone()))
     }
 
     /// Whether the server may have a value. A package's gets of the host's what it was granted, and its
@@ -227,8 +249,8 @@ impl Declared<'_> {
     /// What it asks for and does not get.
     fn withheld(&self) -> Vec<Problem> {
         let values = match &self.server.transport {
-            Transport::Stdio { env, .. } => env,
-            Transport::Http { headers, .. } => headers,
+            Transport::Stdio { env, .. } => env.clone(),
+            Transport::Http { headers, oauth, .. } => [&headers[..], &client_secret(oauth)].concat(),
         };
         let withheld = values.iter().filter(|(_, value)| !self.may_have(value));
         let problem = |(name, value): &(String, TextOrSecret)| {
@@ -369,6 +391,24 @@ fn must_ask(server: &Server, options: &Options) -> bool {
             client::owns(name, tool) && server.remembered().is_none_or(|(listed, _)| !has(&listed))
         }
     }
+}
+
+/// What a login at the server takes of program.toml.
+fn settings(oauth: &OAuth, values: impl Fn(&[(String, TextOrSecret)]) -> Arc<dyn Values>) -> OAuthSettings {
+    let secret = client_secret(oauth);
+    OAuthSettings {
+        client_id: oauth.client_id.clone(),
+        client_secret: (!secret.is_empty()).then(|| values(&secret)),
+        scopes: oauth.scopes.clone(),
+        client_metadata_url: oauth.client_metadata_url.clone(),
+        callback_port: oauth.callback_port.and_then(|port| port.try_into().ok()),
+    }
+}
+
+/// The secret of a client, as a named value.
+fn client_secret(oauth: &OAuth) -> Vec<(String, TextOrSecret)> {
+    let secret = oauth.client_secret.iter().cloned().map(TextOrSecret::Secret);
+    secret.map(|secret| ("client_secret".to_owned(), secret)).collect()
 }
 
 /// Variables or headers, as program.toml has them.

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use sha2::{Digest as _, Sha256};
 
-use super::ServerError;
+use super::{Account, ServerError};
 use haft_core::encoding::hex;
 use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::report::Problem;
@@ -55,6 +55,8 @@ pub enum Endpoint {
         url: String,
         /// Sent with every request.
         headers: Arc<dyn Values>,
+        /// The login there; `None` where the headers say who asks.
+        account: Option<Arc<Account>>,
     },
 }
 
@@ -69,9 +71,7 @@ impl Endpoint {
                     && (folder, home) == (its_folder, its_home)
                     && environment.identity() == its_own.identity()
             }
-            (Self::Http { url, headers }, Self::Http { url: its_url, headers: its_own }) => {
-                url == its_url && headers.identity() == its_own.identity()
-            }
+            (Self::Http { .. }, Self::Http { .. }) => self.parts() == other.parts(),
             (Self::Stdio { .. }, Self::Http { .. }) | (Self::Http { .. }, Self::Stdio { .. }) => false,
         }
     }
@@ -96,7 +96,12 @@ impl Endpoint {
                 let words = command.iter().cloned();
                 std::iter::once("stdio".to_owned()).chain(words).chain([environment.identity()]).collect()
             }
-            Self::Http { url, headers } => vec!["http".to_owned(), url.clone(), headers.identity()],
+            Self::Http { url, headers, account } => {
+                let own = vec!["http".to_owned(), url.clone(), headers.identity()];
+                // Where nothing is set the server is what it was before there were logins.
+                let login = account.as_ref().and_then(|account| account.identity());
+                own.into_iter().chain(login).collect()
+            }
         }
     }
 
@@ -129,7 +134,7 @@ impl Config {
     pub fn problem(&self) -> Option<Problem> {
         let error = match &self.endpoint {
             Endpoint::Stdio { .. } => self.program().err(),
-            Endpoint::Http { url, .. } => super::http::parse_url(url).err(),
+            Endpoint::Http { url, .. } => super::address::parse_url(url).err(),
         }?;
         let problem = Problem::new(format!("MCP server `{}` {error}", self.name));
         Some(error.hints().into_iter().fold(problem, Problem::hint))

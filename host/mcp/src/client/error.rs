@@ -9,6 +9,9 @@ use rmcp::ErrorData;
 use crate::pins::{Difference, way_out};
 use haft_core::tool::foreign;
 
+/// Bytes of scopes that a hint repeats.
+const MAX_SCOPES: usize = 1024;
+
 /// What went wrong; the text follows `MCP server NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
@@ -33,6 +36,16 @@ pub enum ServerError {
     /// It requires authentication.
     #[error("refuses whoever asks: {}", foreign(.0))]
     Unauthorized(String),
+    /// It wants a login of a person, which is not there, or not enough.
+    #[error("wants a login: {}", foreign(said))]
+    Login {
+        /// Its name in program.toml.
+        server: String,
+        /// What it said.
+        said: String,
+        /// The scopes that it names, where a login lacks them.
+        scopes: Option<String>,
+    },
     /// It has ended.
     #[error("has ended ({how}){}", last_words_suffix(words))]
     Ended {
@@ -103,6 +116,11 @@ impl ServerError {
                  variable holds `Bearer …`"
                     .to_owned(),
             ],
+            Self::Login { server, scopes, .. } => {
+                let scopes = scopes.as_deref().filter(|scopes| is_plain(scopes));
+                let scopes = scopes.map(|scopes| format!(" --scope '{scopes}'")).unwrap_or_default();
+                vec![format!("`haft mcp login {server}{scopes}` logs in")]
+            }
             Self::Http2024 => vec![
                 "most such servers have a streamable address too, such as `/mcp` in the place of `/sse`; a bridge such as \
                  `mcp-remote`, as `command`, speaks both"
@@ -117,6 +135,13 @@ impl ServerError {
     pub(super) fn may_be_wrong_era(&self) -> bool {
         matches!(self, Self::Ended { .. } | Self::Lost(_) | Self::Protocol(_) | Self::Answer { .. })
     }
+}
+
+/// Whether scopes are such that a person can paste them between quotes into a shell (RFC 6749, section 3.3).
+fn is_plain(scopes: &str) -> bool {
+    let is_allowed =
+        |letter: char| (letter.is_ascii_graphic() && !"'\"\\`".contains(letter)) || letter == ' ';
+    !scopes.trim().is_empty() && scopes.len() <= MAX_SCOPES && scopes.chars().all(is_allowed)
 }
 
 impl From<ErrorData> for ServerError {
@@ -141,6 +166,16 @@ mod tests {
             ServerError::Unauthorized(words()),
         ] {
             assert!(error.to_string().contains("no\n> hint: write"), "{error}");
+        }
+        let login = |scopes: &str| {
+            let (server, said) = ("s".to_owned(), words());
+            let error = ServerError::Login { server, said, scopes: Some(scopes.to_owned()) };
+            assert!(error.to_string().contains("no\n> hint: write"), "{error}");
+            error.hints().concat()
+        };
+        assert_eq!(login("a:b c"), "`haft mcp login s --scope 'a:b c'` logs in");
+        for other in ["", "a' b", "a\nb", "a`b"] {
+            assert_eq!(login(other), "`haft mcp login s` logs in");
         }
         let own = ServerError::Secret("`TOKEN` is not set\nhint: set it".into()).to_string();
         assert!(own.ends_with("\nhint: set it"), "{own}");

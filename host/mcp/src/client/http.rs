@@ -1,5 +1,5 @@
-//! The streamable HTTP transport to a server. Plain HTTP is refused but to this machine, and redirects are followed within
-//! one origin alone: the headers, which may hold a token, would go wherever they lead.
+//! The streamable HTTP transport to a server. Redirects are followed within one origin alone: the headers, which may hold a
+//! token, would go wherever they lead.
 
 mod post;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::{Action, Attempt, Policy};
-use reqwest::{Client, StatusCode, Url};
+use reqwest::{Client, StatusCode};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
@@ -17,8 +17,11 @@ use secrecy::{ExposeSecret, SecretString};
 
 use self::post::{HttpClient, HttpFailure};
 use super::ServerError;
+use super::address::{USER_AGENT, is_this_machine, parse_url};
+use super::bounded::Bounded;
 use super::calls::shortened;
 use super::handler::ListNews;
+use super::oauth::Account;
 use haft_core::net::chain;
 
 /// How long it may take to reach a server.
@@ -35,44 +38,26 @@ const MAX_REDIRECTS: usize = 5;
 const BEGINNING: Duration = Duration::from_secs(3);
 /// Bytes of that.
 const MAX_BEGINNING: usize = 4096;
-/// Names haft to the server.
-const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 
 /// The transport.
-pub(super) type Http = StreamableHttpClientTransport<HttpClient>;
+type Http = StreamableHttpClientTransport<HttpClient>;
 
-/// Parses and checks a server's URL.
-///
-/// # Errors
-/// It is malformed, or plain HTTP to another machine.
-pub(super) fn parse_url(url: &str) -> Result<Url, ServerError> {
-    let parsed = Url::parse(url).map_err(|error| ServerError::Url(format!("`{url}` is no URL: {error}")))?;
-    let is_safe = parsed.scheme() == "https" || (parsed.scheme() == "http" && is_this_machine(&parsed));
-    if is_safe {
-        return Ok(parsed);
-    }
-    let why = "expected `https://`; plain `http://` is for servers on this machine";
-    Err(ServerError::Url(format!("`{url}` would show what is sent to everybody on the way: {why}")))
-}
-
-fn is_this_machine(url: &Url) -> bool {
-    url.host_str().is_some_and(haft_core::net::is_loopback)
-}
-
-/// A transport to `url` that sends `headers` with everything. Sends nothing yet. Must be made inside
-/// a runtime.
+/// A transport to `url` that sends `headers` with everything, and the token of `account`. Sends nothing yet. Must be made
+/// inside a runtime.
 pub(super) fn transport(
     url: &str,
     headers: &[(String, SecretString)],
+    account: Option<&Arc<Account>>,
     news: &Arc<ListNews>,
-) -> Result<Http, ServerError> {
+) -> Result<Bounded<Http>, ServerError> {
     let client = client(url, headers)?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(parse_url(url)?.as_str());
     let mut pauses = ExponentialBackoff::default();
     (pauses.max_times, pauses.base_duration, pauses.max_delay) =
         (Some(RECONNECTS), FIRST_PAUSE, Some(MAX_PAUSE));
     config.retry_config = Arc::new(pauses);
-    Ok(Http::with_client(HttpClient { client, news: news.clone() }, config))
+    let http = HttpClient { client, news: news.clone(), account: account.cloned() };
+    Ok(Bounded::new(Http::with_client(http, config)))
 }
 
 fn client(url: &str, headers: &[(String, SecretString)]) -> Result<Client, ServerError> {
@@ -174,24 +159,5 @@ fn from_http_error(error: &StreamableHttpError<HttpFailure>) -> ServerError {
             ServerError::Lost("it ended its answer before the end".to_owned())
         }
         error => ServerError::Protocol(shortened(error.to_string())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cl04_plain_http_is_for_this_machine_only() {
-        for url in
-            ["https://mcp.test/mcp", "http://127.0.0.1:1/mcp", "http://[::1]/", "http://localhost:8080/x"]
-        {
-            assert!(parse_url(url).is_ok(), "{url}");
-        }
-        for url in
-            ["http://mcp.test/mcp", "http://10.0.0.1/", "http://localhost.test/", "ftp://localhost/", "x"]
-        {
-            assert!(matches!(parse_url(url), Err(ServerError::Url(_))), "{url}");
-        }
     }
 }

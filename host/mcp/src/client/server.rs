@@ -295,9 +295,9 @@ impl Server {
         let handler = self.handler();
         let late = |noise| ServerError::TimedOut { method: "initialize", limit, noise };
         match &self.config.endpoint {
-            Endpoint::Http { url, headers } => {
+            Endpoint::Http { url, headers, account } => {
                 let headers = headers.read().await.map_err(ServerError::Secret)?;
-                let transport = Bounded::new(http::transport(url, &headers, &handler.changed)?);
+                let transport = http::transport(url, &headers, account.as_ref(), &handler.changed)?;
                 let running = timeout(limit, shake_hands(handler.clone(), transport, era)).await;
                 let running = match running.map_err(|_| late(String::new()))? {
                     Ok(running) => running,

@@ -13,7 +13,7 @@ use crate::cli::{completions, trusted};
 use haft_core::report::{plain, shortened};
 use haft_core::tool::in_a_line;
 use haft_journal::View;
-use haft_manifest::Manifest;
+use haft_manifest::{Manifest, McpServer, Transport};
 
 /// Characters of what is said of a candidate.
 const MAX_HELP: usize = 70;
@@ -97,6 +97,16 @@ fn installed(manifest: &Manifest) -> Vec<(String, &'static str)> {
 pub(super) fn plugins() -> Vec<CompletionCandidate> {
     let all = Line::typed().manifest().map(|manifest| installed(&manifest)).unwrap_or_default();
     all.into_iter().map(|(name, kind)| candidate(name, kind)).collect()
+}
+
+pub(super) fn servers() -> Vec<CompletionCandidate> {
+    let manifest = Line::typed().manifest();
+    let servers = manifest.iter().flat_map(|manifest| &manifest.mcp_servers);
+    let at = |server: &McpServer| match &server.transport {
+        Transport::Http { url, .. } => Some(candidate(server.name.to_string(), &url.value)),
+        Transport::Stdio { .. } => None,
+    };
+    servers.filter_map(at).collect()
 }
 
 pub(super) fn rights() -> Vec<CompletionCandidate> {

@@ -4,6 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Read};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::mpsc;
 
 use super::{HEAD, Terminal};
 
@@ -37,6 +38,21 @@ impl Terminal {
         // The newline that was entered is not shown either.
         self.message("");
         Ok(entered.expose_secret().trim().into())
+    }
+}
+
+impl Terminal {
+    /// What the person types from now on, a line each, until nobody takes it.
+    pub(in crate::cli) fn lines(self) -> mpsc::Receiver<String> {
+        let (send, lines) = mpsc::channel(1);
+        tokio::spawn(async move {
+            while let Ok(line) = read(MAX_SECRET).await {
+                if line.is_empty() || send.send(line).await.is_err() {
+                    return;
+                }
+            }
+        });
+        lines
     }
 }
 

@@ -155,8 +155,8 @@ impl Finder<'_> {
             Transport::Stdio { command, env } => {
                 format!("`{name}`: {}{}{own}", shell_words::join(&command.value), values("; with", env))
             }
-            Transport::Http { url, headers } => {
-                format!("`{name}` at {}{}", url.value, values("; header", headers))
+            Transport::Http { url, headers, oauth } => {
+                format!("`{name}` at {}{}{}", url.value, values("; header", headers), oauth.terms(place))
             }
         };
         let free = if *pinned { "" } else { "; its tools may change" };

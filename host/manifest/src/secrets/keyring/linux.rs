@@ -21,6 +21,11 @@ pub(super) async fn write(entry: &KeyringEntry, value: &[u8], programs: &HostPro
     service::write(entry, value, programs).await.map_err(|error| error.to_string())
 }
 
+/// Removes an entry from the desktop's keyring, if it is there.
+pub(super) async fn remove(entry: &KeyringEntry, programs: &HostPrograms) -> Result<(), String> {
+    service::remove(entry, programs).await.map_err(|error| error.to_string())
+}
+
 /// Returns the command that stores an entry. Without a desktop, it uses the kernel's keyring.
 pub(super) fn how_to_store(entry: &KeyringEntry, keyring_answers: bool) -> String {
     if keyring_answers {

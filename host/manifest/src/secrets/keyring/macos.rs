@@ -4,7 +4,7 @@ use haft_core::lookup::HostPrograms;
 
 use crate::KeyringEntry;
 use security_framework::base::Error;
-use security_framework::passwords::{get_generic_password, set_generic_password};
+use security_framework::passwords::{delete_generic_password, get_generic_password, set_generic_password};
 
 /// `errSecItemNotFound` of Security's `SecBase.h`.
 const NOT_FOUND: i32 = -25300;
@@ -30,6 +30,16 @@ pub(super) async fn write(
     let (KeyringEntry { service, user }, value) = (entry.clone(), value.to_vec());
     let stored = tokio::task::spawn_blocking(move || set_generic_password(&service, &user, &value)).await;
     stored.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+}
+
+/// Removes an entry, if it is there.
+pub(super) async fn remove(entry: &KeyringEntry, _programs: &HostPrograms) -> Result<(), String> {
+    let KeyringEntry { service, user } = entry.clone();
+    let removed = tokio::task::spawn_blocking(move || delete_generic_password(&service, &user)).await;
+    match removed.map_err(|error| error.to_string())? {
+        Err(error) if Error::code(error) != NOT_FOUND => Err(error.to_string()),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the command that stores an entry.

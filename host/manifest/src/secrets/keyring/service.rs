@@ -74,6 +74,18 @@ pub(super) async fn write(
     }
 }
 
+/// Removes the entry, if it is there.
+pub(super) async fn remove(entry: &KeyringEntry, programs: &HostPrograms) -> Result<(), ServiceError> {
+    // It fails without a word where there is none.
+    match timeout(PATIENCE, ask(programs, &["clear"], entry, None))
+        .await
+        .unwrap_or(Err(ServiceError::TimedOut))?
+    {
+        Answer { complaint, .. } if complaint.is_empty() => Ok(()),
+        Answer { complaint, .. } => Err(ServiceError::NotAsked(complaint)),
+    }
+}
+
 /// Runs a subcommand, unconfined: it is the user's own program and gets the name of an entry, and a value by its input. Reads at most
 /// one byte more than the maximum size of a secret; dropping the future kills the program.
 #[expect(

@@ -8,13 +8,15 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
-use reqwest::{Client, Response, StatusCode};
+use reqwest::{Client, Response, StatusCode, Url};
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage,
 };
+use rmcp::transport::auth::WWWAuthenticateParams;
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
+use secrecy::{ExposeSecret, SecretString};
 use sse_stream::{Sse, SseStream};
 use tokio_stream::Stream;
 
@@ -22,6 +24,7 @@ use crate::client::ServerError;
 use crate::client::calls::shortened;
 use crate::client::handler::ListNews;
 use crate::client::message::{self, words};
+use crate::client::oauth::Account;
 use haft_core::json;
 use haft_core::net::chain;
 
@@ -48,6 +51,31 @@ pub(in crate::client) struct HttpClient {
     pub(super) client: Client,
     /// What its messages say of its tools.
     pub(super) news: Arc<ListNews>,
+    /// Whose tokens are sent, where `Authorization` is not among the headers.
+    pub(super) account: Option<Arc<Account>>,
+}
+
+impl HttpClient {
+    /// The token to send.
+    async fn token(&self) -> Result<Option<SecretString>, Error> {
+        match &self.account {
+            Some(account) => account.token().await.map_err(failed),
+            None => Ok(None),
+        }
+    }
+
+    /// Another one than `refused`, if there is one.
+    async fn another(&self, refused: Option<SecretString>) -> Result<Option<SecretString>, Error> {
+        match &self.account {
+            Some(account) => account.another(refused).await.map_err(failed),
+            None => Ok(None),
+        }
+    }
+
+    /// The token for rmcp's own client.
+    async fn bearer(&self) -> Result<Option<String>, Error> {
+        Ok(self.token().await?.map(|token| token.expose_secret().to_owned()))
+    }
 }
 
 impl StreamableHttpClient for HttpClient {
@@ -61,19 +89,32 @@ impl StreamableHttpClient for HttpClient {
         _token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Error> {
-        let mut request = self.client.post(&*uri).header(ACCEPT, [JSON, EVENTS].join(", "));
-        for (name, value) in headers {
-            request = request.header(name, value);
+        let send = async |token: Option<&SecretString>| {
+            let mut request = self.client.post(&*uri).header(ACCEPT, [JSON, EVENTS].join(", "));
+            for (name, value) in &headers {
+                request = request.header(name, value);
+            }
+            if let Some(session) = &session {
+                request = request.header(SESSION, &**session);
+            }
+            if let Some(token) = token {
+                request = request.bearer_auth(token.expose_secret());
+            }
+            request.json(&message).send().await.map_err(|error| unsent(&error))
+        };
+        let token = self.token().await?;
+        let mut response = send(token.as_ref()).await?;
+        // It has done nothing of what it refused.
+        if response.status() == StatusCode::UNAUTHORIZED
+            && let Some(other) = self.another(token).await?
+        {
+            response = send(Some(&other)).await?;
         }
-        if let Some(session) = &session {
-            request = request.header(SESSION, &**session);
-        }
-        let response = request.json(&message).send().await.map_err(|error| unsent(&error))?;
         let asked = Asked::of(&message);
         if response.status().is_success() {
             asked.answer(response, &self.news).await
         } else {
-            asked.failure(response, session.is_some()).await
+            asked.failure(response, session.is_some(), self.account.as_deref()).await
         }
     }
 
@@ -82,9 +123,10 @@ impl StreamableHttpClient for HttpClient {
         uri: Arc<str>,
         session: Option<Arc<str>>,
         last_event: Option<String>,
-        token: Option<String>,
+        _token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Events, Error> {
+        let token = self.bearer().await?;
         let stream =
             self.client.get_stream(uri, session, last_event, token, headers).await.map_err(passed_on)?;
         Ok(Box::pin(Messages {
@@ -99,9 +141,10 @@ impl StreamableHttpClient for HttpClient {
         &self,
         uri: Arc<str>,
         session: Arc<str>,
-        token: Option<String>,
+        _token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), Error> {
+        let token = self.bearer().await?;
         self.client.delete_session(uri, session, token, headers).await.map_err(passed_on)
     }
 }
@@ -157,8 +200,10 @@ impl Asked {
         self,
         mut response: Response,
         has_session: bool,
+        account: Option<&Account>,
     ) -> Result<StreamableHttpPostResponse, Error> {
         let status = response.status();
+        let at = response.url().clone();
         let challenge =
             response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let is_page = !kind(&response).starts_with(JSON);
@@ -171,8 +216,7 @@ impl Asked {
         }
         let said = words(&body);
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            let why = challenge.unwrap_or(said);
-            return Err(failed(ServerError::Unauthorized(shortened(format!("{}, {why}", status.as_u16())))));
+            return Err(failed(unauthorized(status, &at, challenge.as_deref().unwrap_or(&said), account)));
         }
         if has_session && is_session_lost(status, &said) {
             return Err(StreamableHttpError::SessionExpired);
@@ -189,6 +233,18 @@ impl Asked {
             _ if said.is_empty() => Err(protocol(format!("it answered with {status}"))),
             _ => Err(protocol(format!("it answered with {status}: {said}"))),
         }
+    }
+}
+
+/// Why it refuses whoever asks, as `challenge` or its body says: without a login, or with one that is not enough (RFC 6750,
+/// section 3.1).
+fn unauthorized(status: StatusCode, at: &Url, challenge: &str, account: Option<&Account>) -> ServerError {
+    let said = shortened(format!("{}, {challenge}", status.as_u16()));
+    let asked = WWWAuthenticateParams::parse(challenge, at);
+    match account {
+        Some(account) if asked.is_insufficient_scope() => account.refusal(said, asked.scope),
+        Some(account) if status == StatusCode::UNAUTHORIZED => account.refusal(said, None),
+        _ => ServerError::Unauthorized(said),
     }
 }
 

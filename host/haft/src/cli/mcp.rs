@@ -1,0 +1,209 @@
+//! `haft mcp`: the logins of a person at MCP servers. The only place of haft that leads a person to a browser.
+
+mod browser;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::Exit;
+use super::common::Common;
+use super::terminal::{Hinted, Terminal};
+use haft::program::{Ask, Program};
+use haft_core::lookup::HostPrograms;
+use haft_core::report::plain;
+use haft_mcp::client::oauth::{Login, LoginError, Revoked};
+use haft_mcp::client::{Account, Endpoint};
+
+/// How long a person may take: to find a password, and a telephone for the second factor.
+const PATIENCE: Duration = Duration::from_mins(15);
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A login is kept in your keyring or, where there is none, in a file of haft that no tool can read, and renewed by itself; \
+where that is not enough, the tools of the server fail with the line to type here. A server whose `headers` in program.toml \
+have `Authorization` needs no login.
+
+Examples:
+  haft mcp login tracker
+  haft mcp login tracker --scope 'issues:write'
+  haft mcp status
+  haft mcp logout tracker")]
+pub(super) struct Mcp {
+    #[command(subcommand)]
+    deed: Deed,
+}
+
+#[derive(Debug, Subcommand)]
+enum Deed {
+    /// Log in at a server of program.toml, in a browser
+    Login(LoginArgs),
+    /// Log out: revoke what the server's authorization server gave, and forget it
+    Logout {
+        /// The server
+        #[arg(value_name = "SERVER", add = super::completions::servers())]
+        server: String,
+    },
+    /// Show at which servers you are logged in
+    Status {
+        /// The server; all of program.toml without one
+        #[arg(value_name = "SERVER", add = super::completions::servers())]
+        server: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct LoginArgs {
+    /// The server
+    #[arg(value_name = "SERVER", add = super::completions::servers())]
+    server: String,
+    /// Ask for these scopes too, besides those that you have
+    #[arg(long, value_name = "SCOPES")]
+    scope: Vec<String>,
+    /// Print the address only
+    #[arg(long)]
+    no_browser: bool,
+}
+
+impl Mcp {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let program = common.program_asking(terminal, false, Ask::Never).await?;
+        match self.deed {
+            Deed::Login(args) => log_in(&program, &args, terminal).await,
+            Deed::Logout { server } => log_out(account(&program, &server)?.as_ref(), terminal).await,
+            Deed::Status { server } => {
+                let accounts = match server {
+                    Some(server) => vec![account(&program, &server)?],
+                    None => accounts(&program).map(|(_, account)| account).collect(),
+                };
+                status(&accounts, terminal).await
+            }
+        }
+    }
+}
+
+/// The servers at which a person can log in.
+fn accounts(program: &Program) -> impl Iterator<Item = (&str, Arc<Account>)> {
+    program.servers.iter().filter_map(|server| match &server.config().endpoint {
+        Endpoint::Http { account: Some(account), .. } => {
+            Some((server.config().name.as_str(), account.clone()))
+        }
+        _ => None,
+    })
+}
+
+fn account(program: &Program, wanted: &str) -> anyhow::Result<Arc<Account>> {
+    if let Some((_, account)) = accounts(program).find(|(name, _)| *name == wanted) {
+        return Ok(account);
+    }
+    let known = program.servers.iter().find(|server| server.config().name == wanted);
+    let why = match known.map(|server| &server.config().endpoint) {
+        Some(Endpoint::Stdio { .. }) => "is started here; only a server with a `url` has logins",
+        Some(Endpoint::Http { .. }) => "has `Authorization` among its `headers`, which says who asks",
+        None => "is not in this program",
+    };
+    let names: Vec<_> = accounts(program).map(|(name, _)| name).collect();
+    let hint = if names.is_empty() {
+        "`url` in `[[mcp_servers]]` names a server to log in at".to_owned()
+    } else {
+        format!("logins are for: {}", names.join(", "))
+    };
+    Err(Hinted::new(format!("MCP server `{}` {why}", plain(wanted)), hint).into())
+}
+
+async fn log_in(program: &Program, args: &LoginArgs, terminal: Terminal) -> anyhow::Result<Exit> {
+    let account = account(program, &args.server)?;
+    let scopes: Vec<String> =
+        args.scope.iter().flat_map(|scopes| scopes.split_whitespace()).map(str::to_owned).collect();
+    let login = account.sign_in(&scopes).await.map_err(|error| told(&account, &error))?;
+    let opens = !args.no_browser && browser::open(login.url(), &HostPrograms::of(&program.grant));
+    let how = if opens { "your browser opens this address" } else { "open this address in your browser" };
+    terminal.message(format_args!("to log in at `{}`, {how}:\n  {}", account.server(), login.url()));
+    let pasted = if terminal.has_person() {
+        terminal.message(
+            "if the browser is on another machine it ends at an address of 127.0.0.1 that it cannot open: paste that here",
+        );
+        terminal.lines()
+    } else {
+        mpsc::channel(1).1
+    };
+    let finished = timeout(PATIENCE, login.finish(pasted, |why| terminal.message(why))).await;
+    let finished =
+        finished.with_context(|| format!("nobody logged in within {} minutes", PATIENCE.as_secs() / 60))?;
+    let login = finished.map_err(|error| told(&account, &error))?;
+    terminal.message(format_args!("logged in at `{}`{}", account.server(), facts(&account, &login)));
+    Ok(Exit::Success)
+}
+
+async fn log_out(account: &Account, terminal: Terminal) -> anyhow::Result<Exit> {
+    let server = account.server();
+    match account.log_out().await.map_err(|error| told(account, &error))? {
+        None => terminal.message(format_args!("you were not logged in at `{server}`")),
+        Some(Revoked::Yes) => terminal.message(format_args!("logged out at `{server}`: what it gave is void")),
+        Some(Revoked::NotOffered) => terminal.message(format_args!(
+            "logged out at `{server}`: forgotten here; it revokes nothing, so what it gave is valid until it expires"
+        )),
+        Some(Revoked::No(why)) => {
+            terminal.warning(&format!("`{server}` did not revoke what it gave: {}", plain(&why)));
+            terminal.message(format_args!("logged out at `{server}`: forgotten here"));
+        }
+    }
+    Ok(Exit::Success)
+}
+
+async fn status(accounts: &[Arc<Account>], terminal: Terminal) -> anyhow::Result<Exit> {
+    let (mut lines, mut data) = (Vec::new(), Vec::new());
+    for account in accounts {
+        let login = account.login().await.map_err(|error| told(account, &error))?;
+        data.push(json!({
+            "server": account.server(),
+            "logged_in": login.is_some(),
+            "issuer": login.as_ref().and_then(Login::issuer),
+            "client_id": login.as_ref().map(Login::client_id),
+            "scopes": login.as_ref().map(Login::scopes),
+            "renewable": login.as_ref().map(Login::is_renewable),
+            "expires": login.as_ref().and_then(Login::expires).map(seconds),
+            "kept_in": account.place(),
+        }));
+        let facts =
+            login.as_ref().map_or_else(|| ": not logged in".to_owned(), |login| facts(account, login));
+        lines.push(format!("{}{facts}\n", account.server()));
+    }
+    if terminal.json {
+        terminal.json(&data)?;
+    } else if accounts.is_empty() {
+        terminal.message("no server of this program has logins");
+    } else {
+        terminal.data(&lines.concat())?;
+    }
+    Ok(Exit::Success)
+}
+
+/// What there is to say of a login, after the name of its server.
+fn facts(account: &Account, login: &Login) -> String {
+    let scopes = login.scopes();
+    let parts = [
+        login.issuer().map(|issuer| format!(": by {}", plain(issuer))),
+        (!scopes.is_empty()).then(|| format!(", for {}", plain(&scopes.join(" ")))),
+        Some(if login.is_renewable() { ", renewed by itself" } else { ", not renewable" }.to_owned()),
+        account.place().map(|place| format!(", kept in {place}")),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn told(account: &Account, error: &LoginError) -> anyhow::Error {
+    let message = format!("MCP server `{}`: {error}", account.server());
+    match error.hint() {
+        Some(hint) => Hinted::new(message, hint).into(),
+        None => anyhow::Error::msg(message),
+    }
+}

@@ -1,0 +1,191 @@
+//! Where logins at MCP servers are kept: the tokens in the person's keyring, and beside them a note that says so, since a
+//! keyring is asked only where there is something. Where there is no keyring the note has the tokens: a file of this user
+//! alone in a directory of haft that is closed to every tool and process.
+
+use std::any::Any;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rustix::fs::{FlockOperation, flock};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+use tokio::time::{sleep, timeout};
+
+use super::Dirs;
+use super::dirs::create_private;
+use haft_core::encoding::hex;
+use haft_core::secret::Redactor;
+use haft_manifest::{KeyringEntry, Manifest, SecretError, SecretSource, Secrets};
+use haft_mcp::client::oauth::{Login, LoginStore};
+
+/// Bytes of a note: tokens of some authorization servers have 16 KiB.
+const MAX_NOTE: u64 = 256 << 10;
+/// How long another process may take to renew a login: a few requests of at most 20 s each.
+const HELD: Duration = Duration::from_mins(2);
+/// The time between two looks at whether it is done.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The login at one server.
+#[derive(Debug)]
+pub(super) struct KeptLogin {
+    server: String,
+    url: String,
+    note: PathBuf,
+    entry: KeyringEntry,
+    manifest: Arc<Manifest>,
+    home: PathBuf,
+    redactor: Redactor,
+}
+
+/// What the file has.
+#[derive(Serialize, Deserialize)]
+struct Note {
+    server: String,
+    url: String,
+    /// `None` where the keyring has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    login: Option<Login>,
+}
+
+impl KeptLogin {
+    /// The login at `server`, which answers at `url`. One that comes with a package is called `PACKAGE/SERVER`: it has no
+    /// login of the program's own servers.
+    pub(super) fn new(
+        (server, url): (&str, &str),
+        dirs: &Dirs,
+        manifest: &Arc<Manifest>,
+        redactor: &Redactor,
+    ) -> Result<Self, &'static str> {
+        let digest = [server, url]
+            .iter()
+            .fold(Sha256::new(), |digest, part| digest.chain_update(part).chain_update([0]));
+        let key = hex(&digest.finalize());
+        Ok(Self {
+            server: server.to_owned(),
+            url: url.to_owned(),
+            note: dirs.logins().join(&key).with_extension("json"),
+            entry: format!("haft/login/{key}").parse()?,
+            manifest: manifest.clone(),
+            home: dirs.home.clone(),
+            redactor: redactor.clone(),
+        })
+    }
+
+    fn secrets(&self) -> Secrets<'_> {
+        Secrets::new(&self.manifest, &self.home, &self.redactor)
+    }
+
+    fn noted(&self) -> io::Result<Option<Note>> {
+        let file = match File::open(&self.note) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut text = Vec::new();
+        file.take(MAX_NOTE).read_to_end(&mut text)?;
+        Ok(Some(serde_json::from_slice(&text)?))
+    }
+
+    /// Writes the note, for this user alone.
+    fn take_note(&self, login: Option<Login>) -> io::Result<()> {
+        let folder = self.folder();
+        create_private(&folder)?;
+        let mut file = NamedTempFile::new_in(folder)?;
+        let note = Note { server: self.server.clone(), url: self.url.clone(), login };
+        serde_json::to_writer(&mut file, &note)?;
+        file.flush()?;
+        // A token that was renewed is the only one that is still good.
+        file.as_file().sync_all()?;
+        file.persist(&self.note)?;
+        Ok(())
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.note.parent().map(PathBuf::from).unwrap_or_default()
+    }
+
+    fn failed(&self, what: &str, why: impl std::fmt::Display) -> String {
+        format!("the login at `{}` cannot be {what}: {why}", self.server)
+    }
+}
+
+#[async_trait]
+impl LoginStore for KeptLogin {
+    async fn read(&self) -> Result<Option<Login>, String> {
+        let failed = |why: String| self.failed("read", why);
+        match self.noted().map_err(|error| failed(error.to_string()))? {
+            None => Ok(None),
+            Some(Note { login: Some(login), .. }) => Ok(Some(login)),
+            Some(_) => match self.secrets().read(&SecretSource::Keyring(self.entry.clone())).await {
+                Ok(text) => {
+                    let login = serde_json::from_str(text.expose_secret());
+                    // What cannot be read is not repeated in the error.
+                    login
+                        .map(Some)
+                        .map_err(|_| failed("the keyring has something else in its place".to_owned()))
+                }
+                Err(SecretError::NotInKeyring(_)) => Ok(None),
+                Err(error) => Err(failed(error.to_string())),
+            },
+        }
+    }
+
+    fn place(&self) -> Option<String> {
+        Some(match self.noted().ok()?? {
+            Note { login: None, .. } => "the keyring".to_owned(),
+            Note { login: Some(_), .. } => format!("`{}`", self.note.display()),
+        })
+    }
+
+    async fn write(&self, login: &Login) -> Result<(), String> {
+        let failed = |why: String| self.failed("kept", why);
+        let text = serde_json::to_string(login).map_err(|error| failed(error.to_string()))?;
+        let in_file = match self.secrets().store(&self.entry, &SecretString::from(text)).await {
+            Ok(()) => None,
+            Err(error) => {
+                tracing::debug!(%error, "the login is kept in a file");
+                Some(login.clone())
+            }
+        };
+        self.take_note(in_file).map_err(|error| failed(error.to_string()))
+    }
+
+    async fn remove(&self) -> Result<(), String> {
+        let failed = |why: String| self.failed("removed", why);
+        if let Some(Note { login: None, .. }) = self.noted().map_err(|error| failed(error.to_string()))? {
+            self.secrets().remove(&self.entry).await.map_err(|error| failed(error.to_string()))?;
+        }
+        match std::fs::remove_file(&self.note) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error.to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    async fn hold(&self) -> Result<Box<dyn Any + Send>, String> {
+        let opened = create_private(&self.folder()).and_then(|()| {
+            File::options()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .mode(0o600)
+                .open(self.note.with_extension("lock"))
+        });
+        let file = opened.map_err(|error| self.failed("held", error))?;
+        let held = async {
+            while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+                sleep(PAUSE).await;
+            }
+        };
+        timeout(HELD, held)
+            .await
+            .map_err(|_| self.failed("held", "another haft has held it for too long"))?;
+        Ok(Box::new(file))
+    }
+}

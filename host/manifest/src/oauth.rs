@@ -1,0 +1,65 @@
+//! `[mcp_servers.oauth]`: how a person logs in at an MCP server over HTTP. Only what is written; nothing is asked or
+//! connected to here, and no token stands in a program.toml.
+
+use super::secret::SecretSource;
+use super::section::Section;
+use super::table::table;
+use super::values::URL;
+
+table! {
+    /// How `haft mcp login` logs in at a server (OAuth 2.1). Absent: as the server's own documents say.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct OAuth = "[mcp_servers.oauth]" => checked {
+        /// the client that you registered there; absent: by `client_metadata_url`, or registered at each login
+        #[also("client", "id")]
+        pub client_id: Option<String> = None,
+        /// its secret, where it has one
+        #[also("secret")]
+        pub client_secret: Option<SecretSource> = None,
+        /// what to ask for; default what the server says that it needs
+        #[read(Kind::List(&Kind::Word), |entry| entry.list(Entry::word))]
+        #[also("scope")]
+        pub scopes: Vec<String> = Vec::new(),
+        /// `https://` address of a client ID metadata document, which is the client's id where a server takes such
+        #[read(URL, Entry::url)]
+        #[also("metadata_url", "cimd")]
+        pub client_metadata_url: Option<String> = None,
+        // Lower ones belong to services of the system.
+        /// port of this machine that the browser comes back to; default any free one
+        #[read(count 1024..=65535)]
+        #[also("port", "redirect_port")]
+        pub callback_port: Option<u32> = None,
+    }
+}
+
+impl OAuth {
+    /// What a person agrees to with it, in words; `place` says where a secret is kept. Empty where the server decides
+    /// all of it.
+    pub fn terms(&self, place: impl Fn(&SecretSource) -> String) -> String {
+        let Self { client_id, client_secret, scopes, client_metadata_url, callback_port: _ } = self;
+        let parts = [
+            client_id.as_ref().map(|id| format!("as {id}")),
+            client_secret.as_ref().map(|source| format!("with the secret in {}", place(source))),
+            client_metadata_url.as_ref().map(|url| format!("as {url}")),
+            (!scopes.is_empty()).then(|| format!("for {}", scopes.join(" "))),
+        ];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        if parts.is_empty() { String::new() } else { format!("; logs in {}", parts.join(" ")) }
+    }
+}
+
+fn checked(own: OAuth, section: &Section<'_>) -> OAuth {
+    if own.client_secret.is_some() && own.client_id.is_none() {
+        section.reject("client_secret", "belongs to a `client_id`");
+    }
+    // As the draft of client ID metadata documents has it, section 3.
+    let is_document = |url: &String| {
+        url.strip_prefix("https://")
+            .and_then(|rest| rest.split_once('/'))
+            .is_some_and(|(_, path)| !path.is_empty())
+    };
+    if own.client_metadata_url.as_ref().is_some_and(|url| !is_document(url)) {
+        section.reject("client_metadata_url", "expected an `https://` address with a path");
+    }
+    own
+}

@@ -1,0 +1,51 @@
+//! Addresses that servers and their logins are asked at. Plain HTTP is refused but to this machine: everybody on the way would
+//! read what is sent.
+
+use reqwest::Url;
+
+use super::ServerError;
+
+/// Names haft to the server.
+pub(super) const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
+
+/// Parses and checks a server's URL.
+///
+/// # Errors
+/// It is malformed, or plain HTTP to another machine.
+pub(super) fn parse_url(url: &str) -> Result<Url, ServerError> {
+    let parsed = Url::parse(url).map_err(|error| ServerError::Url(format!("`{url}` is no URL: {error}")))?;
+    if is_safe(&parsed) {
+        return Ok(parsed);
+    }
+    let why = "expected `https://`; plain `http://` is for servers on this machine";
+    Err(ServerError::Url(format!("`{url}` would show what is sent to everybody on the way: {why}")))
+}
+
+/// Whether nobody on the way can read what is sent to `url`.
+pub(super) fn is_safe(url: &Url) -> bool {
+    url.scheme() == "https" || (url.scheme() == "http" && is_this_machine(url))
+}
+
+/// Whether `url` leads to this machine.
+pub(super) fn is_this_machine(url: &Url) -> bool {
+    url.host_str().is_some_and(haft_core::net::is_loopback)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cl04_plain_http_is_for_this_machine_only() {
+        for url in
+            ["https://mcp.test/mcp", "http://127.0.0.1:1/mcp", "http://[::1]/", "http://localhost:8080/x"]
+        {
+            assert!(parse_url(url).is_ok(), "{url}");
+        }
+        for url in
+            ["http://mcp.test/mcp", "http://10.0.0.1/", "http://localhost.test/", "ftp://localhost/", "x"]
+        {
+            assert!(matches!(parse_url(url), Err(ServerError::Url(_))), "{url}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! One server's login as its requests use it: the token to send, and another one where that is refused. Renewing is done
+//! once for all calls and all processes: the store is held meanwhile, and what another process renewed is taken.
+
+use std::fmt;
+use std::sync::Arc;
+
+use reqwest::Url;
+use rmcp::transport::auth::{AuthError, AuthorizationManager, CredentialStore, InMemoryCredentialStore};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::exchange::Exchange;
+use super::{Login, LoginError, LoginStore, OAuthSettings, Revoked, revocation};
+use crate::client::ServerError;
+use crate::client::address::parse_url;
+use haft_core::secret::Redactor;
+
+/// The login at one server.
+pub struct Account {
+    /// What the server is called in program.toml.
+    server: String,
+    url: String,
+    pub(super) settings: OAuthSettings,
+    store: Arc<dyn LoginStore>,
+    pub(super) redactor: Redactor,
+    current: tokio::sync::Mutex<Current>,
+}
+
+/// What this process knows of it.
+#[derive(Default)]
+struct Current {
+    is_read: bool,
+    login: Option<Login>,
+    /// The token of a login that cannot be renewed any more.
+    dead: Option<SecretString>,
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account")
+            .field("server", &self.server)
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Account {
+    /// The login at the server `server`, which answers at `url`. Reads nothing yet.
+    pub fn new(
+        server: &str,
+        url: &str,
+        settings: OAuthSettings,
+        store: Arc<dyn LoginStore>,
+        redactor: Redactor,
+    ) -> Arc<Self> {
+        let (server, url) = (server.to_owned(), url.to_owned());
+        Arc::new(Self { server, url, settings, store, redactor, current: tokio::sync::Mutex::default() })
+    }
+
+    /// What the server is called in program.toml.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// What is kept; `None` where nobody logged in.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn login(&self) -> Result<Option<Login>, LoginError> {
+        let login = self.store.read().await.map_err(LoginError::new)?;
+        self.redactor.add(&login.as_ref().map(Login::secrets).unwrap_or_default());
+        Ok(login)
+    }
+
+    /// Where that is kept, in words.
+    pub fn place(&self) -> Option<String> {
+        self.store.place()
+    }
+
+    /// Keeps `login` in the place of what is there.
+    pub(super) async fn keep(&self, login: &Login) -> Result<(), LoginError> {
+        self.redactor.add(&login.secrets());
+        self.store.write(login).await.map_err(LoginError::new)
+    }
+
+    /// Revokes what is kept, where the authorization server can (RFC 7009), and removes it in any case; `None` where
+    /// nothing is kept.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub async fn log_out(&self) -> Result<Option<Revoked>, LoginError> {
+        let _held = self.store.hold().await.map_err(LoginError::new)?;
+        let Some(login) = self.login().await? else { return Ok(None) };
+        let revoked = revocation::revoke(&self.exchange()?, &login).await;
+        self.store.remove().await.map_err(LoginError::new)?;
+        Ok(Some(revoked))
+    }
+
+    /// Holds the store, so that no other process changes it.
+    pub(super) async fn hold(&self) -> Result<impl Send, LoginError> {
+        self.store.hold().await.map_err(LoginError::new)
+    }
+
+    pub(super) fn url(&self) -> Result<Url, LoginError> {
+        parse_url(&self.url).map_err(|error| LoginError::new(error.to_string()))
+    }
+
+    pub(super) fn exchange(&self) -> Result<Exchange, LoginError> {
+        Exchange::new(&self.url()?, self.redactor.clone())
+    }
+
+    /// The token to send; `None` where nobody logged in. One that ends soon is renewed.
+    pub(in crate::client) async fn token(self: &Arc<Self>) -> Result<Option<SecretString>, ServerError> {
+        let mut current = self.current.lock().await;
+        if !current.is_read {
+            current.login = self.login().await.map_err(|error| lost(&error))?;
+            current.is_read = true;
+        }
+        let old = match &current.login {
+            None => return Ok(None),
+            Some(login) if login.lasts() || !login.is_renewable() => return Ok(login.token()),
+            Some(login) => login.token(),
+        };
+        drop(current);
+        self.another(old).await
+    }
+
+    /// A token in the place of `old`, which the server refuses: one that another process has, or a renewed one; `None` where
+    /// a person has to log in. It is kept even if the caller stops waiting, since the old one is void by then.
+    pub(in crate::client) async fn another(
+        self: &Arc<Self>,
+        old: Option<SecretString>,
+    ) -> Result<Option<SecretString>, ServerError> {
+        let own = self.clone();
+        let renewing = tokio::spawn(async move { own.renewed(old.as_ref()).await });
+        renewing.await.unwrap_or(Err(ServerError::Closed))
+    }
+
+    async fn renewed(&self, old: Option<&SecretString>) -> Result<Option<SecretString>, ServerError> {
+        let mut current = self.current.lock().await;
+        if let Some(other) = current.login.as_ref().filter(|login| !login.has(old)) {
+            return Ok(other.token());
+        }
+        let _held = self.hold().await.map_err(|error| lost(&error))?;
+        current.login = self.login().await.map_err(|error| lost(&error))?;
+        current.is_read = true;
+        let dead = current.dead.clone();
+        let read = current.login.take().filter(|login| dead.is_none() || !login.has(dead.as_ref()));
+        let Some(login) = read else { return Ok(None) };
+        if !login.has(old) {
+            return Ok(current.login.insert(login).token());
+        }
+        if !login.is_renewable() {
+            current.dead = login.token();
+            return Ok(None);
+        }
+        match self.refreshed(&login).await {
+            Ok(new) => Ok(current.login.insert(new).token()),
+            Err(error) if error.is_refusal() => {
+                tracing::info!(server = self.server, %error, "the login is over");
+                current.dead = login.token();
+                Ok(None)
+            }
+            Err(error) => {
+                current.login = Some(login);
+                Err(lost(&error))
+            }
+        }
+    }
+
+    /// Renews `login` (RFC 6749, section 6), at the authorization server that it is of and at no other one.
+    async fn refreshed(&self, login: &Login) -> Result<Login, LoginError> {
+        let url = self.url()?;
+        let exchange = Arc::new(self.exchange()?);
+        let mut manager = AuthorizationManager::new_with_oauth_http_client(url, exchange).await?;
+        let metadata = manager.resolve_metadata().await?.metadata;
+        if metadata.issuer.as_deref() != login.issuer() {
+            return Err(AuthError::AuthorizationServerMismatch {
+                expected_issuer: login.issuer().unwrap_or_default().to_owned(),
+                received_issuer: metadata.issuer.unwrap_or_default(),
+            }
+            .into());
+        }
+        manager.set_metadata(metadata);
+        manager.configure_client(login.client.config())?;
+        let credentials = InMemoryCredentialStore::new();
+        credentials.save(login.credentials.clone()).await?;
+        manager.set_credential_store(credentials.clone());
+        manager.refresh_token().await?;
+        let credentials = credentials.load().await?.ok_or(AuthError::AuthorizationRequired)?;
+        let new = Login { credentials, ..login.clone() };
+        self.keep(&new).await?;
+        Ok(new)
+    }
+
+    /// Why the server refuses what it was sent; `scopes` are those that it names.
+    pub(in crate::client) fn refusal(&self, said: String, scopes: Option<String>) -> ServerError {
+        ServerError::Login { server: self.server.clone(), said, scopes }
+    }
+
+    /// Equal for the same settings; holds no secret. `None` where nothing is set.
+    pub(in crate::client) fn identity(&self) -> Option<String> {
+        let own = self.settings.identity();
+        (own != OAuthSettings::default().identity()).then_some(own)
+    }
+
+    /// The secret of a client that was registered by hand.
+    pub(super) async fn client_secret(&self) -> Result<Option<String>, LoginError> {
+        let Some(values) = &self.settings.client_secret else { return Ok(None) };
+        let values = values.read().await.map_err(LoginError::new)?;
+        Ok(values.first().map(|(_, secret)| secret.expose_secret().to_owned()))
+    }
+}
+
+fn lost(error: &LoginError) -> ServerError {
+    let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    ServerError::Unreachable(format!("its login cannot be used: {error}{hint}"))
+}

@@ -1,0 +1,81 @@
+//! Why a login cannot be had, in words that tell a person what to do. What another machine says is quoted as foreign.
+
+use rmcp::transport::AuthError;
+
+use crate::client::calls::shortened;
+use haft_core::net::chain;
+use haft_core::tool::foreign;
+
+/// Why a login cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct LoginError {
+    what: String,
+    hint: Option<String>,
+    /// Whether a person can mend it by logging in again.
+    is_refusal: bool,
+}
+
+impl LoginError {
+    pub(super) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: None, is_refusal: false }
+    }
+
+    pub(super) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// Whether what was there is no login any more.
+    pub(super) fn is_refusal(&self) -> bool {
+        self.is_refusal
+    }
+}
+
+impl From<AuthError> for LoginError {
+    fn from(error: AuthError) -> Self {
+        let is_refusal = matches!(
+            error,
+            AuthError::AuthorizationRequired
+                | AuthError::TokenRefreshRejected(_)
+                | AuthError::AuthorizationServerMismatch { .. }
+        );
+        let own = match &error {
+            AuthError::PkceUnsupported => no_pkce(),
+            AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer } => Self::new(format!(
+                "the answer is of the authorization server {}, and {} was asked",
+                quoted(received_issuer),
+                quoted(expected_issuer)
+            )),
+            AuthError::AuthorizationServerMissingIssuer { expected_issuer } => {
+                Self::new(format!("the answer does not say that it is of {}", quoted(expected_issuer)))
+            }
+            AuthError::RegistrationFailed(why) => Self::new(format!("haft cannot be registered there: {}", quoted(why)))
+                .with_hint(
+                    "register haft there by hand, and write `client_id` into `[mcp_servers.oauth]` of the server's entry",
+                ),
+            AuthError::DiscoveryRequestFailed { url, source } => {
+                let why = shortened(format!("{source}: {}", chain(source.as_ref())));
+                Self::new(format!("`{url}` cannot be read: {}", foreign(&why)))
+            }
+            other => Self::new(quoted(&other.to_string())),
+        };
+        Self { is_refusal, ..own }
+    }
+}
+
+/// PKCE is required (MCP, "Authorization Code Protection").
+pub(super) fn no_pkce() -> LoginError {
+    LoginError::new(
+        "its authorization server does not say that it knows PKCE with S256, without which a code that was overheard is \
+         a login",
+    )
+}
+
+fn quoted(text: &str) -> String {
+    foreign(&shortened(text.to_owned())).to_string()
+}

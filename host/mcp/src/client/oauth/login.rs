@@ -1,0 +1,107 @@
+//! A login, as it is kept: the client, its tokens, and where they are revoked. Its texts are secrets; nothing prints them.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use oauth2::TokenResponse;
+use rmcp::transport::auth::{OAuthClientConfig, StoredCredentials};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+
+/// A token is renewed that has less than this, or than half of its time: it must last until the server has read the request.
+const SPARE: Duration = Duration::from_secs(30);
+
+/// A person's login at one server. It serializes with its tokens, for a store that keeps secrets.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Login {
+    pub(super) client: Client,
+    pub(super) credentials: StoredCredentials,
+    /// The endpoint that revokes tokens (RFC 7009), where there is one.
+    pub(super) revocation: Option<String>,
+}
+
+/// Who haft is to the authorization server.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Client {
+    pub(super) id: String,
+    pub(super) secret: Option<String>,
+    pub(super) redirect: String,
+}
+
+impl From<OAuthClientConfig> for Client {
+    fn from(config: OAuthClientConfig) -> Self {
+        Self { id: config.client_id, secret: config.client_secret, redirect: config.redirect_uri }
+    }
+}
+
+impl Client {
+    pub(super) fn config(&self) -> OAuthClientConfig {
+        let config = OAuthClientConfig::new(&self.id, &self.redirect);
+        match &self.secret {
+            Some(secret) => config.with_client_secret(secret),
+            None => config,
+        }
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").field("client", &self.client.id).finish_non_exhaustive()
+    }
+}
+
+impl Login {
+    /// The authorization server that gave it.
+    pub fn issuer(&self) -> Option<&str> {
+        self.credentials.issuer.as_deref()
+    }
+
+    /// What haft is called there.
+    pub fn client_id(&self) -> &str {
+        &self.client.id
+    }
+
+    /// What it is good for, as the authorization server calls it.
+    pub fn scopes(&self) -> &[String] {
+        &self.credentials.granted_scopes
+    }
+
+    /// When its access token ends, where the authorization server said so.
+    pub fn expires(&self) -> Option<SystemTime> {
+        let received = UNIX_EPOCH + Duration::from_secs(self.credentials.token_received_at?);
+        received.checked_add(self.credentials.token_response.as_ref()?.expires_in()?)
+    }
+
+    /// Whether it can be renewed without a person.
+    pub fn is_renewable(&self) -> bool {
+        self.refresh_token().is_some()
+    }
+
+    /// Every text of it that is a secret.
+    pub fn secrets(&self) -> Vec<SecretString> {
+        let secret = self.client.secret.clone().map(SecretString::from);
+        [self.token(), self.refresh_token(), secret].into_iter().flatten().collect()
+    }
+
+    /// What is sent to the server.
+    pub(super) fn token(&self) -> Option<SecretString> {
+        Some(self.credentials.token_response.as_ref()?.access_token().secret().clone().into())
+    }
+
+    pub(super) fn refresh_token(&self) -> Option<SecretString> {
+        Some(self.credentials.token_response.as_ref()?.refresh_token()?.secret().clone().into())
+    }
+
+    /// Whether its access token is `other`.
+    pub(super) fn has(&self, other: Option<&SecretString>) -> bool {
+        let text = |token: &SecretString| token.expose_secret().to_owned();
+        self.token().as_ref().map(text) == other.map(text)
+    }
+
+    /// Whether its access token lasts for a request.
+    pub(super) fn lasts(&self) -> bool {
+        let whole = self.credentials.token_response.as_ref().and_then(TokenResponse::expires_in);
+        let spare = whole.map_or(SPARE, |whole| SPARE.min(whole / 2));
+        self.expires().is_none_or(|end| end > SystemTime::now() + spare)
+    }
+}

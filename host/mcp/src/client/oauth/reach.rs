@@ -1,0 +1,152 @@
+//! Which addresses a login may lead to. What a server names is not trusted: it leads to the public internet, or to
+//! addresses of the same kind as the server's own, so that no server makes haft ask this machine, a private network or a
+//! cloud's metadata service. Each address is judged when it is connected to, after its name was resolved.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use reqwest::Url;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::net::lookup_host;
+use tokio::sync::OnceCell;
+
+use crate::client::address::is_safe;
+use haft_core::grant::{AddressError, local};
+
+/// The variables that name a proxy, which is the person's own choice of address.
+const PROXIES: &[&str] =
+    &["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+
+/// Why an address is not asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unreachable {
+    #[error("`{0}` would show what is sent to everybody on the way")]
+    Plain(Url),
+    #[error("`{host}` leads to {address}, a {kind}, and the MCP server itself has no such address")]
+    Inside { host: String, address: IpAddr, kind: AddressError },
+    #[error("`{0}` has no address")]
+    Nowhere(String),
+    #[error("`{0}` cannot be resolved: {1}")]
+    Unresolved(String, std::io::Error),
+}
+
+/// Judges addresses for the logins at one server.
+#[derive(Debug)]
+pub(super) struct Reach {
+    server: Url,
+    /// What kinds of addresses the server has that are not public.
+    own: OnceCell<Vec<AddressError>>,
+    proxies: Vec<String>,
+}
+
+impl Reach {
+    pub(super) fn of(server: &Url) -> Arc<Self> {
+        let proxies = PROXIES.iter().filter_map(|name| std::env::var(name).ok());
+        let proxies = proxies.filter_map(|text| Some(Url::parse(&text).ok()?.host_str()?.to_owned()));
+        Arc::new(Self { server: server.clone(), own: OnceCell::new(), proxies: proxies.collect() })
+    }
+
+    /// Whether `url` may be asked, or opened by a browser, as far as its text says; names are judged by [`Self::resolved`].
+    pub(super) async fn judge(&self, url: &Url) -> Result<(), Unreachable> {
+        if !is_safe(url) {
+            let mut shown = url.clone();
+            shown.set_query(None);
+            return Err(Unreachable::Plain(shown));
+        }
+        let host = url.host_str().unwrap_or_default();
+        match host.trim_matches(['[', ']']).parse() {
+            Ok(address) => self.allow(host, address).await,
+            Err(_) => Ok(()),
+        }
+    }
+
+    async fn allow(&self, host: &str, address: IpAddr) -> Result<(), Unreachable> {
+        match local(address) {
+            Some(kind) if !self.own().await.contains(&kind) => {
+                Err(Unreachable::Inside { host: host.to_owned(), address, kind })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn own(&self) -> &[AddressError] {
+        let host = self.server.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let look = || async move {
+            let found = lookup_host((host.as_str(), 0)).await;
+            found.into_iter().flatten().filter_map(|address| local(address.ip())).collect()
+        };
+        self.own.get_or_init(look).await
+    }
+
+    /// The addresses of `host`, all of which may be asked.
+    async fn resolved(&self, host: &str) -> Result<Vec<SocketAddr>, Unreachable> {
+        let found = lookup_host((host, 0)).await;
+        let found: Vec<_> = found.map_err(|error| Unreachable::Unresolved(host.to_owned(), error))?.collect();
+        if found.is_empty() {
+            return Err(Unreachable::Nowhere(host.to_owned()));
+        }
+        for address in found.iter().filter(|_| !self.proxies.iter().any(|proxy| proxy == host)) {
+            self.allow(host, address.ip()).await?;
+        }
+        Ok(found)
+    }
+}
+
+/// Resolves names for an HTTP client.
+pub(super) struct Resolver(pub(super) Arc<Reach>);
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let reach = self.0.clone();
+        Box::pin(async move {
+            let found = reach.resolved(name.as_str()).await?;
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn judged(server: &str, url: &str) -> Result<(), String> {
+        let (server, url) = (Url::parse(server).unwrap(), Url::parse(url).unwrap());
+        Reach::of(&server).judge(&url).await.map_err(|why| why.to_string())
+    }
+
+    /// What a server on the internet names is on the internet too.
+    #[tokio::test]
+    async fn a_server_leads_to_no_address_that_is_not_of_its_own_kind() {
+        const PUBLIC: &str = "https://8.8.8.8/mcp";
+        for inside in [
+            "https://127.0.0.1/token",
+            "https://[::1]/token",
+            "https://10.0.0.1/token",
+            "https://169.254.169.254/latest",
+            "https://[::ffff:169.254.169.254]/latest",
+            "https://0x7f.1/token",
+            "https://[fd00:ec2::254]/",
+        ] {
+            let why = judged(PUBLIC, inside).await.unwrap_err();
+            assert!(why.contains("the MCP server itself has no such address"), "{inside}: {why}");
+        }
+        assert_eq!(judged(PUBLIC, "https://1.1.1.1/token").await, Ok(()));
+        assert_eq!(judged("https://10.1.1.1/mcp", "https://10.0.0.1/token").await, Ok(()));
+        assert_eq!(judged("http://127.0.0.1:1/mcp", "http://[::1]:2/token").await, Ok(()));
+        for other in ["https://10.0.0.1/token", "https://169.254.169.254/latest"] {
+            assert!(judged("http://127.0.0.1:1/mcp", other).await.is_err(), "{other}");
+        }
+        for plain in ["http://8.8.8.8/token", "ftp://8.8.8.8/", "javascript:alert(1)", "file:///etc/passwd"] {
+            assert!(judged(PUBLIC, plain).await.unwrap_err().contains("everybody on the way"), "{plain}");
+        }
+    }
+
+    /// A name is what it resolves to.
+    #[tokio::test]
+    async fn a_name_is_judged_by_its_addresses() {
+        let public = Reach::of(&Url::parse("https://8.8.8.8/mcp").unwrap());
+        assert!(matches!(public.resolved("localhost").await, Err(Unreachable::Inside { .. })));
+        let own = Reach::of(&Url::parse("http://localhost:1/mcp").unwrap());
+        assert!(own.resolved("localhost").await.is_ok());
+    }
+}

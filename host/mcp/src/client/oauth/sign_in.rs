@@ -1,0 +1,264 @@
+//! A person logs in: discovery, the client's identity, the address for the browser, and what the browser brings back. Each
+//! answer is bound to this login by its state, its issuer and the verifier of PKCE; what does not fit is passed over or
+//! ends it, and nothing is kept before a token is there.
+
+use std::sync::Arc;
+
+use reqwest::Url;
+use reqwest::header::{ACCEPT, HeaderMap, WWW_AUTHENTICATE};
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataResolution, CredentialStore,
+    InMemoryCredentialStore, OAuthClientConfig,
+};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::error::no_pkce;
+use super::exchange::Exchange;
+use super::login::Client;
+use super::redirect::Callback;
+use super::{Account, Login, LoginError};
+use crate::client::calls::shortened;
+use haft_core::tool::foreign;
+
+/// What haft is called where it is registered.
+const NAME: &str = "haft";
+
+/// A login that waits for the person.
+pub struct SignIn {
+    account: Arc<Account>,
+    manager: AuthorizationManager,
+    /// Where rmcp puts the tokens.
+    credentials: InMemoryCredentialStore,
+    client: Client,
+    revocation: Option<String>,
+    issuer: Option<String>,
+    callback: Callback,
+    url: String,
+    state: String,
+}
+
+/// What an address that came back is to a login.
+#[derive(Debug)]
+enum Step {
+    /// Its end.
+    Done(Box<Login>),
+    /// Nothing, for this reason: it goes on waiting.
+    Passed(&'static str),
+}
+
+impl Account {
+    /// Begins a login, for `more` scopes than are there or are usual.
+    ///
+    /// # Errors
+    /// The server does not say where a person logs in, or its authorization server does not do what MCP requires.
+    pub async fn sign_in(self: &Arc<Self>, more: &[String]) -> Result<SignIn, LoginError> {
+        let exchange = Arc::new(self.exchange()?);
+        let mut manager =
+            AuthorizationManager::new_with_oauth_http_client(self.url()?, exchange.clone()).await?;
+        let challenge = self.challenge(&exchange).await?;
+        let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?;
+        let metadata = checked(&exchange, found).await?;
+        let (issuer, revocation) = (metadata.issuer.clone(), endpoint(&metadata, "revocation_endpoint"));
+        manager.set_metadata(metadata.clone());
+        let callback = Callback::open(self.settings.callback_port).await;
+        let callback = callback.map_err(|error| {
+            LoginError::new(format!("the port that the browser comes back to cannot be opened: {error}"))
+        })?;
+        let scopes = self.scopes(&manager, issuer.as_deref(), more).await?;
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let client = self.identify(&mut manager, &metadata, (&callback.address(), &scopes)).await?;
+        let credentials = InMemoryCredentialStore::new();
+        manager.set_credential_store(credentials.clone());
+        let url = manager.get_authorization_url(&scopes).await?;
+        let state = parameter(&url, "state").unwrap_or_default();
+        let account = self.clone();
+        Ok(SignIn { account, manager, credentials, client, revocation, issuer, callback, url, state })
+    }
+
+    /// What the server says to whoever has no token: where to log in, and for what.
+    async fn challenge(&self, exchange: &Exchange) -> Result<Option<String>, LoginError> {
+        for method in ["initialize", "tools/list"] {
+            let client = json!({ "name": NAME, "version": env!("CARGO_PKG_VERSION") });
+            let parameters =
+                json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
+            let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": parameters });
+            let request = exchange.post(self.url()?).header(ACCEPT, "application/json, text/event-stream");
+            let Ok(request) = request.json(&message).build() else { continue };
+            let answer = exchange.send(request).await;
+            let answer = answer.map_err(|error| LoginError::new(format!("the server gives {error}")))?;
+            if answer.status() == reqwest::StatusCode::UNAUTHORIZED {
+                return Ok(bearer(answer.headers()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What to ask for: what program.toml says, or what the server wants; and `more`, with what was had so far.
+    async fn scopes(
+        &self,
+        manager: &AuthorizationManager,
+        issuer: Option<&str>,
+        more: &[String],
+    ) -> Result<Vec<String>, LoginError> {
+        let mut scopes = match self.settings.scopes.as_slice() {
+            [] => manager.select_initial_scopes(&[]).await,
+            written => written.to_vec(),
+        };
+        if !more.is_empty() {
+            let before = self.login().await?.filter(|login| login.issuer() == issuer);
+            scopes.extend(before.iter().flat_map(Login::scopes).chain(more).cloned());
+            let mut seen = std::collections::HashSet::new();
+            scopes.retain(|scope| seen.insert(scope.clone()));
+        }
+        Ok(scopes)
+    }
+
+    /// Who haft is there: as it was registered by hand, by its metadata document, or as it is registered now.
+    async fn identify(
+        &self,
+        manager: &mut AuthorizationManager,
+        metadata: &AuthorizationMetadata,
+        (redirect, scopes): (&str, &[&str]),
+    ) -> Result<Client, LoginError> {
+        let takes_documents = metadata.additional_fields.get("client_id_metadata_document_supported");
+        let document = self.settings.client_metadata_url.as_ref();
+        let document = document.filter(|_| takes_documents == Some(&Value::Bool(true)));
+        let config = match (&self.settings.client_id, document) {
+            (Some(id), _) => {
+                let config = OAuthClientConfig::new(id, redirect);
+                match self.client_secret().await? {
+                    Some(secret) => config.with_client_secret(secret),
+                    None => config,
+                }
+            }
+            (None, Some(document)) => OAuthClientConfig::new(document, redirect),
+            (None, None) => {
+                if metadata.registration_endpoint.is_none() {
+                    return Err(
+                        AuthError::RegistrationFailed("it registers nobody by itself".to_owned()).into()
+                    );
+                }
+                // Some know the scopes of a resource in a request for it alone.
+                let registered = match manager.register_client(NAME, redirect, scopes).await {
+                    Err(AuthError::RegistrationFailed(_)) if !scopes.is_empty() => {
+                        manager.register_client(NAME, redirect, &[]).await?
+                    }
+                    registered => registered?,
+                };
+                return Ok(registered.into());
+            }
+        };
+        manager.configure_client(config.clone())?;
+        Ok(config.into())
+    }
+}
+
+impl SignIn {
+    /// What the person opens in a browser.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Waits for the person: for the browser, or for the address that it was sent to, which comes by `pasted` where the
+    /// browser is on another machine. `told` gets what is none.
+    ///
+    /// # Errors
+    /// The person or the authorization server refused, or what came back is not of this login.
+    pub async fn finish(
+        self,
+        mut pasted: mpsc::Receiver<String>,
+        told: impl Fn(&str),
+    ) -> Result<Login, LoginError> {
+        loop {
+            let (address, browser) = tokio::select! {
+                (address, browser) = self.callback.next() => (address, Some(browser)),
+                Some(address) = pasted.recv() => (address, None),
+            };
+            let step = self.take(&address).await;
+            if let Some(browser) = browser {
+                let (status, line) = match &step {
+                    Ok(Step::Done(_)) => ("200 OK", "You are logged in. You can close this window."),
+                    Ok(Step::Passed(_)) => ("400 Bad Request", "This is not the login that haft waits for."),
+                    Err(_) => ("400 Bad Request", "The login failed; haft says why at its terminal."),
+                };
+                browser.answer(status, line).await;
+            }
+            match step? {
+                Step::Done(login) => return Ok(*login),
+                Step::Passed(why) => told(why),
+            }
+        }
+    }
+
+    /// Takes the address that the browser was sent to.
+    async fn take(&self, address: &str) -> Result<Step, LoginError> {
+        let address = address.trim();
+        if parameter(address, "state").as_deref() != Some(&self.state) {
+            return Ok(Step::Passed("that is not the address which this login ends at"));
+        }
+        let issuer = parameter(address, "iss");
+        if let Some(error) = parameter(address, "error") {
+            let more = parameter(address, "error_description").unwrap_or_default();
+            let said = shortened(format!("{error} {more}"));
+            return Err(LoginError::new(format!(
+                "the authorization server refuses: {}",
+                foreign(said.trim_end())
+            )));
+        }
+        let Some(code) = parameter(address, "code") else {
+            return Ok(Step::Passed("that address has no code"));
+        };
+        self.account.redactor.add(&[SecretString::from(code.clone())]);
+        let exchange =
+            self.manager.exchange_code_for_token_with_issuer(&code, &self.state, issuer.as_deref());
+        exchange.await?;
+        let credentials = self.credentials.load().await?.ok_or(AuthError::AuthorizationRequired)?;
+        let login = Login { client: self.client.clone(), credentials, revocation: self.revocation.clone() };
+        debug_assert_eq!(login.issuer(), self.issuer.as_deref(), "of another one");
+        let _held = self.account.hold().await?;
+        self.account.keep(&login).await?;
+        Ok(Step::Done(Box::new(login)))
+    }
+}
+
+/// What was found, where it is what MCP requires.
+async fn checked(
+    exchange: &Exchange,
+    found: AuthorizationMetadataResolution,
+) -> Result<AuthorizationMetadata, LoginError> {
+    if !found.source.is_discovered() {
+        return Err(LoginError::new("it does not say where a person logs in: it has no metadata of OAuth")
+            .with_hint("say who asks with `headers` in the server's entry, where it wants a key"));
+    }
+    let methods = found.metadata.code_challenge_methods_supported.as_deref().unwrap_or_default();
+    if !methods.iter().any(|method| method == "S256") {
+        return Err(no_pkce());
+    }
+    let address = Url::parse(&found.metadata.authorization_endpoint);
+    let address =
+        address.map_err(|error| LoginError::new(format!("the address for the browser is none: {error}")))?;
+    exchange.judge(&address).await?;
+    Ok(found.metadata)
+}
+
+fn endpoint(metadata: &AuthorizationMetadata, name: &str) -> Option<String> {
+    metadata.additional_fields.get(name)?.as_str().map(str::to_owned)
+}
+
+/// The challenge that says most: of several the one that names metadata.
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let all = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
+    let all: Vec<&str> = all.filter(|value| value.to_ascii_lowercase().contains("bearer")).collect();
+    let best = all.iter().find(|value| value.contains("resource_metadata")).or(all.first());
+    best.map(|value| (*value).to_owned())
+}
+
+/// A parameter of an address's query; `None` where it is there twice, since two readers would not read the same.
+fn parameter(address: &str, name: &str) -> Option<String> {
+    let address = Url::parse(address).ok()?;
+    let mut values =
+        address.query_pairs().filter(|(key, _)| key == name).map(|(_, value)| value.into_owned());
+    values.next().filter(|_| values.next().is_none())
+}
