@@ -17,7 +17,7 @@ const SKILL: &str = "---\nname: probe\ndescription: Probes things.\n---\nRun `sc
 const SCRIPT: &str =
     "import sys\nprint(open(sys.argv[1]).read() if len(sys.argv) > 1 else sys.stdin.read())\n";
 
-fn manifest(name: &str, permissions: Value) -> String {
+fn manifest(name: &str, permissions: &Value) -> String {
     let mut manifest =
         json!({ "$schema": format!("{SCHEMAS}/plugin.schema.json"), "name": name, "version": "1.0.0" });
     if permissions.is_object() {
@@ -39,7 +39,7 @@ fn servers(names: &[&str]) -> String {
 }
 
 /// A folder `name` with a plugin of that name and these servers; nothing where this machine has no Python.
-fn plugin(name: &str, names: &[&str], permissions: Value) -> Option<Place> {
+fn plugin(name: &str, names: &[&str], permissions: &Value) -> Option<Place> {
     if find_on_path("python3").is_none() {
         eprintln!("SKIPPED: no server to ask: `python3` is not installed");
         return None;
@@ -49,7 +49,7 @@ fn plugin(name: &str, names: &[&str], permissions: Value) -> Option<Place> {
     Some(place)
 }
 
-fn write(place: &Place, name: &str, names: &[&str], permissions: Value) {
+fn write(place: &Place, name: &str, names: &[&str], permissions: &Value) {
     place.write(&format!("{name}/plugin.json"), manifest(name, permissions));
     place.write(&format!("{name}/mcp.json"), servers(names));
     place.write(&format!("{name}/server.py"), SERVER);
@@ -64,7 +64,7 @@ fn attempt(place: &Place, server: &str, what: &Value) -> Answer {
 /// §9: the variables, the words and the directory of a server; `PLUGIN_DATA` outlasts an update.
 #[test]
 fn a_server_of_a_plugin_is_started_as_the_specification_says() {
-    let Some(place) = plugin("acme", &["one"], Value::Null) else { return };
+    let Some(place) = plugin("acme", &["one"], &Value::Null) else { return };
     place.haft(&["add", "./acme", "--yes"]).good();
     let told: Value = serde_json::from_str(&attempt(&place, "one", &json!({})).good().stdout).unwrap();
     let (root, data) = (told["PLUGIN_ROOT"].as_str().unwrap(), told["PLUGIN_DATA"].as_str().unwrap());
@@ -73,7 +73,7 @@ fn a_server_of_a_plugin_is_started_as_the_specification_says() {
     assert_eq!(told["args"], json!([format!("{data}/x")]));
     assert_eq!(told["CONFIG"], format!("{root}/c"));
     attempt(&place, "one", &json!({ "write": "kept" })).good();
-    place.write("acme/plugin.json", manifest("acme", Value::Null).replace("1.0.0\"}", "2.0.0\"}"));
+    place.write("acme/plugin.json", manifest("acme", &Value::Null).replace("1.0.0\"}", "2.0.0\"}"));
     place.haft(&["update", "acme", "--yes"]).good();
     let told: Value = serde_json::from_str(&attempt(&place, "one", &json!({})).good().stdout).unwrap();
     assert_eq!(told["PLUGIN_DATA"], data);
@@ -84,8 +84,8 @@ fn a_server_of_a_plugin_is_started_as_the_specification_says() {
 /// What a hostile plugin tries: credentials, the project, another plugin's data, the network, haft's own files.
 #[test]
 fn a_plugin_that_was_granted_nothing_reaches_nothing() {
-    let Some(place) = plugin("evil", &["bad"], Value::Null) else { return };
-    write(&place, "other", &["good"], Value::Null);
+    let Some(place) = plugin("evil", &["bad"], &Value::Null) else { return };
+    write(&place, "other", &["good"], &Value::Null);
     for (file, text) in [("../.ssh/id_ed25519", "key"), ("notes.txt", "mine")] {
         place.write(file, text);
     }
@@ -116,7 +116,7 @@ fn a_plugin_that_was_granted_nothing_reaches_nothing() {
 #[test]
 fn each_server_has_what_was_proposed_for_it_and_granted() {
     let permissions = json!({ "servers": { "reader": { "read": ["./docs"], "env": ["TOKEN"] } } });
-    let Some(place) = plugin("acme", &["reader", "plain"], permissions) else { return };
+    let Some(place) = plugin("acme", &["reader", "plain"], &permissions) else { return };
     place.write("docs/a.txt", "docs");
     place.write("other/b.txt", "other");
     let added = place.haft(&["--json", "add", "./acme", "--yes"]).json();
@@ -135,7 +135,7 @@ fn each_server_has_what_was_proposed_for_it_and_granted() {
     assert_eq!((read("reader", "docs/a.txt"), read("reader", "other/b.txt")), (0, 1));
     // An update that asks for more is shown, and nothing of it is there before somebody agreed.
     let more = json!({ "servers": { "reader": { "read": ["."], "env": ["TOKEN"], "hosts": ["*"] } } });
-    place.write("acme/plugin.json", manifest("acme", more));
+    place.write("acme/plugin.json", manifest("acme", &more));
     let held = place.haft(&["update", "acme"]);
     assert_ne!(held.code, 0, "{}", held.stderr);
     assert!(
@@ -150,7 +150,7 @@ fn each_server_has_what_was_proposed_for_it_and_granted() {
 #[test]
 fn a_script_of_a_skill_has_the_rights_of_the_skill() {
     let permissions = json!({ "skills": { "probe": { "read": ["./docs"] } } });
-    let Some(place) = plugin("acme", &["one"], permissions) else { return };
+    let Some(place) = plugin("acme", &["one"], &permissions) else { return };
     place.write("docs/a.txt", "docs");
     place.write("b.txt", "other");
     place.haft(&["add", "./acme", "--yes"]).good();
@@ -174,7 +174,7 @@ fn a_script_of_a_skill_has_the_rights_of_the_skill() {
 /// A plugin of the other format, and what of it is not run.
 #[test]
 fn a_plugin_of_claude_code_has_its_servers_and_skills() {
-    let Some(place) = plugin("gone", &[], Value::Null) else { return };
+    let Some(place) = plugin("gone", &[], &Value::Null) else { return };
     place.write("review/.claude-plugin/plugin.json", r#"{ "name": "review", "description": "Reviews." }"#);
     place.write(
         "review/.mcp.json",
@@ -216,11 +216,11 @@ fn a_plugin_of_a_marketplace_is_named_after_its_place() {
 /// A folder that breaks the specification fatally installs nothing, and one that asks for nothing fits on a screen.
 #[test]
 fn a_plugin_is_rejected_whole_or_shown_on_one_screen() {
-    let Some(place) = plugin("small", &["one"], Value::Null) else { return };
+    let Some(place) = plugin("small", &["one"], &Value::Null) else { return };
     fs::remove_dir_all(place.work().join("small/skills/probe/scripts")).unwrap();
     let shown = place.haft(&["add", "./small", "--yes"]).good().stderr;
     assert!(shown.lines().count() <= 24, "{} lines:\n{shown}", shown.lines().count());
-    place.write("bad/plugin.json", manifest("bad", Value::Null).replace("\"bad\"", "\"Bad\""));
+    place.write("bad/plugin.json", manifest("bad", &Value::Null).replace("\"bad\"", "\"Bad\""));
     place.haft(&["add", "./bad", "--yes"]).ends(5, "expected `name` of");
     std::os::unix::fs::symlink("../small/plugin.json", place.work().join("bad/skills")).unwrap();
     fs::remove_file(place.work().join("bad/plugin.json")).unwrap();
