@@ -9,6 +9,7 @@ mod foreign;
 mod hostile;
 mod keep;
 mod place;
+mod plugins;
 mod registry;
 mod remote;
 mod rights;

@@ -138,7 +138,7 @@ fn pr08_hostile_folders_leave_nothing() {
         ("its files have more than 256 MiB", &large),
         ("is too long", &deep),
         ("is not a file of the package", &elsewhere),
-        ("no `program.toml` in", &none),
+        ("no `program.toml` or `plugin.json` in", &none),
     ];
     place.write("w.wasm", wordcount());
     let before = place.everything();

@@ -56,7 +56,7 @@ fn a_package_that_asks_for_what_belongs_to_haft_does_not_get_it_and_that_is_said
     place.write("docs/a.txt", "one");
     place.haft(&["add", "./text", "--yes", "--grant", "read=./docs"]).good();
     let counted = count(&place, "docs/a.txt").good();
-    let said = "plugin `words` asks for `read=~/.local/state/haft`: ";
+    let said = "`words` asks for `read=~/.local/state/haft`: ";
     assert!(counted.stderr.contains(said), "{}", counted.stderr);
     assert!(counted.stderr.contains("belongs to haft itself"), "{}", counted.stderr);
 }

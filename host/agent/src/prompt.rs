@@ -144,7 +144,12 @@ mod tests {
             [("pr", "Opens PRs"), ("long", long.as_str()), ("bare", ""), ("last", "Ends")]
         {
             let skill = Skill { name: name.into(), description: description.into() };
-            shelf.put(Shelved { skill, origin: name.into(), files: Arc::new(Nothing(name.into())) });
+            shelf.put(Shelved {
+                skill,
+                origin: name.into(),
+                files: Arc::new(Nothing(name.into())),
+                scripts: None,
+            });
         }
         let expected = "Be good.\n\nSkills say how to do certain things. Before you do what one of these is for, read \
                         it with the tool `read_skill`:\n- pr: Opens PRs\n- long\n- bare\n- last: Ends";

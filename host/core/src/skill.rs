@@ -14,7 +14,7 @@ use crate::grant::{Folder, Kind, Root};
 use crate::report::plain;
 
 pub use self::find::{of_person, of_project};
-pub use self::head::server_keys;
+pub use self::head::{head_field, server_keys};
 pub use self::read_skill::ReadSkill;
 
 /// The name of the file at the top of a skill's folder.
@@ -100,6 +100,8 @@ pub struct Shelved {
     pub origin: String,
     /// The files.
     pub files: Arc<dyn SkillFiles>,
+    /// The tool that runs its scripts, where they have rights of their own: no other tool reaches them.
+    pub scripts: Option<String>,
 }
 
 /// The skills, in the order in which a model sees them.

@@ -32,6 +32,8 @@ pub enum PackageSource {
         url: String,
         /// A branch, a tag or a commit; the repository's own default without one.
         reference: Option<String>,
+        /// The plugin of the marketplace in the repository; the repository itself is the package without one.
+        plugin: Option<String>,
     },
     /// An MCP server as others distribute it: of npm, PyPI or in an MCP bundle.
     Foreign(Foreign),
@@ -133,8 +135,11 @@ impl fmt::Display for PackageSource {
             Self::Path(path) => path.display().fmt(f),
             Self::Url(url) => f.write_str(url),
             Self::Oci(reference) => write!(f, "oci://{reference}"),
-            Self::Git { url, reference: None } => write!(f, "git+{url}"),
-            Self::Git { url, reference: Some(reference) } => write!(f, "git+{url}@{reference}"),
+            Self::Git { url, reference, plugin } => {
+                write!(f, "git+{url}")?;
+                reference.iter().try_for_each(|reference| write!(f, "@{reference}"))?;
+                plugin.iter().try_for_each(|plugin| write!(f, "#{plugin}"))
+            }
             Self::Foreign(foreign) => foreign.fmt(f),
         }
     }
@@ -149,6 +154,10 @@ fn oci(reference: &str) -> Result<PackageSource, SourceError> {
 
 /// What stands after `git+`.
 fn git(text: &str) -> Result<PackageSource, SourceError> {
+    let (text, plugin) = match text.rsplit_once('#') {
+        Some((text, plugin)) if is_plugin(plugin) => (text, Some(plugin.to_owned())),
+        _ => (text, None),
+    };
     // An `@` in front of the path would be part of a user name, which `check_url` refuses.
     let (url, reference) = match text.rsplit_once('@') {
         Some((url, reference)) if url.matches('/').count() > 2 => (url, Some(reference)),
@@ -167,7 +176,12 @@ fn git(text: &str) -> Result<PackageSource, SourceError> {
     if reference.is_some_and(|reference| !is_right(reference)) {
         return Err(SourceError::Reference);
     }
-    Ok(PackageSource::Git { url: url.to_owned(), reference: reference.map(str::to_owned) })
+    Ok(PackageSource::Git { url: url.to_owned(), reference: reference.map(str::to_owned), plugin })
+}
+
+/// Whether a text can name a plugin of a marketplace.
+fn is_plugin(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
 fn check_url(text: &str) -> Result<(), SourceError> {
@@ -190,6 +204,12 @@ mod tests {
         let git = |url: &str, reference: Option<&str>| PackageSource::Git {
             url: url.into(),
             reference: reference.map(str::to_owned),
+            plugin: None,
+        };
+        let of_market = PackageSource::Git {
+            url: "https://a.b/c".into(),
+            reference: Some("v1".into()),
+            plugin: Some("tools".into()),
         };
         for (text, expected) in [
             ("./words", PackageSource::Path("./words".into())),
@@ -202,6 +222,7 @@ mod tests {
             ("git+https://a.b/c", git("https://a.b/c", None)),
             ("git+https://a.b/c.git@v1.0", git("https://a.b/c.git", Some("v1.0"))),
             ("git+file:///srv/c", git("file:///srv/c", None)),
+            ("git+https://a.b/c@v1#tools", of_market),
         ] {
             assert_eq!(parse(text).as_ref(), Ok(&expected), "{text}");
             assert_eq!(expected.to_string(), text);

@@ -12,6 +12,7 @@ use flate2::bufread::GzDecoder;
 use tar::{Archive, EntryType};
 
 use super::MAX_SIZE;
+use super::agent_plugin;
 use super::folder::write;
 use super::inventory::{Inventory, MANIFEST, Unfit};
 use super::listing::TreeError;
@@ -60,7 +61,7 @@ pub enum ArchiveError {
         source: io::Error,
     },
     /// The archive has no program.toml, neither at the top nor in its only folder.
-    #[error("no `{MANIFEST}` at the top of the archive, nor in the one folder there")]
+    #[error("no `{MANIFEST}` or `plugin.json` at the top of the archive, nor in the one folder there")]
     NoManifest,
 }
 
@@ -106,14 +107,20 @@ fn pass(file: &Path, form: Form, to: Option<&Path>) -> Result<(), ArchiveError> 
 
 /// Returns the folder of the package: `to` itself, or the only folder in it.
 fn top(to: &Path) -> Result<PathBuf, ArchiveError> {
-    if to.join(MANIFEST).is_file() {
+    if is_package(to) {
         return Ok(to.to_owned());
     }
     let entries = fs::read_dir(to).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     match entries.map_err(written(to))?.as_slice() {
-        [only] if only.path().join(MANIFEST).is_file() => Ok(only.path()),
+        [only] if is_package(&only.path()) => Ok(only.path()),
         _ => Err(ArchiveError::NoManifest),
     }
+}
+
+/// Whether a folder of this archive is a package or a plugin.
+fn is_package(folder: &Path) -> bool {
+    let has = |file: &str| folder.join(file).is_file();
+    has(MANIFEST) || agent_plugin::form(has).is_some()
 }
 
 fn unpack_tar(reader: Bounded<impl Read>, to: Option<&Path>) -> Result<(), ArchiveError> {

@@ -1,7 +1,10 @@
 //! Parses fetched content: the program.toml of a package, checked against the rules for packages, or the
 //! metadata of a component. Runs no code of it.
 
+mod anchors;
 mod command_line;
+mod plugin;
+mod requests;
 mod skill;
 
 use std::collections::BTreeSet;
@@ -9,6 +12,9 @@ use std::io;
 use std::path::{Component as Part, Path, PathBuf};
 
 use self::command_line::usable_name;
+use self::requests::plugin_requests;
+pub use self::skill::BundledSkill;
+use super::agent_plugin::{self, AgentPlugin, PluginError};
 use super::inventory::MANIFEST;
 use super::listing::{Listing, TreeError};
 use super::request::{self, Request};
@@ -35,7 +41,9 @@ pub struct Bundle {
     /// The name that the package declares, which [`Self::called`] does not change.
     pub own_name: Name,
     /// The instructions that the package gives to the model.
-    pub skill: Option<Skill>,
+    pub skills: Vec<BundledSkill>,
+    /// What the package is made of, where it is a plugin of other programs.
+    pub agent_plugin: Option<AgentPlugin>,
     /// Keys of the package's SKILL.md that name MCP servers, which haft does not read.
     server_keys: Vec<String>,
 }
@@ -86,6 +94,9 @@ pub enum BundleError {
     /// A file cannot be read, or has changed.
     #[error(transparent)]
     Tree(#[from] TreeError),
+    /// The folder is no plugin of other programs.
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
     /// The package's program.toml is invalid.
     #[error("the package's program.toml is wrong\n{0}")]
     Manifest(Report),
@@ -160,6 +171,11 @@ impl BundleError {
 impl Bundle {
     /// Reads the package in `folder`, whose files are those of `listing`, and checks it against the rules.
     pub fn read(folder: &Path, listing: Listing) -> Result<Self, BundleError> {
+        if listing.file(MANIFEST).is_none()
+            && agent_plugin::form(|file| listing.file(file).is_some()).is_some()
+        {
+            return Self::read_plugin(folder, listing);
+        }
         let bytes = listing.bytes(folder, MANIFEST, manifest::MAX_FILE as u64)?;
         let path = folder.join(MANIFEST);
         let manifest = Manifest::parse_bytes(&bytes, Path::new(MANIFEST)).map_err(BundleError::Manifest)?;
@@ -178,7 +194,9 @@ impl Bundle {
         let skill = text.as_deref().map(|text| Skill::parse(text, program.name.as_str()));
         let server_keys = text.as_deref().map(server_keys).unwrap_or_default();
         let (folder, own_name) = (folder.to_owned(), program.name.value.clone());
-        let bundle = Self { folder, listing, manifest, program, own_name, skill, server_keys };
+        let skills = skill.map(|skill| BundledSkill { skill, folder: String::new() }).into_iter().collect();
+        let agent_plugin = None;
+        let bundle = Self { folder, listing, manifest, program, own_name, skills, agent_plugin, server_keys };
         bundle.check()?;
         Ok(bundle)
     }
@@ -201,7 +219,8 @@ impl Bundle {
 
     /// Reports whether the command lines name files of the package: then consent covers all of its files.
     pub fn runs_its_own(&self) -> bool {
-        !self.executed_files().is_empty()
+        let runs_plugin = self.agent_plugin.is_some() && self.manifest.has_commands();
+        runs_plugin || !self.executed_files().is_empty()
     }
 
     /// Returns the package with absolute paths for its own files in its command lines: processes run in the
@@ -238,31 +257,12 @@ impl Bundle {
         paths.flat_map(|path| command_line::within(&self.listing, &path).collect::<Vec<_>>()).collect()
     }
 
-    /// Returns all requests of the package, each once.
-    pub fn requests(&self) -> Vec<Request> {
-        let mut all: Vec<Request> = Vec::new();
-        for plugin in self.manifest.plugins.iter().filter(|plugin| plugin.enabled) {
-            all.extend(plugin_requests(Some(plugin.name.as_str()), plugin));
-        }
-        all.extend(self.manifest.tools.iter().flat_map(request::command_requests));
-        let servers = self.manifest.mcp_servers.iter().filter(|server| server.enabled);
-        all.extend(servers.flat_map(request::server_requests));
-        all.extend(self.skill.as_ref().map(|_| Request::Instructions));
-        let mut different: Vec<Request> = Vec::new();
-        for request in all {
-            if !different.contains(&request) {
-                different.push(request);
-            }
-        }
-        different
-    }
-
     fn check(&self) -> Result<(), BundleError> {
         let manifest = &self.manifest;
         if manifest.plugins.is_empty()
             && manifest.tools.is_empty()
             && manifest.mcp_servers.is_empty()
-            && self.skill.is_none()
+            && self.skills.is_empty()
         {
             return Err(BundleError::Empty);
         }
@@ -312,14 +312,6 @@ fn location_text(component: &Located<Component>) -> String {
         Component::Url(url) => url.clone(),
         Component::Oci(reference) => format!("oci://{reference}"),
     })
-}
-
-fn plugin_requests(plugin_name: Option<&str>, plugin: &Plugin) -> Vec<Request> {
-    let mut all = request::table_requests(plugin_name, &plugin.grant);
-    let secret = |secret| Request::Secret(plugin_name.map(str::to_owned), secret);
-    all.extend(plugin.secrets.iter().cloned().map(secret));
-    all.extend(request::limits_requests(plugin_name, &plugin.limits));
-    all
 }
 
 impl Offered {

@@ -193,11 +193,14 @@ fn component(offered: &Offered) -> Result<Vec<Item>, TreeError> {
 fn files(bundle: &Bundle) -> Result<Vec<Item>, TreeError> {
     let (components, named) = (components(bundle), bundle.executed_files());
     let kind = |path: &str| {
-        if path == skill::FILE {
+        if path == skill::FILE || bundle.is_instruction(path) {
             ItemKind::Read
         } else if components.iter().any(|component| component == path) {
             ItemKind::Component
-        } else if named.contains(path) || bundle.listing.file(path).is_some_and(|file| file.executable) {
+        } else if named.contains(path)
+            || bundle.is_script(path)
+            || bundle.listing.file(path).is_some_and(|file| file.executable)
+        {
             ItemKind::Runs
         } else {
             ItemKind::File

@@ -9,15 +9,18 @@ use std::path::{Path, PathBuf};
 
 pub use self::error::FetchError;
 pub use self::settings::{FetchGrants, Fetching};
+use super::agent_plugin::marketplace::{self, Place};
+use super::agent_plugin::{self, MarketplaceError};
 use super::archive::{self, Form};
 use super::download;
 use super::folder;
 use super::foreign;
 use super::git;
-use super::listing::{Listing, TreeError};
+use super::listing::{Listing, TreeError, io_error};
 use super::oci::{self, Reference};
 use super::signature::{self, Statement, Subject, Verdict};
 use super::{Digest, MAX_SIZE, PackageSource};
+use haft_core::grant::Root;
 use haft_manifest::Foreign;
 
 /// The folder of a package's files in the directory of a fetch.
@@ -73,6 +76,8 @@ struct Raw {
     is_folder: bool,
     resolved: Option<String>,
     verdict: Verdict,
+    /// What a marketplace says of a plugin without a manifest.
+    manifest: Option<marketplace::Manifest>,
 }
 
 impl Raw {
@@ -86,7 +91,7 @@ impl Raw {
         let statements: Vec<_> = beside.map(Statement::Minisign).into_iter().collect();
         let verdict = signature::judge(&statements, Subject::File(&path), fetching.trust);
         let verdict = verdict.map_err(|error| FetchError::Signature { what: what.to_owned(), error })?;
-        Ok(Self { path, is_folder: false, resolved: None, verdict })
+        Ok(Self { path, is_folder: false, resolved: None, verdict, manifest: None })
     }
 
     /// Takes a folder, which has no signature.
@@ -105,6 +110,11 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
                 Err(_) => fetching.base.join(written),
             };
             let metadata = std::fs::metadata(&path);
+            if metadata.is_err()
+                && let Some((market, plugin)) = path.to_str().and_then(|path| path.rsplit_once('#'))
+            {
+                return Raw::folder(market.into(), fetching, &what)?.of_marketplace(plugin, fetching).await;
+            }
             let metadata = metadata.map_err(|source| FetchError::Io {
                 action: "look at",
                 path: path.clone(),
@@ -128,11 +138,16 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
             let reference: Reference = what.parse()?;
             let pulled = oci::pull(&reference, fetching).await?;
             let resolved = Some(pulled.digest.to_string());
-            Ok(Raw { path: pulled.file, is_folder: false, resolved, verdict: pulled.verdict })
+            let (path, verdict) = (pulled.file, pulled.verdict);
+            Ok(Raw { path, is_folder: false, resolved, verdict, manifest: None })
         }
-        PackageSource::Git { url, reference } => {
+        PackageSource::Git { url, reference, plugin } => {
             let (folder, commit) = git::clone(url, reference.as_deref(), fetching).await?;
-            Ok(Raw { resolved: Some(commit), ..Raw::folder(folder, fetching, &what)? })
+            let raw = Raw { resolved: Some(commit), ..Raw::folder(folder, fetching, &what)? };
+            match plugin {
+                Some(plugin) => raw.of_marketplace(plugin, fetching).await,
+                None => Ok(raw),
+            }
         }
         PackageSource::Foreign(foreign) => match foreign.archive() {
             Some(archive) => Box::pin(fetch_raw(&archive, fetching)).await,
@@ -142,6 +157,26 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
 }
 
 impl Raw {
+    /// Returns the plugin of this name, where this is a marketplace. What the lock has of it is the marketplace's commit.
+    async fn of_marketplace(self, name: &str, fetching: &Fetching<'_>) -> Result<Self, FetchError> {
+        let marketplace::Entry { place, manifest } = marketplace::find(&self.path, name)?;
+        let (around, inside) = match place {
+            Place::Here(inside) => (self.path.clone(), inside),
+            Place::Elsewhere(PackageSource::Git { url, reference, .. }, inside) => {
+                let directory = fetching.directory.join("plugin");
+                std::fs::create_dir(&directory).map_err(io_error("create folder", &directory))?;
+                let fetching = Fetching { directory: &directory, ..fetching.clone() };
+                let (folder, _) = git::clone(&url, reference.as_deref(), &fetching).await?;
+                (folder, inside)
+            }
+            Place::Elsewhere(..) => {
+                return Err(MarketplaceError::Source(haft_core::report::plain(name)).into());
+            }
+        };
+        let path = contained(&around, &inside).map_err(io_error("open", &around.join(&inside)))?;
+        Ok(Self { path, manifest: Some(manifest), ..self })
+    }
+
     /// Checks the digest before the content: unexpected bytes are never unpacked.
     fn open(self, directory: &Path, source: &str, expected: Option<&Digest>) -> Result<Fetched, FetchError> {
         let check = |found: &Digest| check(found, expected, source);
@@ -158,10 +193,16 @@ impl Raw {
             notes: Vec::new(),
         };
         if self.is_folder {
-            if !self.path.join(super::inventory::MANIFEST).is_file() {
+            let has = |file: &str| self.path.join(file).is_file();
+            let left_out = if has(super::inventory::MANIFEST) {
+                folder::copy(&self.path, &tree)?
+            } else if agent_plugin::form(has).is_some() || self.manifest.is_some() {
+                let left_out = agent_plugin::copy(&self.path, &tree)?;
+                self.manifest.iter().try_for_each(|manifest| manifest.complete(&tree))?;
+                left_out
+            } else {
                 return Err(FetchError::NoManifest(self.path));
-            }
-            let left_out = folder::copy(&self.path, &tree)?;
+            };
             let (listing, size) = Listing::from_folder(&tree)?;
             let kept = listing.digest();
             check(&kept)?;
@@ -226,6 +267,16 @@ fn check(found: &Digest, expected: Option<&Digest>, source: &str) -> Result<(), 
         }),
         _ => Ok(()),
     }
+}
+
+/// The real path of the folder `inside` of `around`; a link may not lead out of that.
+fn contained(around: &Path, inside: &Path) -> io::Result<PathBuf> {
+    let around = Root::resolve(Path::new("/"), around)?;
+    let found = Root::resolve(around.real(), inside)?;
+    if around.contains(&found) {
+        return Ok(found.real().to_owned());
+    }
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, "it leads out of the marketplace"))
 }
 
 /// Runs blocking work, which cannot be cancelled, on a thread of the blocking pool.

@@ -10,10 +10,10 @@ mod written;
 use std::path::Path;
 
 use jiff::Timestamp;
-use semver::{BuildMetadata, Prerelease, Version};
 
 pub use self::error::ForeignError;
 use self::written::Env;
+use crate::semantic::semantic;
 use crate::{Fetching, Foreign, Origin, PackageSource};
 
 /// What an MCP bundle of the older form needs.
@@ -156,50 +156,10 @@ fn chosen<T: PartialEq>(foreign: &Foreign, name: &str, all: Vec<(String, T)>) ->
         .ok_or_else(|| ForeignError::Commands { name: name.to_owned(), commands: names })
 }
 
-/// Converts a version of PyPI or of an author to a semantic one: at most three numbers count, further ones and what
-/// comes after a release are build metadata.
-pub(super) fn semantic(text: &str) -> Version {
-    if let Ok(version) = Version::parse(text) {
-        return version;
-    }
-    let text = text.rsplit_once('!').map_or(text, |(_, text)| text).trim_start_matches('v');
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (release, rest) = text.split_at_checked(end).unwrap_or((text, ""));
-    let numbers: Vec<&str> = release.split('.').filter(|number| !number.is_empty()).collect();
-    let number = |at: usize| numbers.get(at).and_then(|number| number.parse().ok()).unwrap_or_default();
-    let plain = |text: &str| {
-        let fits = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-        text.chars().map(fits).collect::<String>().trim_matches('-').to_owned()
-    };
-    let is_before = rest.starts_with(['a', 'b', 'r', 'c', '-']);
-    let further = numbers.get(3..).unwrap_or_default().join(".");
-    let (pre, build) = if rest.starts_with("dev") {
-        // Before all others: a number comes before a word.
-        (format!("0.{}", plain(rest)), further)
-    } else if is_before {
-        (plain(rest), further)
-    } else {
-        (String::new(), format!("{further}-{}", plain(rest)))
-    };
-    Version {
-        major: number(0),
-        minor: number(1),
-        patch: number(2),
-        pre: Prerelease::new(&pre).unwrap_or_default(),
-        build: BuildMetadata::new(build.trim_matches('-')).unwrap_or_default(),
-    }
-}
-
-/// The hint about a plugin of other agents.
-const PLUGIN: &str = "it is a plugin of another program, which haft does not read; add its MCP servers one by one \
-                      (`haft add npm:NAME`, `haft add pypi:NAME`)";
-
 /// Says what a folder without a program.toml is, and how to come to one.
 pub(super) fn what_is(folder: &Path) -> String {
     let has = |file: &str| folder.join(file).is_file();
     let kinds: &[(&str, &str)] = &[
-        (".claude-plugin/plugin.json", PLUGIN),
-        ("plugin.json", PLUGIN),
         (
             "manifest.json",
             "an MCP bundle is added packed: `npx @anthropic-ai/mcpb pack` makes the `.mcpb` of a folder",

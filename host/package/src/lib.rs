@@ -6,6 +6,7 @@
 //! - [`PackageSource`]: the source of a package, parsed from a user's text.
 //! - [`fetch()`]: fetches a package into a temporary directory, within limits, and computes its digest.
 
+pub mod agent_plugin;
 mod archive;
 mod bundle;
 mod digest;
@@ -27,13 +28,14 @@ mod project;
 pub mod registry;
 mod request;
 mod runner;
+mod semantic;
 pub mod signature;
 mod store;
 mod tags;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::bundle::{Bundle, BundleError, Offered, OfferedPlugin};
+pub use self::bundle::{Bundle, BundleError, BundledSkill, Offered, OfferedPlugin};
 pub use self::digest::{Digest, DigestError, Hasher};
 pub use self::fetch::{Content, FetchError, FetchGrants, Fetched, Fetching, fetch};
 pub use self::foreign::{ForeignError, SecretField};

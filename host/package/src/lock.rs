@@ -237,8 +237,9 @@ impl Pin {
     /// Returns the plain source if nothing more exact is known.
     pub fn exact_source(&self) -> PackageSource {
         match (&self.source, &self.resolved) {
-            (PackageSource::Git { url, .. }, Some(commit)) => {
-                PackageSource::Git { url: url.clone(), reference: Some(commit.clone()) }
+            (PackageSource::Git { url, plugin, .. }, Some(commit)) => {
+                let reference = Some(commit.clone());
+                PackageSource::Git { url: url.clone(), reference, plugin: plugin.clone() }
             }
             (source @ PackageSource::Oci(_), Some(digest)) => {
                 let (reference, digest) = (source.to_string().parse::<Reference>(), digest.parse());

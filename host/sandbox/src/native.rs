@@ -8,6 +8,7 @@ pub mod deny;
 pub mod files;
 pub mod run_shell;
 pub mod screen;
+pub mod script;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -24,6 +24,8 @@ pub struct Content {
     pub bytes: Vec<u8>,
     /// The size of the file in bytes.
     pub size: u64,
+    /// Whether its owner may execute it.
+    pub executable: bool,
 }
 
 /// An entry of a directory.
@@ -77,7 +79,8 @@ impl Folder {
         let mut bytes = Vec::new();
         file.take(most).read_to_end(&mut bytes)?;
         let size = metadata.len().max(bytes.len() as u64);
-        Ok(Content { bytes, size })
+        let executable = metadata.mode() & 0o100 != 0;
+        Ok(Content { bytes, size, executable })
     }
 
     /// Returns the entries of the directory, sorted by name, of the first `most` entries that the kernel lists.
@@ -142,13 +145,20 @@ mod tests {
         let (_place, folder) = place();
         let read = |path: &str| folder.read(Path::new(path), 100);
         for path in INSIDE {
-            assert_eq!(read(path).unwrap(), Content { bytes: b"inside".into(), size: 6 }, "{path}");
+            assert_eq!(
+                read(path).unwrap(),
+                Content { bytes: b"inside".into(), size: 6, executable: false },
+                "{path}"
+            );
         }
         for path in OUTSIDE {
             let error = read(path).unwrap_err().to_string();
             assert_eq!(error, "it leads out of the folder", "{path}");
         }
-        assert_eq!(folder.read(Path::new("good"), 2).unwrap(), Content { bytes: b"in".into(), size: 6 });
+        assert_eq!(
+            folder.read(Path::new("good"), 2).unwrap(),
+            Content { bytes: b"in".into(), size: 6, executable: false }
+        );
         assert_eq!(read("sub").unwrap_err().to_string(), "it is no regular file");
         assert_eq!(read("none").unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(folder.enter(Path::new("up")).is_err() && folder.enter(Path::new("sub")).is_ok());

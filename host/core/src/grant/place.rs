@@ -41,7 +41,9 @@ impl RightsTable {
                 let grant = usual.with(key, value);
                 format!("add `grant = {{ {grant} }}` to `{name}` in `[[{list}]]`")
             }
-            Self::None => "nothing in program.toml gives a process of a package more".to_owned(),
+            Self::None => {
+                "nothing in program.toml gives a process of a package more than it asks for".to_owned()
+            }
             table => format!("add `{key} = [{}]` to {}", quoted(value), table.name()),
         }
     }

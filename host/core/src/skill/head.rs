@@ -16,6 +16,11 @@ fn parts(text: &str) -> Option<(&str, &str)> {
     Some((rest.get(..end)?, rest.get(end + 4..)?))
 }
 
+/// Returns the value of the top-level key `key` in the head of a SKILL.md; `None` if there is none.
+pub fn head_field(text: &str, key: &str) -> Option<String> {
+    field(split(text).0, key)
+}
+
 /// Returns the value of the top-level key `key`: plain, quoted, or a block (`|`, `>`), possibly of several lines,
 /// which are joined by spaces since the value is shown on one line.
 pub(super) fn field(head: &str, key: &str) -> Option<String> {

@@ -83,7 +83,7 @@ impl Tool for ReadSkill {
 fn read(skill: &Shelved, file: &str, is_here: bool) -> Result<String, ToolError> {
     let file = file.trim_start_matches("./");
     let failed = |why: String| {
-        let folder = if is_here {
+        let folder = if is_here && skill.scripts.is_none() {
             format!("; the folder is `{}`", skill.files.folder().display())
         } else {
             String::new()
@@ -111,8 +111,11 @@ fn beside(skill: &Shelved, is_here: bool) -> String {
     }
     let more = if others.len() > MAX_NAMED { ", and more" } else { "" };
     let names = others.iter().take(MAX_NAMED).map(|file| format!("`{file}`")).collect::<Vec<_>>().join(", ");
-    let folder =
-        if is_here { format!(" They are in `{}`.", skill.files.folder().display()) } else { String::new() };
+    let folder = match &skill.scripts {
+        Some(tool) => format!(" Its scripts are run with the tool `{tool}`."),
+        None if is_here => format!(" They are in `{}`.", skill.files.folder().display()),
+        None => String::new(),
+    };
     format!(
         "\n\n[Other files of this skill, which `{}` gives as `file`: {names}{more}.{folder}]",
         ReadSkill::NAME
@@ -147,7 +150,7 @@ mod tests {
         let mut shelf = Shelf::default();
         let skill = Skill { name: "pdf".into(), description: "Forms".into() };
         let files = Arc::new(SkillFolder::new(root, Path::new("")));
-        shelf.put(Shelved { skill, origin: "the test".into(), files });
+        shelf.put(Shelved { skill, origin: "the test".into(), files, scripts: None });
         let mut toolbox = Toolbox::default();
         let tool = Arc::new(ReadSkill::new(Arc::new(shelf), is_here));
         toolbox.insert(tool, Grant::none(), Limits::default(), "the test").unwrap();

@@ -125,6 +125,9 @@ impl Page<'_> {
             sheet.line(if index == 0 { "notes" } else { "" }, WARNING, &clean(note));
         }
         let Some(bundle) = &self.candidate.offered.bundle else { return };
+        for fault in bundle.agent_plugin.iter().flat_map(|plugin| &plugin.faults) {
+            sheet.line(fault.kind.word(), WARNING, &clean(&fault.text));
+        }
         if let Some(ignored) = bundle.ignored_servers() {
             sheet.line("ignored", WARNING, &ignored);
         }
@@ -163,11 +166,20 @@ impl Page<'_> {
         }
         self.grants_of(sheet);
         self.limits(sheet);
-        if requests.iter().any(|request| matches!(request, Request::Command(..))) {
+        if self.is_agent_plugin() {
+            let text = "each server and each skill's scripts read the plugin's files and the system's programs, and have no \
+                        more than what is granted here to what they ask for";
+            sheet.line("confined", Style::new(), text);
+        } else if requests.iter().any(|request| matches!(request, Request::Command(..))) {
             let text =
                 format!("run as processes of yours, confined as `bash` is: {}", commands_may(self.sandbox));
             sheet.line("commands", WARNING, &text);
         }
+    }
+
+    /// Whether its processes have rights of their own.
+    fn is_agent_plugin(&self) -> bool {
+        self.candidate.offered.bundle.as_ref().is_some_and(|bundle| bundle.agent_plugin.is_some())
     }
 
     /// What every call may use where nothing else is asked for.
@@ -185,7 +197,7 @@ impl Page<'_> {
     fn request_text(&self, request: &Request) -> String {
         let owner = match (self.candidate.offered.plugins.len(), request) {
             (_, Request::Command(name, _) | Request::Server(name, _)) => Some(name.as_str()),
-            (0 | 1, _) => None,
+            (0 | 1, _) if !self.is_agent_plugin() => None,
             _ => request.plugin_name(),
         };
         let owner = owner.map(|owner| format!(" ({})", plain(owner))).unwrap_or_default();

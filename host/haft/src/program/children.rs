@@ -15,6 +15,7 @@ use haft_manifest::{CommandTool as Declared, Located, Manifest, Sandbox};
 use haft_sandbox::Backend;
 use haft_sandbox::native::command::{self, CommandSpec, CommandTool};
 use haft_sandbox::native::deny::Denied;
+use haft_sandbox::native::script::{ScriptsSpec, ScriptsTool};
 use haft_sandbox::native::{Family, NATIVE, Native, Settings};
 
 /// The native tools of one family: those of this machine, or those of the target where there is
@@ -92,6 +93,15 @@ pub(super) fn commands(rights: &Rights<'_>) -> Contribution {
             let env = tool.env.iter().filter(|name| declared.grant.env.contains(name));
             let grant = env.fold(own.grant.clone(), Grant::with_env);
             let origin = packages::origin(manifest, declared);
+            if let Some(spec) = bundle.scripts(tool.name.as_str()) {
+                let scripts = Arc::new(ScriptsTool::new(
+                    rights.confiner.clone(),
+                    ScriptsSpec { table: own.table.clone(), ..spec },
+                ));
+                let new = NewTool::new(scripts, grant, ScriptsTool::limits(), origin);
+                found.tools.push(NewTool { package: Some(span), ..new });
+                continue;
+            }
             match command(rights, (&bundle.manifest, program), tool, (grant, &own.table), origin) {
                 Ok(new) => found.tools.push(NewTool { package: Some(span), ..new }),
                 Err(problem) => found.problems.push(problem.at(span, "this package")),

@@ -102,6 +102,12 @@ impl Dirs {
         private::written(&self.processes.join(own_name(workspace, Some(name), parts)))
     }
 
+    /// What the servers of the plugin `package` have to themselves, which the program in `folder` installed: the same after
+    /// every update of it.
+    pub(super) fn of_plugin(&self, folder: &Path, package: &str) -> PathBuf {
+        self.private_of([folder, folder], ("packages", package, &[]))
+    }
+
     /// Those of `npm` and `uv` while they fetch packages.
     pub(super) fn caches_of_fetches(&self) -> PathBuf {
         caches::written(&self.sandbox_caches.join("packages"))

@@ -165,15 +165,17 @@ impl<'a> Grants<'a> {
         let granted = self.table(&declared.grant)?;
         let (mut grants, mut all_asked) = (Vec::new(), Vec::new());
         for (plugin, _, _) in bundle.components() {
-            let asked = self.asked(declared, plugin);
+            let asked = self.asked_of(declared, (plugin.name.as_str(), &plugin.grant));
             // What the author of a package denies, and is not there, is for the author to put right.
             let (grant, _) = self.denied(asked.intersect(&granted), &plugin.grant.deny)?;
             grants.push(self.of_plugin(plugin, grant, sandbox)?);
             all_asked.push(asked);
         }
+        all_asked
+            .extend(bundle.process_grants().map(|part| self.asked_of(declared, part)).collect::<Vec<_>>());
         let variables = bundle.manifest.tools.iter().flat_map(|tool| &tool.env);
         all_asked.push(variables.fold(Grant::none(), Grant::with_env));
-        for right in declared.grant.rights() {
+        for right in declared.grant.rights().into_iter().filter(|_| !bundle.takes_any_grant()) {
             let alone = with_right(Grant::none(), &right, |path| directory(path, self.base(), self.dirs));
             let is_asked =
                 |asked: &Grant| alone.as_ref().is_ok_and(|alone| asked.intersect(alone) != Grant::none());
@@ -188,17 +190,16 @@ impl<'a> Grants<'a> {
         Ok(grants)
     }
 
-    /// What a plugin of the package `declared` asks for. A right that no program can grant is a warning, and keeps nothing
+    /// What a part of the package `declared` asks for. A right that no program can grant is a warning, and keeps nothing
     /// else from working: the package's author wrote it.
-    fn asked(&mut self, declared: &Package, plugin: &Plugin) -> Grant {
+    fn asked_of(&mut self, declared: &Package, (name, table): (&str, &GrantTable)) -> Grant {
         let mut grant = Grant::none();
-        for right in plugin.grant.rights() {
+        for right in table.rights() {
             match with_right(grant.clone(), &right, |path| directory(path, self.base(), self.dirs)) {
                 Ok(wider) => grant = wider,
                 Err(problem) => {
-                    let (name, why) = (plugin.name.as_str(), problem.message());
-                    let problem =
-                        Problem::new(format!("plugin `{name}` asks for `{right}`: {why}")).warning();
+                    let why = problem.message();
+                    let problem = Problem::new(format!("`{name}` asks for `{right}`: {why}")).warning();
                     self.problems.push(problem.at(declared.name.span, "this package does not get it"));
                 }
             }

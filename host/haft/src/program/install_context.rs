@@ -22,6 +22,7 @@ use haft_package::{
 use haft_plugin_host::{Engine, Plugin, PluginOffer, Source};
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::native::command::{self, CommandSpec};
+use haft_sandbox::native::script;
 
 /// What packages are fetched, listed and kept with before they are a part of a program.
 #[derive(Debug)]
@@ -150,6 +151,10 @@ fn exposed(plugin: &str, def: ToolDef) -> ToolDef {
 pub fn command_tools(bundle: &Bundle) -> impl Iterator<Item = ToolDisclosure> {
     let program = bundle.program.name.as_str();
     bundle.manifest.tools.iter().map(move |tool| {
+        if let Some(spec) = bundle.scripts(tool.name.as_str()) {
+            let runs = vec![format!("runs: the scripts in {}", shell_words::join(&tool.command.value))];
+            return ToolDisclosure { def: script::definition(&spec), runs };
+        }
         let spec = command_spec(&bundle.manifest, program, tool);
         let spec = CommandSpec { required: Vec::new(), optional: Vec::new(), ..spec };
         let def = command::definition(&spec);

@@ -7,6 +7,7 @@ use haft_core::report::Problem;
 use haft_core::skill::Shelved;
 use haft_manifest::{Manifest, Package as Declared};
 use haft_package::{Bundle, Kind, StoreError};
+use haft_sandbox::process::private;
 
 /// A package that is installed and can be used.
 #[derive(Debug)]
@@ -18,6 +19,11 @@ pub(super) struct Installed<'a> {
 }
 
 impl Installed<'_> {
+    /// Its entry and what it is.
+    pub(super) fn parts(&self) -> (&Declared, &Bundle) {
+        (self.declared, &self.bundle)
+    }
+
     /// The names of its plugins.
     pub(super) fn plugins(&self) -> impl Iterator<Item = &str> {
         let plugins = self.bundle.manifest.plugins.iter().filter(|plugin| plugin.enabled);
@@ -70,7 +76,13 @@ fn open(declared: &Declared, loaded: &Loaded) -> Result<(Bundle, Option<Agreed>)
     if bundle.runs_its_own() {
         bundle.listing.check(&folder).map_err(|error| damaged(error.to_string()))?;
     }
-    Ok((bundle.with_own_paths(), agreed(pin)))
+    let folder = if loaded.manifest.folder.as_os_str().is_empty() {
+        &loaded.dirs.here
+    } else {
+        &loaded.manifest.folder
+    };
+    let own = loaded.dirs.of_plugin(folder, name);
+    Ok((bundle.with_own_paths().with_anchors(&private::data_of(&own)), agreed(pin)))
 }
 
 /// What the package needs and this machine has not got (PR06).
@@ -115,5 +127,5 @@ pub(super) fn origin(manifest: &Manifest, declared: &Declared) -> String {
 
 /// What the packages tell the model.
 pub(super) fn skills(installed: &[Installed<'_>]) -> Vec<Shelved> {
-    installed.iter().filter_map(|package| package.bundle.shelved_skill()).collect()
+    installed.iter().flat_map(|package| package.bundle.shelved_skills()).collect()
 }

@@ -64,15 +64,15 @@ impl<'a> Rights<'a> {
         let mut grants = Grants::new(manifest, dirs, &options.allow)?;
         let Sandbox { tools, files } = grants.sandbox(under.map(Under::most))?;
         let sealed = loaded.family.sealed(&dirs.home)?;
-        let (grant, withheld) = bound(under, &sealed, &tools, "`[sandbox]`");
+        let (grant, withheld) = bound(under, &sealed, &without_scripts(tools, installed)?, "`[sandbox]`");
         let (files, _) = bound(under, &sealed, &files, "`[sandbox]`");
         [&grant, &files].into_iter().try_for_each(grants::refuse_links)?;
         let plugins = grants.plugins(&grant)?;
-        let of_package = |one: &Installed<'_>| grants.package((one.declared, &one.bundle), &grant);
+        let of_package = |one: &Installed<'_>| grants.package(one.parts(), &grant);
         let packages = installed.iter().map(of_package).collect::<anyhow::Result<Vec<_>>>()?;
         let bound_process = |wanted: &Grant| bound(under, &sealed, wanted, "a process").0;
         let processes = grants.processes(&grant)?.bounded(bound_process)?;
-        let of_processes = |one: &Installed<'_>| grants.packaged(&one.bundle, &grant)?.bounded(bound_process);
+        let of_processes = |one: &Installed<'_>| grants.packaged(one.parts(), &grant)?.bounded(bound_process);
         let of_packages = installed.iter().map(of_processes).collect::<anyhow::Result<Vec<_>>>()?;
         let of_children =
             || processes.iter().chain(of_packages.iter().flat_map(Processes::iter)).map(|one| &one.grant);
@@ -116,6 +116,14 @@ impl<'a> Rights<'a> {
     pub(super) fn bound(&self, wanted: &Grant, origin: &str) -> (Grant, Option<Problem>) {
         bound(self.options.under.as_ref(), &self.sealed, wanted, origin)
     }
+}
+
+/// `grant` of `bash`, which does not reach the scripts of installed plugins: they run with rights of their own.
+fn without_scripts(grant: Grant, installed: &[Installed<'_>]) -> anyhow::Result<Grant> {
+    let bundles = installed.iter().map(|one| &one.bundle);
+    let mut with_scripts =
+        bundles.filter(|bundle| bundle.agent_plugin.is_some() && !bundle.manifest.tools.is_empty());
+    with_scripts.try_fold(grant, |grant, bundle| Ok(grant.with_hidden(grants::root(&bundle.folder)?)))
 }
 
 /// What is left of `wanted`, the grant of something from `origin`, where the program works as an agent of another one.

@@ -8,38 +8,89 @@ use std::sync::Arc;
 
 use super::Bundle;
 use crate::listing::Listing;
-use haft_core::skill::{MAX_FILE, Shelved, SkillFiles, too_large};
+use haft_core::skill::{MAX_FILE, Shelved, Skill, SkillFiles, too_large};
 
-/// The files of a package.
+/// A skill of a package.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BundledSkill {
+    /// The name and description.
+    pub skill: Skill,
+    /// The folder in the package; empty for the package's own folder.
+    pub folder: String,
+}
+
+/// The files of a skill.
 #[derive(Debug)]
 struct PackagedSkill {
+    /// The folder of the package.
+    package: PathBuf,
+    /// The skill's folder in it.
+    inside: String,
+    /// The whole path of that.
     folder: PathBuf,
     listing: Listing,
 }
 
 impl Bundle {
-    /// Returns the package's skill, if it has one, with the files that a model may read.
-    pub fn shelved_skill(&self) -> Option<Shelved> {
-        let files = Arc::new(PackagedSkill { folder: self.folder.clone(), listing: self.listing.clone() });
+    /// Returns the package's skills with the files that a model may read.
+    pub fn shelved_skills(&self) -> impl Iterator<Item = Shelved> {
         let origin = format!("package `{}`", self.program.name.as_str());
-        self.skill.clone().map(|skill| Shelved { skill, origin, files })
+        self.skills.iter().map(move |BundledSkill { skill, folder: inside }| {
+            let (package, listing) = (self.folder.clone(), self.listing.clone());
+            let folder = package.join(inside).components().collect();
+            let files = Arc::new(PackagedSkill { package, inside: inside.clone(), folder, listing });
+            Shelved { skill: skill.clone(), origin: origin.clone(), files, scripts: self.script_tool(inside) }
+        })
+    }
+
+    /// Whether a model reads the file first of a skill.
+    pub(crate) fn is_instruction(&self, path: &str) -> bool {
+        let folder = path.strip_suffix("SKILL.md").map(|folder| folder.trim_end_matches('/'));
+        self.skills.iter().any(|skill| Some(skill.folder.as_str()) == folder)
+    }
+
+    /// Whether the file is a script of a plugin's skill.
+    pub(crate) fn is_script(&self, path: &str) -> bool {
+        let skills = self.agent_plugin.iter().flat_map(|plugin| &plugin.skills);
+        skills.into_iter().any(|skill| {
+            let inside = path.strip_prefix(skill.folder.as_str()).map(|rest| rest.trim_start_matches('/'));
+            inside.is_some_and(|inside| skill.scripts.iter().any(|script| script == inside))
+        })
+    }
+
+    /// The name of the tool that runs the scripts of the skill in the folder `inside`.
+    fn script_tool(&self, inside: &str) -> Option<String> {
+        let plugin = self.agent_plugin.as_ref()?;
+        let skill = plugin.skills.iter().find(|skill| skill.folder == inside && !skill.scripts.is_empty())?;
+        Some(haft_sandbox::native::command::exposed_name(self.program.name.as_str(), &skill.tool))
+    }
+}
+
+impl PackagedSkill {
+    /// A path of the skill, as the package lists it.
+    fn listed(&self, path: &str) -> String {
+        if self.inside.is_empty() { path.to_owned() } else { format!("{}/{path}", self.inside) }
     }
 }
 
 impl SkillFiles for PackagedSkill {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        let path = self.listed(path);
+        let path = path.as_str();
         if self.listing.file(path).is_none() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the package has no such file"));
         }
-        let size = fs::symlink_metadata(self.folder.join(path))?.len();
+        let size = fs::symlink_metadata(self.package.join(path))?.len();
         if size > MAX_FILE {
             return Err(too_large(size));
         }
-        self.listing.bytes(&self.folder, path, MAX_FILE).map_err(io::Error::other)
+        self.listing.bytes(&self.package, path, MAX_FILE).map_err(io::Error::other)
     }
 
     fn list(&self, most: usize) -> io::Result<Vec<String>> {
-        Ok(self.listing.paths().take(most).map(str::to_owned).collect())
+        let before = self.listed("");
+        let own = self.listing.paths().filter_map(|path| path.strip_prefix(before.as_str()));
+        Ok(own.take(most).map(str::to_owned).collect())
     }
 
     fn folder(&self) -> &Path {
@@ -63,7 +114,8 @@ mod tests {
         }
         fs::write(place.path().join("secret"), "x").unwrap();
         let (listing, _) = Listing::from_folder(&folder).unwrap();
-        let skill = PackagedSkill { folder: folder.clone(), listing };
+        let (package, inside) = (folder.clone(), String::new());
+        let skill = PackagedSkill { package, inside, folder: folder.clone(), listing };
         fs::write(folder.join("added"), "x").unwrap();
         assert_eq!(skill.list(9).unwrap(), ["SKILL.md", "large", "references/how.md"]);
         assert_eq!(skill.read("references/how.md").unwrap(), b"So.");

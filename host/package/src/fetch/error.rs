@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Digest;
+use crate::agent_plugin::MarketplaceError;
+use crate::agent_plugin::marketplace::told;
 use crate::archive::ArchiveError;
 use crate::download::DownloadError;
 use crate::foreign::{self, ForeignError};
@@ -51,11 +53,14 @@ pub enum FetchError {
     /// The archive cannot be unpacked.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// A marketplace has no such plugin.
+    #[error(transparent)]
+    Marketplace(#[from] MarketplaceError),
     /// The folder cannot be copied.
     #[error(transparent)]
     Tree(#[from] TreeError),
     /// The folder has no program.toml.
-    #[error("no `program.toml` in `{}`: a package's folder has one at its top", .0.display())]
+    #[error("no `program.toml` or `plugin.json` in `{}`: a package's folder has one at its top", .0.display())]
     NoManifest(PathBuf),
     /// The bytes are neither a component nor an archive.
     #[error("`{0}` is neither a WebAssembly component nor a tar archive")]
@@ -81,7 +86,9 @@ impl FetchError {
         let text = match self {
             Self::Program(error) => return error.hint().map(str::to_owned),
             Self::Foreign(error) => return error.hint(),
-            Self::NoManifest(folder) => return Some(foreign::what_is(folder)),
+            Self::NoManifest(folder) => {
+                return Some(told(folder).unwrap_or_else(|| foreign::what_is(folder)));
+            }
             Self::Digest { .. } => "what is served has changed; do not install it unless you know why",
             Self::Zip(name)
                 if Path::new(name).extension().is_some_and(|kind| kind.eq_ignore_ascii_case("dxt")) =>

@@ -68,8 +68,6 @@ fn settings_of_npm_and_pypi_are_words_and_variables() {
 #[test]
 fn a_folder_without_a_program_is_told_what_it_is() {
     for (file, expected) in [
-        (".claude-plugin/plugin.json", "plugin of another program"),
-        ("plugin.json", "plugin of another program"),
         ("manifest.json", "mcpb pack"),
         ("package.json", "npm:NAME"),
         ("pyproject.toml", "pypi:NAME"),

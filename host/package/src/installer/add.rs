@@ -133,7 +133,10 @@ fn is_same_place(one: &PackageSource, other: &PackageSource) -> bool {
         (PackageSource::Url(one), PackageSource::Url(other)) => {
             without_numbers(one) == without_numbers(other)
         }
-        (PackageSource::Git { url: one, .. }, PackageSource::Git { url: other, .. }) => one == other,
+        (
+            PackageSource::Git { url: one, plugin, .. },
+            PackageSource::Git { url: other, plugin: other_plugin, .. },
+        ) => (one, plugin) == (other, other_plugin),
         (PackageSource::Oci(_), PackageSource::Oci(_)) => {
             let repository = |source: &PackageSource| {
                 let reference: Option<Reference> = source.to_string().parse().ok();

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::disclosure::Change;
 use crate::oci::{self, Reference, SCHEME};
+use crate::semantic::semantic;
 use crate::signature::{PublicKey, Trust};
 use crate::tags::{VersionTag, later};
 use crate::{
@@ -211,8 +212,8 @@ impl Installer<'_> {
             return Ok(Newer::Unlisted);
         };
         let installed = pin.resolved.as_deref().map(foreign::resolved_version).unwrap_or_default();
-        let version = foreign::semantic(&latest);
-        if version <= foreign::semantic(installed) {
+        let version = semantic(&latest);
+        if version <= semantic(installed) {
             return Ok(Newer::Nothing);
         }
         // A source without a version is followed by adding it again.
@@ -230,7 +231,7 @@ impl Installer<'_> {
         let installing = self.store.install()?;
         let fetching = self.fetching(installing.directory(), &Trust::Nobody);
         match source {
-            PackageSource::Git { url, reference } => {
+            PackageSource::Git { url, reference, .. } => {
                 let refs = git::refs(url, &fetching).await.map_err(FetchError::from)?;
                 let now = git::commit_of(&refs, reference.as_deref());
                 let tags = refs.iter().filter_map(|(name, _)| name.strip_prefix("refs/tags/"));
@@ -285,8 +286,9 @@ fn is_fixed(source: &PackageSource) -> bool {
 
 fn with_tag(source: &PackageSource, tag: &str) -> PackageSource {
     match source {
-        PackageSource::Git { url, .. } => {
-            PackageSource::Git { url: url.clone(), reference: Some(tag.to_owned()) }
+        PackageSource::Git { url, plugin, .. } => {
+            let reference = Some(tag.to_owned());
+            PackageSource::Git { url: url.clone(), reference, plugin: plugin.clone() }
         }
         source => match source.to_string().parse::<Reference>() {
             Ok(reference) => {

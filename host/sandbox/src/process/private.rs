@@ -23,6 +23,9 @@ const HOME: &str = "home";
 const TEMPORARY: &str = "tmp";
 const CACHES: &str = "caches";
 
+/// The directory in the home that a plugin keeps (`PLUGIN_DATA`): what is in it counts as the home does.
+const DATA: &str = "plugin-data";
+
 /// Limit on the links to the user's own directories.
 const MAX_LINKS: usize = 1000;
 /// Limit on the entries that are looked at for the size of a home.
@@ -80,6 +83,23 @@ pub fn written(base: &Path) -> PathBuf {
 /// Returns the directory for the caches of package managers in `own`, a directory from [`written`].
 pub fn caches(own: &Path) -> PathBuf {
     own.join(CACHES)
+}
+
+/// Creates the directory that a plugin keeps in `own`, a directory from [`written`], and returns its path. Follows no link
+/// that a process made there.
+///
+/// # Errors
+/// It cannot be created.
+pub fn data(own: &Path) -> io::Result<PathBuf> {
+    DirBuilder::new().recursive(true).mode(0o700).create(own)?;
+    let open = openat(CWD, own, DIRECTORY, Mode::empty())?;
+    below(&below(&open, HOME)?, DATA)?;
+    Ok(data_of(own))
+}
+
+/// Returns the path of the directory from [`data`], which need not be there.
+pub fn data_of(own: &Path) -> PathBuf {
+    own.join(HOME).join(DATA)
 }
 
 /// Returns the variables that name the home and the directory for temporary files.

@@ -2,6 +2,8 @@
 //! to run, or without a grant the narrow default of the program: never what `[sandbox]` adds for `bash`. A server, and a
 //! command with a grant, has a directory of its own that nothing else reaches.
 
+mod plugin;
+
 use std::path::{Path, PathBuf};
 
 use super::{Grants, root};
@@ -9,7 +11,7 @@ use crate::program::{Dirs, start_up};
 use haft_core::grant::{Grant, Proposal, RightsTable, Root, UsualRights};
 use haft_core::lookup::{find_on_path, search_path};
 use haft_core::report::{Problem, Report};
-use haft_manifest::{CommandTool, Manifest, McpServer, ProcessGrant, Transport};
+use haft_manifest::{CommandTool, Manifest, McpServer, Package, ProcessGrant, Transport};
 use haft_package::Bundle;
 use haft_sandbox::process::private;
 use haft_sandbox::start::ENVIRONMENT;
@@ -157,9 +159,12 @@ impl Grants<'_> {
     /// for itself, and to read the package's files.
     pub(in crate::program) fn packaged(
         &mut self,
-        package: &Bundle,
+        (declared, package): (&Package, &Bundle),
         sandbox: &Grant,
     ) -> anyhow::Result<Processes> {
+        if package.agent_plugin.is_some() {
+            return self.agent_plugin((declared, package), sandbox);
+        }
         let (manifest, folder) = (&package.manifest, root(&package.folder)?);
         let mut rights = |process: Process<'_>| {
             let usual = self.usual(&process, sandbox)?;

@@ -1,0 +1,252 @@
+//! Agent Plugins (<https://agent-plugins.org>, version 1.0.0) and plugins of Claude Code, read as packages: their skills
+//! become skills, their MCP servers servers with a grant of their own, their scripts tools. Reads files of the listing
+//! alone, and runs nothing. A fault counts as far as the specification says (§4.1, §11.3) and no further.
+
+mod claude;
+mod copy;
+mod manifest;
+pub(super) mod marketplace;
+mod permissions;
+mod server;
+mod servers;
+mod skills;
+mod written;
+
+use std::path::Path;
+
+use haft_core::report::{Report, plain};
+use serde_json::Value;
+
+pub(super) use self::copy::copy;
+pub use self::marketplace::MarketplaceError;
+pub use self::permissions::{NAMESPACE, SCHEMA};
+pub use self::server::{Directory, PluginServer, Start, Text};
+pub use self::skills::PluginSkill;
+use super::listing::{Listing, TreeError};
+use haft_manifest::Manifest;
+
+/// The manifest of an Agent Plugin (§5.1).
+pub(super) const AGENT: &str = "plugin.json";
+
+/// The manifest of a plugin of Claude Code.
+pub(super) const CLAUDE: &str = ".claude-plugin/plugin.json";
+
+/// The placeholder and variable of the plugin's folder (§9).
+pub const ROOT: &str = "PLUGIN_ROOT";
+
+/// The placeholder and variable of the directory that the plugin keeps (§9).
+pub const DATA: &str = "PLUGIN_DATA";
+
+/// Limit on the bytes of a manifest: ten times the longest in use.
+const MAX_JSON: u64 = 1 << 20;
+
+/// Which of the two formats a plugin has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// An Agent Plugin.
+    Agent,
+    /// A plugin of Claude Code.
+    Claude,
+}
+
+/// A plugin, as its files say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentPlugin {
+    /// Its format.
+    pub form: Form,
+    /// What it says of itself.
+    pub about: About,
+    /// Its MCP servers that can be started, in the order of the file.
+    pub servers: Vec<PluginServer>,
+    /// Its skills, by folder.
+    pub skills: Vec<PluginSkill>,
+    /// What is wrong with it or not used, and keeps the rest from nothing.
+    pub faults: Vec<Fault>,
+}
+
+/// What a plugin says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// The name.
+    pub name: String,
+    /// The version, as written.
+    pub version: Option<String>,
+    /// The description.
+    pub description: Option<String>,
+    /// The author's name.
+    pub author: Option<String>,
+    /// The licence.
+    pub license: Option<String>,
+}
+
+/// A fault that is told and keeps the rest of the plugin from nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Its kind.
+    pub kind: FaultKind,
+    /// What is said of it, on one line.
+    pub text: String,
+}
+
+/// The kinds of a [`Fault`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FaultKind {
+    /// A field of plugin.json that the schema does not have (§5.2).
+    UnknownField,
+    /// `extensions` is no object (§8.1).
+    ExtensionsIgnored,
+    /// A fixed location has another kind of file (§6.2).
+    ComponentInvalid,
+    /// A skill is not used (§7.1).
+    SkillSkipped,
+    /// No server of the plugin is used (§7.2.2).
+    McpDisabled,
+    /// A server is not used (§7.2.2).
+    ServerSkipped,
+    /// A transport that haft does not speak (§7.2.2).
+    TransportUnsupported,
+    /// A part that haft shows and does not run.
+    NotRun,
+    /// A proposed right that cannot be asked for.
+    Permission,
+}
+
+impl FaultKind {
+    /// The kind in one word, as conformance suites name it.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::UnknownField => "unknown-manifest-field",
+            Self::ExtensionsIgnored => "extensions-ignored",
+            Self::ComponentInvalid => "component-invalid",
+            Self::SkillSkipped => "skill-skipped",
+            Self::McpDisabled => "mcp-disabled",
+            Self::ServerSkipped => "server-skipped",
+            Self::TransportUnsupported => "transport-unsupported",
+            Self::NotRun => "not-run",
+            Self::Permission => "permission-ignored",
+        }
+    }
+}
+
+impl FaultKind {
+    /// What a person is told first: whether a part is not run or something is wrong with it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NotRun => "not run",
+            Self::TransportUnsupported | Self::SkillSkipped | Self::ServerSkipped | Self::McpDisabled => {
+                "left out"
+            }
+            Self::UnknownField | Self::ExtensionsIgnored | Self::ComponentInvalid | Self::Permission => {
+                "ignored"
+            }
+        }
+    }
+}
+
+impl Fault {
+    fn new(kind: FaultKind, text: impl AsRef<str>) -> Self {
+        Self { kind, text: plain(text.as_ref()) }
+    }
+}
+
+/// Reasons why a folder is no plugin: nothing of it is used.
+#[derive(Debug, thiserror::Error)]
+pub enum PluginError {
+    /// A file cannot be read, or was changed.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// The manifest breaks a rule whose breach is fatal (§5.2, §5.3).
+    #[error("`{file}`: {why}")]
+    Manifest {
+        /// The manifest.
+        file: &'static str,
+        /// The rule.
+        why: String,
+    },
+    /// The manifest names a version of the specification that this haft does not know (§5.2).
+    #[error(
+        "`plugin.json` is for `{0}`, and this haft reads version 1.0.0 of the Agent Plugins Specification"
+    )]
+    Version(String),
+}
+
+/// Returns the format of the plugin in a folder that has `file`; `None` where it is no plugin.
+pub(super) fn form(has: impl Fn(&str) -> bool) -> Option<Form> {
+    match (has(AGENT), has(CLAUDE)) {
+        (true, _) => Some(Form::Agent),
+        (false, true) => Some(Form::Claude),
+        (false, false) => None,
+    }
+}
+
+impl AgentPlugin {
+    /// Reads the plugin in `folder`, whose files are those of `listing`.
+    ///
+    /// # Errors
+    /// There is no manifest, or it has a fault that is fatal (§5.2).
+    pub fn read(folder: &Path, listing: &Listing) -> Result<Self, PluginError> {
+        let files = Files { folder, listing };
+        match form(|file| files.has(file)) {
+            Some(Form::Claude) if !is_agent(&files) => claude::read(&files),
+            Some(Form::Agent) if !is_agent(&files) && files.has(CLAUDE) => claude::read(&files),
+            _ => manifest::read(&files),
+        }
+    }
+
+    /// Returns the program.toml that says the same in haft's words, with the placeholders of the specification in the
+    /// words and variables of its servers.
+    ///
+    /// # Errors
+    /// None that was seen: what program.toml cannot say is left out as a fault when the plugin is read.
+    pub(super) fn manifest(&self) -> Result<Manifest, Report> {
+        Manifest::parse(&written::text(self), Path::new(AGENT))
+    }
+}
+
+/// Whether plugin.json is one of the specification: it names a schema. Other programs have a file of that name too.
+fn is_agent(files: &Files<'_>) -> bool {
+    files.has(AGENT) && files.json(AGENT).is_ok_and(|value| value.get("$schema").is_some())
+}
+
+/// The files of a plugin.
+#[derive(Clone, Copy)]
+struct Files<'a> {
+    folder: &'a Path,
+    listing: &'a Listing,
+}
+
+impl<'a> Files<'a> {
+    fn has(&self, path: &str) -> bool {
+        self.listing.file(path).is_some()
+    }
+
+    /// The paths below the folder `inside`, relative to it.
+    fn below(&self, inside: &'a str) -> impl Iterator<Item = &'a str> {
+        let own = move |path: &'a str| match inside {
+            "" => Some(path),
+            _ => path.strip_prefix(inside)?.strip_prefix('/'),
+        };
+        self.listing.paths().filter_map(own)
+    }
+
+    fn is_folder(&self, path: &'a str) -> bool {
+        self.below(path).next().is_some()
+    }
+
+    fn is_executable(&self, path: &str) -> bool {
+        self.listing.file(path).is_some_and(|file| file.executable)
+    }
+
+    fn bytes(&self, path: &str, most: u64) -> Result<Vec<u8>, TreeError> {
+        self.listing.bytes(self.folder, path, most)
+    }
+
+    /// The JSON of a file, or why it is none.
+    fn json(&self, path: &str) -> Result<Value, String> {
+        let bytes = self.bytes(path, MAX_JSON).map_err(|error| error.to_string())?;
+        serde_json::from_slice(&bytes).map_err(|error| format!("it is not valid JSON: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! Marketplaces of Claude Code: `.claude-plugin/marketplace.json` names plugins and where each of them is, in the same
+//! repository or in another one. Fetches nothing itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use haft_core::grant::Root;
+use haft_core::report::plain;
+use haft_manifest::PackageSource;
+use serde_json::{Value, json};
+
+use super::{CLAUDE, MAX_JSON, form};
+use crate::folder::write;
+use crate::listing::{TreeError, io_error};
+
+/// The file of a marketplace.
+pub(crate) const FILE: &str = ".claude-plugin/marketplace.json";
+
+/// Names of plugins that are told at most.
+const MAX_NAMED: usize = 40;
+
+/// Fields of an entry that a manifest has too.
+const OF_MANIFEST: &[&str] = &["name", "description", "version", "author", "license", "skills", "mcpServers"];
+
+/// Reasons why a marketplace has no such plugin.
+#[derive(Debug, thiserror::Error)]
+pub enum MarketplaceError {
+    /// There is no marketplace.
+    #[error("`#{0}` names a plugin of a marketplace, and there is none: no `{FILE}`: {1}")]
+    Absent(String, String),
+    /// It has no plugin of this name.
+    #[error("the marketplace has no plugin `{name}`; it has {known}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names that it has.
+        known: String,
+    },
+    /// The plugin's source has no known form.
+    #[error("the marketplace says where `{0}` is in a form that haft does not read")]
+    Source(String),
+}
+
+/// A plugin of a marketplace.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    /// Where it is.
+    pub(crate) place: Place,
+    /// What stands for its manifest where it has none.
+    pub(crate) manifest: Manifest,
+}
+
+/// The manifest that an entry of a marketplace is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Manifest(Value);
+
+/// Where a plugin of a marketplace is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Place {
+    /// A folder of the marketplace, without `..`.
+    Here(PathBuf),
+    /// A folder of another repository.
+    Elsewhere(PackageSource, PathBuf),
+}
+
+/// Finds the plugin `name` of the marketplace in `folder`.
+pub(crate) fn find(folder: &Path, name: &str) -> Result<Entry, MarketplaceError> {
+    let absent = |why: String| MarketplaceError::Absent(plain(name), plain(&why));
+    let market = read(folder).map_err(absent)?;
+    let entry = entries(&market).find(|entry| entry.get("name").and_then(Value::as_str) == Some(name));
+    let unknown = || MarketplaceError::Unknown { name: plain(name), known: names(&market) };
+    let entry = entry.ok_or_else(unknown)?;
+    let place = place(entry, &market).ok_or_else(|| MarketplaceError::Source(plain(name)))?;
+    let own = |key: &&str| Some(((*key).to_owned(), entry.get(*key)?.clone()));
+    let manifest = Manifest(Value::Object(OF_MANIFEST.iter().filter_map(own).collect()));
+    Ok(Entry { place, manifest })
+}
+
+/// Says which plugins the marketplace in `folder` has; `None` where there is none.
+pub(crate) fn told(folder: &Path) -> Option<String> {
+    let market = read(folder).ok()?;
+    Some(format!("it is a marketplace: `haft add PLACE#NAME` adds one of its plugins: {}", names(&market)))
+}
+
+fn read(folder: &Path) -> Result<Value, String> {
+    let root = Root::resolve(Path::new("/"), folder).and_then(|root| root.folder());
+    let content =
+        root.and_then(|root| root.read(Path::new(FILE), MAX_JSON)).map_err(|error| error.to_string())?;
+    serde_json::from_slice(&content.bytes).map_err(|error| error.to_string())
+}
+
+fn entries(market: &Value) -> impl Iterator<Item = &Value> {
+    market.get("plugins").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn names(market: &Value) -> String {
+    let all: Vec<&str> = entries(market).filter_map(|entry| entry.get("name")?.as_str()).collect();
+    let named: Vec<String> = all.iter().take(MAX_NAMED).map(|name| format!("`{}`", plain(name))).collect();
+    let more = all.len().saturating_sub(MAX_NAMED);
+    if more > 0 { format!("{} and {more} more", named.join(", ")) } else { named.join(", ") }
+}
+
+fn place(entry: &Value, market: &Value) -> Option<Place> {
+    let source = entry.get("source")?;
+    let word = |key: &str| source.get(key).and_then(Value::as_str);
+    if let Some(path) = source.as_str() {
+        let base = market.get("metadata").and_then(|about| about.get("pluginRoot")).and_then(Value::as_str);
+        let base = base.filter(|_| !path.starts_with("./")).unwrap_or_default();
+        return inside(&format!("{base}/{path}")).map(Place::Here);
+    }
+    let url = match word("source")? {
+        "github" => format!("https://github.com/{}", word("repo")?),
+        "url" | "git-subdir" | "git" => word("url")?.to_owned(),
+        _ => return None,
+    };
+    let reference = word("sha").or_else(|| word("ref")).map(|name| format!("@{name}")).unwrap_or_default();
+    let text = format!("git+{}{reference}", url.trim_end_matches('/'));
+    let path = inside(word("path").unwrap_or_default())?;
+    Some(Place::Elsewhere(text.parse().ok()?, path))
+}
+
+fn inside(path: &str) -> Option<PathBuf> {
+    let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+    parts.map(|part| (part != "..").then_some(part)).collect()
+}
+
+impl Manifest {
+    /// Writes the manifest into the copied plugin `tree`, which has none, and leaves only the skills that it names.
+    pub(crate) fn complete(&self, tree: &Path) -> Result<(), TreeError> {
+        if form(|file| tree.join(file).is_file()).is_some() {
+            return Ok(());
+        }
+        if let Some(named) = self.0.get("skills").and_then(Value::as_array) {
+            let named: Vec<PathBuf> = named.iter().filter_map(|path| inside(path.as_str()?)).collect();
+            let skills = tree.join("skills");
+            for entry in fs::read_dir(&skills).into_iter().flatten().flatten() {
+                let path = Path::new("skills").join(entry.file_name());
+                if !named.contains(&path) && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    fs::remove_dir_all(entry.path()).map_err(io_error("remove", &entry.path()))?;
+                }
+            }
+        }
+        let path = tree.join(CLAUDE);
+        let folder = path.parent().unwrap_or(tree);
+        fs::create_dir_all(folder).map_err(io_error("create folder", folder))?;
+        let text = json!(self.0).to_string();
+        write(text.as_bytes(), &path, text.len() as u64, false).map_err(io_error("write", &path))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_is_where_its_marketplace_says() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join(".claude-plugin")).unwrap();
+        let sha = "0123456789012345678901234567890123456789";
+        let market = json!({ "plugins": [
+            { "name": "here", "source": "./plugins/here", "skills": ["./skills/a"] },
+            { "name": "up", "source": "../other" },
+            { "name": "hub", "source": { "source": "github", "repo": "a/b", "ref": "v1" } },
+            { "name": "sub", "source": { "source": "git-subdir", "url": "https://a.test/b.git", "path": "p/q", "sha": sha } },
+            { "name": "odd", "source": { "source": "url", "url": "file:///etc" } },
+        ] });
+        fs::write(place.path().join(FILE), market.to_string()).unwrap();
+        let found =
+            |name: &str| find(place.path(), name).map(|entry| entry.place).map_err(|error| error.to_string());
+        assert_eq!(found("here"), Ok(Place::Here("plugins/here".into())));
+        let git = |text: &str| text.parse::<PackageSource>().unwrap();
+        assert_eq!(found("hub"), Ok(Place::Elsewhere(git("git+https://github.com/a/b@v1"), "".into())));
+        let sub = format!("git+https://a.test/b.git@{sha}");
+        assert_eq!(found("sub"), Ok(Place::Elsewhere(git(&sub), "p/q".into())));
+        assert!(found("up").unwrap_err().contains("in a form"), "{:?}", found("up"));
+        assert!(found("none").unwrap_err().contains("it has `here`, `up`"));
+        assert!(find(&place.path().join("x"), "here").unwrap_err().to_string().contains("there is none"));
+    }
+}

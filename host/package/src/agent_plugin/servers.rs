@@ -1,0 +1,282 @@
+//! mcp.json of an Agent Plugin (§7.2): a closed schema at the top, whose breach disables all servers, and one for each
+//! server, whose breach leaves that server out.
+
+use haft_core::grant::Right;
+use haft_core::net::is_loopback;
+use serde_json::{Map, Value};
+
+use super::permissions::Permissions;
+use super::server::{Directory, PluginServer, Start, Text};
+use super::{DATA, Fault, FaultKind, Files, ROOT, written};
+
+/// The file of the servers.
+const FILE: &str = "mcp.json";
+
+/// The schema of the only version that is read (§7.2.1).
+const SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json";
+
+/// Servers of one plugin at most: more fit no model.
+const MAX_SERVERS: usize = 64;
+
+/// Reads mcp.json.
+pub(super) fn discovered(
+    files: &Files<'_>,
+    permissions: &Permissions,
+    faults: &mut Vec<Fault>,
+) -> Vec<PluginServer> {
+    if files.is_folder(FILE) {
+        faults.push(Fault::new(FaultKind::ComponentInvalid, "`mcp.json` is a folder: no server is used"));
+        return Vec::new();
+    }
+    if !files.has(FILE) {
+        return Vec::new();
+    }
+    let found = files.json(FILE).and_then(|document| top(&document).cloned());
+    match found {
+        Ok(entries) => Reading { faults }.all(&entries, |name| permissions.server(name), entry),
+        Err(why) => {
+            let text = format!("no server is used: `mcp.json`: {why}");
+            faults.push(Fault::new(FaultKind::McpDisabled, text));
+            Vec::new()
+        }
+    }
+}
+
+/// §7.2.1, §7.2.2 rule 2
+fn top(document: &Value) -> Result<&Map<String, Value>, String> {
+    let fields = document.as_object().ok_or("expected a JSON object")?;
+    match fields.get("$schema") {
+        Some(Value::String(schema)) if schema == SCHEMA => {}
+        Some(Value::String(schema)) => return Err(format!("`{schema}` is not the version of `plugin.json`")),
+        _ => return Err("expected `$schema`, a string".to_owned()),
+    }
+    if let Some(other) = fields.keys().find(|key| !matches!(key.as_str(), "$schema" | "mcpServers")) {
+        return Err(format!("`{other}` is no field of it"));
+    }
+    fields.get("mcpServers").and_then(Value::as_object).ok_or("expected `mcpServers`, an object".to_owned())
+}
+
+/// Why a server is left out.
+pub(super) enum Skipped {
+    /// It breaks a rule.
+    Invalid(String),
+    /// haft does not speak its transport.
+    Transport,
+}
+
+impl From<String> for Skipped {
+    fn from(why: String) -> Self {
+        Self::Invalid(why)
+    }
+}
+
+impl From<&str> for Skipped {
+    fn from(why: &str) -> Self {
+        Self::Invalid(why.to_owned())
+    }
+}
+
+/// Reads the entries of one file.
+pub(super) struct Reading<'a> {
+    pub(super) faults: &'a mut Vec<Fault>,
+}
+
+impl Reading<'_> {
+    /// The servers of `entries` that can be used; `read` knows the form of one.
+    pub(super) fn all(
+        &mut self,
+        entries: &Map<String, Value>,
+        proposed: impl Fn(&str) -> Option<Vec<Right>>,
+        read: impl Fn(&Value) -> Result<Start, Skipped>,
+    ) -> Vec<PluginServer> {
+        let mut servers: Vec<PluginServer> = Vec::new();
+        for (name, value) in entries {
+            let server = read(value).and_then(|start| named(name, start, proposed(name), &servers));
+            match server {
+                Ok(server) => servers.push(server),
+                Err(Skipped::Invalid(why)) => {
+                    let text = format!("server `{name}` is left out: {why}");
+                    self.faults.push(Fault::new(FaultKind::ServerSkipped, text));
+                }
+                Err(Skipped::Transport) => {
+                    let text =
+                        format!("server `{name}` is left out: haft does not speak its transport, `sse`");
+                    self.faults.push(Fault::new(FaultKind::TransportUnsupported, text));
+                }
+            }
+        }
+        servers
+    }
+}
+
+fn named(
+    name: &str,
+    start: Start,
+    proposed: Option<Vec<Right>>,
+    others: &[PluginServer],
+) -> Result<PluginServer, Skipped> {
+    let called = haft_manifest::Name::of_text(name).map_err(|error| error.to_string())?.to_string();
+    if others.iter().any(|other| other.called == called) {
+        return Err(format!("another one is called `{called}` too").into());
+    }
+    if others.len() >= MAX_SERVERS {
+        return Err(format!("a plugin has at most {MAX_SERVERS}").into());
+    }
+    let server = PluginServer { name: name.to_owned(), called, start, proposed };
+    written::check_server(&server)?;
+    Ok(server)
+}
+
+/// One entry of mcp.json.
+fn entry(value: &Value) -> Result<Start, Skipped> {
+    let fields = value.as_object().ok_or("expected an object")?;
+    let kind = fields.get("type").and_then(Value::as_str).ok_or("expected `type`, a string")?;
+    let known: &[&str] = match kind {
+        "stdio" => &["type", "command", "args", "env", "cwd"],
+        "streamable-http" | "sse" => &["type", "url", "headers"],
+        other => return Err(format!("there is no transport `{other}`").into()),
+    };
+    if let Some(other) = fields.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(format!("`{other}` is no field of a server of type `{kind}`").into());
+    }
+    if kind == "stdio" {
+        return stdio(fields);
+    }
+    let (url, headers) = (url(fields)?, headers(fields)?);
+    if kind == "sse" { Err(Skipped::Transport) } else { Ok(Start::Http { url, headers }) }
+}
+
+fn stdio(fields: &Map<String, Value>) -> Result<Start, Skipped> {
+    let command = fields.get("command").and_then(Value::as_str).ok_or("expected `command`, a string")?;
+    let command = program(command)?;
+    let mut words = vec![command];
+    words.extend(texts(fields, "args")?);
+    let env = pairs(fields, "env")?;
+    if let Some((name, _)) = env.iter().find(|(name, _)| name == ROOT || name == DATA) {
+        return Err(format!("`env` has `{name}`, which the client sets").into());
+    }
+    let env = env.into_iter().map(|(name, value)| (name, Text::Written(value))).collect();
+    let directory = match fields.get("cwd") {
+        None => Directory::Root(String::new()),
+        Some(Value::String(written)) => directory(written)?,
+        Some(_) => return Err("expected `cwd`, a string".into()),
+    };
+    Ok(Start::Stdio { words, env, directory })
+}
+
+/// One token: the bare name of a program, or `./…` below the plugin's folder (§7.2.1).
+pub(super) fn program(command: &str) -> Result<String, String> {
+    match command.strip_prefix("./") {
+        Some(path) => match inside(path) {
+            Some(path) if !path.is_empty() => Ok(format!("./{path}")),
+            _ => Err(format!("its `command`, `{command}`, leads out of the plugin")),
+        },
+        None if command.is_empty() || command.contains(['/', '\\', '\0']) => {
+            Err(format!("its `command`, `{command}`, is neither a bare name nor begins with `./`"))
+        }
+        None => Ok(command.to_owned()),
+    }
+}
+
+/// The three forms of a working directory (§7.2.1).
+pub(super) fn directory(written: &str) -> Result<Directory, String> {
+    let below = |anchor: &str| {
+        let rest = written.strip_prefix(anchor)?;
+        if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
+    };
+    let (data, root) = (below(&placeholder(DATA)), below(&placeholder(ROOT)));
+    let found = match (data, root.or_else(|| written.strip_prefix("./"))) {
+        (Some(path), _) => inside(path).map(Directory::Data),
+        (None, Some(path)) => inside(path).map(Directory::Root),
+        (None, None) => return Err(format!("its `cwd`, `{written}`, has none of the forms of a directory")),
+    };
+    found.ok_or_else(|| format!("its `cwd`, `{written}`, leads out"))
+}
+
+/// `${NAME}`
+pub(super) fn placeholder(name: &str) -> String {
+    format!("${{{name}}}")
+}
+
+/// A path without `.` and `..`; `None` where it leads out.
+fn inside(path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+pub(super) fn texts(fields: &Map<String, Value>, key: &str) -> Result<Vec<String>, String> {
+    let all = match fields.get(key) {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(all)) => all,
+        Some(_) => return Err(format!("expected `{key}`, an array of strings")),
+    };
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    all.iter()
+        .map(text)
+        .collect::<Option<_>>()
+        .ok_or_else(|| format!("expected `{key}`, an array of strings"))
+}
+
+pub(super) fn pairs(fields: &Map<String, Value>, key: &str) -> Result<Vec<(String, String)>, String> {
+    let all = match fields.get(key) {
+        None => return Ok(Vec::new()),
+        Some(Value::Object(all)) => all,
+        Some(_) => return Err(format!("expected `{key}`, an object of strings")),
+    };
+    let pair = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+    all.iter()
+        .map(pair)
+        .collect::<Option<_>>()
+        .ok_or_else(|| format!("expected `{key}`, an object of strings"))
+}
+
+/// §7.2.1: HTTPS, or HTTP on this machine; no user information and no fragment.
+pub(super) fn url(fields: &Map<String, Value>) -> Result<String, String> {
+    let url = fields.get("url").and_then(Value::as_str).ok_or("expected `url`, a string")?;
+    let (scheme, rest) = url.split_once("://").ok_or("its `url` is not absolute")?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if url.contains('#') || authority.contains('@') || authority.is_empty() {
+        return Err("its `url` has a fragment or user information, or no host".to_owned());
+    }
+    match scheme.to_ascii_lowercase().as_str() {
+        "https" => Ok(url.to_owned()),
+        "http" if is_loopback(host_of(authority)) => Ok(url.to_owned()),
+        "http" => Err("its `url` is not encrypted, and not on this machine".to_owned()),
+        _ => Err("its `url` is neither `https://` nor `http://`".to_owned()),
+    }
+}
+
+/// The host of an authority, without the brackets of an address.
+fn host_of(authority: &str) -> &str {
+    match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    }
+}
+
+fn headers(fields: &Map<String, Value>) -> Result<Vec<(String, Text)>, String> {
+    let all = pairs(fields, "headers")?;
+    for (index, (name, value)) in all.iter().enumerate() {
+        if all.iter().take(index).any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+            return Err(format!("the header `{name}` is there twice"));
+        }
+        if !is_header(name, value) {
+            return Err(format!("`{name}` is no valid header"));
+        }
+    }
+    Ok(all.into_iter().map(|(name, value)| (name, Text::Written(value))).collect())
+}
+
+/// RFC 9110, §5.1 and §5.5
+pub(super) fn is_header(name: &str, value: &str) -> bool {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    let is_value = |c: char| c == '\t' || !c.is_control();
+    !name.is_empty() && name.chars().all(is_token) && value.chars().all(is_value)
+}

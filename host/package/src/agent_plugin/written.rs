@@ -1,0 +1,116 @@
+//! The program.toml of a plugin: what its manifests say, in haft's words. It stands in no file: the plugin is kept as it is.
+
+use std::path::Path;
+
+use haft_core::grant::Right;
+use haft_core::units::format_size;
+use haft_manifest::{Manifest, Name};
+use toml::{Table, Value};
+
+use super::server::{Start, Text};
+use super::{AgentPlugin, PluginServer, PluginSkill};
+use crate::semantic::semantic;
+
+/// The text of the program.toml.
+pub(super) fn text(plugin: &AgentPlugin) -> String {
+    let mut all = Table::new();
+    all.insert("program".to_owned(), Value::Table(program(plugin)));
+    let runnable = plugin.skills.iter().filter(|skill| !skill.scripts.is_empty());
+    put_list(&mut all, "tools", runnable.map(script_tool));
+    put_list(&mut all, "mcp_servers", plugin.servers.iter().map(server));
+    // Serialization cannot fail: there are texts, and lists and tables of them.
+    toml::to_string(&all).unwrap_or_default()
+}
+
+/// Fails where program.toml cannot say what a server is.
+pub(super) fn check_server(written: &PluginServer) -> Result<(), String> {
+    let mut all = Table::new();
+    put_list(&mut all, "mcp_servers", std::iter::once(server(written)));
+    let text = toml::to_string(&all).map_err(|error| error.to_string())?;
+    let parsed = Manifest::parse(&text, Path::new("mcp.json"));
+    let first =
+        |report: haft_core::report::Report| report.problems().first().map(|one| one.message().to_owned());
+    parsed.map(|_| ()).map_err(|report| first(report).unwrap_or_default())
+}
+
+fn put_list(all: &mut Table, key: &str, entries: impl Iterator<Item = Table>) {
+    let entries: Vec<Value> = entries.map(Value::Table).collect();
+    if !entries.is_empty() {
+        all.insert(key.to_owned(), Value::Array(entries));
+    }
+}
+
+fn put(table: &mut Table, key: &str, value: impl Into<Value>) {
+    table.insert(key.to_owned(), value.into());
+}
+
+fn program(plugin: &AgentPlugin) -> Table {
+    let about = &plugin.about;
+    let name = Name::of_text(&about.name).map_or_else(|_| "plugin".to_owned(), |name| name.to_string());
+    let mut program = Table::new();
+    put(&mut program, "name", name);
+    put(&mut program, "version", semantic(about.version.as_deref().unwrap_or_default()).to_string());
+    let texts = [("description", &about.description), ("author", &about.author), ("license", &about.license)];
+    for (key, text) in texts {
+        if let Some(text) = text.as_ref().filter(|text| !text.trim().is_empty()) {
+            put(&mut program, key, haft_core::report::plain(text));
+        }
+    }
+    program
+}
+
+/// A tool for the scripts of a skill: its command is the skill's folder, and a call names the script.
+fn script_tool(skill: &PluginSkill) -> Table {
+    let mut tool = Table::new();
+    put(&mut tool, "name", skill.tool.as_str());
+    put(&mut tool, "description", format!("Runs a script of the skill `{}`.", skill.skill.name));
+    put(&mut tool, "command", Value::Array(vec![format!("./{}", skill.folder).into()]));
+    put_grant(&mut tool, skill.proposed.as_deref());
+    tool
+}
+
+fn server(server: &PluginServer) -> Table {
+    let mut entry = Table::new();
+    put(&mut entry, "name", server.called.as_str());
+    match &server.start {
+        Start::Stdio { words, env, .. } => {
+            put(&mut entry, "command", words.clone());
+            put_values(&mut entry, "env", env);
+            put_grant(&mut entry, server.proposed.as_deref());
+        }
+        Start::Http { url, headers } => {
+            put(&mut entry, "url", url.as_str());
+            put_values(&mut entry, "headers", headers);
+        }
+    }
+    entry
+}
+
+fn put_values(entry: &mut Table, key: &str, values: &[(String, Text)]) {
+    let value = |text: &Text| match text {
+        Text::Written(text) => Value::String(text.clone()),
+        Text::Variable(name) => Value::Table(Table::from_iter([("env".to_owned(), name.clone().into())])),
+    };
+    let table: Table = values.iter().map(|(name, text)| (name.clone(), value(text))).collect();
+    if !table.is_empty() {
+        put(entry, key, table);
+    }
+}
+
+/// A process of a plugin always has a table of its own: without one it would have what `[sandbox]` allows.
+fn put_grant(entry: &mut Table, proposed: Option<&[Right]>) {
+    let mut grant = Table::new();
+    for right in proposed.unwrap_or_default() {
+        match (right.list_entry(), right) {
+            (Some((key, text)), _) => {
+                let list = grant.entry(key).or_insert_with(|| Value::Array(Vec::new()));
+                if let Value::Array(list) = list {
+                    list.push(text.into());
+                }
+            }
+            (None, Right::State(bytes)) => put(&mut grant, "state", format_size(*bytes)),
+            (None, _) => {}
+        }
+    }
+    put(entry, "grant", grant);
+}

@@ -1,0 +1,105 @@
+//! The placeholders of an installed plugin (§9.2): each is replaced once, and what takes its place is not looked at again.
+
+use std::path::Path;
+
+use super::Bundle;
+use crate::agent_plugin::{DATA, Directory, Form, ROOT};
+use haft_manifest::{GrantTable, TextOrSecret, Transport};
+
+/// What the format of Claude Code calls the variables.
+const CLAUDE: [(&str, &str); 2] = [("CLAUDE_PLUGIN_ROOT", ROOT), ("CLAUDE_PLUGIN_DATA", DATA)];
+
+impl Bundle {
+    /// Returns the package with the paths of its own folder and of `data`, the directory that it keeps, in the words and
+    /// variables of its servers; unchanged where it is no plugin of other programs.
+    #[must_use]
+    pub fn with_anchors(mut self, data: &Path) -> Self {
+        let Some(form) = self.agent_plugin.as_ref().map(|plugin| plugin.form) else { return self };
+        let anchors = [(ROOT, self.folder.to_string_lossy()), (DATA, data.to_string_lossy())];
+        for server in &mut self.manifest.mcp_servers {
+            let Transport::Stdio { command, env } = &mut server.transport else { continue };
+            for word in command.value.iter_mut().skip(1) {
+                *word = expanded(word, &anchors);
+            }
+            for (_, value) in env.iter_mut() {
+                if let TextOrSecret::Text(text) = value {
+                    *text = expanded(text, &anchors);
+                }
+            }
+            // After the configured ones (§9.1).
+            let own = anchors.iter().map(|(name, path)| ((*name).to_owned(), path.to_string()));
+            let other = |(name, of): &(&str, &str)| {
+                let (_, path) = anchors.iter().find(|(known, _)| known == of)?;
+                Some(((*name).to_owned(), path.to_string()))
+            };
+            let others = CLAUDE.iter().filter(|_| form == Form::Claude).filter_map(other);
+            for (name, path) in own.chain(others) {
+                env.retain(|(known, _)| *known != name);
+                env.push((name, TextOrSecret::Text(path)));
+            }
+        }
+        self
+    }
+
+    /// Returns what the servers of a plugin and the scripts of its skills ask for, with their names.
+    pub fn process_grants(&self) -> impl Iterator<Item = (&str, &GrantTable)> {
+        let manifest = Some(&self.manifest).filter(|_| self.agent_plugin.is_some());
+        manifest.into_iter().flat_map(|manifest| {
+            let servers = manifest.mcp_servers.iter().map(|server| (server.name.as_str(), &server.grant));
+            let scripts = manifest.tools.iter().map(|tool| (tool.name.as_str(), &tool.grant));
+            servers.chain(scripts).filter_map(|(name, grant)| Some((name, &grant.as_ref()?.rights)))
+        })
+    }
+
+    /// Reports whether a plugin's author proposes no rights at all: its processes then get what the package is granted.
+    pub fn takes_any_grant(&self) -> bool {
+        let plugin = self.agent_plugin.as_ref();
+        plugin.is_some_and(|plugin| {
+            let servers = plugin.servers.iter().map(|server| &server.proposed);
+            servers.chain(plugin.skills.iter().map(|skill| &skill.proposed)).any(Option::is_none)
+        })
+    }
+
+    /// Returns where each server of a plugin works, in the order of the manifest; nothing of any other package.
+    pub fn directories(&self) -> Vec<Option<&Directory>> {
+        let servers = self.agent_plugin.iter().flat_map(|plugin| &plugin.servers);
+        servers.map(|server| server.start.directory()).collect()
+    }
+}
+
+/// `text` with the value of each anchor in the place of `${NAME}`.
+fn expanded(text: &str, anchors: &[(&str, impl AsRef<str>)]) -> String {
+    let (mut whole, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("${") {
+        whole.push_str(before);
+        let found = anchors
+            .iter()
+            .find_map(|(name, value)| Some((value.as_ref(), after.strip_prefix(name)?.strip_prefix('}')?)));
+        let (value, after) = found.unwrap_or(("${", after));
+        whole.push_str(value);
+        rest = after;
+    }
+    whole + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// §9.2: once, both, and nothing else.
+    #[test]
+    fn a_placeholder_is_replaced_once() {
+        let anchors = [(ROOT, "/a/${PLUGIN_DATA}"), (DATA, "/d")];
+        for (text, expected) in [
+            ("${PLUGIN_ROOT}/x:${PLUGIN_DATA}", "/a/${PLUGIN_DATA}/x:/d"),
+            (
+                "${HOME} $PLUGIN_ROOT ${plugin_root} ${PLUGIN_ROOT",
+                "${HOME} $PLUGIN_ROOT ${plugin_root} ${PLUGIN_ROOT",
+            ),
+            ("${${PLUGIN_DATA}}", "${/d}"),
+            ("", ""),
+        ] {
+            assert_eq!(expanded(text, &anchors), expected, "{text}");
+        }
+    }
+}
