@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 mod add;
+mod attested;
 mod consent;
 mod foreign;
 mod hostile;
