@@ -234,7 +234,7 @@ impl Cli {
             Verb::Build(verb) => Box::pin(verb.execute(terminal)),
             Verb::Dev(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Test(verb) => Box::pin(verb.execute(terminal)),
-            Verb::Pack(verb) => Box::pin(ready(verb.execute(terminal, self.common.program.as_deref()))),
+            Verb::Pack(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Publish(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Schema(verb) => Box::pin(ready(verb.execute(terminal))),
             Verb::Completions(verb) => Box::pin(ready(verb.execute(terminal))),
