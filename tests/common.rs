@@ -1,5 +1,6 @@
 //! What several tests need.
 
+pub(crate) mod sigstore;
 pub(crate) mod wait;
 
 use std::os::unix::fs::DirBuilderExt;

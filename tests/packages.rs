@@ -4,10 +4,12 @@
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 mod add;
+mod attested;
 mod consent;
 mod foreign;
 mod hostile;
 mod keep;
+mod outward;
 mod place;
 mod plugins;
 mod registry;

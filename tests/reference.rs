@@ -44,9 +44,17 @@ const SHARED: [&str; 2] = ["Execution:\n", "Common options:\n"];
 
 /// `help` without, or with nothing but, the options that many verbs take.
 fn parts(help: &str, shared: bool) -> String {
-    let is_shared = |part: &&str| SHARED.iter().any(|heading| part.starts_with(heading));
-    let parts: Vec<_> = help.trim_end().split("\n\n").filter(|part| is_shared(part) == shared).collect();
-    parts.join("\n\n") + "\n"
+    let mut is_shared = false;
+    let mut kept = String::new();
+    for line in help.split_inclusive('\n') {
+        if !line.starts_with([' ', '\n']) {
+            is_shared = SHARED.contains(&line);
+        }
+        if is_shared == shared {
+            kept += line;
+        }
+    }
+    kept.trim_end().to_owned() + "\n"
 }
 
 fn section(words: &[&str], text: &str) -> String {

@@ -3,6 +3,7 @@
 
 pub(crate) mod fake;
 mod hostile;
+mod keyless;
 mod login;
 mod publish;
 mod real;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use haft::backend::confine::Confiner;
 use haft::grant::Grant;
 use haft::package::oci::{self, Access, Pulled, Reference};
-use haft::package::signature::Trust;
+use haft::package::signature::{Trust, TrustRoot};
 use haft::package::{FetchError, FetchGrants, Fetching, Progress};
 use haft::provider::Retry;
 
@@ -59,6 +60,16 @@ impl Place {
         access: &Access,
         trust: &Trust,
     ) -> Result<Pulled, FetchError> {
+        self.pull_by(reference, access, trust, &TrustRoot::default()).await
+    }
+
+    pub(crate) async fn pull_by(
+        &self,
+        reference: &Reference,
+        access: &Access,
+        trust: &Trust,
+        root: &TrustRoot,
+    ) -> Result<Pulled, FetchError> {
         let fetching = Fetching {
             directory: self.path(),
             base: self.path(),
@@ -68,6 +79,7 @@ impl Place {
             access,
             asks: false,
             trust,
+            root,
             confiner: &Confiner::open(),
             grants: &FetchGrants { fetch: Grant::none(), build: Grant::none() },
         };

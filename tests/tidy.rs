@@ -62,6 +62,7 @@ const HOMES: &[(&str, &[&str])] = &[
         ],
     ),
     ("minisign_verify::", &["package/src/signature"]),
+    ("sigstore_verify::", &["package/src/signature"]),
     ("opentelemetry::", &["telemetry/src"]),
     ("opentelemetry_sdk::", &["telemetry/src"]),
     ("opentelemetry_otlp::", &["telemetry/src"]),

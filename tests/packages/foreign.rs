@@ -273,12 +273,17 @@ fn npm_registry_with(versions: &'static [&'static str], has_port: bool) -> Serve
 
 /// haft with registries of the test.
 pub(super) fn with_registry(place: &Place, server: &Server, arguments: &[&str]) -> Answer {
+    Answer::from(command_with_registry(place, server, arguments).output().unwrap())
+}
+
+/// The command of the same.
+pub(super) fn command_with_registry(place: &Place, server: &Server, arguments: &[&str]) -> Command {
     let (registry, index) =
         (format!("http://{}/", server.address), format!("http://{}/simple", server.address));
     let mut command = place.command(arguments);
     command.env("npm_config_registry", registry).env("UV_DEFAULT_INDEX", index).env("no_proxy", "127.0.0.1");
     command.env("XDG_CACHE_HOME", place.home().join("cache")).env_remove("NODE_EXTRA_CA_CERTS");
-    Answer::from(command.output().unwrap())
+    command
 }
 
 #[test]

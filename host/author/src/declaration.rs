@@ -48,7 +48,10 @@ fn only(table: &mut Table, names: &[&str]) -> Table {
 }
 
 /// Returns the program.toml of a package, and the tables that it omits.
-pub(crate) fn of_package(text: &str) -> anyhow::Result<(String, Vec<String>)> {
+///
+/// # Errors
+/// The text is not TOML.
+pub fn of_package(text: &str) -> anyhow::Result<(String, Vec<String>)> {
     let mut document: DocumentMut = text.parse().context("cannot read program.toml once more")?;
     let names: Vec<String> = document.iter().map(|(name, _)| name.to_owned()).collect();
     let left_out: Vec<String> =

@@ -228,7 +228,7 @@ impl PluginVerb {
             Self::Build(verb) => Box::pin(verb.execute(terminal)),
             Self::Dev(verb) => Box::pin(verb.execute(common, terminal)),
             Self::Test(verb) => Box::pin(verb.execute(terminal)),
-            Self::Pack(verb) => Box::pin(ready(verb.execute(terminal, common.program.as_deref()))),
+            Self::Pack(verb) => Box::pin(verb.execute(common, terminal)),
             Self::Publish(verb) => Box::pin(verb.execute(common, terminal)),
         }
     }

@@ -19,6 +19,9 @@ table! {
         /// a folder, an archive, `https://…`, `oci://…`, `git+https://…`, `npm:…`, `pypi:…` or an MCP bundle
         #[also("path", "url", "component", "from")]
         pub source: Located<PackageSource>,
+        /// by whom it must be signed: a key as program.lock writes it, or `sigstore:ISSUER#SUBJECT`
+        #[also("signature", "signed_by", "key", "identity")]
+        pub signer: Option<Located<String>> = None,
         /// default true
         #[also("disabled")]
         pub enabled: bool = true,

@@ -28,6 +28,9 @@ table! {
         #[read(Kind::Text, |entry| entry.located(component))]
         #[also("path", "file", "url", "wasm", "source")]
         pub component: Located<Component>,
+        /// by whom it must be signed: a key as program.lock writes it, or `sigstore:ISSUER#SUBJECT`
+        #[also("signature", "signed_by", "key", "identity")]
+        pub signer: Option<Located<String>> = None,
         /// default true
         #[also("disabled")]
         pub enabled: bool = true,

@@ -59,6 +59,12 @@ impl Digest {
         &self.0
     }
 
+    /// Returns the 32 bytes.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let pairs = self.0.as_bytes().chunks(2).filter_map(|pair| std::str::from_utf8(pair).ok());
+        pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
+    }
+
     /// Returns the first 12 digits, enough for a person to distinguish digests.
     pub fn short(&self) -> &str {
         self.0.get(..12).unwrap_or(&self.0)

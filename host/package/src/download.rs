@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{ACCEPT_ENCODING, LOCATION};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, LOCATION};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 
@@ -29,6 +29,9 @@ const IDLE: Duration = Duration::from_secs(30);
 /// Time limit for a whole download: the greatest size over a slow line.
 const TOTAL: Duration = Duration::from_mins(15);
 
+/// Any media type.
+pub(super) const ANYTHING: &str = "*/*";
+
 /// The `User-Agent` header.
 const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 
@@ -38,6 +41,9 @@ pub enum DownloadError {
     /// The URL's scheme is not supported.
     #[error("`{0}` is not fetched from: expected `https://`")]
     Scheme(String),
+    /// The URL leads to another server than the one that named it.
+    #[error("`{0}` is on another server")]
+    Elsewhere(String),
     /// The server cannot be reached, or closed the connection.
     #[error("cannot fetch `{url}`: {why}")]
     Unreachable {
@@ -106,7 +112,7 @@ pub(super) async fn download(
     progress: &Progress,
 ) -> Result<u64, DownloadError> {
     let fetching = async {
-        let response = respond(url).await?;
+        let response = respond(url, ANYTHING).await?;
         store(response, to, most, progress).await
     };
     match tokio::time::timeout(TOTAL, fetching).await {
@@ -120,7 +126,7 @@ pub(super) async fn signature(url: &str) -> Result<Option<String>, DownloadError
     let mut beside = Url::parse(url).map_err(|_| DownloadError::Scheme(shown_text(url)))?;
     let path = format!("{}{}", beside.path(), super::signature::BESIDE);
     beside.set_path(&path);
-    match document(beside.as_str(), super::signature::MAX_BESIDE).await {
+    match document(beside.as_str(), super::signature::MAX_BESIDE, ANYTHING).await {
         Ok(text) => Ok(super::signature::text_beside(text)),
         // A server reports a missing signature by an error status, or by a page, which is longer than a signature.
         Err(DownloadError::Status { .. } | DownloadError::TooLarge { .. }) => Ok(None),
@@ -128,10 +134,16 @@ pub(super) async fn signature(url: &str) -> Result<Option<String>, DownloadError
     }
 }
 
-/// Downloads a document of at most `most` bytes.
-pub(super) async fn document(url: &str, most: usize) -> Result<Vec<u8>, DownloadError> {
+/// Reports whether both URLs are of one scheme, host and port.
+pub(super) fn is_one_server(one: &str, other: &str) -> bool {
+    let origin = |url: &str| Url::parse(url).ok().map(|url| url.origin());
+    origin(one).is_some_and(|one| one.is_tuple() && origin(other) == Some(one))
+}
+
+/// Downloads a document of at most `most` bytes, in the media type `accept`.
+pub(super) async fn document(url: &str, most: usize, accept: &'static str) -> Result<Vec<u8>, DownloadError> {
     let fetching = async {
-        let (mut response, mut text) = (respond(url).await?, Vec::new());
+        let (mut response, mut text) = (respond(url, accept).await?, Vec::new());
         while let Some(chunk) = response.chunk().await.map_err(|error| DownloadError::Unreachable {
             url: shown_text(url),
             why: haft_core::report::plain(&chain(&error.without_url())),
@@ -149,15 +161,17 @@ pub(super) async fn document(url: &str, most: usize) -> Result<Vec<u8>, Download
 /// A URL to request, and the limits on its redirects.
 struct Hop {
     url: Url,
+    /// The wanted media type.
+    accept: &'static str,
     /// Whether a public server was asked: all later hops must then be public.
     public_only: bool,
 }
 
 /// Returns the first response that is not a redirect.
-async fn respond(url: &str) -> Result<Response, DownloadError> {
+async fn respond(url: &str, accept: &'static str) -> Result<Response, DownloadError> {
     let url = Url::parse(url).map_err(|_| DownloadError::Scheme(shown_text(url)))?;
     let first = display_url(&url);
-    let mut hop = Hop { public_only: false, url };
+    let mut hop = Hop { public_only: false, accept, url };
     if !hop.is_encrypted() && !is_this_machine(&hop.url) {
         return Err(DownloadError::Scheme(first));
     }
@@ -195,7 +209,8 @@ impl Hop {
             builder = builder.no_proxy();
         }
         let client = builder.build().map_err(|error| failed(haft_core::report::plain(&chain(&error))))?;
-        let request = client.get(self.url.clone()).header(ACCEPT_ENCODING, "identity");
+        let request =
+            client.get(self.url.clone()).header(ACCEPT_ENCODING, "identity").header(ACCEPT, self.accept);
         request.send().await.map_err(|error| failed(haft_core::report::plain(&chain(&error.without_url()))))
     }
 
@@ -209,7 +224,7 @@ impl Hop {
         let url = url.map_err(|_| refuse(shown_text(location), "which is no URL"))?;
         // A proxy connects instead of haft, so the server's address is unknown.
         let is_public = response.remote_addr().is_some_and(|address| local(address.ip()).is_none());
-        let next = Self { public_only: self.public_only || is_public, url };
+        let next = Self { public_only: self.public_only || is_public, url, ..*self };
         match self.objection(&next) {
             Some(why) => Err(refuse(display_url(&next.url), why)),
             None => Ok(next),
@@ -348,7 +363,7 @@ mod tests {
     use super::*;
 
     fn hop(url: &str, public_only: bool) -> Hop {
-        Hop { url: Url::parse(url).unwrap(), public_only }
+        Hop { url: Url::parse(url).unwrap(), accept: ANYTHING, public_only }
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Raw {
         what: &str,
     ) -> Result<Self, FetchError> {
         let statements: Vec<_> = beside.map(Statement::Minisign).into_iter().collect();
-        let verdict = signature::judge(&statements, Subject::File(&path), fetching.trust);
+        let verdict = signature::judge(&statements, Subject::File(&path), fetching.trust, fetching.root);
         let verdict = verdict.map_err(|error| FetchError::Signature { what: what.to_owned(), error })?;
         Ok(Self { path, is_folder: false, resolved: None, verdict, manifest: None })
     }
@@ -149,10 +149,14 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
                 None => Ok(raw),
             }
         }
-        PackageSource::Foreign(foreign) => match foreign.archive() {
-            Some(archive) => Box::pin(fetch_raw(&archive, fetching)).await,
-            None => Raw::folder(fetching.directory.join(TREE), fetching, &what),
-        },
+        PackageSource::Foreign(foreign) => {
+            if let Some(archive) = foreign.archive() {
+                return Box::pin(fetch_raw(&archive, fetching)).await;
+            }
+            // Judged where it is made: attestations are about what npm and uv fetch.
+            let (path, verdict) = (fetching.directory.join(TREE), Verdict::Unsigned);
+            Ok(Raw { path, is_folder: true, resolved: None, verdict })
+        }
     }
 }
 
@@ -236,7 +240,7 @@ impl Raw {
     async fn made(self, foreign: &Foreign, fetching: &Fetching<'_>) -> Result<Fetched, FetchError> {
         let (source, tree) = (foreign.to_string(), fetching.directory.join(TREE));
         let (path, expected, to) = (self.path, fetching.expected.clone(), tree.clone());
-        let (verdict, is_file) = (self.verdict, !self.is_folder);
+        let (judged, is_file) = (self.verdict, !self.is_folder);
         let unpack = move || {
             let failed = |source| FetchError::Io { action: "read", path: path.clone(), source };
             let (digest, _) = Digest::of_file(&path, MAX_SIZE).map_err(failed)?;
@@ -254,6 +258,7 @@ impl Raw {
         }
         let (digest, content) = (digest.unwrap_or_else(|| kept.clone()), Content::Tree(tree, listing));
         let (resolved, notes) = (made.resolved, made.notes);
+        let verdict = if is_file { judged } else { made.verdict };
         Ok(Fetched { content, digest, kept, size, resolved, verdict, left_out: Vec::new(), notes })
     }
 }

@@ -1,6 +1,7 @@
 //! MCP servers as others distribute them, made into packages: a folder with a program.toml that starts the server.
 //! What comes after is as for any package. npm and uv install what is fetched, with install scripts off.
 
+mod attested;
 mod bundle;
 mod error;
 mod npm;
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 pub use self::error::ForeignError;
 use self::written::Env;
 use crate::semantic::semantic;
+use crate::signature::Verdict;
 use crate::{Fetching, Foreign, Origin, PackageSource};
 
 /// What an MCP bundle of the older form needs.
@@ -42,6 +44,8 @@ pub(super) struct Made {
     pub(super) resolved: Option<String>,
     /// See [`crate::Fetched::notes`].
     pub(super) notes: Vec<String>,
+    /// The result of the check of its attestations.
+    pub(super) verdict: Verdict,
 }
 
 /// Makes a package in the folder `tree`, which exists for a bundle alone: the files of its archive.
@@ -54,16 +58,15 @@ pub(super) async fn make(
     let resolved = |version: &str| Some(format!("{version}{AS_OF}{now}"));
     match &foreign.origin {
         Origin::Npm(name, version) => {
-            let (version, notes) =
-                npm::make(foreign, (name, version.as_deref()), &now, tree, fetching).await?;
-            Ok(Made { resolved: resolved(&version), notes })
+            let made = npm::make(foreign, (name, version.as_deref()), &now, tree, fetching).await?;
+            Ok(Made { resolved: made.resolved.as_deref().and_then(resolved), ..made })
         }
         Origin::Pypi(name, _) => {
-            let (version, notes) = pypi::make(foreign, name, tree, fetching).await?;
-            Ok(Made { resolved: resolved(&version), notes })
+            let made = pypi::make(foreign, name, tree, fetching).await?;
+            Ok(Made { resolved: made.resolved.as_deref().and_then(resolved), ..made })
         }
         Origin::File(_) | Origin::Url(_) => {
-            Ok(Made { resolved: None, notes: bundle::make(foreign, tree, fetching).await? })
+            Ok(Made { notes: bundle::make(foreign, tree, fetching).await?, ..Made::default() })
         }
     }
 }

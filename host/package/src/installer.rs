@@ -28,6 +28,7 @@ pub use self::update::{Newer, Updated};
 use crate::disclosure::{Disclosure, ToolDisclosure};
 use crate::edit::{self, EditError, NewEntry};
 use crate::oci::Access;
+use crate::signature::TrustRoot;
 use crate::{
     Change, Content, Digest, FetchGrants, Kind, Offered, PackageSource, Pin, Progress, Project, ProjectError,
     Request, Store, StoreError,
@@ -47,6 +48,8 @@ pub struct Installer<'a> {
     pub home: &'a Path,
     /// The credentials for registries.
     pub access: &'a Access,
+    /// What makes keyless signatures right.
+    pub root: &'a TrustRoot,
     /// Whether secrets of a server that nobody said the place of are
     /// [`ForeignError::Secrets`](crate::ForeignError::Secrets), for the caller to ask for; they are variables otherwise.
     pub asks: bool,

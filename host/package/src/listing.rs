@@ -120,7 +120,7 @@ impl Listing {
     }
 
     /// Returns the paths of all files, sorted.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)
     }
 

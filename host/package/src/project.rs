@@ -177,7 +177,9 @@ impl Project {
     fn read(path: &Path) -> Result<Self, ProjectError> {
         let text = read(path)?;
         let manifest = if let Some(text) = &text {
-            Manifest::parse(text, path)?
+            let manifest = Manifest::parse(text, path)?;
+            entries::check_signers(&manifest)?;
+            manifest
         } else {
             let folder = folder_of(path).map_err(failed("find", path))?;
             Manifest { path: path.to_owned(), folder, ..Manifest::default() }

@@ -153,7 +153,7 @@ impl Registry {
 
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, RegistryError> {
         let url = format!("{}/v0.1/{path}", self.url.trim_end_matches('/'));
-        let text = download::document(&url, MAX_ANSWER).await?;
+        let text = download::document(&url, MAX_ANSWER, download::ANYTHING).await?;
         let why = |error: serde_json::Error| haft_core::report::plain(&error.to_string());
         serde_json::from_slice(&text).map_err(|error| RegistryError::Unreadable(why(error)))
     }

@@ -6,31 +6,39 @@
 //! |---|---|---|---|
 //! | cosign | the digest of a manifest | ECDSA P-256, Ed25519 | the tag `sha256-….sig` or a Sigstore bundle, in the registry |
 //! | minisign | a file | Ed25519 | `FILE.minisig` beside the file or its URL |
-//! | keyless | the digest of a manifest | no key of the signer | recognised and reported, never verified |
+//! | keyless (Sigstore) | the digest of a manifest, of a tarball of npm, of a wheel of PyPI | none that lasts: a certificate names an identity | as for cosign; attestations of npm and PyPI |
 //!
-//! Folders and git repositories have no signatures. None of the schemes embeds the public key, so that nothing
-//! can be verified without a key: then the claims of a signature are reported as claims, and nothing is pinned.
+//! Folders and git repositories have no signatures. cosign and minisign do not embed the public key, so that nothing
+//! can be verified without a key: then the claims of a signature are reported as claims, and nothing is pinned. A
+//! keyless signature is verified with a [`TrustRoot`], without any network, and its identity is pinned.
 //!
 //! # Rules
-//! | trusted | no signature | signatures, none by the key | one by the key |
+//! | trusted | no signature | signatures, none by the signer | one by the signer |
 //! |---|---|---|---|
-//! | nobody yet | reported as unsigned | reported with its claims, as not verified | – |
-//! | `--key KEY` | refused | refused | verified; the key is pinned in program.lock |
-//! | the pinned key | refused: it was signed before | refused, with both keys | verified |
-//! | `--key` in place of a pin | refused | refused | verified; the new key is pinned |
+//! | nobody yet | reported as unsigned | a keyless one that is right: verified; its identity is pinned. Others: reported with their claims, as not verified | – |
+//! | a signer that is named (`--key`, `signer`) | refused | refused | verified; the signer is pinned in program.lock |
+//! | the pinned signer | refused: it was signed before | refused, with both | verified |
+//! | another one that is named in place of a pin | refused | refused | verified; the new one is pinned |
 //!
-//! An invalid signature counts as one by another key. Of several signatures, one by the key is enough.
+//! An invalid signature counts as one by another signer. Of several signatures, one by the signer is enough.
 
+mod attestation;
 mod cosign;
+mod identity;
 mod key;
+mod keyless;
 mod minisign;
+mod provider;
 
 use std::fmt;
 use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
 
+pub(crate) use self::attestation::{MAX_DOCUMENT, of_npm, of_pypi};
+pub use self::identity::{Identity, SIGSTORE};
 pub use self::key::{KeyError, PublicKey};
+pub use self::keyless::TrustRoot;
 use super::Digest;
 
 /// Limit on the signatures of one package that are checked; further ones are ignored.
@@ -54,6 +62,8 @@ pub(crate) enum Statement {
         signature: String,
         /// The certificate in PEM, for a keyless signature.
         certificate: Option<String>,
+        /// The entry of the transparency log, in JSON, for a keyless signature.
+        entry: Option<String>,
     },
     /// A Sigstore bundle, in JSON.
     Bundle(Vec<u8>),
@@ -68,6 +78,10 @@ pub enum Subject<'a> {
     Manifest(&'a Digest),
     /// A file.
     File(&'a Path),
+    /// A file that a package manager fetched, by its SHA-256 digest.
+    Sha256(&'a [u8]),
+    /// A file that a package manager fetched, by its SHA-512 digest.
+    Sha512(&'a [u8]),
 }
 
 /// The required signer.
@@ -76,21 +90,27 @@ pub enum Trust {
     /// No required signer: the publisher is unknown.
     #[default]
     Nobody,
-    /// The key that the user gave.
-    Named(PublicKey),
-    /// The key that was pinned before.
+    /// The signer that the user named.
+    Named(Signer),
+    /// The signer that was pinned before.
     Pinned(Signer),
 }
 
-/// A verified signer, identified by its key. Written as one word, such as `minisign:RW…` or `cosign:MFkw…`, and
+/// A verified signer. Written as one word, such as `minisign:RW…`, `cosign:MFkw…` or `sigstore:ISSUER#SUBJECT`, and
 /// parsed from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signer(PublicKey);
+pub enum Signer {
+    /// The owner of a key.
+    Key(PublicKey),
+    /// An identity that a certificate names.
+    Identity(Identity),
+}
 
 /// The result of a signature check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
     /// There are no signatures.
+    #[default]
     Unsigned,
     /// A signature was verified.
     Signed(Signer),
@@ -128,41 +148,58 @@ impl SignatureError {
         match self {
             Self::Read { .. } => "check that it can be read",
             _ => {
-                "ask whoever publishes it; where they have another key, `--key KEY` with the one that they give \
-                 you takes its place"
+                "ask whoever publishes it; where they have another key or identity, `--key` with the one that they \
+                 give you takes its place"
             }
         }
     }
 }
 
 impl Trust {
-    /// Returns the required key and the reason for it, for messages.
-    fn expected(&self) -> Option<(&PublicKey, String)> {
+    /// Returns the required signer and the reason for it, for messages.
+    fn expected(&self) -> Option<(&Signer, String)> {
         match self {
             Self::Nobody => None,
-            Self::Named(key) => Some((key, format!("`--key` asks for {}", key.describe()))),
-            Self::Pinned(Signer(key)) => {
-                Some((key, format!("what is installed was signed with {}", key.describe())))
+            Self::Named(signer) => Some((signer, format!("you ask for one {}", signer.describe()))),
+            Self::Pinned(signer) => {
+                Some((signer, format!("what is installed was signed {}", signer.describe())))
             }
         }
     }
 }
 
 impl Signer {
-    /// Returns the key.
-    pub fn key(&self) -> &PublicKey {
-        &self.0
+    /// Parses an argument: the signer itself, or the path of a file with a public key.
+    ///
+    /// # Errors
+    /// The text is neither.
+    pub fn from_argument(text: &str) -> Result<Self, KeyError> {
+        if text.starts_with(SIGSTORE) { text.parse() } else { PublicKey::from_argument(text).map(Self::Key) }
     }
 
-    /// Describes the key, for messages.
+    /// Reports whether content that `pinned` signed is signed as this signer requires.
+    pub fn admits(&self, pinned: &Self) -> bool {
+        match (self, pinned) {
+            (Self::Identity(required), Self::Identity(pinned)) => required.admits(pinned),
+            _ => self == pinned,
+        }
+    }
+
+    /// Describes the signer, for messages: what comes after "signed".
     pub fn describe(&self) -> String {
-        self.0.describe()
+        match self {
+            Self::Key(key) => format!("with {}", key.describe()),
+            Self::Identity(identity) => format!("by {}", identity.describe()),
+        }
     }
 }
 
 impl fmt::Display for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self {
+            Self::Key(key) => key.fmt(f),
+            Self::Identity(identity) => identity.fmt(f),
+        }
     }
 }
 
@@ -170,7 +207,10 @@ impl FromStr for Signer {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
-        PublicKey::parse(text).map(Self)
+        match text.strip_prefix(SIGSTORE) {
+            Some(rest) => Identity::parse(rest).map(Self::Identity).ok_or(KeyError::NotAnIdentity),
+            None => PublicKey::parse(text).map(Self::Key),
+        }
     }
 }
 
@@ -187,13 +227,8 @@ impl Verdict {
     pub fn describe(&self) -> String {
         match self {
             Self::Unsigned => "not signed".to_owned(),
-            Self::Signed(signer) => format!("signed with {}", signer.describe()),
-            Self::Unchecked(claims) => {
-                format!(
-                    "says it is signed {}, which is not checked without the key: `--key`",
-                    claims.join("; ")
-                )
-            }
+            Self::Signed(signer) => format!("signed {}", signer.describe()),
+            Self::Unchecked(claims) => format!("says it is signed {}", claims.join("; ")),
         }
     }
 }
@@ -229,21 +264,21 @@ pub(super) fn text_beside(bytes: Vec<u8>) -> Option<String> {
     is_signature.then_some(text)
 }
 
-/// Checks the statements against the trusted key, by the table of the module.
+/// Checks the statements against the trusted signer, by the table of the module. `root` decides on keyless ones.
 pub(crate) fn judge(
     statements: &[Statement],
     subject: Subject<'_>,
     trust: &Trust,
+    root: &TrustRoot,
 ) -> Result<Verdict, SignatureError> {
     let statements = statements.get(..MAX_STATEMENTS).unwrap_or(statements);
-    let Some((key, expected)) = trust.expected() else {
-        let claims: Vec<String> = statements.iter().map(claim).collect();
-        return Ok(if claims.is_empty() { Verdict::Unsigned } else { Verdict::Unchecked(claims) });
+    let Some((signer, expected)) = trust.expected() else {
+        return Ok(without_signer(statements, subject, root));
     };
     let mut found = Vec::new();
     for statement in statements {
-        match verify(statement, subject, key)? {
-            Ok(()) => return Ok(Verdict::Signed(Signer(key.clone()))),
+        match verify(statement, subject, signer, root)? {
+            Ok(()) => return Ok(Verdict::Signed(signer.clone())),
             Err(why) => found.push(format!("one {}: {why}", claim(statement))),
         }
     }
@@ -252,6 +287,21 @@ pub(crate) fn judge(
     } else {
         SignatureError::Other { expected, found }
     })
+}
+
+/// Checks what can be checked where no signer is required: keyless signatures.
+fn without_signer(statements: &[Statement], subject: Subject<'_>, root: &TrustRoot) -> Verdict {
+    let mut claims = Vec::new();
+    for statement in statements {
+        match keyless::verify(statement, subject, root) {
+            Some(Ok(verified)) => return Verdict::Signed(Signer::Identity(verified.identity())),
+            Some(Err(why)) => claims.push(format!("{}, which is not right: {why}", claim(statement))),
+            None => {
+                claims.push(format!("{}, which is not checked without the key: `--key`", claim(statement)));
+            }
+        }
+    }
+    if claims.is_empty() { Verdict::Unsigned } else { Verdict::Unchecked(claims) }
 }
 
 /// Returns the claims of a statement about its signer.
@@ -264,12 +314,21 @@ fn claim(statement: &Statement) -> String {
     }
 }
 
-/// Verifies that the key signed this subject; returns the reason if not.
+/// Verifies that the signer signed this subject; returns the reason if not.
 fn verify(
     statement: &Statement,
     subject: Subject<'_>,
-    key: &PublicKey,
+    signer: &Signer,
+    root: &TrustRoot,
 ) -> Result<Result<(), String>, SignatureError> {
+    let key = match signer {
+        Signer::Key(key) => key,
+        Signer::Identity(identity) => {
+            let verified = keyless::verify(statement, subject, root);
+            let verified = verified.unwrap_or_else(|| Err("it is not a keyless one".to_owned()));
+            return Ok(verified.and_then(|verified| verified.is_by(identity)));
+        }
+    };
     match (statement, subject) {
         (Statement::Cosign { payload, signature, .. }, Subject::Manifest(digest)) => {
             Ok(cosign::verify(payload, signature, digest, key))

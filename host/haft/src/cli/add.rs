@@ -60,9 +60,9 @@ pub(super) struct Add {
     /// What is fetched must have this SHA-256 digest
     #[arg(long, value_name = "SHA256", requires = "source")]
     digest: Option<Digest>,
-    /// The public key that must have signed it: itself or its file (cosign or minisign). It is pinned: updates must
-    /// be signed with it too
-    #[arg(long, value_name = "FILE|KEY", requires = "source")]
+    /// Who must have signed it: a public key or its file (cosign or minisign), or `sigstore:ISSUER#SUBJECT`. The signer is
+    /// pinned: updates must be signed by the same
+    #[arg(long, value_name = "FILE|SIGNER", requires = "source")]
     key: Option<String>,
     /// Install it although programs that it requires are missing
     #[arg(long)]

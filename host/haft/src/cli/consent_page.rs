@@ -142,8 +142,8 @@ impl Page<'_> {
         let new = plain(&verdict.describe());
         match &self.before {
             Some(before) if before.pin.signer.as_ref() != verdict.signer() => {
-                let old = before.pin.signer.as_ref().map_or_else(|| "nobody".to_owned(), Signer::describe);
-                format!("{WARNING}{new}{WARNING:#}, and before by {old}")
+                let old = before.pin.signer.as_ref().map_or_else(|| "by nobody".to_owned(), Signer::describe);
+                format!("{WARNING}{new}{WARNING:#}, and before {old}")
             }
             _ => new,
         }

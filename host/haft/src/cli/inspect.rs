@@ -44,8 +44,8 @@ pub(super) struct Inspect {
     /// Show texts and scripts whole, however long they are
     #[arg(long)]
     full: bool,
-    /// The public key that must have signed it: itself or its file (cosign or minisign)
-    #[arg(long, value_name = "FILE|KEY")]
+    /// Who must have signed it: a public key or its file (cosign or minisign), or `sigstore:ISSUER#SUBJECT`
+    #[arg(long, value_name = "FILE|SIGNER")]
     key: Option<String>,
 }
 
@@ -265,7 +265,7 @@ impl Found {
     /// What program.lock says.
     fn pinned(&mut self, session: &InstallSession, pin: &Pin) {
         self.facts.extend(pin.resolved.clone().map(|resolved| ("", format!("that is {resolved}"))));
-        let by = pin.signer.as_ref().map(|signer| format!("signed with {}", signer.describe()));
+        let by = pin.signer.as_ref().map(|signer| format!("signed {}", signer.describe()));
         self.facts.push(("signature", by.unwrap_or_else(|| "none was checked".to_owned())));
         self.facts.push(("pinned", pin.digest.to_string()));
         self.digest = Some(pin.digest.clone());

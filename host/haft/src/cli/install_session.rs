@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::common::Common;
 use super::terminal::{Hinted, Terminal};
 use haft::program::{Agreement, Dirs, FILE_NAME, InstallContext};
-use haft_package::signature::{PublicKey, Trust};
+use haft_package::signature::{Signer, Trust};
 use haft_package::{
     Change, Held, InstallError, Installed, Installer, Kind, PackageSource, Project, ProjectError, Request,
     Store,
@@ -18,16 +18,16 @@ pub(super) struct InstallSession {
     pub(super) context: InstallContext,
 }
 
-/// The key named on the command line.
-pub(super) fn public_key(key: Option<&str>) -> anyhow::Result<Option<PublicKey>> {
-    let parsed = key.map(PublicKey::from_argument).transpose();
+/// The signer named on the command line.
+pub(super) fn named_signer(key: Option<&str>) -> anyhow::Result<Option<Signer>> {
+    let parsed = key.map(Signer::from_argument).transpose();
     parsed
         .map_err(|error| anyhow::anyhow!("invalid `--key`: {}", haft_core::report::plain(&error.to_string())))
 }
 
-/// The signature that is wanted with such a key.
+/// The signature that is wanted with such a signer.
 pub(super) fn signer(key: Option<&str>) -> anyhow::Result<Trust> {
-    Ok(public_key(key)?.map_or(Trust::Nobody, Trust::Named))
+    Ok(named_signer(key)?.map_or(Trust::Nobody, Trust::Named))
 }
 
 impl InstallSession {

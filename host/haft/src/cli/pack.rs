@@ -1,5 +1,7 @@
-//! `haft plugin pack`: what haft adds to a component that was built without it, and packages of several
-//! parts as one file. Builds nothing.
+//! `haft plugin pack`: what haft adds to a component that was built without it, packages of several parts as one file, and
+//! plugins for other clients. Builds nothing.
+
+mod outward;
 
 use std::path::{Path, PathBuf};
 
@@ -9,6 +11,7 @@ use serde_json::json;
 
 use super::Exit;
 use super::build::{self, relative};
+use super::common::Common;
 use super::terminal::Terminal;
 use haft::program::FILE_NAME;
 use haft_author::archive::Package;
@@ -23,7 +26,9 @@ use haft_manifest::{Component, Manifest, Plugin};
 #[command(after_help = "\
 Examples:
   haft plugin pack tool.wasm --wit wit    adds the documentation of the WIT, and what program.toml says that it asks for
-  haft plugin pack .                      makes NAME-VERSION.tar.gz of the package in this folder")]
+  haft plugin pack .                      makes NAME-VERSION.tar.gz of the package in this folder
+  haft plugin pack tool.wasm --agent-plugin
+                                   makes the folder NAME-agent-plugin, which other clients open")]
 pub(super) struct Pack {
     /// A component, or a folder with a program.toml
     #[arg(value_name = "COMPONENT|FOLDER", default_value = ".")]
@@ -37,13 +42,21 @@ pub(super) struct Pack {
     /// The JSON Schema of the configuration that the component reads
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where to write the result [default: the component itself; NAME-VERSION.tar.gz in the folder]
+    /// Make an Agent Plugin of it (agent-plugins.org; Claude Code opens it too): a folder whose MCP server is `haft serve` for
+    /// what is packed, with the rights that it asks for
+    #[arg(long, conflicts_with_all = ["wit", "config"])]
+    agent_plugin: bool,
+    /// Where to write the result [default: the component itself; NAME-VERSION.tar.gz or NAME-agent-plugin in the folder]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 impl Pack {
-    pub(super) fn execute(self, terminal: Terminal, program: Option<&Path>) -> anyhow::Result<Exit> {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        if self.agent_plugin {
+            return outward::pack(&self.what, self.output, common, terminal).await;
+        }
+        let program = common.program.as_deref();
         if self.what.is_dir() { self.folder(terminal) } else { self.component(terminal, program) }
     }
 

@@ -9,7 +9,7 @@ use super::Exit;
 use super::common::Common;
 use super::install_args::Rights;
 use super::install_consent::TerminalConsent;
-use super::install_session::{InstallSession, install_error, installed_json, project_error, public_key};
+use super::install_session::{InstallSession, install_error, installed_json, named_signer, project_error};
 use super::terminal::Terminal;
 use super::trusted::Kept;
 use haft_package::disclosure::Change;
@@ -33,8 +33,8 @@ pub(super) struct Update {
     /// Name later versions and what has moved, and change nothing; ends with 1 where there are any
     #[arg(long, conflicts_with_all = ["yes", "grant", "no_grant", "full", "key"])]
     check: bool,
-    /// The public key that must have signed it now: itself or its file (cosign or minisign)
-    #[arg(long, value_name = "FILE|KEY", requires = "names")]
+    /// Who must have signed it now: a public key or its file (cosign or minisign), or `sigstore:ISSUER#SUBJECT`
+    #[arg(long, value_name = "FILE|SIGNER", requires = "names")]
     key: Option<String>,
 }
 
@@ -183,7 +183,7 @@ impl Update {
         let name = entry.name.as_str();
         let (here, full_command) = (std::env::current_dir()?, format!("haft update --full {name}"));
         let consent = TerminalConsent { rights: &self.rights, terminal, session, here, full_command };
-        let key = public_key(self.key.as_deref())?;
+        let key = named_signer(self.key.as_deref())?;
         match session.installer().update(entry, key, &consent).await.map_err(install_error)? {
             Updated::Unchanged => Ok(Outcome::Same),
             Updated::Declined => Ok(Outcome::Declined),

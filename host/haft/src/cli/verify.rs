@@ -10,6 +10,7 @@ use super::Exit;
 use super::terminal::{ERROR, GOOD, Terminal, WARNING};
 use crate::cli::install_session::{InstallSession, project_error};
 use haft_mcp::client::Server;
+use haft_package::signature::Signer;
 use haft_package::{Kind, PackageSource, Pin, ProjectEntry};
 
 #[derive(Debug, Args)]
@@ -150,8 +151,15 @@ fn verify_entry(session: &InstallSession, entry: &ProjectEntry) -> Found {
         let why = format!("program.toml names another source than program.lock: `{}`", pin.source);
         return found(State::Bad, Some(why));
     }
+    let is_by = |signer: &Signer| pin.signer.as_ref().is_some_and(|pinned| signer.admits(pinned));
     match session.installer().verify(pin) {
-        Ok(()) => found(State::Good, None),
+        Ok(()) => match entry.signer.as_ref().filter(|signer| !is_by(signer)) {
+            None => found(State::Good, None),
+            Some(signer) => {
+                let why = format!("program.toml wants it signed {}, and it is not", signer.describe());
+                found(State::Bad, Some(why))
+            }
+        },
         Err(why) => found(State::Bad, Some(why.to_string())),
     }
 }

@@ -16,6 +16,7 @@ use haft_core::lookup::HostPrograms;
 use haft_manifest::Manifest;
 use haft_package::disclosure::ToolDisclosure;
 use haft_package::oci::{Access, CredentialFiles};
+use haft_package::signature::TrustRoot;
 use haft_package::{
     Bundle, FetchGrants, Installer, Kind, Offered, OfferedPlugin, Pin, Progress, Project, Store, ToolLister,
 };
@@ -33,6 +34,8 @@ pub struct InstallContext {
     pub store: Store,
     /// The credentials for registries: those that docker and podman keep for this user.
     pub access: Access,
+    /// What makes keyless signatures right: the person's own file, or what Sigstore publishes.
+    pub root: TrustRoot,
     /// Receives the progress of downloads; no receiver by default.
     pub progress: Progress,
     /// What `bash` and commands of the program may do.
@@ -59,7 +62,20 @@ impl InstallContext {
         let access = Access { credentials, programs: HostPrograms::of(&sandbox), ..Access::default() };
         let (confiner, engine) = (options.confiner.clone().unwrap_or_default(), OnceLock::new());
         let (options, progress) = (options.clone(), Progress::default());
-        Ok(Self { dirs, store, access, progress, sandbox, fetch_grants, confiner, options, declared, engine })
+        let root = TrustRoot::in_folder(&dirs.config);
+        Ok(Self {
+            dirs,
+            store,
+            access,
+            root,
+            progress,
+            sandbox,
+            fetch_grants,
+            confiner,
+            options,
+            declared,
+            engine,
+        })
     }
 
     /// What installs into `project`, with the tools listed by components that run without rights.
@@ -69,6 +85,7 @@ impl InstallContext {
             store: &self.store,
             home: &self.dirs.home,
             access: &self.access,
+            root: &self.root,
             asks: false,
             progress: &self.progress,
             confiner: &self.confiner,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::oci::Access;
-use crate::signature::Trust;
+use crate::signature::{Trust, TrustRoot};
 use crate::{Digest, Progress};
 use haft_core::grant::Grant;
 use haft_sandbox::confine::Confiner;
@@ -27,6 +27,8 @@ pub struct Fetching<'a> {
     pub asks: bool,
     /// The required signer.
     pub trust: &'a Trust,
+    /// What makes keyless signatures right.
+    pub root: &'a TrustRoot,
     /// Confines programs to `grants`.
     pub confiner: &'a Confiner,
     /// The rights of these programs besides writing `directory`.

@@ -37,14 +37,14 @@ pub(super) async fn make(
     let run = manifest.run();
     let mut command = match manifest.server.kind {
         Kind::Uv => {
-            let (python, installed) = pypi::install(foreign, "pyproject.toml", tree, fetching).await?;
-            notes.extend(installed);
+            let installed = pypi::install(foreign, ("pyproject.toml", None), tree, fetching).await?;
+            notes.extend(installed.notes);
             let entry = python_text(&manifest.server.entry_point);
             let code = format!(
                 "import runpy\n\nentry = os.path.join(here, {entry})\nsys.path.insert(0, os.path.dirname(entry))\n\
                  runpy.run_path(entry, run_name='__main__')"
             );
-            put(&tree.join(pypi::START), &pypi::launcher(&python, &code))?;
+            put(&tree.join(pypi::START), &pypi::launcher(&installed.python, &code))?;
             pypi::command()
         }
         _ => vec![program(tree, &run.command)?],

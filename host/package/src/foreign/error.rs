@@ -4,7 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::SecretField;
+use crate::download::DownloadError;
 use crate::runner::ProgramError;
+use crate::signature::SignatureError;
 
 /// Reasons why no package can be made of an MCP server of others.
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +14,12 @@ pub enum ForeignError {
     /// `npm`, `uv` or `python3` failed.
     #[error(transparent)]
     Program(#[from] ProgramError),
+    /// The signature is missing or invalid.
+    #[error("it is refused: {0}")]
+    Signature(#[from] SignatureError),
+    /// The attestations of what must be signed cannot be fetched.
+    #[error("its attestations cannot be fetched: {0}")]
+    Attestations(#[from] DownloadError),
     /// A file cannot be read or written.
     #[error("cannot {action} `{}`: {source}", path.display())]
     Io {
@@ -81,6 +89,7 @@ impl ForeignError {
     pub(crate) fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Program(error) => return error.hint().map(str::to_owned),
+            Self::Signature(error) => error.hint(),
             Self::Commands { commands, .. } if commands.is_empty() => {
                 "a library is no server: the documentation of the server names its package"
             }

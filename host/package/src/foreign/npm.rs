@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::error::io_error;
 use super::written::{Server, read_json};
-use super::{ForeignError, added, chosen, is_script_run};
+use super::{ForeignError, Made, added, attested, chosen, is_script_run};
 use crate::runner::{MAX_OUTPUT, Runner};
 use crate::{Fetching, Foreign};
 
@@ -45,6 +45,8 @@ struct Lock {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Locked {
+    /// The digests of its tarball, which npm compared.
+    integrity: Option<String>,
     #[serde(default)]
     has_install_script: bool,
 }
@@ -75,14 +77,14 @@ impl Default for Bin {
     }
 }
 
-/// Installs a package as of the time `before` into the new folder `tree`; returns its version, and notes for the person.
+/// Installs a package as of the time `before` into the new folder `tree`; see [`Made`]; its version alone is resolved.
 pub(super) async fn make(
     foreign: &Foreign,
     (name, version): (&str, Option<&str>),
     before: &str,
     tree: &Path,
     fetching: &Fetching<'_>,
-) -> Result<(String, Vec<String>), ForeignError> {
+) -> Result<Made, ForeignError> {
     let (words, env) = added(foreign, &["bin", "scripts"])?;
     let npm = Runner::new("npm", fetching)?;
     fs::create_dir(tree).map_err(io_error("create folder", tree))?;
@@ -94,7 +96,12 @@ pub(super) async fn make(
     let arguments = arguments.chain(["--", &wanted]);
     npm.run("install", arguments, MAX_OUTPUT).await?;
     let package: Package = read_json(&tree.join("node_modules").join(name), "package.json")?;
-    let notes = scripts(foreign, tree, &prefix, fetching).await?;
+    let lock: Lock = read_json(tree, "package-lock.json")?;
+    let own = lock.packages.get(&format!("node_modules/{name}"));
+    let integrity = own.and_then(|own| own.integrity.as_deref());
+    let (verdict, trouble) = attested::of_npm((name, &package.version), integrity, &npm, fetching).await?;
+    let mut notes = scripts(foreign, (tree, &lock), &prefix, fetching).await?;
+    notes.extend(trouble);
     let mut command = vec!["node".to_owned(), start(foreign, name, &package)?];
     command.extend(words);
     let version = package.version.to_string();
@@ -102,7 +109,7 @@ pub(super) async fn make(
     let (description, author) = (package.description, None);
     let name = name.rsplit('/').next().unwrap_or(name).to_owned();
     Server { name, version: package.version, description, author, license, command, env }.write(tree)?;
-    Ok((version, notes))
+    Ok(Made { resolved: Some(version), notes, verdict })
 }
 
 /// Returns the latest version of a package.
@@ -135,11 +142,10 @@ fn start(foreign: &Foreign, name: &str, package: &Package) -> Result<String, For
 /// nothing to write but the directory of this fetch.
 async fn scripts(
     foreign: &Foreign,
-    tree: &Path,
+    (tree, lock): (&Path, &Lock),
     prefix: &str,
     fetching: &Fetching<'_>,
 ) -> Result<Vec<String>, ForeignError> {
-    let lock: Lock = read_json(tree, "package-lock.json")?;
     let with_scripts: Vec<&String> = lock
         .packages
         .iter()

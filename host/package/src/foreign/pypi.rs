@@ -9,8 +9,9 @@ use std::path::Path;
 use self::sdist::Built;
 use super::error::io_error;
 use super::written::{Server, put, read};
-use super::{ForeignError, added, chosen, is_script_run, semantic};
+use super::{ForeignError, Made, added, attested, chosen, is_script_run, semantic};
 use crate::runner::{MAX_OUTPUT, ProgramError, Runner};
+use crate::signature::Verdict;
 use crate::{Fetching, Foreign};
 
 /// The folder of installed packages within a package.
@@ -48,19 +49,20 @@ pub(super) fn command() -> Vec<String> {
     ["python3", "-I", "-B", "./start.py"].map(str::to_owned).into()
 }
 
-/// Installs a package into the new folder `tree`; returns its version, and notes for the person.
+/// Installs a package into the new folder `tree`; see [`Made`]; its version alone is resolved.
 pub(super) async fn make(
     foreign: &Foreign,
     name: &str,
     tree: &Path,
     fetching: &Fetching<'_>,
-) -> Result<(String, Vec<String>), ForeignError> {
+) -> Result<Made, ForeignError> {
     let (words, env) = added(foreign, &["bin", "scripts"])?;
     fs::create_dir(tree).map_err(io_error("create folder", tree))?;
     let exact = foreign.version().map(|version| format!("=={version}")).unwrap_or_default();
     put(&tree.join(WANTED), &format!("{name}{exact}\n"))?;
-    let (python, notes) = install(foreign, WANTED, tree, fetching).await?;
     let plain = name.split('[').next().unwrap_or(name);
+    let Installed { python, notes, verdict } =
+        install(foreign, (WANTED, Some(plain)), tree, fetching).await?;
     let info = info(&tree.join(SITE), plain)?;
     let about = read(&info, "METADATA")?;
     let about = |key: &str| header(&about, key);
@@ -87,17 +89,26 @@ pub(super) async fn make(
         env,
     };
     server.write(tree)?;
-    Ok((version, notes))
+    Ok(Made { resolved: Some(version), notes, verdict })
 }
 
-/// Installs what the file `wanted` of `tree` requires into `site` of `tree`; returns the version of Python that it is
-/// for, and notes for the person.
+/// What was installed.
+pub(super) struct Installed {
+    /// The version of Python that it is for.
+    pub(super) python: String,
+    /// Notes for the person.
+    pub(super) notes: Vec<String>,
+    /// The result of the check of its attestations.
+    pub(super) verdict: Verdict,
+}
+
+/// Installs what the file `wanted` of `tree` requires into `site` of `tree`. The attestations of `name` are checked.
 pub(super) async fn install(
     foreign: &Foreign,
-    wanted: &str,
+    (wanted, name): (&str, Option<&str>),
     tree: &Path,
     fetching: &Fetching<'_>,
-) -> Result<(String, Vec<String>), ForeignError> {
+) -> Result<Installed, ForeignError> {
     let python = Runner::new("python3", fetching)?;
     let version = python.run("-c", ["-I", "-c", VERSION], MAX_OUTPUT).await?.trim().to_owned();
     let uv = Uv {
@@ -110,18 +121,24 @@ pub(super) async fn install(
     // One that a bundle brings would decide on versions.
     gone(Path::new(&locked), fs::remove_file(&locked))?;
     let built = lock(foreign, &uv, &wanted, &locked, fetching).await?;
+    let (mut verdict, mut trouble, mut required) = (Verdict::Unsigned, None, locked);
+    if let Some(name) = name {
+        let checked = attested::of_pypi(name, Path::new(&required), fetching).await?;
+        (verdict, trouble) = (checked.verdict, checked.trouble);
+        required = checked.required.map_or(required, |file| file.to_string_lossy().into_owned());
+    }
     let links = built.iter().flat_map(Built::links);
-    let install = ["--require-hashes", "--link-mode", "copy", "--target", &site, "-r", &locked];
+    let install = ["--require-hashes", "--link-mode", "copy", "--target", &site, "-r", &required];
     uv.run("install", links.chain(install.map(str::to_owned))).await?;
     tidy(&tree.join(SITE))?;
     python.run("compileall", ["-I", "-c", COMPILE, &site, &tree.to_string_lossy()], MAX_OUTPUT).await?;
-    let mut notes: Vec<String> = built.iter().map(Built::note).collect();
+    let mut notes: Vec<String> = built.iter().map(Built::note).chain(trouble).collect();
     let others = if built.is_empty() { "" } else { " otherwise" };
     notes.push(format!(
         "its packages are made for Python {version} on this kind of machine; from wheels alone{others}, whose code did \
          not run"
     ));
-    Ok((version, notes))
+    Ok(Installed { python: version, notes, verdict })
 }
 
 /// `uv pip` for one interpreter.
@@ -223,10 +240,9 @@ fn infos(site: &Path) -> Result<Vec<std::path::PathBuf>, ForeignError> {
 
 /// Returns the folder that describes the package `name`.
 fn info(site: &Path, name: &str) -> Result<std::path::PathBuf, ForeignError> {
-    let spelt = |name: &str| name.to_lowercase().replace(['-', '.'], "_");
     let is_it = |path: &std::path::PathBuf| {
         let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
-        file.split_once('-').is_some_and(|(found, _)| spelt(found) == spelt(name))
+        file.split_once('-').is_some_and(|(found, _)| attested::spelt(found) == attested::spelt(name))
     };
     let unreadable =
         || ForeignError::Unreadable { file: name.to_owned(), why: "it has no metadata".to_owned() };

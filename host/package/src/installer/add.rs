@@ -1,6 +1,7 @@
 //! Adds an entry: check, fetch, disclose, ask, write and pin. Another version of an installed entry replaces
 //! it, like an update.
 
+use super::update::trusted_for_update;
 use super::{
     Candidate, Consent, Decision, Expected, InstallError, Installed, Installer, Operation, Proposal, Updated,
 };
@@ -90,8 +91,8 @@ impl Installer<'_> {
         (is_installed && is_same_place(&entry.source, &candidate.source)).then_some(entry)
     }
 
-    /// Returns the candidate; fetches it again with the pinned key if the installed version was signed and no
-    /// key was named.
+    /// Returns the candidate; fetches it again with the signer of program.toml or of the installed version if
+    /// none was named on the command line.
     async fn signed_as_before(
         &self,
         entry: &ProjectEntry,
@@ -99,11 +100,10 @@ impl Installer<'_> {
         expected: Expected,
         name: Option<Name>,
     ) -> Result<Candidate, InstallError> {
-        let pinned =
-            self.project.lock.find(entry.kind, entry.name.as_str()).and_then(|pin| pin.signer.clone());
-        match (pinned, &expected.trust) {
-            (Some(signer), Trust::Nobody) => {
-                let expected = Expected { trust: Trust::Pinned(signer), ..expected };
+        let old = self.project.lock.find(entry.kind, entry.name.as_str());
+        match (trusted_for_update(old, entry.signer.clone()), &expected.trust) {
+            (trust @ (Trust::Named(_) | Trust::Pinned(_)), Trust::Nobody) => {
+                let expected = Expected { trust, ..expected };
                 self.fetch_candidate(candidate.source.clone(), expected, name).await
             }
             _ => Ok(candidate),

@@ -95,6 +95,7 @@ impl Installer<'_> {
             access: self.access,
             asks: self.asks,
             trust,
+            root: self.root,
             confiner: self.confiner,
             grants: self.grants,
         }

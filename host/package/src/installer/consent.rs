@@ -104,7 +104,7 @@ impl fmt::Display for UpdateReason {
             Self::NotInstalled => f.write_str("was not installed before"),
             Self::AsksForMore => f.write_str("asks for more than was agreed to"),
             Self::OtherSigner { before, now } => {
-                write!(f, "is signed with {}, and was with {}", now.describe(), before.describe())
+                write!(f, "is signed {}, and was {}", now.describe(), before.describe())
             }
             Self::Older { before, now } => write!(f, "is older: {now}, and {before} is installed"),
             Self::SameVersion(version) => write!(f, "is still called {version}, and has another content"),

@@ -1,6 +1,7 @@
 //! Restores one entry of program.toml to its pin in program.lock, and pins entries that have no pin yet.
 
 use super::{Candidate, Consent, Decision, Expected, InstallError, Installer, Operation, Previous, Proposal};
+use crate::signature::Trust;
 use crate::{Kind, PackageSource, Pin, ProjectEntry, lock_path, more};
 
 /// The result of [`Installer::restore`].
@@ -86,7 +87,9 @@ impl Installer<'_> {
     ) -> Result<Restored, InstallError> {
         let name = Some(entry.name.clone());
         let source = pinned.map_or_else(|| entry.source.clone(), Pin::exact_source);
-        let expected = pinned.map_or_else(Expected::anything, Expected::pinned);
+        let anything =
+            || Expected { digest: None, trust: entry.signer.clone().map_or(Trust::Nobody, Trust::Named) };
+        let expected = pinned.map_or_else(anything, Expected::pinned);
         let candidate = self.fetch_candidate(source, expected, name).await?;
         candidate.check_kind(entry)?;
         let Some(new) = ask_to_adopt(&candidate, entry, pinned, consent).await? else {

@@ -7,7 +7,7 @@ use super::{
 use crate::disclosure::Change;
 use crate::oci::{self, Reference, SCHEME};
 use crate::semantic::semantic;
-use crate::signature::{PublicKey, Trust};
+use crate::signature::{Signer, Trust};
 use crate::tags::{VersionTag, later};
 use crate::{
     Content, FetchError, Foreign, Kind, Offered, PackageSource, Pin, ProjectEntry, foreign, git, more,
@@ -30,7 +30,8 @@ pub enum Updated {
 }
 
 impl Installer<'_> {
-    /// Fetches an entry again. It must be signed by the owner of `key`, if given, else by the pinned signer.
+    /// Fetches an entry again. It must be signed by `signer`, if given, else by the signer that program.toml names,
+    /// else by the pinned one.
     ///
     /// # Errors
     /// The source cannot be fetched, lacks the required signature, declares another name, clashes with another
@@ -38,11 +39,14 @@ impl Installer<'_> {
     pub async fn update(
         &self,
         entry: &ProjectEntry,
-        key: Option<PublicKey>,
+        signer: Option<Signer>,
         consent: &dyn Consent,
     ) -> Result<Updated, InstallError> {
         let old = self.project.lock.find(entry.kind, entry.name.as_str());
-        let expected = Expected { digest: None, trust: trusted_for_update(old, key) };
+        let expected = Expected {
+            digest: None,
+            trust: trusted_for_update(old, signer.or_else(|| entry.signer.clone())),
+        };
         let candidate =
             self.fetch_candidate(entry.source.clone(), expected, Some(entry.name.clone())).await?;
         candidate.check_kind(entry)?;
@@ -102,9 +106,9 @@ impl Installer<'_> {
 }
 
 /// Returns the signer that an update must have.
-fn trusted_for_update(old: Option<&Pin>, key: Option<PublicKey>) -> Trust {
-    match (key, old.and_then(|pin| pin.signer.clone())) {
-        (Some(key), _) => Trust::Named(key),
+pub(super) fn trusted_for_update(old: Option<&Pin>, named: Option<Signer>) -> Trust {
+    match (named, old.and_then(|pin| pin.signer.clone())) {
+        (Some(signer), _) => Trust::Named(signer),
         (None, Some(signer)) => Trust::Pinned(signer),
         (None, None) => Trust::Nobody,
     }

@@ -90,8 +90,8 @@ pub struct Pulled {
 pub async fn pull(reference: &Reference, fetching: &Fetching<'_>) -> Result<Pulled, FetchError> {
     let file = fetching.directory.join(FILE);
     let described = fetch_layer(reference, &file, fetching.access, &fetching.progress).await?;
-    let judged =
-        signature::judge(&described.statements, Subject::Manifest(&described.digest), fetching.trust);
+    let subject = Subject::Manifest(&described.digest);
+    let judged = signature::judge(&described.statements, subject, fetching.trust, fetching.root);
     let verdict = judged.map_err(|error| {
         // A file without the required signature is not kept.
         let _ = std::fs::remove_file(&file);
@@ -253,9 +253,10 @@ impl Target {
 
 /// The media type of the layer that cosign signs.
 const SIMPLE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
-/// Annotations of that layer: the signature, and the certificate if there is one.
+/// Annotations of that layer: the signature, and the certificate and the entry of the transparency log if it is keyless.
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 const CERTIFICATE: &str = "dev.sigstore.cosign/certificate";
+const ENTRY: &str = "dev.sigstore.cosign/bundle";
 /// The prefix of a bundle's media type; a version follows.
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
 
@@ -292,8 +293,9 @@ async fn simple(registry: &Registry<'_>, digest: &Digest) -> Result<Vec<Statemen
     for layer in layers {
         let Some(signature) = layer.annotations.get(SIGNATURE).cloned() else { continue };
         let payload = blob(registry, layer, WHAT, MAX_STATEMENT).await?;
-        let certificate = layer.annotations.get(CERTIFICATE).filter(|text| !text.is_empty()).cloned();
-        statements.push(Statement::Cosign { payload, signature, certificate });
+        let annotation = |name: &str| layer.annotations.get(name).filter(|text| !text.is_empty()).cloned();
+        let (certificate, entry) = (annotation(CERTIFICATE), annotation(ENTRY));
+        statements.push(Statement::Cosign { payload, signature, certificate, entry });
     }
     Ok(statements)
 }

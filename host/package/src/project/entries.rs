@@ -1,8 +1,10 @@
 //! The installable entries of a program.toml: `[[packages]]` and `[[plugins]]`.
 
 use super::{Project, ProjectError};
+use crate::signature::Signer;
 use crate::{Kind, PackageSource, Request};
-use haft_manifest::{GrantTable, Name};
+use haft_core::report::{Problem, Report};
+use haft_manifest::{GrantTable, Located, Manifest, Name};
 
 /// An installable entry of program.toml.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +15,8 @@ pub struct ProjectEntry {
     pub name: Name,
     /// The entry's source.
     pub source: PackageSource,
+    /// By whom it must be signed.
+    pub signer: Option<Signer>,
     /// The grants in program.toml.
     pub granted: Vec<Request>,
 }
@@ -24,12 +28,14 @@ impl Project {
             kind: Kind::Package,
             name: package.name.value.clone(),
             source: package.source.value.clone(),
+            signer: signer(package.signer.as_ref()),
             granted: requests(&package.grant),
         });
         let plugins = self.manifest.plugins.iter().map(|plugin| ProjectEntry {
             kind: Kind::Plugin,
             name: plugin.name.value.clone(),
             source: plugin.component.value.source(),
+            signer: signer(plugin.signer.as_ref()),
             granted: requests(&plugin.grant),
         });
         packages.chain(plugins).collect()
@@ -53,6 +59,23 @@ impl Project {
     pub fn kind_of(&self, name: &str) -> Option<Kind> {
         self.entries().into_iter().find(|entry| entry.name.as_str() == name).map(|entry| entry.kind)
     }
+}
+
+/// Checks that each `signer` is one.
+pub(super) fn check_signers(manifest: &Manifest) -> Result<(), Report> {
+    let packages = manifest.packages.iter().map(|package| package.signer.as_ref());
+    let written = packages.chain(manifest.plugins.iter().map(|plugin| plugin.signer.as_ref())).flatten();
+    let wrong = written.filter_map(|signer| {
+        let why = signer.value.parse::<Signer>().err()?.to_string();
+        Some(Problem::new("`signer` names nobody").at(signer.span, why))
+    });
+    let problems: Vec<Problem> = wrong.collect();
+    if problems.is_empty() { Ok(()) } else { Err(manifest.report(problems)) }
+}
+
+fn signer(written: Option<&Located<String>>) -> Option<Signer> {
+    // `check_signers` refused what is none.
+    written.and_then(|signer| signer.value.parse().ok())
 }
 
 fn requests(table: &GrantTable) -> Vec<Request> {

@@ -1,7 +1,7 @@
 //! Signatures that cosign makes: with a key over a payload that names a manifest ("simple signing"), or in a
 //! Sigstore bundle, a DSSE envelope around a statement that names a manifest. A payload about another
-//! manifest is refused, even with a valid signature. The claims of a certificate are shown as claims only:
-//! the issuer is not checked, so anyone could have made the certificate.
+//! manifest is refused, even with a valid signature. What is read of a certificate here are claims, for messages:
+//! anyone could have made the certificate. `keyless.rs` verifies it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -42,6 +42,11 @@ pub(super) fn verify(
     if !key.has_signed(payload, &signature) {
         return Err("it was made with another key".to_owned());
     }
+    is_of(payload, manifest)
+}
+
+/// Verifies that a signed payload names this manifest.
+pub(super) fn is_of(payload: &[u8], manifest: &Digest) -> Result<(), String> {
     let payload: Payload = serde_json::from_slice(payload).map_err(|_| "its payload is not a signature's")?;
     if payload.critical.r#type != TYPE {
         return Err("its payload is for something else".to_owned());
@@ -53,9 +58,9 @@ pub(super) fn verify(
 }
 
 /// The payload type of an in-toto statement.
-const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
+pub(super) const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 /// The predicate type of a signature.
-const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
+pub(super) const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -85,16 +90,19 @@ struct InTotoSubject {
 /// Returns the claims of the bundle about its signer.
 pub(super) fn claim_of_bundle(bytes: &[u8]) -> String {
     let bundle: Value = serde_json::from_slice(bytes).unwrap_or_default();
-    let certificate = [
-        "/verificationMaterial/certificate/rawBytes",
-        "/verificationMaterial/x509CertificateChain/certificates/0/rawBytes",
-    ]
-    .iter()
-    .find_map(|path| bundle.pointer(path)?.as_str());
-    match certificate.and_then(|text| STANDARD.decode(text).ok()) {
+    match certificate(&bundle).and_then(|text| STANDARD.decode(text).ok()) {
         Some(der) => claim_of_certificate(&der),
         None => "with a key for cosign".to_owned(),
     }
+}
+
+/// Returns the certificate of a bundle, in base64, if it is a keyless one.
+pub(super) fn certificate(bundle: &Value) -> Option<&str> {
+    let places = [
+        "/verificationMaterial/certificate/rawBytes",
+        "/verificationMaterial/x509CertificateChain/certificates/0/rawBytes",
+    ];
+    places.iter().find_map(|path| bundle.pointer(path)?.as_str())
 }
 
 /// Verifies that `key` signed the statement, and that the statement is a signature of this manifest.
@@ -150,9 +158,12 @@ const MAX_NAME: usize = 200;
 
 /// Returns the claims of a certificate in PEM.
 pub(super) fn claim_of_pem(pem: &str) -> String {
-    let body = pem.split("-----").nth(2).unwrap_or_default();
-    let body: String = body.split_ascii_whitespace().collect();
-    claim_of_certificate(&STANDARD.decode(body).unwrap_or_default())
+    claim_of_certificate(&STANDARD.decode(base64_of_pem(pem)).unwrap_or_default())
+}
+
+/// Returns the DER in base64 of the first certificate in PEM.
+pub(super) fn base64_of_pem(pem: &str) -> String {
+    pem.split("-----").nth(2).unwrap_or_default().split_ascii_whitespace().collect()
 }
 
 /// Returns the claims of a certificate in DER.
@@ -160,8 +171,8 @@ pub(super) fn claim_of_certificate(der: &[u8]) -> String {
     let issuer = extension(der, ISSUER).and_then(name);
     let issuer = issuer.map(|issuer| format!(" (known to `{issuer}`)")).unwrap_or_default();
     match extension(der, SUBJECT).and_then(subject) {
-        Some(subject) => format!("keylessly by `{subject}`{issuer}, which haft cannot verify"),
-        None => "keylessly by somebody, which haft cannot verify".to_owned(),
+        Some(subject) => format!("keylessly by `{subject}`{issuer}"),
+        None => "keylessly by somebody".to_owned(),
     }
 }
 

@@ -68,6 +68,11 @@ pub enum KeyError {
     /// The text is not a key.
     #[error("that is not a public key: expected one in PEM, or the word that minisign prints (`RW…`)")]
     NotAKey,
+    /// The text is not an identity.
+    #[error(
+        "that is not an identity: expected `sigstore:ISSUER#SUBJECT`, such as `sigstore:https://accounts.example.com#ada@example.com`"
+    )]
+    NotAnIdentity,
 }
 
 impl PublicKey {

@@ -21,11 +21,11 @@ fn file(content: &[u8]) -> tempfile::NamedTempFile {
 
 fn judged(text: &str, content: &[u8], trust: &Trust) -> Result<Verdict, SignatureError> {
     let file = file(content);
-    judge(&[Statement::Minisign(text.to_owned())], Subject::File(file.path()), trust)
+    judge(&[Statement::Minisign(text.to_owned())], Subject::File(file.path()), trust, &TrustRoot::default())
 }
 
 fn trust_named(key: &str) -> Trust {
-    Trust::Named(PublicKey::parse(key).unwrap())
+    Trust::Named(Signer::Key(PublicKey::parse(key).unwrap()))
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_file_is_judged_by_the_signature_beside_it() {
     let path = folder.path().join("tool.wasm");
     let judged = || {
         let statements: Vec<_> = beside(&path).unwrap().map(Statement::Minisign).into_iter().collect();
-        judge(&statements, Subject::File(&path), &trust_named(KEY))
+        judge(&statements, Subject::File(&path), &trust_named(KEY), &TrustRoot::default())
     };
     std::fs::write(&path, "test").unwrap();
     let unsigned = judged().unwrap_err();
@@ -90,8 +90,17 @@ fn signatures_over_the_whole_file_are_verified_too() {
 #[test]
 fn without_a_key_the_signature_is_told_and_nothing_is_pinned() {
     let verdict = judged(SIGNATURE, b"anything", &Trust::Nobody).unwrap();
-    assert_eq!(verdict, Verdict::Unchecked(vec!["with the minisign key E7620F1842B4E81F".to_owned()]));
-    assert_eq!(judge(&[], Subject::File(Path::new("/")), &Trust::Nobody), Ok(Verdict::Unsigned));
+    assert_eq!(
+        verdict,
+        Verdict::Unchecked(vec![
+            "with the minisign key E7620F1842B4E81F, which is not checked without the key: `--key`"
+                .to_owned()
+        ])
+    );
+    assert_eq!(
+        judge(&[], Subject::File(Path::new("/")), &Trust::Nobody, &TrustRoot::default()),
+        Ok(Verdict::Unsigned)
+    );
 }
 
 #[test]
@@ -108,7 +117,8 @@ fn a_pin_is_read_back_and_wants_the_same_key() {
         error.contains("found one with the minisign key 3837363534333231: it was made with another key"),
         "{error}"
     );
-    let error = judge(&[], Subject::File(Path::new("/")), &trust).unwrap_err().to_string();
+    let error =
+        judge(&[], Subject::File(Path::new("/")), &trust, &TrustRoot::default()).unwrap_err().to_string();
     assert!(error.starts_with("it is not signed, and what is installed was signed with"), "{error}");
 }
 
@@ -125,7 +135,8 @@ fn odd_statements_are_named_and_refused() {
     }
     let digest = Digest::hash(b"x");
     let statement = [Statement::Minisign(SIGNATURE.to_owned())];
-    let error = judge(&statement, Subject::Manifest(&digest), &trust_named(KEY)).unwrap_err();
+    let error =
+        judge(&statement, Subject::Manifest(&digest), &trust_named(KEY), &TrustRoot::default()).unwrap_err();
     assert!(error.to_string().contains("it is about something else"), "{error}");
     for bytes in [
         &b""[..],
@@ -135,12 +146,18 @@ fn odd_statements_are_named_and_refused() {
         br#"{"dsseEnvelope":{"payload":"","payloadType":"","signatures":[]}}"#,
     ] {
         let statement = [Statement::Bundle(bytes.to_vec())];
-        assert!(judge(&statement, Subject::Manifest(&digest), &trust_named(KEY)).is_err());
-        assert!(judge(&statement, Subject::Manifest(&digest), &Trust::Nobody).is_ok());
+        assert!(
+            judge(&statement, Subject::Manifest(&digest), &trust_named(KEY), &TrustRoot::default()).is_err()
+        );
+        assert!(judge(&statement, Subject::Manifest(&digest), &Trust::Nobody, &TrustRoot::default()).is_ok());
     }
-    let none =
-        Statement::Cosign { payload: Vec::new(), signature: "!".into(), certificate: Some("-----\n".into()) };
-    assert!(judge(&[none], Subject::Manifest(&digest), &trust_named(KEY)).is_err());
+    let none = Statement::Cosign {
+        payload: Vec::new(),
+        signature: "!".into(),
+        certificate: Some("-----\n".into()),
+        entry: None,
+    };
+    assert!(judge(&[none], Subject::Manifest(&digest), &trust_named(KEY), &TrustRoot::default()).is_err());
 }
 
 #[test]
@@ -149,7 +166,13 @@ fn only_so_many_statements_are_looked_at() {
     let file = file(b"a");
     let mut statements = vec![Statement::Minisign(String::new()); MAX_STATEMENTS];
     statements.push(Statement::Minisign(pair.sign(b"a")));
-    assert!(judge(&statements, Subject::File(file.path()), &trust_named(&pair.word())).is_err());
+    assert!(
+        judge(&statements, Subject::File(file.path()), &trust_named(&pair.word()), &TrustRoot::default())
+            .is_err()
+    );
     statements.swap_remove(0);
-    assert!(judge(&statements, Subject::File(file.path()), &trust_named(&pair.word())).is_ok());
+    assert!(
+        judge(&statements, Subject::File(file.path()), &trust_named(&pair.word()), &TrustRoot::default())
+            .is_ok()
+    );
 }

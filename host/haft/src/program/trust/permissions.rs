@@ -218,6 +218,7 @@ impl Finder<'_> {
             grant,
             config,
             secrets,
+            signer: _,
             enabled: _,
             tools: _,
             descriptions: _,
@@ -247,7 +248,7 @@ impl Finder<'_> {
     }
 
     fn package(&mut self, package: &Package) {
-        let Package { name, source, grant, config, secrets, enabled: _, tools: _ } = package;
+        let Package { name, source, grant, config, secrets, signer: _, enabled: _, tools: _ } = package;
         let part = Part::Package(name.as_str().to_owned());
         let (name, lock) = (name.as_str(), self.lock);
         let pin = pinned(lock, Kind::Package, name);

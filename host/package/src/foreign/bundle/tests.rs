@@ -50,6 +50,7 @@ async fn made(manifest: &Value, settings: &str) -> Result<(tempfile::TempDir, Ve
         access: &access,
         asks: false,
         trust: &crate::signature::Trust::Nobody,
+        root: &crate::signature::TrustRoot::default(),
         confiner: &confiner,
         grants: &crate::FetchGrants { fetch: Grant::none(), build: Grant::none() },
     };

@@ -1,0 +1,302 @@
+//! Attestations of what npm and uv fetch: who published a package, from which source. The bytes that are installed are the
+//! ones that were attested, by their digests; an index says nothing that counts but which attestations there are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use semver::Version;
+use serde::Deserialize;
+
+use super::ForeignError;
+use super::error::io_error;
+use super::written::put;
+use crate::download::{self, DownloadError};
+use crate::runner::Runner;
+use crate::signature::{self, MAX_DOCUMENT, Statement, Subject, Trust, Verdict};
+use crate::{Digest, Fetching};
+
+/// Characters of what npm says of one version that are read: a hundred times the usual.
+const MAX_DIST: usize = 100_000;
+
+/// Limit on the bytes of an index's page of one project: twice the longest.
+const MAX_PAGE: usize = 16 << 20;
+
+/// The media type of that page (PEP 691).
+const PAGE: &str = "application/vnd.pypi.simple.v1+json";
+
+/// The media type of a provenance (PEP 740).
+const PROVENANCE: &str = "application/vnd.pypi.integrity.v1+json";
+
+/// The index that uv asks where nobody names another, and the variables that name one.
+const INDEX: &str = "https://pypi.org/simple";
+const INDEX_VARIABLES: &[&str] = &["UV_DEFAULT_INDEX", "UV_INDEX_URL"];
+
+/// Limit on the wheels of one version whose attestations are fetched: servers have one, for all machines.
+const MAX_WHEELS: usize = 20;
+
+/// The list of requirements whose main package is one of its attested wheels, in the directory of a fetch.
+const ATTESTED: &str = "attested.txt";
+
+/// What npm says of one version.
+#[derive(Deserialize)]
+struct Dist {
+    tarball: String,
+    attestations: Option<Attestations>,
+}
+
+#[derive(Deserialize)]
+struct Attestations {
+    url: String,
+}
+
+/// Checks the attestations of an installed version of npm, whose tarball has the digests `integrity`; returns a note for
+/// the person if they cannot be had.
+pub(super) async fn of_npm(
+    (name, version): (&str, &Version),
+    integrity: Option<&str>,
+    npm: &Runner<'_>,
+    fetching: &Fetching<'_>,
+) -> Result<(Verdict, Option<String>), ForeignError> {
+    let wanted = format!("{name}@{version}");
+    let arguments = ["view", "--json", "--loglevel=error", "--no-update-notifier", "--", &wanted, "dist"];
+    let said = npm.run("view", arguments, MAX_DIST).await?;
+    let dist: Option<Dist> = serde_json::from_str(&said).ok();
+    let place = dist.and_then(|dist| Some((dist.attestations?.url, dist.tarball)));
+    let (document, trouble) = match place {
+        Some((url, tarball)) => fetched(&url, &tarball, "application/json", fetching).await?,
+        None => (None, None),
+    };
+    let statements = document.as_deref().map(signature::of_npm).unwrap_or_default();
+    let digest = integrity.and_then(sha512).unwrap_or_default();
+    Ok((judge(&statements, Subject::Sha512(&digest), fetching)?, trouble))
+}
+
+/// Returns the SHA-512 digest of an integrity text (W3C Subresource Integrity).
+fn sha512(integrity: &str) -> Option<Vec<u8>> {
+    let word = integrity.split_ascii_whitespace().find_map(|word| word.strip_prefix("sha512-"))?;
+    STANDARD.decode(word).ok()
+}
+
+/// What was found out of a package of PyPI.
+#[derive(Default)]
+pub(super) struct Checked {
+    pub(super) verdict: Verdict,
+    /// A note for the person.
+    pub(super) trouble: Option<String>,
+    /// The list of requirements that allows attested wheels of the package alone, if it is signed.
+    pub(super) required: Option<PathBuf>,
+}
+
+/// What an index has of one project (PEP 691).
+#[derive(Deserialize)]
+struct Page {
+    files: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    filename: String,
+    hashes: Hashes,
+    provenance: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Hashes {
+    sha256: Option<String>,
+}
+
+impl Listed {
+    fn digest(&self) -> Option<Digest> {
+        self.hashes.sha256.as_deref()?.parse().ok()
+    }
+}
+
+/// Checks the attestations of the wheels of `name` that the list of requirements `locked` allows. All of them must be
+/// signed by one signer: which of them is installed depends on the machine.
+pub(super) async fn of_pypi(
+    name: &str,
+    locked: &Path,
+    fetching: &Fetching<'_>,
+) -> Result<Checked, ForeignError> {
+    let text = fs::read_to_string(locked).map_err(io_error("read", locked))?;
+    let allowed = allowed(&text, name);
+    let index = index();
+    let page = format!("{}/{}/", index.trim_end_matches('/'), spelt(name).replace('_', "-"));
+    let (page, mut trouble) = fetched(&page, &page, PAGE, fetching).await?;
+    let page: Option<Page> = page.and_then(|page| serde_json::from_slice(&page).ok());
+    let files = page.into_iter().flat_map(|page| page.files);
+    let is_allowed = |file: &Listed| file.digest().is_some_and(|digest| allowed.contains(&digest));
+    let is_wheel = |file: &Listed| Path::new(&file.filename).extension().is_some_and(|end| end == "whl");
+    let wheels: Vec<Listed> = files.filter(|file| is_wheel(file) && is_allowed(file)).collect();
+    let mut verdicts = Vec::new();
+    for wheel in wheels.iter().take(MAX_WHEELS) {
+        let (verdict, why) = judged(wheel, &index, fetching).await?;
+        trouble = trouble.or(why);
+        verdicts.push(verdict);
+    }
+    let verdict = if wheels.len() > MAX_WHEELS {
+        refused_unless_nobody(fetching)?
+    } else {
+        common(verdicts, fetching)?
+    };
+    let mut checked = Checked { verdict, trouble, required: None };
+    if checked.verdict.signer().is_some() {
+        let file = fetching.directory.join(ATTESTED);
+        put(&file, &narrowed(&text, name, &wheels))?;
+        checked.required = Some(file);
+    }
+    Ok(checked)
+}
+
+/// Checks the attestations of one wheel.
+async fn judged(
+    wheel: &Listed,
+    index: &str,
+    fetching: &Fetching<'_>,
+) -> Result<(Verdict, Option<String>), ForeignError> {
+    let (document, trouble) = match &wheel.provenance {
+        Some(url) => fetched(url, index, PROVENANCE, fetching).await?,
+        None => (None, None),
+    };
+    let statements = document.as_deref().map(signature::of_pypi).unwrap_or_default();
+    let digest = wheel.digest().map(|digest| digest.bytes()).unwrap_or_default();
+    Ok((judge(&statements, Subject::Sha256(&digest), fetching)?, trouble))
+}
+
+/// Returns the verdict on all wheels: the one signer of all, or what is said of the first that has another one.
+fn common(verdicts: Vec<Verdict>, fetching: &Fetching<'_>) -> Result<Verdict, ForeignError> {
+    let mut verdicts = verdicts.into_iter();
+    let Some(first) = verdicts.next() else { return refused_unless_nobody(fetching) };
+    Ok(match verdicts.find(|verdict| *verdict != first) {
+        None => first,
+        Some(Verdict::Signed(other)) => {
+            Verdict::Unchecked(vec![format!("in part {}, which says nothing of the rest", other.describe())])
+        }
+        Some(other) => other,
+    })
+}
+
+/// The verdict on what has no attestation.
+fn refused_unless_nobody(fetching: &Fetching<'_>) -> Result<Verdict, ForeignError> {
+    judge(&[], Subject::Sha256(&[]), fetching)
+}
+
+fn judge(
+    statements: &[Statement],
+    subject: Subject<'_>,
+    fetching: &Fetching<'_>,
+) -> Result<Verdict, ForeignError> {
+    Ok(signature::judge(statements, subject, fetching.trust, fetching.root)?)
+}
+
+/// Fetches a document from the server of `known`, which was asked before, and no other. Where no signer is required, one
+/// that cannot be had is a note for the person.
+async fn fetched(
+    url: &str,
+    known: &str,
+    accept: &'static str,
+    fetching: &Fetching<'_>,
+) -> Result<(Option<Vec<u8>>, Option<String>), ForeignError> {
+    let most = if accept == PAGE { MAX_PAGE } else { MAX_DOCUMENT };
+    let answer = if download::is_one_server(url, known) {
+        download::document(url, most, accept).await
+    } else {
+        Err(DownloadError::Elsewhere(haft_core::report::plain(url)))
+    };
+    match (answer, fetching.trust) {
+        (Ok(document), _) => Ok((Some(document), None)),
+        (Err(error), Trust::Nobody) => {
+            Ok((None, Some(format!("its attestations cannot be fetched: {error}"))))
+        }
+        (Err(error), _) => Err(error.into()),
+    }
+}
+
+/// The index that uv asks.
+fn index() -> String {
+    let named =
+        INDEX_VARIABLES.iter().find_map(|name| std::env::var(name).ok().filter(|url| !url.is_empty()));
+    // `NAME=URL` names one for other settings.
+    let named =
+        named.map(|url| url.split_once("=http").map_or(url.clone(), |(_, rest)| format!("http{rest}")));
+    named.unwrap_or_else(|| INDEX.to_owned())
+}
+
+/// A line of a list of requirements, with those that continue it.
+fn requirements(text: &str) -> impl Iterator<Item = &str> {
+    let is_start = |line: &str| !line.starts_with([' ', '\t']);
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.split_inclusive('\n').next()?.len();
+        let more = rest.get(first..).unwrap_or_default().split_inclusive('\n');
+        let length = first + more.take_while(|line| !is_start(line)).map(str::len).sum::<usize>();
+        let (requirement, after) = rest.split_at_checked(length)?;
+        rest = after;
+        Some(requirement)
+    })
+}
+
+/// Returns the one spelling of a name of PyPI that has several.
+pub(super) fn spelt(name: &str) -> String {
+    name.to_lowercase().replace(['-', '.'], "_")
+}
+
+/// Reports whether a requirement is that of the package `name`.
+fn is_of(requirement: &str, name: &str) -> bool {
+    requirement.split_once("==").is_some_and(|(found, _)| {
+        let found = found.split('[').next().unwrap_or(found);
+        spelt(found.trim()) == spelt(name)
+    })
+}
+
+/// Returns the digests that the list of requirements allows for `name`.
+fn allowed(text: &str, name: &str) -> Vec<Digest> {
+    let own = requirements(text).filter(|requirement| is_of(requirement, name));
+    let words = own.flat_map(str::split_ascii_whitespace);
+    words.filter_map(|word| word.strip_prefix("--hash=")?.parse().ok()).collect()
+}
+
+/// Returns the list of requirements with the digests of these wheels alone for `name`.
+fn narrowed(text: &str, name: &str, wheels: &[Listed]) -> String {
+    let digests: Vec<Digest> = wheels.iter().filter_map(Listed::digest).collect();
+    let hashes: String = digests.iter().map(|digest| format!(" \\\n    --hash={digest}")).collect();
+    let own = |requirement: &str| {
+        let plain = requirement.split(" \\").next().unwrap_or(requirement).trim_end();
+        format!("{plain}{hashes}\n")
+    };
+    let line = |requirement: &str| {
+        if is_of(requirement, name) { own(requirement) } else { requirement.to_owned() }
+    };
+    requirements(text).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_attested_wheels_are_allowed() {
+        let digests = [Digest::hash(b"wheel"), Digest::hash(b"sdist"), Digest::hash(b"other")];
+        let [wheel, sdist, other] = &digests;
+        let lock = format!(
+            "a-server==1.0 \\\n    --hash={wheel} \\\n    --hash={sdist}\nother==2 ; x \\\n    --hash={other}\n"
+        );
+        assert_eq!(allowed(&lock, "A.Server"), [wheel.clone(), sdist.clone()]);
+        assert_eq!(allowed(&lock, "server"), []);
+        let listed = Listed {
+            filename: "a_server-1.0-py3-none-any.whl".into(),
+            hashes: Hashes { sha256: Some(wheel.hex().to_owned()) },
+            provenance: None,
+        };
+        let expected = format!("a-server==1.0 \\\n    --hash={wheel}\nother==2 ; x \\\n    --hash={other}\n");
+        assert_eq!(narrowed(&lock, "a-server", &[listed]), expected);
+    }
+
+    #[test]
+    fn the_digest_of_a_tarball_is_that_which_npm_compared() {
+        assert_eq!(sha512("sha1-AAAA sha512-AQI="), Some(vec![1, 2]));
+        assert_eq!(sha512("sha1-AAAA"), None);
+    }
+}

@@ -1,0 +1,247 @@
+//! Keyless signatures: a certificate of a few minutes names who signed, and a transparency log or a timestamp says that
+//! the signature was made within them (Sigstore). Verified in this process with the trust root alone; nothing is fetched.
+//! A signature counts if it says that its signer made or published the subject, not merely that they looked at it.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sigstore_verify::crypto::SubjectAltName;
+use sigstore_verify::trust_root::{SIGSTORE_PRODUCTION_TRUSTED_ROOT, TrustedRoot};
+use sigstore_verify::types::{Artifact, ArtifactDigest, Bundle, HashAlgorithm};
+use sigstore_verify::{VerificationPolicy, VerificationResult, Verifier};
+
+use super::cosign::{self, PAYLOAD_TYPE};
+use super::identity::Identity;
+use super::{Statement, Subject, provider};
+use crate::Digest;
+
+/// Limit on the bytes of a trust root: twenty times Sigstore's with all that it ever used.
+const MAX_ROOT: u64 = 1 << 20;
+
+/// The predicates of statements by which a signer stands for a subject: a signature, the record of a build (SLSA), the
+/// record of a publication on PyPI (PEP 740).
+const PREDICATES: &[&str] = &[
+    cosign::PREDICATE,
+    "https://slsa.dev/provenance/v0.2",
+    "https://slsa.dev/provenance/v1",
+    "https://docs.pypi.org/attestations/publish/v1",
+];
+
+/// The authorities and logs that make a keyless signature right: those of a person's own file, or those of Sigstore's
+/// public instance as of this haft.
+#[derive(Clone, Debug, Default)]
+pub struct TrustRoot {
+    file: Option<PathBuf>,
+}
+
+/// A keyless signature that is right.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Verified(Identity);
+
+impl TrustRoot {
+    /// The name of a person's file, in the JSON form of Sigstore's `TrustedRoot`.
+    pub const FILE: &str = "trusted_root.json";
+
+    /// Returns the root of the file [`Self::FILE`] in `folder`, and Sigstore's where there is none.
+    pub fn in_folder(folder: &Path) -> Self {
+        Self { file: Some(folder.join(Self::FILE)) }
+    }
+
+    /// Reads the root. A person's file that cannot be used takes nobody else's place.
+    fn load(&self) -> Result<TrustedRoot, String> {
+        let own = self.file.as_deref().map(read).transpose()?.flatten();
+        let text = own.as_deref().unwrap_or(SIGSTORE_PRODUCTION_TRUSTED_ROOT);
+        TrustedRoot::from_json(text).map_err(|error| self.unusable(&error))
+    }
+
+    fn unusable(&self, error: &dyn std::fmt::Display) -> String {
+        match &self.file {
+            Some(file) => format!("`{}` is no trust root: {error}", file.display()),
+            None => format!("the trust root cannot be used: {error}"),
+        }
+    }
+}
+
+/// Reads a file, if there is one.
+fn read(file: &Path) -> Result<Option<String>, String> {
+    let failed = |error: std::io::Error| format!("`{}` cannot be read: {error}", file.display());
+    let opened = match File::open(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed)?,
+    };
+    let mut text = String::new();
+    opened.take(MAX_ROOT + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > MAX_ROOT {
+        return Err(failed(ErrorKind::FileTooLarge.into()));
+    }
+    Ok(Some(text))
+}
+
+impl Verified {
+    /// Returns the identity, as it is pinned.
+    pub(super) fn identity(&self) -> Identity {
+        self.0.lasting()
+    }
+
+    /// Checks that the signature is by `required`.
+    pub(super) fn is_by(&self, required: &Identity) -> Result<(), String> {
+        if required.admits(&self.0) { Ok(()) } else { Err(format!("it is by {}", self.0.describe())) }
+    }
+}
+
+/// Verifies a keyless signature of the subject; `None` if the statement is no keyless one.
+pub(super) fn verify(
+    statement: &Statement,
+    subject: Subject<'_>,
+    root: &TrustRoot,
+) -> Option<Result<Verified, String>> {
+    match statement {
+        Statement::Bundle(bytes) => {
+            let bundle: Value = serde_json::from_slice(bytes).ok()?;
+            cosign::certificate(&bundle)?;
+            Some(artifact(subject).and_then(|artifact| {
+                let verified = checked(&bundle, artifact, root)?;
+                states_origin(&bundle)?;
+                Ok(verified)
+            }))
+        }
+        Statement::Cosign { payload, signature, certificate: Some(certificate), entry } => {
+            let Subject::Manifest(manifest) = subject else { return None };
+            let entry = entry.as_deref().unwrap_or_default();
+            Some(simple(payload, signature, certificate, entry).and_then(|bundle| {
+                let verified = checked(&bundle, Artifact::from(payload.as_slice()), root)?;
+                cosign::is_of(payload, manifest)?;
+                Ok(verified)
+            }))
+        }
+        Statement::Cosign { .. } | Statement::Minisign(_) => None,
+    }
+}
+
+/// Returns the subject for the verifier.
+fn artifact(subject: Subject<'_>) -> Result<Artifact<'static>, String> {
+    match subject {
+        Subject::Manifest(digest) => digested(HashAlgorithm::Sha2256, &digest.bytes()),
+        Subject::Sha256(bytes) => digested(HashAlgorithm::Sha2256, bytes),
+        Subject::Sha512(bytes) => digested(HashAlgorithm::Sha2512, bytes),
+        Subject::File(_) => Err("it is about something else".to_owned()),
+    }
+}
+
+fn digested(algorithm: HashAlgorithm, bytes: &[u8]) -> Result<Artifact<'static>, String> {
+    let digest = ArtifactDigest::new(algorithm, bytes.to_vec());
+    digest.map(Artifact::from).map_err(|error| error.to_string())
+}
+
+/// Verifies a bundle: certificate, log, time, signature and subject.
+fn checked(bundle: &Value, artifact: Artifact<'_>, root: &TrustRoot) -> Result<Verified, String> {
+    let trusted = root.load()?;
+    // What was read as claims and what is verified is one text.
+    let bundle =
+        Bundle::from_json(&bundle.to_string()).map_err(|error| format!("it is not a bundle: {error}"))?;
+    let message = artifact.blob().map(<[u8]>::to_vec).unwrap_or_default();
+    provider::verifying(&message, || {
+        let verifier = Verifier::new(&trusted).map_err(|error| root.unusable(&error))?;
+        let result = verifier.verify(artifact, &bundle, &policy(&trusted));
+        identified(&result.map_err(|error| error.to_string())?)
+    })
+}
+
+/// Returns the checks that the trust root makes possible. Instances without a public log prove the time of a signature
+/// by a timestamp authority, which is required then.
+fn policy(root: &TrustedRoot) -> VerificationPolicy {
+    let mut policy = VerificationPolicy::any_identity();
+    if root.ctlogs.is_empty() {
+        policy = policy.skip_sct();
+    }
+    if root.tlogs.is_empty() {
+        policy = policy.skip_tlog_unsafe();
+    }
+    policy
+}
+
+/// Returns whom the verified certificate names.
+fn identified(result: &VerificationResult) -> Result<Verified, String> {
+    let issuer = result.issuer().unwrap_or_default();
+    let identity = match result.identity() {
+        Some(SubjectAltName::Uri(workflow)) => {
+            let claims = result.certificate().map(|certificate| &certificate.ci_claims);
+            let repository = claims.and_then(|claims| claims.source_repository_uri.as_deref());
+            Identity::of_workflow(issuer, workflow, repository)
+        }
+        Some(name) => Identity::new(issuer, name.as_str()),
+        None => None,
+    };
+    identity.map(Verified).ok_or_else(|| "its certificate names nobody".to_owned())
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Predicate {
+    predicate_type: String,
+}
+
+/// Checks that a statement says where its subject is from. A signature of the subject itself does.
+fn states_origin(bundle: &Value) -> Result<(), String> {
+    let Some(envelope) = bundle.get("dsseEnvelope") else { return Ok(()) };
+    let text = |key: &str| envelope.get(key).and_then(Value::as_str).unwrap_or_default();
+    if text("payloadType") != PAYLOAD_TYPE {
+        return Err("its payload is for something else".to_owned());
+    }
+    let payload = STANDARD.decode(text("payload")).map_err(|_| "its payload is not base64")?;
+    let predicate: Predicate =
+        serde_json::from_slice(&payload).map_err(|_| "its payload is not a statement")?;
+    if PREDICATES.contains(&predicate.predicate_type.as_str()) {
+        return Ok(());
+    }
+    Err("it states something else than where this is from".to_owned())
+}
+
+/// The entry of the transparency log, as cosign writes it beside a signature.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    signed_entry_timestamp: String,
+    payload: EntryPayload,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EntryPayload {
+    body: String,
+    integrated_time: i64,
+    log_index: i64,
+    #[serde(rename = "logID")]
+    log: String,
+}
+
+/// Returns the bundle of a signature that cosign pushed in parts.
+fn simple(payload: &[u8], signature: &str, certificate: &str, entry: &str) -> Result<Value, String> {
+    let entry: Entry = serde_json::from_str(entry).map_err(|_| "it has no entry of a transparency log")?;
+    let log: Digest = entry.payload.log.parse().map_err(|_| "its log has no name")?;
+    let log = STANDARD.encode(log.bytes());
+    let digest = STANDARD.encode(Digest::hash(payload).bytes());
+    Ok(json!({
+        "mediaType": "application/vnd.dev.sigstore.bundle+json;version=0.1",
+        "verificationMaterial": {
+            "x509CertificateChain": { "certificates": [{ "rawBytes": cosign::base64_of_pem(certificate) }] },
+            "tlogEntries": [{
+                "logIndex": entry.payload.log_index.to_string(),
+                "logId": { "keyId": log },
+                "kindVersion": { "kind": "hashedrekord", "version": "0.0.1" },
+                "integratedTime": entry.payload.integrated_time.to_string(),
+                "inclusionPromise": { "signedEntryTimestamp": entry.signed_entry_timestamp },
+                "canonicalizedBody": entry.payload.body,
+            }],
+        },
+        "messageSignature": {
+            "messageDigest": { "algorithm": "SHA2_256", "digest": digest },
+            "signature": signature.trim(),
+        },
+    }))
+}
