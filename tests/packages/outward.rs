@@ -67,8 +67,8 @@ fn tools(answers: &[Value]) -> Vec<String> {
 fn a_component_becomes_a_plugin_that_any_client_starts() {
     let place = Place::new();
     place.write("hello.wasm", saying("packed"));
-    place.haft(&["pack", "hello.wasm", "--agent-plugin"]).ends(0, "it asks for nothing");
-    place.haft(&["pack", "hello.wasm", "--agent-plugin"]).ends(5, "is there already");
+    place.haft(&["plugin", "pack", "hello.wasm", "--agent-plugin"]).ends(0, "it asks for nothing");
+    place.haft(&["plugin", "pack", "hello.wasm", "--agent-plugin"]).ends(5, "is there already");
     assert_eq!(fs::read_dir(place.work()).unwrap().count(), 2, "something is left over");
     let plugin = place.home().join("moved");
     fs::rename(place.work().join("hello-agent-plugin"), &plugin).unwrap();
@@ -117,7 +117,7 @@ fn a_package_becomes_a_plugin_with_the_rights_that_it_asks_for() {
          [provider]\nname = \"openai\"\n\
          [[plugins]]\nname = \"words\"\ncomponent = \"words.wasm\"\n[plugins.grant]\nhosts = [\"api.example.com\"]\n",
     );
-    let packed = place.haft(&["pack", "words", "--agent-plugin", "-o", "out/plugin", "--json"]).json();
+    let packed = place.haft(&["plugin", "pack", "words", "--agent-plugin", "-o", "out/plugin", "--json"]).json();
     assert_eq!((&packed["skill"], &packed["pins"]), (&json!("counting"), &json!(1)));
     let plugin = place.work().join("out/plugin");
     let manifest = read(&plugin, "plugin.json");
@@ -144,10 +144,10 @@ fn a_package_becomes_a_plugin_with_the_rights_that_it_asks_for() {
 fn what_no_plugin_can_be_made_of_leaves_nothing() {
     let place = Place::new();
     place.write("a.txt", "no component");
-    place.haft(&["pack", "a.txt", "--agent-plugin"]).ends(5, "is neither a WebAssembly component");
+    place.haft(&["plugin", "pack", "a.txt", "--agent-plugin"]).ends(5, "is neither a WebAssembly component");
     place.write("odd/program.toml", "[program]\nname = \"odd\"\nversion = \"1.0.0\"\n");
     place.write("odd/SKILL.md", "---\nname: Not a name\ndescription: x\n---\n");
-    let refused = place.haft(&["pack", "odd", "--agent-plugin"]);
+    let refused = place.haft(&["plugin", "pack", "odd", "--agent-plugin"]);
     assert!(refused.code != 0 && refused.stderr.contains("no name of an Agent Skill"), "{}", refused.stderr);
     let left: Vec<_> = place.everything().into_iter().map(|(path, _)| path).collect();
     assert!(!left.iter().any(|path| path.to_string_lossy().contains("plugin.json")), "{left:?}");

@@ -1,4 +1,4 @@
-//! `haft pack --agent-plugin`: a folder that clients of Agent Plugins open, with a component or a package in it that
+//! `haft plugin pack --agent-plugin`: a folder that clients of Agent Plugins open, with a component or a package in it that
 //! haft serves with its rights. Written completely or not at all; runs components without rights, to list their tools.
 
 use std::fs;
