@@ -8,6 +8,7 @@
 
 mod call;
 mod config;
+mod dress;
 mod news;
 mod offers;
 mod watched;
@@ -383,25 +384,6 @@ impl Era {
         }
     }
 }
-
-impl Era {
-    /// The same for a result that is passed on as a server gave it.
-    fn dress(self, result: &mut JsonObject) {
-        if !self.is_later {
-            // Earlier revisions have no other result than a complete one.
-            result.remove("resultType");
-            return;
-        }
-        result.entry("resultType").or_insert_with(|| "complete".into());
-        if CACHED.iter().any(|key| result.contains_key(*key)) {
-            result.entry("ttlMs").or_insert_with(|| 0.into());
-            result.entry("cacheScope").or_insert_with(|| "private".into());
-        }
-    }
-}
-
-/// The keys of results that clients of later revisions may keep.
-const CACHED: &[&str] = &["tools", "prompts", "resources", "resourceTemplates", "contents"];
 
 /// A result that is sent as it is.
 fn raw(result: Value) -> ServerResult {
