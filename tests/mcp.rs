@@ -19,11 +19,9 @@ use async_trait::async_trait;
 use haft::call::ToolResult;
 use haft::grant::RightsTable;
 use haft::manifest::ServerLimits;
-use haft::mcp::client::{
-    Config, Elicitor, Endpoint, Host, Server, ServerError, ServerTool, ToolList, Values,
-};
+use haft::mcp::client::{Config, Endpoint, Host, Server, ServerError, ServerTool, ToolList, Values};
 use haft::secret::Redactor;
-use haft::tool::ToolError;
+use haft::tool::{Elicitor, ToolError};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
@@ -53,7 +51,7 @@ fn values(pairs: &[(&str, &str)]) -> Arc<dyn Values> {
 
 fn host(workspace: &Workspace) -> Host {
     let (grant, table) = (workspace.grant.clone(), RightsTable::Sandbox);
-    Host { confiner: confiner(), grant, table, elicitor: None, cache: None }
+    Host { confiner: confiner(), grant, table, elicitor: None, may_ask_callers: false, cache: None }
 }
 
 /// A server in a workspace.
@@ -146,7 +144,10 @@ impl Fixture {
     }
 
     pub(crate) async fn error(&self, tool: &str, arguments: Value) -> String {
-        self.call(tool, arguments).await.unwrap_err().to_string()
+        match self.call(tool, arguments).await {
+            Ok(result) if result.is_error && result.mcp.is_some() => result.content,
+            result => result.unwrap_err().to_string(),
+        }
     }
 }
 
@@ -172,11 +173,11 @@ const LIMIT: Duration = Duration::from_secs(1);
 
 /// An elicitor that always gives the same answer.
 #[derive(Debug)]
-struct Sayer(haft::mcp::client::Reply);
+struct Sayer(haft::tool::Reply);
 
 #[async_trait]
 impl Elicitor for Sayer {
-    async fn ask(&self, question: &haft::mcp::client::ElicitationQuestion) -> haft::mcp::client::Reply {
+    async fn ask(&self, question: &haft::tool::ElicitationQuestion) -> haft::tool::Reply {
         assert!(question.server == "fake" && question.message.starts_with("Who"));
         self.0.clone()
     }

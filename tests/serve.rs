@@ -10,6 +10,7 @@ mod callers;
 pub(crate) mod eras;
 mod health;
 pub(crate) mod http;
+mod passthrough;
 pub(crate) mod peer;
 mod priming;
 pub(crate) mod reload;

@@ -1,7 +1,7 @@
 //! What is said between haft and a server that does as it should.
 
 use haft::event::Event;
-use haft::mcp::client::Reply;
+use haft::tool::Reply;
 use serde_json::json;
 
 use super::*;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use haft::mcp::client::{ElicitationQuestion, Elicitor, Host, Reply};
+use haft::mcp::client::Host;
+use haft::tool::{ElicitationQuestion, Elicitor, Reply};
 use serde_json::json;
 
 use crate::mcp::Fixture;

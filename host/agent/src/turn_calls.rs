@@ -122,6 +122,8 @@ impl<'a> TurnCalls<'a> {
         let notes = Notes::recording();
         let session = Session { whole: whole.clone(), notes: notes.clone(), ..session.clone() };
         let result = self.toolbox.dispatch(call.clone(), &session).await;
+        // A model reads text, and a session keeps what the model read.
+        let result = ToolResult { mcp: None, ..result };
         let mut result = turn.keep(index, result, whole.take());
         for note in notes.notes().coerced {
             result.content.extend(["\n[", &note, "]"]);

@@ -1,8 +1,12 @@
 //! A tool's definition, a call of the tool and the answer: the same three values for models, MCP clients, the
 //! command line and plugins (`wit/` mirrors them). Calls nothing.
 
+mod mcp_answer;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use self::mcp_answer::McpAnswer;
 
 /// The definition of a tool for a model.
 ///
@@ -84,6 +88,9 @@ pub struct ToolResult {
     /// The answer as data, valid against [`ToolDef::output`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Value>,
+    /// The answer as an MCP server gave it. The other fields are made of it for models; MCP clients get it as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp: Option<Box<McpAnswer>>,
 }
 
 /// A file in an answer or a prompt.

@@ -10,6 +10,7 @@ mod clip;
 mod coercion;
 mod detail;
 mod difference;
+mod elicitation;
 mod entry;
 mod foreign;
 mod generic;
@@ -31,10 +32,12 @@ mod watch;
 mod widening;
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{PromptDef, ResourceList, ToolCall, ToolDef, ToolResult};
@@ -50,6 +53,7 @@ pub use self::caller::{Caller, Own};
 pub use self::clip::{Clipper, Keep, clip};
 pub use self::detail::{in_a_line, in_full};
 pub use self::difference::Difference;
+pub use self::elicitation::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 pub use self::entry::Entry;
 pub use self::foreign::foreign;
 pub use self::hook::{Hook, Objection, Seen};
@@ -146,10 +150,24 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// What an MCP server says of it, where it is a tool of one. MCP clients are shown that.
+    fn served(&self) -> Option<Served<'_>> {
+        None
+    }
+
     /// SHA-256 of what is run, in hexadecimal, where the tool is a component.
     fn digest(&self) -> Option<&str> {
         None
     }
+}
+
+/// What an MCP server says of a tool or a prompt.
+#[derive(Clone, Copy, Debug)]
+pub struct Served<'a> {
+    /// The name of the server in program.toml.
+    pub server: &'a str,
+    /// The definition as the server sent it, without secrets, and with schemas that clients can use.
+    pub definition: &'a Value,
 }
 
 /// What a prompt or resources are to clients.
@@ -164,6 +182,35 @@ pub enum Offer<'a> {
         /// What there is.
         list: &'a ResourceList,
     },
+    /// A prompt of an MCP server. A call has a `method` of the protocol and its `params`, as the server knows them.
+    ServerPrompt {
+        /// The prompt.
+        prompt: Served<'a>,
+        /// Whether the server completes its arguments.
+        completes: bool,
+    },
+    /// The resources of an MCP server. A call is as one of its prompts.
+    ServerResources {
+        /// The name of the server in program.toml.
+        server: &'a str,
+        /// The resources and the templates, as the server listed them.
+        listed: &'a ServerResources,
+        /// The URIs of resources that have changed, as the server says them of those that it was asked to watch.
+        updates: &'a broadcast::Sender<Arc<str>>,
+    },
+}
+
+/// The resources of an MCP server as it listed them, without secrets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServerResources {
+    /// `Resource` of the protocol.
+    pub resources: Vec<Value>,
+    /// `ResourceTemplate` of the protocol.
+    pub templates: Vec<Value>,
+    /// Whether the server completes the parameters of templates.
+    pub completes: bool,
+    /// Whether the server tells of changes of a resource.
+    pub watches: bool,
 }
 
 /// What a call is handed.
@@ -218,13 +265,26 @@ const HASH_DIGITS: usize = 8;
 /// A name that had to be changed (too long, or with characters that vendors refuse) ends in a
 /// hash of what it was, so that two tools never become one.
 pub fn exposed_name(parts: &[&str]) -> String {
-    let full = parts.join("__");
+    name_within(&parts.join("__"), MAX_NAME)
+}
+
+/// The longest name that MCP clients are told: they put the name that they know haft by before it (`mcp__haft__`), for which
+/// that leaves 16 characters.
+const MAX_CLIENT_NAME: usize = MAX_NAME - 16;
+
+/// Returns the name that MCP clients are told for the tool or prompt `name`: one of more than 48 characters is shortened as
+/// [`exposed_name`] does.
+pub fn client_name(name: &str) -> String {
+    name_within(name, MAX_CLIENT_NAME)
+}
+
+fn name_within(full: &str, most: usize) -> String {
     let clean: String = full.chars().map(|c| if is_allowed(c) { c } else { '_' }).collect();
-    if clean == full && (1..=MAX_NAME).contains(&clean.len()) {
+    if clean == full && (1..=most).contains(&clean.len()) {
         return clean;
     }
-    let kept: String = clean.chars().take(MAX_NAME - HASH_DIGITS - 1).collect();
-    format!("{kept}_{}", hash(&full))
+    let kept: String = clean.chars().take(most - HASH_DIGITS - 1).collect();
+    format!("{kept}_{}", hash(full))
 }
 
 fn is_allowed(c: char) -> bool {

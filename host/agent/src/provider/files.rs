@@ -190,7 +190,13 @@ impl<'m> Fitting<'_, 'm> {
         let files = result.attachments.iter().map(|file| Anchored { anchor, file });
         // The text of the answer mentions the files already.
         let (content, attachments) = self.files(result.content.clone(), files, false);
-        ToolResult { content, attachments, is_error: result.is_error, structured: result.structured.clone() }
+        ToolResult {
+            content,
+            attachments,
+            is_error: result.is_error,
+            structured: result.structured.clone(),
+            mcp: None,
+        }
     }
 
     /// Returns the text and the files that are sent with it. `mentions`: add a line for each file sent.

@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use super::{REDACTED, Redactor};
-use crate::call::{Attachment, ToolCall, ToolResult};
+use crate::call::{Attachment, McpAnswer, ToolCall, ToolResult};
 
 impl Redactor {
     /// Returns the redacted call; borrows the call if it holds no secret, since its arguments may have many
@@ -25,12 +27,34 @@ impl Redactor {
         if self.is_empty() {
             return result;
         }
-        let ToolResult { content, is_error, attachments, mut structured } = result;
+        let ToolResult { content, is_error, attachments, mut structured, mut mcp } = result;
         if let Some(value) = &mut structured {
             self.clean(value);
         }
+        if let Some(mcp) = &mut mcp {
+            self.clean_mcp(mcp);
+        }
         let attachments = attachments.into_iter().map(|attachment| self.attachment(attachment)).collect();
-        ToolResult { content: self.redact_owned(content), is_error, attachments, structured }
+        ToolResult { content: self.redact_owned(content), is_error, attachments, structured, mcp }
+    }
+
+    /// Redacts every text in the answer of an MCP server, and the bytes that are not among the attachments.
+    fn clean_mcp(&self, answer: &mut McpAnswer) {
+        match answer {
+            McpAnswer::Result(result) => {
+                McpAnswer::each_binary(result, |_, place| {
+                    let data = place.as_str().and_then(|text| BASE64_STANDARD.decode(text).ok());
+                    if let Some(data) = data {
+                        *place = BASE64_STANDARD.encode(self.redact_bytes(data)).into();
+                    }
+                });
+                self.clean(result);
+            }
+            McpAnswer::Error { message, data, .. } => {
+                *message = self.redact_owned(std::mem::take(message));
+                data.iter_mut().for_each(|data| self.clean(data));
+            }
+        }
     }
 
     /// Returns the redacted file.
@@ -114,8 +138,22 @@ mod tests {
                 ..Attachment::new("text/plain", b"<sk-4711-0815>".into())
             }],
             structured: Some(data.clone()),
+            mcp: Some(Box::new(McpAnswer::Result(json!({
+                "content": [
+                    { "type": "text", "text": "sk-4711-0815", "_meta": { "sk-4711-0815": 1 } },
+                    { "type": "image", "data": BASE64_STANDARD.encode("(sk-4711-0815)"), "mimeType": "sk-4711-0815" },
+                    { "type": "resource_link", "uri": "a://sk-4711-0815", "name": "sk-4711-0815" },
+                ],
+                "structuredContent": { "a": 1_234_567_890 },
+            })))),
         };
         let clean = redactor.result(result);
+        let told = serde_json::to_string(&clean.mcp).unwrap();
+        assert!(!told.contains("4711") && !told.contains("1234567890"), "{told}");
+        assert!(told.contains(&BASE64_STANDARD.encode("(***)")), "{told}");
+        let error = McpAnswer::Error { code: 1, message: "sk-4711-0815".into(), data: Some(data.clone()) };
+        let failed = ToolResult { mcp: Some(Box::new(error)), ..ToolResult::error("no") };
+        assert!(!format!("{:?}", redactor.result(failed)).contains("4711"));
         assert_eq!(clean.content, "it is ***");
         assert_eq!(clean.structured, Some(json!({ "***": [{ "a": "x ***" }, "***", 42] })));
         assert_eq!(clean.attachments[0].data, b"<***>");

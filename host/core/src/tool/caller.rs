@@ -1,9 +1,12 @@
 //! The caller of a tool, as far as the tool may know it: an agent that is a tool makes calls of its own with
 //! its caller's approvals, journal and redactor, and gets no others.
 
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::{Client, Context, Ledger, Lineage, Notes, Session, Whole};
+use super::{Client, Context, Elicitor, Ledger, Lineage, Notes, Session, Whole};
 use crate::event::{Event, Events};
 use crate::grant::Grant;
 use crate::limit::Limits;
@@ -41,6 +44,16 @@ impl<'a> Caller<'a> {
         &self.session.keeper
     }
 
+    /// The person whom an MCP server may ask, where the caller has one.
+    pub fn person(&self) -> Option<&'a Arc<dyn Elicitor>> {
+        self.session.person.as_ref()
+    }
+
+    /// What an MCP client sent with the call for the server of the tool.
+    pub fn meta(&self) -> Option<&'a Map<String, Value>> {
+        self.session.meta.as_deref()
+    }
+
     /// The agents that the call passed through.
     pub fn lineage(&self) -> &'a Lineage {
         &self.session.lineage
@@ -69,6 +82,7 @@ impl Context<'_> {
             lineage,
             approvals,
             trace: trace.clone(),
+            meta: None,
             ..session.clone()
         }
     }

@@ -17,7 +17,7 @@ use super::inline;
 use super::rules::{Places, Ruling, ToolRules, rank};
 use super::session::Session;
 use super::watch::{Ended, Watch};
-use super::{Difference, Notes, Offer, Schema, SchemaError, Tool, ToolError, present};
+use super::{Difference, Notes, Offer, Schema, SchemaError, Served, Tool, ToolError, present};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::grant::{Grant, Root};
 use crate::journal::{Granted, Record};
@@ -66,6 +66,11 @@ impl Entry {
     /// What clients are shown, where this is no tool.
     pub fn offer(&self) -> Option<Offer<'_>> {
         self.tool.offer()
+    }
+
+    /// What an MCP server says of it, where it is a tool of one.
+    pub fn served(&self) -> Option<Served<'_>> {
+        self.tool.served()
     }
 
     /// Whether it is an agent.

@@ -6,10 +6,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::approval::Approvals;
-use super::{Meter, Notes, Widening};
+use super::{Elicitor, Meter, Notes, Widening};
 use crate::call::ToolCall;
 use crate::event::Events;
 use crate::journal::Journal;
@@ -53,6 +54,11 @@ pub struct Session {
     pub trace: Trace,
     /// Counts the turns of the models that answer the calls.
     pub meter: Meter,
+    /// The person whom an MCP server may ask during the calls, where one can be reached on the caller's way.
+    pub person: Option<Arc<dyn Elicitor>>,
+    /// The `_meta` that an MCP client sent with the call, without what is between the client and haft: for the server of the
+    /// tool that is called, and for nobody else.
+    pub meta: Option<Arc<Map<String, Value>>>,
 }
 
 /// Records a call right before its tool runs: after its check and approval. Records nothing by default. Clones write

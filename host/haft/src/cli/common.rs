@@ -348,6 +348,7 @@ impl Common {
             // Nothing is started only to be looked at, unless a verb says so.
             ask: Ask::Never,
             person: elicitation::present(),
+            clients_answer: false,
         })
     }
 }

@@ -9,8 +9,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::terminal::{HEAD, Terminal};
-use haft_core::tool::Schema;
-use haft_mcp::client::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
+use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply, Schema};
 
 /// Where a person is, whatever the standard streams are.
 const TERMINAL: &str = "/dev/tty";

@@ -74,6 +74,9 @@ pub(super) struct Serve {
     /// Serve only the tools of this plugin, by the names that it gives them itself
     #[arg(long, value_name = "NAME", add = super::completions::plugins())]
     plugin: Option<String>,
+    /// Serve only this MCP server, by the names and URIs that it gives its tools, prompts and resources itself
+    #[arg(long, value_name = "NAME", conflicts_with = "plugin")]
+    server: Option<String>,
     /// Serve also the page on which a person watches and answers, as `haft dashboard` does; its link is told once
     #[arg(long)]
     page: bool,
@@ -98,7 +101,12 @@ impl Serve {
         let trust = trusted::or_left_out(options.trust.clone());
         let options = Options { trust, pins_first_lists: true, ..options };
         let for_callers = self.http.is_some();
-        let choice = ToolChoice { patterns: self.tools.clone(), plugin: self.plugin.clone(), for_callers };
+        let choice = ToolChoice {
+            patterns: self.tools.clone(),
+            plugin: self.plugin.clone(),
+            server: self.server.clone(),
+            for_callers,
+        };
         let (live, offers) = Live::start(options, choice, move |news| report_news(terminal, &news)).await?;
         let admission = self.admission(live.callers(), terminal).await?;
         let is_made_up = matches!(admission, Admission::Token(_)) && self.source().is_none();

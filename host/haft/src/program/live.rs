@@ -2,12 +2,13 @@
 //! all of it again when its files change. A program.toml that is broken changes nothing: what was
 //! served last stays. MCP servers that are declared as before run on, with all that they remember.
 
+mod about;
 mod audience;
 
-use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use self::about::about;
 use self::audience::{Audience, View};
 use super::dirs::create_private;
 use super::replicas;
@@ -20,7 +21,7 @@ use haft_core::report::{Problem, Report};
 use haft_core::tool::Toolbox;
 use haft_manifest::{Serve, ToolPattern};
 use haft_mcp::client::Server;
-use haft_mcp::server::{Publisher, ServerInfo, ToolSnapshot, ToolSnapshots};
+use haft_mcp::server::{Publisher, ToolSnapshot, ToolSnapshots};
 use haft_sandbox::confine::{Confiner, Layers};
 
 /// What a person should know of a program that is served.
@@ -74,14 +75,13 @@ pub struct ToolChoice {
     pub patterns: Vec<ToolPattern>,
     /// Those of this plugin alone, by the names that it gives them.
     pub plugin: Option<String>,
+    /// Those of this MCP server alone, by the names that it gives them.
+    pub server: Option<String>,
     /// Whether callers are told apart, as over HTTP.
     pub for_callers: bool,
 }
 
 type NewsHandler = dyn Fn(News<'_>) + Send + Sync;
-
-/// Characters of what models are told before they see the tools. Some clients cut there.
-const MAX_INSTRUCTIONS: usize = 2000;
 
 impl Live {
     /// Loads what is known of a program: nothing is compiled, run or started for it.
@@ -92,6 +92,7 @@ impl Live {
     ) -> anyhow::Result<(Self, ToolSnapshots)> {
         // One for all that is loaded: children are started by the same process.
         options.confiner.get_or_insert_default();
+        options.clients_answer = true;
         let known = Options { known_only: true, ask: Ask::Never, ..options.clone() };
         let read = Moment::now();
         let program = Program::load(&known).await?;
@@ -351,17 +352,10 @@ fn ask(servers: Vec<Arc<Server>>) {
 impl ToolChoice {
     /// Refuses a plugin that does not exist: with a misspelt name nothing would be served.
     fn check(&self, program: &Program) -> anyhow::Result<()> {
-        let declared = || program.manifest.plugins.iter().map(|plugin| plugin.name.as_str());
-        match &self.plugin {
-            Some(name) if !declared().any(|own| own == name) => {
-                let all: Vec<_> = declared().map(|name| format!("`{name}`")).collect();
-                let there = if all.is_empty() { "none".into() } else { all.join(", ") };
-                anyhow::bail!(
-                    "`--plugin` names the plugin `{name}`, which this program does not have; it has {there}"
-                )
-            }
-            _ => Ok(()),
-        }
+        let plugins = program.manifest.plugins.iter().map(|plugin| plugin.name.as_str());
+        let servers = program.servers.iter().map(|server| server.config().name.as_str());
+        is_there(("--plugin", "plugin"), self.plugin.as_deref(), plugins)?;
+        is_there(("--server", "MCP server"), self.server.as_deref(), servers)
     }
 
     /// Patterns that no tool has, of those that can be told.
@@ -372,7 +366,9 @@ impl ToolChoice {
     }
 
     fn of_plugin(&self, toolbox: &Toolbox) -> Toolbox {
-        let own = self.plugin.as_ref().and_then(|plugin| format!("{plugin}__*").parse().ok());
+        let of_plugin = self.plugin.as_ref().map(|plugin| format!("{plugin}__*"));
+        let own = of_plugin.or_else(|| self.server.as_ref().map(|server| format!("mcp__{server}__*")));
+        let own = own.and_then(|own| own.parse().ok());
         own.map_or_else(|| toolbox.clone(), |own| toolbox.select(&[own], None))
     }
 
@@ -380,6 +376,19 @@ impl ToolChoice {
         let toolbox = self.of_plugin(toolbox);
         if self.patterns.is_empty() { toolbox } else { toolbox.select(&self.patterns, None) }
     }
+}
+
+/// Refuses a `name` that is not `there`.
+fn is_there<'a>(
+    (option, kind): (&str, &str),
+    name: Option<&str>,
+    there: impl Iterator<Item = &'a str>,
+) -> anyhow::Result<()> {
+    let all: Vec<_> = there.collect();
+    let Some(name) = name.filter(|name| !all.contains(name)) else { return Ok(()) };
+    let all: Vec<_> = all.iter().map(|name| format!("`{name}`")).collect();
+    let there = if all.is_empty() { "none".into() } else { all.join(", ") };
+    anyhow::bail!("`{option}` names the {kind} `{name}`, which this program does not have; it has {there}")
 }
 
 /// Whether workers may have tools of it that only they know.
@@ -393,45 +402,14 @@ fn snapshot(program: &Program, choice: &ToolChoice) -> anyhow::Result<(ToolSnaps
     let (toolbox, session) = (choice.select(&program.toolbox), program.session("serve", Events::none()));
     let (views, problems) =
         if choice.for_callers { audience::views(program, &toolbox)? } else { Default::default() };
-    let snapshot = ToolSnapshot::new(toolbox, session, about(program), program.is_complete);
-    let snapshot = match &choice.plugin {
-        Some(plugin) => snapshot.without_prefix(format!("{plugin}__")),
-        None => snapshot,
+    let snapshot = ToolSnapshot::new(toolbox, session, about(program, choice), program.is_complete);
+    let snapshot = match (&choice.plugin, &choice.server) {
+        (Some(plugin), _) => snapshot.without_prefix(format!("{plugin}__")),
+        (None, Some(server)) => snapshot.of_server(server.clone()),
+        (None, None) => snapshot,
     };
     let views = views.into_iter().map(|View { name, toolbox }| (name, toolbox));
     Ok((snapshot.with_callers(views), problems))
-}
-
-/// The program's own words, and where its tools work.
-fn about(program: &Program) -> ServerInfo {
-    let own = program.manifest.program.as_ref();
-    let mut instructions = own.and_then(|own| own.description.clone()).unwrap_or_default();
-    if let Some(workspace) = program.grant.workspace() {
-        // Writing to a `String` cannot fail.
-        let _ = write!(
-            instructions,
-            "{}Relative paths are below `{}`. Files may be written in {} (sandbox mode `{}`).",
-            if instructions.is_empty() { "" } else { "\n\n" },
-            workspace.path().display(),
-            writable(program),
-            program.manifest.sandbox.mode.as_str(),
-        );
-    }
-    instructions
-        .push_str("\nWhere a tool is refused something, the hint in its answer is for the person to act on.");
-    if !program.left_out.is_empty() {
-        instructions
-            .push_str(" Some tools are left out until the person runs `haft trust` in the program's folder.");
-    }
-    let end = instructions.char_indices().nth(MAX_INSTRUCTIONS).map(|(end, _)| end);
-    instructions.truncate(end.unwrap_or(instructions.len()));
-    ServerInfo { title: own.map(|own| own.name.as_str().to_owned()), instructions }
-}
-
-fn writable(program: &Program) -> String {
-    let roots = program.grant.writable().roots();
-    let paths: Vec<_> = roots.iter().map(|root| format!("`{}`", root.path().display())).collect();
-    if paths.is_empty() { "no directory".to_owned() } else { paths.join(", ") }
 }
 
 impl std::fmt::Debug for Live {

@@ -10,8 +10,8 @@ use super::trust::Trust;
 use super::under::Under;
 use haft_core::event::Events;
 use haft_core::secret::Redactor;
+use haft_core::tool::Elicitor;
 use haft_manifest::McpServer;
-use haft_mcp::client::Elicitor;
 use haft_plugin_host::debug::Recorder;
 use haft_sandbox::confine::Confiner;
 
@@ -47,6 +47,8 @@ pub struct Options {
     pub pins_first_lists: bool,
     /// Answers elicitation requests of MCP servers; `None` without a person.
     pub person: Option<Arc<dyn Elicitor>>,
+    /// Whether MCP servers may ask the clients whose calls they answer.
+    pub clients_answer: bool,
     /// Where commands run, in the place of `[backend]`.
     pub target: Target,
     /// Whether to pass over what would have to be looked at first: plugins that were never seen.

@@ -22,14 +22,15 @@ use super::server_pins::{Agreed, PinRecord};
 use super::server_set::{Servers, Tracked, is_unknown};
 use haft_core::report::{Problem, Span};
 use haft_core::secret::Redactor;
+use haft_core::tool::Tool;
 use haft_manifest::Secrets;
 use haft_manifest::{
     Manifest, McpServer, OAuth, Package, PackageSource, SecretSource, TextOrSecret, Transport,
 };
 use haft_mcp::client::oauth::OAuthSettings;
 use haft_mcp::client::{
-    self, Account, Config, Endpoint, Host, Rejected, RemoteTool, Server, ServerError, ServerTool, ToolList,
-    Values,
+    self, Account, Config, Endpoint, Host, Rejected, RemoteTool, Server, ServerError, ServerOffer, ServerTool,
+    ToolList, Values,
 };
 use haft_mcp::pins::way_out;
 
@@ -60,6 +61,7 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribu
             grant: declared.rights.grant.clone(),
             table: declared.rights.table.clone(),
             elicitor: options.person.clone(),
+            may_ask_callers: options.clients_answer,
             cache: Some(dirs.cache.join("servers")),
         };
         let config = declared.config(dirs, &options.redactor);
@@ -143,6 +145,11 @@ fn of_one(
     // What it had is better than nothing, where it cannot be asked now.
     if let Some((listed, _)) = server.remembered() {
         found.tools = declared.tools(rights.manifest, server, &listed);
+        found.offers = declared.prompts_and_resources(rights.manifest, server, &listed);
+        found.problems.extend(listed.offers.left_out.iter().map(|why| {
+            let text = format!("MCP server `{}`: {why}", declared.name());
+            Problem::new(text).at(declared.span, "this server").warning()
+        }));
         found.problems.extend(listed.rejected.iter().map(|rejected| declared.rejection(rejected)));
         found.problems.extend(declared.idle_patterns(&listed));
         declared.tell_differences(server, &listed, &mut found);
@@ -167,20 +174,30 @@ impl Declared<'_> {
     }
 
     fn tools(&self, program: &Manifest, server: &Arc<Server>, listed: &ToolList) -> Vec<NewTool> {
+        let tools = listed.tools.iter().filter(|tool| self.offers(&tool.name));
+        tools.map(|tool| self.new_tool(program, server, Arc::new(ServerTool::new(server, tool)))).collect()
+    }
+
+    /// Its prompts and its resources, which `tools` names as `prompts/NAME` and `resources/read`.
+    fn prompts_and_resources(
+        &self,
+        program: &Manifest,
+        server: &Arc<Server>,
+        listed: &ToolList,
+    ) -> Vec<NewTool> {
+        let all = ServerOffer::all(server, listed).into_iter().filter(|(own, _)| self.offers(own));
+        all.map(|(_, offer)| self.new_tool(program, server, Arc::new(offer))).collect()
+    }
+
+    fn new_tool(&self, program: &Manifest, server: &Server, tool: Arc<dyn Tool>) -> NewTool {
         let place = program.source.place(self.span);
         let package = self.package.map(|package| format!(" of package `{}`", package.name.as_str()));
         let origin = format!("MCP server `{}`{} at {place}", self.name(), package.unwrap_or_default());
         let limits = client::limits(server.config());
-        let new = |tool: &RemoteTool| NewTool {
+        NewTool {
             on: self.server.on.clone(),
-            ..NewTool::new(
-                Arc::new(ServerTool::new(server, tool)),
-                self.rights.grant.clone(),
-                limits,
-                origin.clone(),
-            )
-        };
-        listed.tools.iter().filter(|tool| self.offers(&tool.name)).map(new).collect()
+            ..NewTool::new(tool, self.rights.grant.clone(), limits, origin)
+        }
     }
 
     fn config(&self, dirs: &Dirs, redactor: &Redactor) -> Config {
@@ -349,7 +366,11 @@ impl Declared<'_> {
 
     /// Patterns of `tools` that no tool has.
     fn idle_patterns(&self, listed: &ToolList) -> Vec<Problem> {
-        let names: Vec<&str> = listed.sent.iter().filter_map(|tool| tool["name"].as_str()).collect();
+        let prompts = listed.offers.prompts.iter().filter_map(|prompt| prompt["name"].as_str());
+        let prompts: Vec<String> = prompts.map(|name| format!("prompts/{name}")).collect();
+        let others = prompts.iter().map(String::as_str).chain(["resources/read"]);
+        let names = listed.sent.iter().filter_map(|tool| tool["name"].as_str()).chain(others);
+        let names: Vec<&str> = names.collect();
         let owner = format!("MCP server `{}`", self.name());
         patterns::problems(&owner, ("tools", self.span), &names, self.server.tools.iter().flatten())
     }

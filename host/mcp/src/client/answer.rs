@@ -1,22 +1,76 @@
-//! Turns a server's answer into a tool result: text as it is, one line for every other block, and binary data as
-//! attachments. Whatever is left out or cut is said so in the text.
+//! Turns a server's answer into a tool result: the answer itself for MCP clients, and for models text as it is, one line for
+//! every other block, and binary data as attachments. Whatever is left out or cut is said so in the text.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use super::calls::shortened;
-use haft_core::call::{Attachment, ToolResult};
+use haft_core::call::{Attachment, McpAnswer, ToolResult};
 use haft_core::tool::{Keep, Whole, clip, foreign};
 
 /// Bytes of all pictures and the like of one answer: a few photographs, and as much as vendors take.
 const MAX_ATTACHED: usize = 8 << 20;
-/// Blocks of an answer that are read.
+/// Bytes of the structured data and `_meta` of one answer, as JSON.
+const MAX_DATA: usize = 8 << 20;
+/// Characters that are left of a text which there is no room for: the words that say that it was cut.
+const MIN_TEXT: usize = 100;
+/// The media type of binary data that has none.
+const UNKNOWN_TYPE: &str = "application/octet-stream";
+/// Blocks of an answer that models are told of.
 const MAX_BLOCKS: usize = 1000;
 
 /// The tool result of `result`, from `tools/call`; at most `limit` characters of text, and the rest in `whole`.
-pub(super) fn to_tool_result(result: &Value, limit: usize, whole: &Whole) -> ToolResult {
-    let mut answer = ContentBuilder::default();
+pub(super) fn to_tool_result(mut result: Value, limit: usize, whole: &Whole) -> ToolResult {
+    let answer = ContentBuilder { attachments: attachments(&mut result), ..ContentBuilder::default() };
+    let told = text_of(&result, answer, limit, whole);
+    match within(result, limit) {
+        Some(result) => ToolResult { mcp: Some(Box::new(McpAnswer::Result(result))), ..told },
+        None => {
+            let most = MAX_DATA >> 20;
+            let why = format!("the answer's data has more than {most} MiB, and is left out; its text is:\n");
+            ToolResult { content: why + &told.content, is_error: true, structured: None, ..told }
+        }
+    }
+}
+
+/// Takes the binary data out of `result`, as far as there is room.
+pub(super) fn attachments(result: &mut Value) -> Vec<Attachment> {
+    let (mut all, mut size) = (Vec::new(), 0);
+    McpAnswer::each_binary(result, |media_type, place| {
+        let data = place.as_str().and_then(|encoded| BASE64_STANDARD.decode(encoded).ok());
+        let Some(data) = data.filter(|data| size + data.len() <= MAX_ATTACHED) else { return };
+        size += data.len();
+        *place = all.len().into();
+        let media_type = shortened(media_type.unwrap_or(UNKNOWN_TYPE).to_owned());
+        all.push(Attachment::new(media_type, data));
+    });
+    all
+}
+
+/// The result with texts of together at most `limit` characters; nothing where its data is too much.
+fn within(mut result: Value, limit: usize) -> Option<Value> {
+    let data = result.get("structuredContent").map_or(0, |data| data.to_string().len());
+    let meta = result.get("_meta").map_or(0, |meta| meta.to_string().len());
+    let mut left = limit;
+    for block in McpAnswer::blocks(&mut result) {
+        let holder = match block.get("resource") {
+            Some(Value::Object(_)) => block.get_mut("resource").and_then(Value::as_object_mut),
+            _ => Some(block),
+        };
+        if let Some(Value::String(text)) = holder.and_then(|holder| holder.get_mut("text")) {
+            // Not counted where it has room as bytes.
+            if text.len() > left && text.chars().count() > left {
+                *text = clip(text, left.max(MIN_TEXT), Keep::Ends);
+            }
+            left = left.saturating_sub(text.chars().count());
+        }
+    }
+    (data + meta <= MAX_DATA).then_some(result)
+}
+
+/// What a model is told of `result`, of which `answer` has the binary data.
+fn text_of(result: &Value, mut answer: ContentBuilder, limit: usize, whole: &Whole) -> ToolResult {
     let blocks = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for block in blocks.iter().take(MAX_BLOCKS) {
         answer.block(block);
@@ -36,14 +90,13 @@ pub(super) fn to_tool_result(result: &Value, limit: usize, whole: &Whole) -> Too
     let text = if is_error { foreign(&text) } else { text.into() };
     let content = clip(&text, limit, Keep::Ends);
     whole.leave(&content, || clip(&text, Whole::MAX, Keep::Ends));
-    ToolResult { content, is_error, attachments: answer.attachments, structured }
+    ToolResult { content, is_error, attachments: answer.attachments, structured, mcp: None }
 }
 
 #[derive(Default)]
 struct ContentBuilder {
     lines: Vec<String>,
     attachments: Vec<Attachment>,
-    attached: usize,
 }
 
 impl ContentBuilder {
@@ -56,7 +109,7 @@ impl ContentBuilder {
         match text("type") {
             Some("text") => self.push_line(text("text").unwrap_or_default().to_owned()),
             Some(kind @ ("image" | "audio")) => {
-                self.attach(kind, text("mimeType"), text("data").unwrap_or_default());
+                self.attached(kind, text("mimeType"), block.get("data"));
             }
             Some("resource_link") => self.push_line(format!("[resource {}]", describe_resource(block))),
             Some("resource") => self.resource(block.get("resource").unwrap_or(&Value::Null)),
@@ -70,14 +123,14 @@ impl ContentBuilder {
     /// A resource within the answer.
     fn resource(&mut self, resource: &Value) {
         let text = |key: &str| resource.get(key).and_then(Value::as_str);
-        match (text("text"), text("blob")) {
+        match (text("text"), resource.get("blob")) {
             (Some(content), _) => {
                 self.push_line(format!("[resource {}]", describe_resource(resource)));
                 self.push_line(content.to_owned());
             }
             (None, Some(blob)) => {
                 let what = format!("resource {}", describe_resource(resource));
-                self.attach(&what, text("mimeType"), blob);
+                self.attached(&what, text("mimeType"), Some(blob));
             }
             (None, None) => {
                 self.push_line(format!("[resource {}, without content]", describe_resource(resource)));
@@ -85,33 +138,50 @@ impl ContentBuilder {
         }
     }
 
-    fn attach(&mut self, what: &str, media_type: Option<&str>, encoded: &str) {
-        let media_type = shortened(media_type.unwrap_or("application/octet-stream").to_owned());
-        let Ok(data) = BASE64_STANDARD.decode(encoded) else {
-            return self.push_line(format!("[{what}, {media_type}: left out, since it is not valid base64]"));
-        };
-        let length = data.len();
-        if self.attached + length > MAX_ATTACHED {
-            let most = MAX_ATTACHED >> 20;
-            self.push_line(format!(
-                "[{what}, {media_type}, {length} bytes: left out, an answer holds {most} MiB]"
-            ));
-        } else {
-            self.attached += length;
-            self.push_line(format!("[{what}, {media_type}, {length} bytes]"));
-            self.attachments.push(Attachment::new(media_type, data));
+    /// The line for binary data, which is an attachment where there was room for it.
+    fn attached(&mut self, what: &str, media_type: Option<&str>, place: Option<&Value>) {
+        let index = place.and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
+        if let Some(file) = index.and_then(|index| self.attachments.get(index)) {
+            let (media_type, length) = (&file.media_type, file.data.len());
+            return self.push_line(format!("[{what}, {media_type}, {length} bytes]"));
         }
+        let media_type = shortened(media_type.unwrap_or(UNKNOWN_TYPE).to_owned());
+        let encoded = place.and_then(Value::as_str).unwrap_or_default();
+        let why = match BASE64_STANDARD.decode(encoded) {
+            Ok(data) => format!(
+                "[{what}, {media_type}, {} bytes: left out, an answer holds {} MiB]",
+                data.len(),
+                MAX_ATTACHED >> 20
+            ),
+            Err(_) => format!("[{what}, {media_type}: left out, since it is not valid base64]"),
+        };
+        self.push_line(why);
     }
 
     /// The data, shown as text unless a text says the same; `None` where it is too much.
     fn structured(&mut self, data: &Value, limit: usize) -> Option<Value> {
-        let is_shown = |line: &String| serde_json::from_str::<Value>(line).is_ok_and(|shown| shown == *data);
-        if !self.lines.iter().any(is_shown) {
+        if !is_shown(&self.lines, data) {
             self.push_line(data.to_string());
         }
         // Cut data is no data; the text shows what there is room for.
         (data.to_string().chars().count() <= limit).then(|| data.clone())
     }
+}
+
+/// Whether `lines` say `data` already: as JSON, or the one value that it wraps as `{"result": X}`, as text or item by item.
+fn is_shown(lines: &[String], data: &Value) -> bool {
+    let says = |line: &String, value: &Value| {
+        value.as_str() == Some(line) || serde_json::from_str::<Value>(line).is_ok_and(|shown| shown == *value)
+    };
+    let wrapped = data.as_object().filter(|fields| fields.len() == 1).and_then(|fields| fields.get("result"));
+    let is_said = |value: &Value| match value {
+        Value::Array(items) if lines.len() == items.len() && !items.is_empty() => {
+            lines.iter().zip(items).all(|(line, item)| says(line, item))
+        }
+        _ => false,
+    };
+    let is_whole = |value: &Value| lines.iter().any(|line| says(line, value));
+    is_whole(data) || wrapped.is_some_and(|value| is_whole(value) || is_said(value))
 }
 
 /// The line for a resource: name, URI, media type, size.
@@ -180,7 +250,57 @@ mod tests {
     }
 
     fn to_tool_result(result: &Value, limit: usize) -> ToolResult {
-        super::to_tool_result(result, limit, &Whole::default())
+        super::to_tool_result(result.clone(), limit, &Whole::default())
+    }
+
+    /// MC clients get the answer as it was given, with each byte kept once, and text within the bound.
+    #[test]
+    fn m6_the_answer_itself_is_kept() {
+        let result = json!({
+            "content": [
+                { "type": "text", "text": "a", "annotations": { "priority": 0.7 }, "_meta": { "k": 1 } },
+                { "type": "text", "text": "b" },
+                { "type": "image", "mimeType": "image/png", "data": "AP8=" },
+                { "type": "resource_link", "uri": "x:1", "name": "x", "size": 3, "icons": [{ "src": "https://e.test/i" }] },
+                { "type": "resource", "resource": { "uri": "x:2", "blob": "AAEC", "_meta": { "z": 1 } } },
+            ],
+            "structuredContent": { "a": 1.0 }, "_meta": { "e": [1] }, "isError": true,
+        });
+        let answer = to_tool_result(&result, 1000);
+        let Some(McpAnswer::Result(kept)) = answer.mcp.as_deref() else { panic!("{answer:?}") };
+        assert_eq!(kept["content"][2]["data"], 0, "the bytes are an attachment");
+        assert_eq!(McpAnswer::with_data(kept.clone(), &answer.attachments), result);
+        let long = json!({ "content": [{ "type": "text", "text": "x".repeat(5000) }, { "type": "text", "text": "y".repeat(900) }] });
+        let answer = to_tool_result(&long, 1000);
+        let Some(McpAnswer::Result(kept)) = answer.mcp.as_deref() else { panic!("{answer:?}") };
+        let text = |at: usize| kept["content"][at]["text"].as_str().unwrap();
+        assert!(text(0).contains("truncated") && text(1).contains("truncated"));
+        assert!(text(0).chars().count() + text(1).chars().count() <= 1000 + MIN_TEXT);
+        let much = json!({ "content": [{ "type": "text", "text": "x" }], "structuredContent": { "a": "y".repeat(MAX_DATA) } });
+        let answer = to_tool_result(&much, 1000);
+        assert!(
+            answer.is_error && answer.mcp.is_none() && answer.content.contains("left out"),
+            "{}",
+            answer.content
+        );
+    }
+
+    /// M4: data that only wraps what a text says is not shown twice.
+    #[test]
+    fn m4_wrapped_data_is_shown_once() {
+        for (texts, value) in [
+            (vec!["boom"], json!("boom")),
+            (vec!["2"], json!(2)),
+            (vec!["[\"a\",\"b\"]"], json!(["a", "b"])),
+            (vec!["a", "b", "{\"c\":1}"], json!(["a", "b", { "c": 1 }])),
+        ] {
+            let content: Vec<_> = texts.iter().map(|text| json!({ "type": "text", "text": text })).collect();
+            let result = json!({ "content": content, "structuredContent": { "result": value } });
+            assert_eq!(to_tool_result(&result, 1000).content, texts.join("\n"));
+        }
+        let other =
+            json!({ "content": [{ "type": "text", "text": "1" }], "structuredContent": { "result": 2 } });
+        assert_eq!(to_tool_result(&other, 1000).content, "1\n{\"result\":2}");
     }
 
     /// MC12
@@ -193,7 +313,7 @@ mod tests {
         );
         assert!(answer.content.chars().count() <= 100 && answer.content.contains("truncated"));
         let wanted = Whole::wanted();
-        super::to_tool_result(&json!({ "content": [{ "type": "text", "text": long }] }), 100, &wanted);
+        super::to_tool_result(json!({ "content": [{ "type": "text", "text": long }] }), 100, &wanted);
         assert_eq!(wanted.take().as_ref(), Some(&long));
         assert_eq!(answer.structured, None);
         let picture = BASE64_STANDARD.encode(vec![0; MAX_ATTACHED / 2 + 1]);

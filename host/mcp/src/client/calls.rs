@@ -2,11 +2,14 @@
 //! answered calls are dropped.
 #![expect(deprecated, reason = "servers of all versions log")]
 
+use std::sync::Arc;
+
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
+use haft_core::tool::{Client, Elicitor};
 use haft_core::trace::TraceParent;
 
 /// Characters of a message that is passed on.
@@ -21,6 +24,12 @@ pub(super) struct Listener {
     pub(super) events: Events,
     /// What the server's part of the call is a part of.
     pub(super) trace: Option<TraceParent>,
+    /// The client that makes it.
+    pub(super) client: Client,
+    /// Whom the server may ask during the call.
+    pub(super) person: Option<Arc<dyn Elicitor>>,
+    /// What the client sent with the call for the server.
+    pub(super) meta: Option<Map<String, Value>>,
 }
 
 /// Calls under way.
@@ -58,6 +67,14 @@ impl OngoingCalls {
     /// The call is over.
     pub(super) fn end(&self, token: &ProgressToken) {
         self.ongoing.lock().retain(|ongoing| ongoing.token != *token);
+    }
+
+    /// The call that a question of the server belongs to: the latest one, where all are of one client. A question does not
+    /// say which call it is about, and no client is asked for another one's call.
+    pub(super) fn asking(&self) -> Option<Listener> {
+        let ongoing = self.ongoing.lock();
+        let last = &ongoing.last()?.listener;
+        ongoing.iter().all(|one| one.listener.client == last.client).then(|| last.clone())
     }
 
     /// Emits the progress of a call. Late or smaller values are dropped: messages may overtake each other.

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, GetMeta, InputRequest, InputRequiredResult,
-    JsonObject, ListToolsRequest, PaginatedRequestParams, ProgressToken, RequestMetaObject, ServerResult,
-    SubscriptionFilter,
+    ClientRequest, CustomResult, GetMeta, InputRequest, InputRequiredResult, JsonObject, RequestMetaObject,
+    ServerCapabilities, ServerResult, SubscriptionFilter,
 };
 use rmcp::service::{PeerRequestOptions, RequestHandle, RunningService};
 use rmcp::{Peer, RoleClient, ServiceError};
@@ -22,6 +21,9 @@ use super::calls::Listener;
 use super::handler::ServerRequestHandler;
 use super::http::from_transport_error;
 use super::listing::ToolListBuilder;
+use super::message;
+use super::pending::PendingResponse;
+use super::request::request_of;
 use super::stdio_transport::Wire;
 use super::{ServerError, ToolList};
 use haft_core::grant::{Grant, RightsTable};
@@ -34,8 +36,6 @@ use haft_sandbox::service::Life;
 const MAX_ROUNDS: usize = 10;
 /// How long a server that closed its output may take to exit.
 const DYING: Duration = Duration::from_secs(1);
-/// How long writing the notification that a request is cancelled may take.
-const CANCEL: Duration = Duration::from_secs(2);
 /// How long closing a connection may take; over HTTP a session is ended by a request.
 const CLOSE: Duration = Duration::from_secs(2);
 /// How long a server may take to end once its input is closed.
@@ -46,9 +46,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
     running: tokio::sync::Mutex<Option<RunningService<RoleClient, ServerRequestHandler>>>,
-    handler: ServerRequestHandler,
+    pub(super) handler: ServerRequestHandler,
     /// `None` over HTTP.
-    child: Option<Arc<Child>>,
+    pub(super) child: Option<Arc<Child>>,
     /// Tasks that end with the connection.
     tasks: Vec<AbortHandle>,
     /// Whether it has answered a call.
@@ -144,8 +144,30 @@ impl Connection {
         self.handler.changed.say();
     }
 
+    /// What it says that it can do.
+    pub(super) fn capabilities(&self) -> ServerCapabilities {
+        self.peer.peer_info().map(|info| info.capabilities.clone()).unwrap_or_default()
+    }
+
+    /// What it says to models of itself.
+    pub(super) fn instructions(&self) -> Option<String> {
+        self.peer.peer_info().and_then(|info| info.instructions.clone())
+    }
+
+    /// One page of a list.
+    pub(super) async fn page(
+        &self,
+        method: &'static str,
+        cursor: Option<String>,
+        limits: RequestLimits<'_>,
+    ) -> Result<Value, ServerError> {
+        let params = cursor.map(|cursor| JsonObject::from_iter([("cursor".to_owned(), cursor.into())]));
+        let request = request_of(method, &params.unwrap_or_default())?;
+        value(self.request(method, request, None, limits).await?)
+    }
+
     /// All its tools, without secrets.
-    pub(super) async fn list(
+    pub(super) async fn tools(
         &self,
         limits: RequestLimits<'_>,
         redactor: &Redactor,
@@ -156,9 +178,7 @@ impl Connection {
         }
         let mut cursor = None;
         loop {
-            let params = PaginatedRequestParams::default().with_cursor(cursor);
-            let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-            let mut result = value(&self.request("tools/list", request, None, limits).await?)?;
+            let mut result = self.page("tools/list", cursor, limits).await?;
             redactor.clean(&mut result);
             // The schemas of a thousand tools are compiled: that takes a while.
             let read = move || (listing.page(&result), listing);
@@ -171,31 +191,34 @@ impl Connection {
         }
     }
 
-    /// Calls a tool, once; the result as the server gave it.
+    /// Makes one request of a caller, once; the result as the server gave it.
     pub(super) async fn call(
         &self,
-        tool: &str,
-        arguments: JsonObject,
+        method: &'static str,
+        mut params: JsonObject,
         listener: &Listener,
         limits: RequestLimits<'_>,
     ) -> Result<Value, ServerError> {
-        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         for round in 0..MAX_ROUNDS {
-            let mut request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
-            if let Some(trace) = &listener.trace {
-                note_trace(trace, request.get_meta_mut());
+            let mut request = request_of(method, &params)?;
+            let meta = request.get_meta_mut();
+            for (key, value) in listener.meta.iter().flat_map(|meta| meta.iter()) {
+                meta.insert(key.clone(), value.clone());
             }
-            let result = self.request("tools/call", request, Some(listener), limits).await?;
+            if let Some(trace) = &listener.trace {
+                note_trace(trace, meta);
+            }
+            let result = self.request(method, request, Some(listener), limits).await?;
             self.answered.store(true, Ordering::Relaxed);
             match result {
                 ServerResult::InputRequiredResult(required) => {
-                    self.answer_input_requests(required, &mut params, round).await?;
+                    self.answer_input_requests(required, &mut params, (listener, round)).await?;
                 }
                 ServerResult::CreateTaskResult(_) => {
                     let why = "it answered a call with a task, which it was not asked for";
                     return Err(ServerError::Protocol(why.to_owned()));
                 }
-                result => return value(&result),
+                result => return value(result),
             }
         }
         Err(ServerError::Protocol(format!("it asked for more {MAX_ROUNDS} times in place of an answer")))
@@ -205,18 +228,21 @@ impl Connection {
     async fn answer_input_requests(
         &self,
         required: InputRequiredResult,
-        params: &mut CallToolRequestParams,
-        round: usize,
+        params: &mut JsonObject,
+        (listener, round): (&Listener, usize),
     ) -> Result<(), ServerError> {
         let requests = required.input_requests.unwrap_or_default();
         if requests.is_empty() {
             // The server only asks for a retry; not at once.
             sleep(Duration::from_millis(50 << round.min(3))).await;
         }
-        let mut responses = std::collections::BTreeMap::new();
+        let mut responses = JsonObject::new();
         for (key, request) in requests {
             let response = match request {
-                InputRequest::Elicitation(request) => json!(self.handler.elicit(request.params).await),
+                InputRequest::Elicitation(request) => {
+                    let person = self.handler.person_of(Some(listener));
+                    json!(self.handler.elicit(request.params, person.as_deref()).await)
+                }
                 InputRequest::ListRoots(_) => json!(self.handler.roots()),
                 _ => {
                     return Err(ServerError::Protocol(
@@ -226,8 +252,10 @@ impl Connection {
             };
             responses.insert(key, response);
         }
-        params.input_responses = (!responses.is_empty()).then_some(responses);
-        params.request_state = required.request_state;
+        params.remove("inputResponses");
+        params.remove("requestState");
+        params.extend((!responses.is_empty()).then(|| ("inputResponses".to_owned(), responses.into())));
+        params.extend(required.request_state.map(|state| ("requestState".to_owned(), state.into())));
         Ok(())
     }
 
@@ -361,8 +389,12 @@ fn is_full(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
-fn value(result: &ServerResult) -> Result<Value, ServerError> {
-    serde_json::to_value(result).map_err(|error| ServerError::Protocol(error.to_string()))
+fn value(result: ServerResult) -> Result<Value, ServerError> {
+    let value = match result {
+        ServerResult::CustomResult(CustomResult(value)) => Ok(value),
+        result => serde_json::to_value(result),
+    };
+    value.map(message::whole).map_err(|error| ServerError::Protocol(error.to_string()))
 }
 
 /// Subscribes to tool changes of a stateless server, which notifies subscribers only.
@@ -371,10 +403,17 @@ fn listen_for_tool_changes(
     handler: &ServerRequestHandler,
 ) -> Option<impl Future<Output = ()> + use<>> {
     let info = peer.peer_info().filter(|info| !info.protocol_version.has_initialize())?;
-    info.capabilities.tools.as_ref()?.list_changed.filter(|notifies| *notifies)?;
+    let mut filter = SubscriptionFilter::builder().tools_list_changed().build();
+    (filter.prompts_list_changed, filter.resources_list_changed) = (Some(true), Some(true));
+    let filter = filter.supported_by(&info.capabilities);
+    let is_empty = [filter.tools_list_changed, filter.prompts_list_changed, filter.resources_list_changed]
+        .iter()
+        .all(|wanted| *wanted != Some(true));
+    if is_empty {
+        return None;
+    }
     let (peer, changed) = (peer.clone(), handler.changed.clone());
     Some(async move {
-        let filter = SubscriptionFilter::builder().tools_list_changed().build();
         match peer.listen(filter).await {
             Ok(mut subscription) => {
                 while let Ok(Some(_)) = subscription.next().await {
@@ -384,58 +423,6 @@ fn listen_for_tool_changes(
             Err(error) => tracing::debug!(%error, "changes of a server's tools will not be heard of"),
         }
     })
-}
-
-/// A request that was sent. Dropped before its answer, it is cancelled.
-struct PendingResponse<'a> {
-    connection: &'a Connection,
-    handle: Option<RequestHandle<RoleClient>>,
-    token: ProgressToken,
-}
-
-impl<'a> PendingResponse<'a> {
-    fn new(connection: &'a Connection, handle: RequestHandle<RoleClient>) -> Self {
-        Self { connection, token: handle.progress_token.clone(), handle: Some(handle) }
-    }
-
-    /// The answer; `None` where the connection closed.
-    async fn answer(&mut self) -> Option<Result<ServerResult, ServiceError>> {
-        (&mut self.handle.as_mut()?.rx).await.ok()
-    }
-
-    /// Marks the request as answered: dropping it cancels nothing.
-    fn mark_answered(&mut self) {
-        self.handle = None;
-    }
-
-    /// Sends a cancel notification; a late answer is ignored.
-    fn cancel_with(&mut self, reason: &'static str, error: ServerError) -> ServerError {
-        self.cancel(reason);
-        error
-    }
-
-    fn cancel(&mut self, reason: &'static str) {
-        let Some(handle) = self.handle.take() else { return };
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let child = self.connection.child.as_ref().map(Arc::downgrade);
-        runtime.spawn(async move {
-            let cancelled = timeout(CANCEL, handle.cancel(Some(reason.to_owned()))).await;
-            // A server that reads nothing is stuck: it is stopped, and the next call starts it again.
-            if cancelled.is_err()
-                && let Some(child) = child.and_then(|child| child.upgrade())
-                && child.wire.is_stuck()
-            {
-                child.life.stop();
-            }
-        });
-    }
-}
-
-impl Drop for PendingResponse<'_> {
-    fn drop(&mut self) {
-        self.connection.handler.calls.end(&self.token);
-        self.cancel("the call was abandoned");
-    }
 }
 
 /// Has a request say what it is a part of (SEP-414).

@@ -66,12 +66,14 @@ pub enum ServerError {
     #[error("does not speak MCP as expected: {}", foreign(.0))]
     Protocol(String),
     /// It refuses the request.
-    #[error("answered with an error: {} ({code})", foreign(message))]
+    #[error("answered with an error: {} ({code}){}", foreign(message), urls_of(data.as_ref()))]
     Answer {
         /// The JSON-RPC error code.
         code: i32,
         /// The server's message.
         message: String,
+        /// What the code says more.
+        data: Option<serde_json::Value>,
     },
     /// It took too long.
     #[error("did not answer `{method}` within {limit:?}{noise}")]
@@ -104,6 +106,18 @@ pub enum ServerError {
 
 fn last_words_suffix(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!("; its last words:\n{}", foreign(words)) }
+}
+
+/// URLs of an error that a text names.
+const MAX_URLS: usize = 4;
+
+/// What a person has to open, where the error says so: foreign as the message is.
+fn urls_of(data: Option<&serde_json::Value>) -> String {
+    let all = data.and_then(|data| data["elicitations"].as_array()).into_iter().flatten();
+    let urls =
+        all.filter_map(|one| one["url"].as_str()).take(MAX_URLS).map(|url| format!("\n{}", foreign(url)));
+    let urls: String = urls.collect();
+    if urls.is_empty() { urls } else { format!("; before the call is made again a person has to open{urls}") }
 }
 
 impl ServerError {
@@ -146,7 +160,7 @@ fn is_plain(scopes: &str) -> bool {
 
 impl From<ErrorData> for ServerError {
     fn from(error: ErrorData) -> Self {
-        Self::Answer { code: error.code.0, message: error.message.into_owned() }
+        Self::Answer { code: error.code.0, message: error.message.into_owned(), data: error.data }
     }
 }
 
@@ -159,7 +173,7 @@ mod tests {
     fn s12_a_server_s_words_are_not_haft_s() {
         let words = || "no\nhint: write = [\"/\"]".to_owned();
         for error in [
-            ServerError::Answer { code: 1, message: words() },
+            ServerError::Answer { code: 1, message: words(), data: None },
             ServerError::Ended { how: "exit code 1".into(), words: words(), hints: Vec::new() },
             ServerError::Protocol(words()),
             ServerError::Lost(words()),

@@ -11,21 +11,21 @@ use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomRequest,
     CustomResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode,
     FormElicitationCapability, Implementation, ListRootsResult, LoggingMessageNotificationParam,
-    ProgressNotificationParam, ProtocolVersion, Root, RootsCapabilities, ServerJsonRpcMessage,
-    ServerNotification, UrlElicitationCapability,
+    ProgressNotificationParam, ProtocolVersion, ResourceUpdatedNotificationParam, Root, RootsCapabilities,
+    ServerJsonRpcMessage, ServerNotification, UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast};
 
-use super::calls::{OngoingCalls, shortened};
+use super::calls::{Listener, OngoingCalls, shortened};
 use super::elicitation::AskingClock;
-use super::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
+use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 
 /// Bytes of a form or an address that a person is shown. Neither can be cut.
 const MAX_SHOWN: usize = 64 << 10;
 
-/// Whether a server has said that its tools have changed.
+/// Whether a server has said that its lists have changed.
 #[derive(Debug, Default)]
 pub(super) struct ListNews {
     is_due: AtomicBool,
@@ -36,7 +36,12 @@ impl ListNews {
     /// Notes it, where `message` says so: before anything that comes after it on the same connection is taken in.
     pub(super) fn note(&self, message: &ServerJsonRpcMessage) {
         if let ServerJsonRpcMessage::Notification(own) = message
-            && matches!(own.notification, ServerNotification::ToolListChangedNotification(_))
+            && matches!(
+                own.notification,
+                ServerNotification::ToolListChangedNotification(_)
+                    | ServerNotification::PromptListChangedNotification(_)
+                    | ServerNotification::ResourceListChangedNotification(_)
+            )
         {
             self.say();
         }
@@ -73,18 +78,24 @@ pub(super) struct ServerRequestHandler {
     pub(super) server: String,
     /// The directory that the server works in, where it may know.
     pub(super) workspace: Option<std::path::PathBuf>,
+    /// The person who answers where the caller has nobody.
     pub(super) elicitor: Option<Arc<dyn Elicitor>>,
+    /// Whether callers may have somebody.
+    pub(super) may_ask_callers: bool,
     pub(super) calls: Arc<OngoingCalls>,
     pub(super) asking: Arc<AskingClock>,
-    /// Notified when the server says that its tools have changed.
+    /// Notified when the server says that its lists have changed.
     pub(super) changed: Arc<ListNews>,
+    /// The URIs of resources that have changed.
+    pub(super) updates: broadcast::Sender<Arc<str>>,
 }
 
 impl ServerRequestHandler {
     fn capabilities(&self) -> ClientCapabilities {
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = self.workspace.is_some().then(RootsCapabilities::default);
-        capabilities.elicitation = self.elicitor.is_some().then(|| {
+        let may_ask = self.may_ask_callers || self.elicitor.is_some();
+        capabilities.elicitation = may_ask.then(|| {
             let both = ElicitationCapability::new().with_form(FormElicitationCapability::new());
             both.with_url(UrlElicitationCapability::new())
         });
@@ -98,8 +109,18 @@ impl ServerRequestHandler {
         ErrorData::new(ErrorCode::METHOD_NOT_FOUND, reason, None)
     }
 
-    pub(super) async fn elicit(&self, params: ElicitRequestParams) -> ElicitResult {
-        let Some(elicitor) = &self.elicitor else {
+    /// Who answers a question about the call of `listener`, or one that says of no call.
+    pub(super) fn person_of(&self, listener: Option<&Listener>) -> Option<Arc<dyn Elicitor>> {
+        let asking = listener.cloned().or_else(|| self.calls.asking());
+        asking.and_then(|listener| listener.person).or_else(|| self.elicitor.clone())
+    }
+
+    pub(super) async fn elicit(
+        &self,
+        params: ElicitRequestParams,
+        elicitor: Option<&dyn Elicitor>,
+    ) -> ElicitResult {
+        let Some(elicitor) = elicitor else {
             tracing::info!(server = self.server, "wanted to ask a person, and there is none");
             return ElicitResult::new(ElicitationAction::Decline);
         };
@@ -164,8 +185,9 @@ impl ClientHandler for ServerRequestHandler {
         params: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
+        let person = self.person_of(None);
         tokio::select! {
-            result = self.elicit(params) => Ok(result),
+            result = self.elicit(params, person.as_deref()) => Ok(result),
             () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
         }
     }
@@ -200,6 +222,23 @@ impl ClientHandler for ServerRequestHandler {
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
         self.changed.wake();
+    }
+
+    async fn on_prompt_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.changed.wake();
+    }
+
+    async fn on_resource_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.changed.wake();
+    }
+
+    async fn on_resource_updated(
+        &self,
+        updated: ResourceUpdatedNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        // Nobody may listen.
+        let _ = self.updates.send(updated.uri.into());
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::ServerError;
 use super::calls::shortened;
+use super::offers::ServerOffers;
 use crate::pins::{Difference, ToolPins};
 use haft_core::call::Hints;
 use haft_core::tool::{Keep, MendedSchema, Schema, clip, mend};
@@ -25,6 +26,9 @@ const MAX_TITLE: usize = 256;
 /// Characters of a description: longer ones are manuals, and every turn would pay for them.
 const MAX_DESCRIPTION: usize = 16_000;
 
+/// What a server's words to models are pinned as. A tool of this name is pinned together with them.
+const INSTRUCTIONS: &str = "(instructions)";
+
 /// What a server has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolList {
@@ -32,8 +36,11 @@ pub struct ToolList {
     pub tools: Vec<RemoteTool>,
     /// Those that cannot, and whatever else was left out.
     pub rejected: Vec<Rejected>,
-    /// Each of `tools` as the server sent it, without secrets: what is pinned.
+    /// Each of `tools` as the server sent it, without secrets, and its words to models: what is pinned.
     pub sent: Vec<Value>,
+    /// Prompts, resources and words to models. Prompts and resources are not pinned.
+    #[serde(default)]
+    pub offers: ServerOffers,
     /// How that differs from what was agreed to; tools that are held back are not among [`Self::tools`].
     #[serde(skip)]
     pub differences: Vec<Difference>,
@@ -47,6 +54,17 @@ impl ToolList {
         let tools = self.tools.iter().filter(|tool| offered.held(&tool.name).is_none());
         offered.tools = tools.cloned().collect();
         offered
+    }
+
+    /// What the server says to models of itself, unless that is held back.
+    pub fn instructions(&self) -> Option<&str> {
+        self.offers.instructions.as_deref().filter(|_| self.held(INSTRUCTIONS).is_none())
+    }
+
+    /// Notes the server's words to models among what is pinned: a model reads them as it reads the description of a tool.
+    pub(super) fn pin_instructions(&mut self) {
+        let words = self.offers.instructions.as_deref();
+        self.sent.extend(words.map(|words| json!({ "name": INSTRUCTIONS, "description": words })));
     }
 
     /// Why `tool` is held back, where it is.

@@ -1,8 +1,8 @@
 //! Reads what servers send, whatever it comes through: a message of JSON-RPC, or a batch of them (2025-03-26). An empty object that a
 //! server writes as `[]`, as PHP does, is one, and an answer that is no message ends its request in words of haft's own.
 
-use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
-use serde_json::{Map, Value};
+use rmcp::model::{CustomResult, ErrorData, RequestId, ServerJsonRpcMessage};
+use serde_json::{Map, Value, json};
 
 use super::calls::shortened;
 use haft_core::json;
@@ -39,7 +39,8 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<ServerJsonRpcMessage>, String> {
         return answered(id, format!("the answer has more values than the {MAX_VALUES} that are read"));
     }
     // As nearly all are: not read twice.
-    if memchr_empty(text).is_none()
+    if scan.method().is_some()
+        && memchr_empty(text).is_none()
         && let Ok(message) = serde_json::from_slice(text)
     {
         return Ok(vec![message]);
@@ -79,7 +80,55 @@ fn message(mut value: Value) -> Option<ServerJsonRpcMessage> {
     for place in OBJECTS {
         mend(&mut value, place);
     }
+    let kept = value.get_mut("result").is_some_and(keep_whole);
+    if kept && value["jsonrpc"] == "2.0" && value["result"].get("tools").is_none() {
+        // Not tried as one type after the other: it may have many megabytes.
+        let id = serde_json::from_value(value["id"].take()).ok()?;
+        let result = CustomResult::new(value["result"].take());
+        return Some(ServerJsonRpcMessage::response(result.into(), id));
+    }
     serde_json::from_value(value).ok()
+}
+
+/// The one key of a result that is kept as it was sent. rmcp's types drop what they do not know, and write numbers anew.
+const WHOLE: &str = "haft/whole";
+
+/// The keys of results that are kept so. What rmcp itself has to understand is none of them.
+const KEPT: &[&str] = &[
+    "completion",
+    "content",
+    "contents",
+    "messages",
+    "prompts",
+    "resourceTemplates",
+    "resources",
+    "structuredContent",
+    "tools",
+];
+
+/// Puts a result in a place where rmcp leaves it alone: of its own the key [`WHOLE`]. A list of tools stays beside it, since
+/// the transport over HTTP reads which arguments of them are headers. Returns whether it did.
+fn keep_whole(result: &mut Value) -> bool {
+    let Some(fields) = result.as_object() else { return false };
+    let is_asking = fields.get("resultType").is_some_and(|kind| kind != "complete");
+    if is_asking || !KEPT.iter().any(|key| fields.contains_key(*key)) {
+        return false;
+    }
+    let tools = fields.get("tools").cloned();
+    let whole = Value::Object(Map::from_iter([(WHOLE.to_owned(), result.take())]));
+    *result = match tools {
+        Some(tools) => json!({ "tools": tools, "_meta": whole }),
+        None => whole,
+    };
+    true
+}
+
+/// The result as it was sent, in whichever place it is.
+pub(super) fn whole(result: Value) -> Value {
+    let take = |result: &mut Value, path: &str| result.pointer_mut(path).map(Value::take);
+    let mut result = result;
+    let (own, listed) = ("/haft~1whole", "/_meta/haft~1whole");
+    take(&mut result, own).or_else(|| take(&mut result, listed)).unwrap_or(result)
 }
 
 /// Where a text may have an empty list.

@@ -2,43 +2,37 @@
 //! after repeated failures.
 
 mod held;
+mod start;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::beginning::{check_version, explain_end, refused, shake_hands};
-use super::bounded::Bounded;
-use super::calls::{Listener, OngoingCalls};
-use super::connection::{Child, Connection, RequestLimits};
-use super::elicitation::AskingClock;
-use super::handler::ServerRequestHandler;
-use super::http;
-use super::stdio_transport::StdioTransport;
+use super::calls::Listener;
+use super::connection::{Connection, RequestLimits};
 use super::tool_cache::{self, CachedTools, Era, MAX_UNTOLD_AGE};
-use super::{Config, Elicitor, Endpoint, ServerError, ToolList};
+use super::{Config, Endpoint, ServerError, ServerOffers, ToolList};
 use crate::pins::ToolPins;
 use haft_core::grant::{Grant, RightsTable, Root};
 use haft_core::sync::Lock;
-use haft_core::tool::Context;
+use haft_core::tool::{Context, Elicitor};
 use haft_core::trace::{Ended, Operation, Wire};
 use haft_sandbox::confine::Confiner;
-use haft_sandbox::service;
 
-/// The least time that a server gets to begin, whatever one request may take: some are downloaded
-/// when they are started.
-const BEGIN: Duration = Duration::from_mins(1);
 /// The pause after the second failure in a row; it doubles with every further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// How long to wait for more changes before a changed list is asked for.
 const SETTLE: Duration = Duration::from_millis(200);
+
+/// Changes of resources that wait for a client which reads slowly; of more it is told the latest.
+const MAX_UPDATES: usize = 256;
 
 /// What servers get from the program that uses them.
 #[derive(Clone, Debug)]
@@ -49,8 +43,10 @@ pub struct Host {
     pub grant: Grant,
     /// Where program.toml says so.
     pub table: RightsTable,
-    /// Answers elicitation requests; `None` where no person is there.
+    /// Answers elicitation requests where the caller has nobody; `None` where no person is there.
     pub elicitor: Option<Arc<dyn Elicitor>>,
+    /// Whether a caller may have a person of its own, as clients of `haft serve` do.
+    pub may_ask_callers: bool,
     /// The directory of the tool cache; `None` for no cache.
     pub cache: Option<PathBuf>,
 }
@@ -67,6 +63,8 @@ pub struct Server {
     pins: Lock<Option<Arc<ToolPins>>>,
     /// Counts how often its list has become another one.
     changes: watch::Sender<u64>,
+    /// The URIs of resources that have changed, of those that are watched.
+    updates: broadcast::Sender<Arc<str>>,
     closing: CancellationToken,
 }
 
@@ -104,6 +102,7 @@ impl Server {
             known: Lock::new(None),
             pins: Lock::new(None),
             changes: watch::Sender::new(0),
+            updates: broadcast::Sender::new(MAX_UPDATES),
             closing: CancellationToken::new(),
         };
         let cached = server.file().and_then(|file| CachedTools::read(&file));
@@ -128,6 +127,7 @@ impl Server {
             && self.host.grant == host.grant
             && self.host.table == host.table
             && self.host.cache == host.cache
+            && self.host.may_ask_callers == host.may_ask_callers
     }
 
     /// What it had when it was last asked, and how long ago that is.
@@ -162,11 +162,22 @@ impl Server {
         }
     }
 
-    /// Calls one of its tools, once, starting it if need be; the result as the server gave it.
+    /// The tool `name` as it was sent.
+    pub(super) fn definition(&self, name: &str) -> Option<Value> {
+        self.known()?.sent.sent.iter().find(|tool| tool["name"] == name).cloned()
+    }
+
+    /// Where it tells of resources that have changed.
+    pub(super) fn updates(&self) -> &broadcast::Sender<Arc<str>> {
+        &self.updates
+    }
+
+    /// Makes a request of a caller, once, starting it if need be; the result as the server gave it. `tool` is the tool that
+    /// is called, if one is.
     pub(super) async fn call(
         self: &Arc<Self>,
-        tool: &str,
-        arguments: Map<String, Value>,
+        (method, params): (&'static str, Map<String, Value>),
+        tool: Option<&str>,
         call: &str,
         context: &Context<'_>,
     ) -> Result<Answer, ServerError> {
@@ -174,7 +185,10 @@ impl Server {
             connection = self.connection() => connection?,
             () = context.cancel.cancelled() => return Err(ServerError::Cancelled),
         };
-        self.refuse_held(tool, &connection).await?;
+        if let Some(tool) = tool {
+            self.refuse_held(tool, &connection).await?;
+        }
+        let tool = tool.unwrap_or(method);
         let over = match self.config.endpoint {
             Endpoint::Stdio { .. } => Wire::Streams,
             Endpoint::Http { .. } => Wire::Http,
@@ -182,10 +196,17 @@ impl Server {
         let span =
             context.caller.trace().begin(|| Operation::Remote { tool, server: &self.config.name, over });
         let trace = span.inside().parent().cloned();
-        let listener = Listener { call: call.to_owned(), events: context.events.clone(), trace };
+        let listener = Listener {
+            call: call.to_owned(),
+            events: context.events.clone(),
+            trace,
+            client: context.client,
+            person: context.caller.person().cloned(),
+            meta: context.caller.meta().cloned(),
+        };
         let limits = RequestLimits { timeout: self.config.timeout, cancel: context.cancel };
         let known = connection.refused().len();
-        let result = connection.call(tool, arguments, &listener, limits).await;
+        let result = connection.call(method, params, &listener, limits).await;
         span.end(&told(&result));
         if matches!((&result, over), (Err(ServerError::Lost(_)), Wire::Http)) {
             self.drop_connection(&connection).await;
@@ -276,89 +297,13 @@ impl Server {
         Ok(connection)
     }
 
-    /// Connects in the protocol era that the server is known to speak, else tries both.
-    async fn open(&self, era: Era) -> Result<Connection, ServerError> {
-        let remembered = self.file().and_then(|file| CachedTools::read(&file)).map(|cached| cached.era);
-        let first = if era == Era::Unknown { remembered.unwrap_or_default() } else { era };
-        let second = if first == Era::Unknown { Era::Handshake } else { Era::Unknown };
-        match self.begin(first).await {
-            Err(error) if error.may_be_wrong_era() => {
-                tracing::debug!(server = self.config.name, %error, "trying the other way of beginning");
-                self.begin(second).await
-            }
-            begun => begun,
-        }
-    }
-
-    async fn begin(&self, era: Era) -> Result<Connection, ServerError> {
-        let limit = self.config.limits.start.unwrap_or_else(|| self.config.timeout.max(BEGIN));
-        let handler = self.handler();
-        let late = |noise| ServerError::TimedOut { method: "initialize", limit, noise };
-        match &self.config.endpoint {
-            Endpoint::Http { url, headers, account } => {
-                let headers = headers.read().await.map_err(ServerError::Secret)?;
-                let transport = http::transport(url, &headers, account.as_ref(), &handler.changed)?;
-                let running = timeout(limit, shake_hands(handler.clone(), transport, era)).await;
-                let running = match running.map_err(|_| late(String::new()))? {
-                    Ok(running) => running,
-                    Err(error) => {
-                        let error = refused(&error);
-                        let is_old = error.may_be_wrong_era() && http::is_of_2024(url, &headers).await;
-                        return Err(if is_old { ServerError::Http2024 } else { error });
-                    }
-                };
-                check_version(Connection::new(running, handler, None))
-            }
-            Endpoint::Stdio { .. } => {
-                let service::Service { input, output, life } = self.start().await?;
-                let lines = StdioTransport::new(input, output, handler.changed.clone());
-                let (grant, table) = (self.host.grant.clone(), self.host.table.clone());
-                let child = Child { life, wire: lines.wire(), grant, table };
-                match timeout(limit, shake_hands(handler.clone(), Bounded::new(lines), era)).await {
-                    Ok(Ok(running)) => check_version(Connection::new(running, handler, Some(child))),
-                    Ok(Err(error)) => Err(explain_end(&child, &error).await),
-                    Err(_) => Err(late(child.wire.noise())),
-                }
-            }
-        }
-    }
-
-    async fn start(&self) -> Result<service::Service, ServerError> {
-        let program = self.config.program()?;
-        let Endpoint::Stdio { command, environment, .. } = &self.config.endpoint else {
-            return Err(ServerError::Start("it is no command".to_owned()));
-        };
-        let environment = environment.read().await.map_err(ServerError::Secret)?;
-        let job = service::ServiceSpec {
-            program,
-            arguments: command.iter().skip(1).map(Into::into).collect(),
-            environment: environment
-                .iter()
-                .map(|(name, value)| (name.into(), secrecy::ExposeSecret::expose_secret(value).into()))
-                .collect(),
-            limits: self.config.limits.processes,
-        };
-        let server = self.config.name.clone();
-        let log_line = move |line: &str| tracing::info!(server, "{line}");
-        let started = service::start(&self.host.confiner, &job, &self.host.grant, log_line).await;
-        started.map_err(|error| ServerError::Start(error.to_string()))
-    }
-
-    fn handler(&self) -> ServerRequestHandler {
-        ServerRequestHandler {
-            server: self.config.name.clone(),
-            workspace: self.host.grant.workspace().map(|workspace| workspace.path().to_owned()),
-            elicitor: self.host.elicitor.clone(),
-            calls: Arc::new(OngoingCalls::default()),
-            asking: Arc::new(AskingClock::default()),
-            changed: Arc::default(),
-        }
-    }
-
     /// Asks for the list, and remembers it.
     async fn refresh(&self, connection: &Connection) -> Result<Arc<ToolList>, ServerError> {
         let limits = RequestLimits { timeout: self.config.timeout, cancel: &self.closing };
-        let sent = Arc::new(connection.list(limits, &self.config.redactor).await?);
+        let mut sent = connection.tools(limits, &self.config.redactor).await?;
+        sent.offers = Box::pin(ServerOffers::ask(connection, limits, &self.config.redactor)).await;
+        sent.pin_instructions();
+        let sent = Arc::new(sent);
         let (listed, before) = {
             let mut known = self.known.lock();
             let listed = self.offered(&sent);

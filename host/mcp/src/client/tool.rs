@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::answer::to_tool_result;
 use super::server::Answer;
 use super::{Config, RemoteTool, Server, ServerError};
-use haft_core::call::{ToolCall, ToolDef, ToolResult};
+use haft_core::call::{McpAnswer, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
-use haft_core::tool::{Context, Keep, Tool, ToolError, clip, exposed_name};
+use haft_core::tool::{Context, Keep, Served, Tool, ToolError, clip, exposed_name};
 
 /// What all names of servers' tools begin with.
 const FAMILY: &str = "mcp";
@@ -19,12 +19,20 @@ const FAMILY: &str = "mcp";
 /// How long starting a server and asking a person may take, on top of a request's own time.
 const MARGIN: Duration = Duration::from_mins(15);
 
+/// Bytes of what an error says beside its message, as JSON.
+const MAX_ERROR_DATA: usize = 64 << 10;
+
+/// Characters of an error's message.
+const MAX_ERROR: usize = 10_000;
+
 /// A tool of a server.
 #[derive(Debug)]
 pub struct ServerTool {
     def: ToolDef,
     /// As the server calls it.
     name: String,
+    /// As the server sent it, for MCP clients.
+    definition: Value,
     server: Arc<Server>,
 }
 
@@ -37,16 +45,57 @@ impl ServerTool {
             description: tool.description.clone(),
             parameters: tool.parameters.clone(),
             hints: tool.hints,
-            // The server's promise, which haft cannot keep for it: its answers may lack the data, or have other.
+            // The server's promise, which haft cannot keep for it: its answers may lack the data, or have other. MCP
+            // clients are shown it in the server's own definition.
             output: None,
         };
-        Self { def, name: tool.name.clone(), server: server.clone() }
+        let definition = usable(server.definition(&tool.name).unwrap_or_default(), tool);
+        Self { def, name: tool.name.clone(), definition, server: server.clone() }
     }
+}
 
-    fn failed(&self, error: &ServerError) -> ToolError {
-        let Config { name, max_result, .. } = self.server.config();
-        let message = clip(&format!("MCP server `{name}` {error}"), *max_result, Keep::Ends);
-        ToolError::ExecutionFailed(with_hints(message, &error.hints()))
+/// A definition without what was mended or cannot be used: some clients refuse a whole list for one schema.
+fn usable(mut definition: Value, tool: &RemoteTool) -> Value {
+    let Some(fields) = definition.as_object_mut() else { return Value::Null };
+    let is_object = |schema: Option<&Value>| schema.is_some_and(|schema| schema["type"] == "object");
+    if !tool.mended.is_empty() || !is_object(fields.get("inputSchema")) {
+        fields.insert("inputSchema".to_owned(), tool.parameters.clone());
+    }
+    if !is_object(tool.output.as_ref()) {
+        fields.remove("outputSchema");
+    }
+    if let Some(Value::String(description)) = fields.get_mut("description")
+        && description.len() > tool.description.len()
+    {
+        description.clone_from(&tool.description);
+    }
+    definition
+}
+
+/// What a failure of a server is to a caller. An error of JSON-RPC is kept as it is, for MCP clients.
+pub(super) fn failed(config: &Config, error: ServerError) -> Result<ToolResult, ToolError> {
+    let message = clip(&format!("MCP server `{}` {error}", config.name), config.max_result, Keep::Ends);
+    let failure = ToolError::ExecutionFailed(with_hints(message, &error.hints()));
+    let ServerError::Answer { code, message, data } = error else { return Err(failure) };
+    let data = data.filter(|data| data.to_string().len() <= MAX_ERROR_DATA);
+    let message = clip(&message, MAX_ERROR, Keep::Head);
+    let mcp = Some(Box::new(McpAnswer::Error { code, message, data }));
+    Ok(ToolResult { mcp, ..ToolResult::error(failure.to_string()) })
+}
+
+/// Notes what the journal should say of a call that ended with `result`.
+pub(super) fn note(result: &Result<Answer, ServerError>, context: &Context<'_>) {
+    if matches!(result, Err(ServerError::TimedOut { .. })) {
+        context.notes.timed_out();
+    }
+    let hints = match result {
+        Ok(answer) => &answer.hints,
+        Err(ServerError::Ended { hints, .. }) => hints,
+        Err(_) => &Vec::new(),
+    };
+    if !hints.is_empty() {
+        // A server has the rights that it was started with.
+        context.notes.refused(Vec::new());
     }
 }
 
@@ -77,6 +126,11 @@ impl Tool for ServerTool {
         &self.def
     }
 
+    fn served(&self) -> Option<Served<'_>> {
+        let server = &self.server.config().name;
+        self.definition.is_object().then_some(Served { server, definition: &self.definition })
+    }
+
     /// The server has the rights that it was started with.
     fn has_fixed_rights(&self) -> bool {
         true
@@ -87,23 +141,32 @@ impl Tool for ServerTool {
             Value::Object(arguments) => arguments.clone(),
             _ => serde_json::Map::new(),
         };
-        let result = self.server.call(&self.name, arguments, &call.id, context).await;
-        if matches!(result, Err(ServerError::TimedOut { .. })) {
-            context.notes.timed_out();
-        }
-        let hints = match &result {
-            Ok(answer) => &answer.hints,
-            Err(ServerError::Ended { hints, .. }) => hints,
-            Err(_) => &Vec::new(),
+        let params =
+            [("name".to_owned(), self.name.as_str().into()), ("arguments".to_owned(), arguments.into())];
+        let request = ("tools/call", params.into_iter().collect());
+        let result = self.server.call(request, Some(&self.name), &call.id, context).await;
+        note(&result, context);
+        let config = self.server.config();
+        let Answer { value, hints } = match result {
+            Ok(answer) => answer,
+            Err(error) => return failed(config, error),
         };
-        if !hints.is_empty() {
-            // A server has the rights that it was started with.
-            context.notes.refused(Vec::new());
-        }
-        let Answer { value, hints } = result.map_err(|error| self.failed(&error))?;
-        let result = to_tool_result(&value, self.server.config().max_result, context.whole);
-        Ok(ToolResult { content: with_hints(result.content, &hints), ..result })
+        Ok(hinted(to_tool_result(value, config.max_result, context.whole), &hints))
     }
+}
+
+/// The answer with haft's own hints after it.
+fn hinted(mut answer: ToolResult, hints: &[String]) -> ToolResult {
+    if hints.is_empty() {
+        return answer;
+    }
+    let block = json!({ "type": "text", "text": with_hints(String::new(), hints).trim_start() });
+    if let Some(McpAnswer::Result(result)) = answer.mcp.as_deref_mut()
+        && let Some(blocks) = result.get_mut("content").and_then(Value::as_array_mut)
+    {
+        blocks.push(block);
+    }
+    ToolResult { content: with_hints(answer.content, hints), ..answer }
 }
 
 #[cfg(test)]

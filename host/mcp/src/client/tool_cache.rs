@@ -21,14 +21,15 @@ pub const MAX_AGE: Duration = Duration::from_hours(24);
 /// can be asked while it is not waited for.
 pub const MAX_UNTOLD_AGE: Duration = Duration::from_mins(10);
 
-/// Bytes of a file; a list has at most a third as many, and each tool is in it as it was sent and as it is offered.
-const MAX_FILE: u64 = 24 << 20;
+/// Bytes of a file; a list of tools has at most a quarter as many, each of them as it was sent and as it is offered, and
+/// prompts and resources together another quarter.
+const MAX_FILE: u64 = 32 << 20;
 /// Files unused for so long are removed when another one is written.
 const MAX_UNUSED_AGE: Duration = Duration::from_hours(24 * 30);
 /// Files that are checked for that.
 const MAX_FILES: usize = 1000;
 /// Changes when what is written here is read differently.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// The protocol era that a server speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

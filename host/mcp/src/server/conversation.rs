@@ -52,6 +52,8 @@ pub(super) struct Agreed {
     pub(super) version: ProtocolVersion,
     /// Whether the client shows forms to its person.
     pub(super) shows_forms: bool,
+    /// Whether the client has its person open URLs.
+    pub(super) shows_urls: bool,
 }
 
 /// The way to a client while a request of it is handled.
@@ -156,10 +158,24 @@ impl Requester {
         )
     }
 
+    /// Whether the client has its person open URLs.
+    pub(super) fn shows_urls(&self) -> bool {
+        let own = self.meta.client_capabilities();
+        own.map_or_else(
+            || self.session.as_ref().is_some_and(|agreed| agreed.shows_urls),
+            |own| shows_urls(&own),
+        )
+    }
+
     /// Whether the client takes a task for an answer.
     pub(super) fn takes_tasks(&self) -> bool {
         self.meta.client_capabilities().is_some_and(|own| own.supports_tasks())
     }
+}
+
+/// Whether a client has its person open URLs.
+pub(super) fn shows_urls(capabilities: &ClientCapabilities) -> bool {
+    capabilities.elicitation.as_ref().is_some_and(|kinds| kinds.url.is_some())
 }
 
 /// Whether a client shows forms. One that names no kind of elicitation does.

@@ -7,24 +7,30 @@
 )]
 
 mod call;
+mod config;
+mod dress;
 mod news;
+mod offers;
+mod watched;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    CancelTaskMethod, ClientCapabilities, ClientRequest, CompleteRequestMethod, CompleteResult, ConstString,
-    DiscoverResult, ErrorCode, ExtensionCapabilities, GetTaskMethod, Implementation, InitializeRequestParams,
-    InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
-    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
-    ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams, PingRequestMethod,
-    ProtocolVersion, ServerCapabilities, ServerConfig, ServerResult, SetLevelRequestMethod,
-    TASKS_EXTENSION_ID, UpdateTaskMethod,
+    CancelTaskMethod, ClientCapabilities, ClientRequest, ConstString, CustomResult, DiscoverResult,
+    ErrorCode, ExtensionCapabilities, GetTaskMethod, Implementation, InitializeRequestParams,
+    InitializeResult, JsonObject, LoggingLevel, PaginatedRequestParams, PingRequestMethod, ProtocolVersion,
+    ServerConfig, ServerResult, SetLevelRequestMethod, SubscribeRequestMethod, TASKS_EXTENSION_ID,
+    UnsubscribeRequestMethod, UpdateTaskMethod,
 };
+use serde_json::{Value, json};
 
+use self::config::server_config;
 pub(super) use self::news::ToolNews;
-use super::conversation::{Agreed, Requester, RunningCalls, shows_forms};
-use super::snapshot::{ToolSnapshot, ToolSnapshots};
+use self::watched::Watched;
+use super::conversation::{Agreed, Requester, RunningCalls, shows_forms, shows_urls};
+use super::snapshot::{PATIENCE, ToolSnapshot, ToolSnapshots};
 use super::tasks::Tasks;
 use haft_callers::Caller;
 use haft_core::report::shortened;
@@ -38,6 +44,9 @@ const MAX_CLIENT: usize = 100;
 /// Characters of a client's word that an error repeats.
 const MAX_SHOWN: usize = 200;
 
+/// How long the opening of a session waits for servers that were never seen before.
+const OPENING: Duration = Duration::from_secs(3);
+
 /// The methods that are answered in both eras.
 const METHODS: &[&str] = &[
     "server/discover",
@@ -48,10 +57,12 @@ const METHODS: &[&str] = &[
     "resources/list",
     "resources/templates/list",
     "resources/read",
+    "completion/complete",
 ];
 
 /// The methods that are answered in sessions alone.
-const EARLIER_METHODS: &[&str] = &["initialize", "logging/setLevel"];
+const EARLIER_METHODS: &[&str] =
+    &["initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
 /// The methods that are answered where there are no sessions alone (2026-07-28).
 const LATER_METHODS: &[&str] = &["subscriptions/listen"];
@@ -95,6 +106,10 @@ pub(super) struct Handler {
     widening: Widening,
     /// What its person has allowed for the session.
     approvals: Approvals,
+    /// The resources that the client of a session watches.
+    watched: Watched,
+    /// When it opened its session.
+    opened: Lock<Option<Instant>>,
 }
 
 /// The era that a request is of.
@@ -148,6 +163,8 @@ impl ServerShared {
             name: Lock::default(),
             widening,
             approvals: Approvals::default(),
+            watched: Watched::default(),
+            opened: Lock::default(),
         }
     }
 }
@@ -186,8 +203,9 @@ impl Handler {
             }
             ClientRequest::ListToolsRequest(request) => {
                 one_page(request.params)?;
-                let tools = self.shared.snapshots.complete().await.tools().to_vec();
-                Ok(ListToolsResult::with_all_items(tools).into())
+                let snapshot = self.shared.snapshots.complete_within(self.patience()).await;
+                let tools: Vec<_> = snapshot.tools().iter().map(|tool| &tool.shown).collect();
+                Ok(raw(json!({ "tools": tools })))
             }
             ClientRequest::GetPromptRequest(request) => {
                 self.while_open(self.get(request.params, requester)).await
@@ -196,19 +214,27 @@ impl Handler {
                 self.while_open(self.read(request.params, requester)).await
             }
             ClientRequest::ListPromptsRequest(request) => {
-                let snapshot = self.offers::<ListPromptsRequestMethod>(request.params, era).await?;
-                Ok(ListPromptsResult::with_all_items(snapshot.offers().prompts().to_vec()).into())
+                let snapshot = self.offers(request.params).await?;
+                Ok(raw(json!({ "prompts": snapshot.offers().prompts() })))
             }
             ClientRequest::ListResourcesRequest(request) => {
-                let snapshot = self.offers::<ListResourcesRequestMethod>(request.params, era).await?;
-                Ok(ListResourcesResult::with_all_items(snapshot.offers().resources().to_vec()).into())
+                let snapshot = self.offers(request.params).await?;
+                Ok(raw(json!({ "resources": snapshot.offers().resources() })))
             }
             ClientRequest::ListResourceTemplatesRequest(request) => {
-                let snapshot = self.offers::<ListResourceTemplatesRequestMethod>(request.params, era).await?;
-                Ok(ListResourceTemplatesResult::with_all_items(snapshot.offers().templates().to_vec()).into())
+                let snapshot = self.offers(request.params).await?;
+                Ok(raw(json!({ "resourceTemplates": snapshot.offers().templates() })))
             }
-            ClientRequest::CompleteRequest(_) => {
-                era.is_earlier::<CompleteRequestMethod>().map(|()| CompleteResult::default().into())
+            ClientRequest::CompleteRequest(request) => {
+                self.while_open(self.complete(request.params, requester)).await
+            }
+            ClientRequest::SubscribeRequest(request) => {
+                era.is_earlier::<SubscribeRequestMethod>()?;
+                self.while_open(self.subscribe(&request.params.uri, &requester)).await
+            }
+            ClientRequest::UnsubscribeRequest(request) => {
+                era.is_earlier::<UnsubscribeRequestMethod>()?;
+                self.while_open(self.unsubscribe(&request.params.uri, &requester)).await
             }
             ClientRequest::SubscriptionsListenRequest(request) if !era.has_session => {
                 self.listen(request.params.notifications, requester).await
@@ -238,27 +264,35 @@ impl Handler {
         server_config(&snapshots.now(), snapshots.tasks().is_some())
     }
 
+    /// How long the lists of plugins and servers are waited for: together with the opening of the session no longer than a
+    /// client waits for a server to come up.
+    fn patience(&self) -> Duration {
+        let since = self.opened.lock().map(|opened| opened.elapsed());
+        since.and_then(|since| PATIENCE.checked_sub(since)).unwrap_or(PATIENCE)
+    }
+
+    /// Waits a little for servers that are starting: what they say to models is told as a session is opened, and at no other
+    /// time.
+    pub(super) async fn settle(&self) {
+        *self.opened.lock() = Some(Instant::now());
+        self.shared.snapshots.complete_within(OPENING).await;
+    }
+
     /// Opens the client's session; what is agreed on for it.
     pub(super) fn open(&self, request: &InitializeRequestParams) -> (InitializeResult, Agreed) {
         *self.name.lock() = Some(named(&request.client_info));
         let (version, mut config) = (agreed_version(&request.protocol_version), self.config());
         config.protocol_version = version.clone();
-        (config, Agreed { version, shows_forms: shows_forms(&request.capabilities) })
+        let (shows_forms, shows_urls) =
+            (shows_forms(&request.capabilities), shows_urls(&request.capabilities));
+        (config, Agreed { version, shows_forms, shows_urls })
     }
 
     /// What is offered beside tools. Many clients ask for it where there is nothing, and take an error for a broken server;
-    /// later revisions are strict.
-    async fn offers<M: ConstString>(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        era: Era,
-    ) -> Result<Arc<ToolSnapshot>, ErrorData> {
+    /// and what was announced while servers were starting is answered also where nothing came of it.
+    async fn offers(&self, request: Option<PaginatedRequestParams>) -> Result<Arc<ToolSnapshot>, ErrorData> {
         one_page(request)?;
-        let snapshot = self.shared.snapshots.complete().await;
-        if snapshot.offers().is_empty() {
-            era.is_earlier::<M>()?;
-        }
-        Ok(snapshot)
+        Ok(self.shared.snapshots.complete_within(self.patience()).await)
     }
 
     /// The tasks, where replicas share them and the client knows them.
@@ -331,6 +365,10 @@ impl Era {
     /// An answer with what its era has in it, and without what it has not.
     fn dressed(self, answer: Answer) -> Answer {
         match answer {
+            Ok(ServerResult::CustomResult(CustomResult(Value::Object(mut result)))) => {
+                self.dress(&mut result);
+                Ok(raw(result.into()))
+            }
             Ok(mut result) if self.is_later => {
                 result.fill_missing_cache_hints();
                 Ok(result)
@@ -345,6 +383,11 @@ impl Era {
             Err(error) => Err(error),
         }
     }
+}
+
+/// A result that is sent as it is.
+fn raw(result: Value) -> ServerResult {
+    CustomResult::new(result).into()
 }
 
 /// A client by what it says of itself.
@@ -391,21 +434,4 @@ fn tasks_extension() -> ExtensionCapabilities {
 /// A client's text, cut for an error message.
 fn bounded_text(word: &str) -> String {
     clip(word, MAX_SHOWN, Keep::Head)
-}
-
-/// The server's capabilities, name and instructions.
-fn server_config(snapshot: &ToolSnapshot, has_tasks: bool) -> ServerConfig {
-    let mut capabilities = ServerCapabilities::default();
-    capabilities.logging = Some(JsonObject::new());
-    capabilities.tools.get_or_insert_default().list_changed = Some(true);
-    // Of those that offer none clients need not ask. What is not listed yet may offer some.
-    if !snapshot.offers().is_empty() || !snapshot.is_complete() {
-        capabilities.prompts.get_or_insert_default().list_changed = Some(true);
-        capabilities.resources.get_or_insert_default().list_changed = Some(true);
-    }
-    capabilities.extensions = has_tasks.then(tasks_extension);
-    let info = snapshot.info();
-    let mut own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
-    own.title.clone_from(&info.title);
-    ServerConfig::new(capabilities).with_server_info(own).with_instructions(info.instructions.clone())
 }

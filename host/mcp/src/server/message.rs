@@ -336,7 +336,7 @@ fn repeated(value: &Value) -> Option<String> {
 
 /// The MCP result of a tool's. `has_schema`: the tool was listed with an output schema.
 pub(super) fn call_result(result: ToolResult, has_schema: bool) -> CallToolResult {
-    let ToolResult { content, is_error, attachments, structured } = result;
+    let ToolResult { content, is_error, attachments, structured, mcp: _ } = result;
     let is_missing = has_schema && structured.is_none() && !is_error;
     let has_text = !content.is_empty();
     let mut blocks = blocks(content, attachments);

@@ -1,15 +1,15 @@
 //! The tools that are served at one moment, and the snapshot that replaces them when program.toml or a plugin
 //! changes. A call that is under way keeps the snapshot it began with.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::Tool;
 use tokio::sync::watch;
 
-use super::listing::{self, ClientOffers};
+use super::listing::{self, ListedTool};
+use super::names::Names;
+use super::offers::ClientOffers;
 use super::questions::Questions;
 use super::tasks::Tasks;
 use haft_core::replicas::Replicas;
@@ -25,12 +25,12 @@ pub const PATIENCE: Duration = Duration::from_secs(8);
 pub struct ToolSnapshot {
     toolbox: Toolbox,
     session: Session,
-    /// The prefix of tool names that clients do not see.
-    prefix: String,
-    tools: Vec<Tool>,
+    /// What clients call all that is here.
+    names: Names,
+    tools: Vec<ListedTool>,
     offers: ClientOffers,
     /// The place of each in `tools`, by the name that clients see.
-    places: HashMap<Cow<'static, str>, usize>,
+    places: HashMap<String, usize>,
     info: ServerInfo,
     is_complete: bool,
     /// What there is for each caller, by its name, where callers are told apart.
@@ -54,6 +54,8 @@ pub struct ServerInfo {
     pub title: Option<String>,
     /// What a model should know before it sees the tools.
     pub instructions: String,
+    /// Whether the program has one MCP server: its URIs are shown as they are.
+    pub has_one_server: bool,
 }
 
 /// The snapshot at the moment. Clones see the same.
@@ -100,18 +102,31 @@ impl ToolSnapshot {
     /// The tools of `toolbox`. Calls get what `session` brings, with the events, the cancel token and
     /// the approvals of their own client. `is_complete`: no plugin or server is still being listed.
     pub fn new(toolbox: Toolbox, session: Session, info: ServerInfo, is_complete: bool) -> Self {
-        let (prefix, tools) = (String::new(), listing::client_tools(&toolbox, ""));
-        let (offers, views) = (ClientOffers::of(&toolbox, ""), HashMap::new());
-        Self { places: places(&tools), toolbox, session, prefix, tools, offers, info, is_complete, views }
+        let names = Names { own_uris: info.has_one_server, ..Names::default() };
+        let tools = listing::client_tools(&toolbox, &names);
+        let (offers, views) = (ClientOffers::of(&toolbox, &names), HashMap::new());
+        Self { places: places(&tools), toolbox, session, names, tools, offers, info, is_complete, views }
     }
 
     /// The same, shown to clients without `prefix`, which the names of its tools begin with: where all are of one
     /// plugin, they can have the names that it gives them.
     #[must_use]
     pub fn without_prefix(self, prefix: String) -> Self {
-        let tools = listing::client_tools(&self.toolbox, &prefix);
-        let offers = ClientOffers::of(&self.toolbox, &prefix);
-        Self { places: places(&tools), tools, offers, prefix, ..self }
+        let names = Names { prefix, ..self.names.clone() };
+        self.named(names)
+    }
+
+    /// The same, where all that clients see is of the MCP server `server`: by the names and URIs that it gives them.
+    #[must_use]
+    pub fn of_server(self, server: String) -> Self {
+        let prefix = format!("mcp__{server}__");
+        self.named(Names { prefix, alone: Some(server), own_uris: true })
+    }
+
+    fn named(self, names: Names) -> Self {
+        let tools = listing::client_tools(&self.toolbox, &names);
+        let offers = ClientOffers::of(&self.toolbox, &names);
+        Self { places: places(&tools), tools, offers, names, ..self }
     }
 
     /// The same, of which each caller of `toolboxes` sees only what there is for it. Other callers see nothing.
@@ -119,7 +134,7 @@ impl ToolSnapshot {
     pub fn with_callers(self, toolboxes: impl IntoIterator<Item = (String, Toolbox)>) -> Self {
         let views = toolboxes.into_iter().map(|(name, toolbox)| {
             let view = Self::new(toolbox, self.session.clone(), self.info.clone(), self.is_complete);
-            (name, Arc::new(view.without_prefix(self.prefix.clone())))
+            (name, Arc::new(view.named(self.names.clone())))
         });
         Self { views: views.collect(), ..self }
     }
@@ -158,8 +173,12 @@ impl ToolSnapshot {
         &self.session
     }
 
-    pub(super) fn tools(&self) -> &[Tool] {
+    pub(super) fn tools(&self) -> &[ListedTool] {
         &self.tools
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.names
     }
 
     pub(super) fn info(&self) -> &ServerInfo {
@@ -169,17 +188,18 @@ impl ToolSnapshot {
     /// What a client calls `exposed`.
     fn find(&self, exposed: &str) -> FoundTool {
         let listed = self.places.get(exposed).copied();
-        let own = format!("{}{exposed}", self.prefix);
+        let known = listed.and_then(|place| self.tools.get(place)).map(|tool| tool.own.clone());
+        let own = known.unwrap_or_else(|| format!("{}{exposed}", self.names.prefix));
         if let Some(entry) = self.toolbox.entry(&own) {
             return FoundTool { entry: Some(entry.clone()), own, listed };
         }
-        let entry = self.toolbox.entry(exposed).filter(|_| !self.prefix.is_empty()).cloned();
+        let entry = self.toolbox.entry(exposed).filter(|_| !self.names.prefix.is_empty()).cloned();
         FoundTool { entry, own: exposed.to_owned(), listed }
     }
 }
 
 /// The place of each tool, by its name. Of two with one name the first counts.
-fn places(tools: &[Tool]) -> HashMap<Cow<'static, str>, usize> {
+fn places(tools: &[ListedTool]) -> HashMap<String, usize> {
     let mut places = HashMap::with_capacity(tools.len());
     for (place, tool) in tools.iter().enumerate() {
         places.entry(tool.name.clone()).or_insert(place);
@@ -284,9 +304,14 @@ impl ToolSnapshots {
 
     /// The snapshot once every plugin and server is listed, or after [`PATIENCE`].
     pub(super) async fn complete(&self) -> Arc<ToolSnapshot> {
+        self.complete_within(PATIENCE).await
+    }
+
+    /// The same, after `most` at the latest.
+    pub(super) async fn complete_within(&self, most: Duration) -> Arc<ToolSnapshot> {
         let mut receiver = self.now.clone();
         let complete = receiver.wait_for(|snapshot| snapshot.is_complete);
-        match tokio::time::timeout(PATIENCE, complete).await {
+        match tokio::time::timeout(most, complete).await {
             Ok(Ok(snapshot)) => self.seen_of(&snapshot),
             // Nothing more will come, or not now.
             Ok(Err(_)) | Err(_) => self.now(),
@@ -358,7 +383,7 @@ mod tests {
         let whole = snapshot(&["p__a", "p__b"]).without_prefix("p__".to_owned());
         let (publisher, all) = Publisher::new(whole.with_callers([("ci".to_owned(), own(&["p__b"]))]));
         let names = |seen: &ToolSnapshots| -> Vec<String> {
-            seen.now().tools().iter().map(|tool| tool.name.to_string()).collect()
+            seen.now().tools().iter().map(|tool| tool.name.clone()).collect()
         };
         let (ci, other) = (all.of_caller("ci"), all.of_caller("other"));
         assert_eq!((names(&all), names(&ci)), (vec!["a".into(), "b".into()], vec!["b".into()]));
@@ -384,7 +409,7 @@ mod tests {
             for name in seen {
                 let found = snapshot.find(name);
                 let listed = found.listed.and_then(|place| snapshot.tools().get(place));
-                assert_eq!(listed.map(|tool| tool.name.as_ref()), Some(name));
+                assert_eq!(listed.map(|tool| tool.name.as_str()), Some(name));
                 assert!(found.entry.is_some_and(|entry| entry.def().name.ends_with(name)));
             }
         }

@@ -86,11 +86,12 @@ pub async fn serve(
 ) -> io::Result<()> {
     let (shared, hangup) = (ServerShared::new(snapshots, CALLER, Wire::Streams), Hangup::default());
     let link = Arc::new(StdioLink::new(Writer::start(output, hangup.clone())?));
-    let client = Client::new(shared.handler(), link.clone());
+    let handler = Arc::new(shared.handler());
+    let client = Client::new(handler.clone(), link.clone());
     reader::start(input, client, (hangup.clone(), stop.clone()))?;
     let flush = tokio::select! {
         flush = ending(&link, &hangup, &stop) => flush,
-        never = link.tell_news(&shared.snapshots) => match never {},
+        never = link.tell_news(&handler) => match never {},
     };
     // What lasts, or takes too long, ends and says so.
     shared.calls.close();

@@ -150,7 +150,8 @@ impl Subject {
                 Some(Offer::Resources { list, .. }) => {
                     resources.extend(list.listed.iter().chain(&list.templates).cloned());
                 }
-                None => {}
+                // A plugin is no server.
+                Some(Offer::ServerPrompt { .. } | Offer::ServerResources { .. }) | None => {}
             }
         }
         Ok(Tools { all, prompts, resources, uncallable: plugin.uncallable().to_vec() })

@@ -12,19 +12,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, InputRequiredResult, LoggingLevel, LoggingMessageNotification,
-    LoggingMessageNotificationParam, ProgressNotification, ProgressNotificationParam, ProgressToken,
-    ProtocolVersion, ServerNotification,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ErrorCode, InputRequiredResult, JsonObject,
+    LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParam, ProgressNotification,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerNotification, ServerResult,
 };
 use serde_json::{Value, json};
 
-use super::{Answer, Handler};
+use super::{Answer, Handler, raw};
 use crate::server::conversation::Requester;
 use crate::server::elicitation::{ElicitingApprover, ReplacementAnswer};
 use crate::server::message;
+use crate::server::names::Names;
+use crate::server::person::ClientPerson;
 use crate::server::snapshot::{Fallback, FoundTool, ToolSnapshot};
 use haft_callers::{CallPermit, Caller};
-use haft_core::call::{ToolCall, ToolResult};
+use haft_core::call::{McpAnswer, ToolCall, ToolResult};
 use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
 use haft_core::tool::{Entry, Session, Toolbox, Widening, inline};
@@ -127,6 +129,8 @@ impl Handler {
             client: self.client(requester),
             via: self.client_name(requester).or_else(|| snapshot.session().via.clone()),
             caller: self.shared.known().map(|caller| caller.id().clone()),
+            person: Some(Arc::new(ClientPerson::new(requester, snapshot.names().own_uris))),
+            meta: meta_for_server(requester),
             ..snapshot.session().clone()
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
@@ -154,11 +158,13 @@ impl Handler {
     ) -> Answer {
         let tasks = self.shared.snapshots.tasks();
         let Some(tasks) = tasks.filter(|_| requester.is_sessionless() && requester.takes_tasks()) else {
-            return self.while_open(self.call(request, requester)).await.map(Into::into);
+            return self.while_open(self.call(request, requester)).await.map(CallResponse::into_result);
         };
         // It may outlive the request that this handler is for.
         let own = self.shared.handler();
-        let call = |requester| async move { own.while_open(own.call(request, requester)).await };
+        let call = |requester| async move {
+            own.while_open(own.call(request, requester)).await.and_then(CallResponse::into_response)
+        };
         // On the heap: the future of every call would have room for it.
         Box::pin(tasks.run(self.shared.caller(), requester, call)).await.map(Into::into)
     }
@@ -169,10 +175,13 @@ impl Handler {
         &self,
         request: CallToolRequestParams,
         requester: Requester,
-    ) -> Result<CallToolResponse, ErrorData> {
+    ) -> Result<CallResponse, ErrorData> {
         let _permit = match self.permit() {
             Ok(permit) => permit,
-            Err(refusal) => return Ok(message::call_result(ToolResult::error(refusal), false).into()),
+            Err(refusal) => {
+                let refused = message::call_result(ToolResult::error(refusal), false);
+                return Ok(CallResponse::Own(refused.into()));
+            }
         };
         let (snapshot, found) = self.shared.snapshots.with_tool(&request.name).await;
         let may_run_inline = found.entry.as_ref().is_some_and(|entry| entry.may_run_inline())
@@ -187,13 +196,78 @@ impl Handler {
             message::check_parameters(headers, &tool.input_schema, request.arguments.as_ref())?;
         }
         let is_known = entry.is_some() || snapshot.toolbox().withheld(&own).is_some();
-        let has_schema = tool.is_some_and(|tool| tool.output_schema.is_some());
+        let has_schema = tool.is_some_and(|tool| tool.promises_data);
         match self.run(&snapshot, (entry.as_deref(), own), request, &requester).await? {
-            Answered::Question(question) => Ok(question.into()),
+            Answered::Question(question) => Ok(CallResponse::Own(question.into())),
             Answered::Result(result) if !is_known => Err(ErrorData::invalid_params(result.content, None)),
-            Answered::Result(result) => Ok(message::call_result(result, has_schema).into()),
+            Answered::Result(mut result) => {
+                let server = entry.as_ref().and_then(|entry| entry.served()).map(|served| served.server);
+                let own = |result| CallResponse::Own(message::call_result(result, has_schema).into());
+                let passed = from_server(snapshot.names(), server.unwrap_or_default(), &mut result);
+                passed.map_or_else(|| Ok(own(result)), |passed| passed.map(CallResponse::Passed))
+            }
         }
     }
+}
+
+/// The response to a call of a tool.
+enum CallResponse {
+    Own(CallToolResponse),
+    /// The result of an MCP server, as it gave it.
+    Passed(Value),
+}
+
+impl CallResponse {
+    fn into_result(self) -> ServerResult {
+        match self {
+            Self::Own(response) => response.into(),
+            Self::Passed(result) => raw(result),
+        }
+    }
+
+    /// The same for what is kept of a task.
+    fn into_response(self) -> Result<CallToolResponse, ErrorData> {
+        match self {
+            Self::Own(response) => Ok(response),
+            Self::Passed(result) => {
+                let read = serde_json::from_value::<CallToolResult>(result);
+                let read = read.map_err(|error| ErrorData::internal_error(error.to_string(), None));
+                read.map(Into::into)
+            }
+        }
+    }
+}
+
+/// What the MCP server `server` answered, as a client gets it. Nothing where it is not the server that answered.
+pub(super) fn from_server(
+    names: &Names,
+    server: &str,
+    result: &mut ToolResult,
+) -> Option<Result<Value, ErrorData>> {
+    Some(match *result.mcp.take()? {
+        McpAnswer::Result(value) => {
+            let mut value = McpAnswer::with_data(value, &result.attachments);
+            names.result(server, &mut value);
+            Ok(value)
+        }
+        McpAnswer::Error { code, message, data } => Err(ErrorData::new(ErrorCode(code), message, data)),
+    })
+}
+
+/// What the keys of `_meta` begin with that are between a client and haft.
+const OWN_META: &[&str] =
+    &["progressToken", "io.modelcontextprotocol/", "traceparent", "tracestate", "baggage"];
+
+/// Bytes of `_meta` that a server gets of a client, as JSON.
+const MAX_META: usize = 64 << 10;
+
+/// What of the `_meta` of a request is for the server of the tool.
+fn meta_for_server(requester: &Requester) -> Option<Arc<JsonObject>> {
+    let is_own = |key: &str| OWN_META.iter().any(|own| key.starts_with(own));
+    let fields = requester.meta.iter().filter(|(key, _)| !is_own(key));
+    let meta: JsonObject = fields.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let is_sent = !meta.is_empty() && Value::Object(meta.clone()).to_string().len() <= MAX_META;
+    is_sent.then(|| Arc::new(meta))
 }
 
 impl ProgressNotifier {

@@ -3,23 +3,17 @@
 
 use std::sync::{Arc, Weak};
 
-use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, GetMeta, GetPromptRequestParams, PromptListChangedNotification,
-    ReadResourceRequestParams, ResourceListChangedNotification, ServerNotification, SubscriptionFilter,
-    SubscriptionsAcknowledgedNotification, SubscriptionsAcknowledgedNotificationParams,
+    GetMeta, PromptListChangedNotification, ResourceListChangedNotification, ServerNotification,
+    SubscriptionFilter, SubscriptionsAcknowledgedNotification, SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenResult, ToolListChangedNotification,
 };
-use serde_json::json;
 
-use super::call::Answered;
-use super::{Answer, Handler, bounded_text};
+use super::watched::Watched;
+use super::{Answer, Handler};
 use crate::server::conversation::{Link, Requester};
-use crate::server::listing;
 use crate::server::snapshot::{ToolSnapshot, ToolSnapshots};
-use haft_core::call::ToolResult;
 use haft_core::sync::Lock;
-use haft_core::tool::Entry;
 
 /// The news of one client: the tools that it knows or was told of last. Nothing before them is told of.
 #[derive(Debug, Default)]
@@ -41,7 +35,8 @@ impl ToolNews {
 
     /// Tells the client at `link` of every change, and first that there was one where it missed it. May be dropped and begun
     /// again; of several only one tells of a change.
-    pub(in crate::server) async fn tell(&self, snapshots: &ToolSnapshots, link: &dyn Link) {
+    pub(in crate::server) async fn tell(&self, handler: &Handler, link: &dyn Link) {
+        let snapshots = &handler.shared.snapshots;
         let mut now = snapshots.now();
         loop {
             let before = self.0.lock().replace(Arc::downgrade(&now));
@@ -53,7 +48,13 @@ impl ToolNews {
                     link.tell(notification, false);
                 }
             }
-            let Some(other) = snapshots.other_than(&now).await else { return };
+            let other = tokio::select! {
+                other = snapshots.other_than(&now) => other,
+                () = handler.watched.tell(|update| {
+                    link.tell(update, false);
+                }) => None,
+            };
+            let Some(other) = other else { return };
             now = other;
         }
     }
@@ -67,8 +68,16 @@ impl Handler {
         let params = SubscriptionsAcknowledgedNotificationParams::new(accepted.clone());
         let acknowledged = SubscriptionsAcknowledgedNotification::new(params);
         tell(&requester, ServerNotification::SubscriptionsAcknowledgedNotification(acknowledged));
+        let watched = Watched::default();
+        for uri in accepted.resource_subscriptions.iter().flatten() {
+            // What cannot be watched is told of as never changed.
+            if let Err(error) = Box::pin(self.watch(&watched, uri, &requester)).await {
+                tracing::debug!(%error, "a resource is not watched");
+            }
+        }
         tokio::select! {
             () = self.tell_changes(&accepted, &requester) => {}
+            () = watched.tell(|update| tell(&requester, update)) => {}
             () = requester.cancel.cancelled() => {}
             () = self.shared.calls.closed() => {}
         }
@@ -123,73 +132,4 @@ fn notifications(differs: Differences) -> impl Iterator<Item = ServerNotificatio
         ServerNotification::ResourceListChangedNotification(resources),
     ];
     tools.into_iter().chain(offers.into_iter().filter(move |_| differs.offers))
-}
-
-// Prompts and resources of plugins, for clients. Each is a call through the toolbox, as one of a tool is.
-
-/// What the error of a call begins with whose arguments are wrong.
-const WRONG: &str = "invalid arguments: ";
-
-impl Handler {
-    /// Gets a prompt.
-    pub(super) async fn get(&self, request: GetPromptRequestParams, requester: Requester) -> Answer {
-        let snapshot = self.shared.snapshots.complete().await;
-        let Some((entry, prompt)) = snapshot.offers().prompt(snapshot.toolbox(), &request.name) else {
-            let name = bounded_text(&request.name);
-            return Err(ErrorData::invalid_params(format!("unknown prompt `{name}`"), None));
-        };
-        let GetPromptRequestParams { arguments, input_responses, request_state, .. } = request;
-        let mut call = CallToolRequestParams::new(entry.def().name.clone());
-        (call.arguments, call.input_responses, call.request_state) =
-            (arguments, input_responses, request_state);
-        match self.offered(&snapshot, entry, call, &requester).await? {
-            Answered::Question(question) => Ok(question.into()),
-            Answered::Result(result) => {
-                let description = prompt.description.clone();
-                succeeded(result)
-                    .and_then(|result| listing::prompt_result(result, description))
-                    .map(Into::into)
-            }
-        }
-    }
-
-    /// Reads a resource.
-    pub(super) async fn read(&self, request: ReadResourceRequestParams, requester: Requester) -> Answer {
-        let snapshot = self.shared.snapshots.complete().await;
-        let Some((entry, listed)) = listing::resource(snapshot.toolbox(), &request.uri) else {
-            let uri = bounded_text(&request.uri);
-            return Err(ErrorData::resource_not_found(format!("there is no resource `{uri}`"), None));
-        };
-        let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
-        let mut call = CallToolRequestParams::new(entry.def().name.clone());
-        call.arguments = json!({ "uri": uri }).as_object().cloned();
-        (call.input_responses, call.request_state) = (input_responses, request_state);
-        match self.offered(&snapshot, entry, call, &requester).await? {
-            Answered::Question(question) => Ok(question.into()),
-            Answered::Result(result) => {
-                succeeded(result).and_then(|result| listing::read_result(result, uri, listed)).map(Into::into)
-            }
-        }
-    }
-
-    /// Runs a call of `entry`.
-    async fn offered(
-        &self,
-        snapshot: &ToolSnapshot,
-        entry: &Entry,
-        call: CallToolRequestParams,
-        requester: &Requester,
-    ) -> Result<Answered, ErrorData> {
-        let _permit = self.permit().map_err(|refusal| ErrorData::internal_error(refusal, None))?;
-        self.run(snapshot, (Some(entry), entry.def().name.clone()), call, requester).await
-    }
-}
-
-/// The result, unless it is an error, which is one of the protocol here.
-fn succeeded(result: ToolResult) -> Result<ToolResult, ErrorData> {
-    match result.is_error {
-        false => Ok(result),
-        true if result.content.starts_with(WRONG) => Err(ErrorData::invalid_params(result.content, None)),
-        true => Err(ErrorData::internal_error(result.content, None)),
-    }
 }

@@ -132,7 +132,7 @@ impl Endpoint {
             }
             ClientRequest::InitializeRequest(initialize) => {
                 message::check_repeated(headers, &request.request).map_err(refuse)?;
-                self.open(request.id, &initialize.params, &caller)
+                self.open(request.id, &initialize.params, &caller).await
             }
             _ => self.answer_in(self.session(headers, &caller)?, request, is_short).await,
         }
@@ -162,13 +162,14 @@ impl Endpoint {
     }
 
     /// Opens a session.
-    fn open(
+    async fn open(
         &self,
         id: RequestId,
         request: &InitializeRequestParams,
         caller: &ServerShared,
     ) -> Result<HttpResponse, Refusal> {
         let handler = caller.handler();
+        handler.settle().await;
         let (result, agreed) = handler.open(request);
         let session = self.sessions.open(caller.caller().clone(), handler, agreed)?;
         let message = message::answer(Ok(result.into()), id);
@@ -298,7 +299,7 @@ impl Endpoint {
         let closing = self.closing.clone();
         let telling = async move {
             let link = session.link();
-            session.news.tell(&session.handler.shared.snapshots, &link).await;
+            session.news.tell(&session.handler, &link).await;
             std::future::pending::<()>().await;
         };
         async move {

@@ -20,7 +20,6 @@ use super::writer::Writer;
 use crate::server::conversation::{Agreed, BUSY, Conversation, Link, Requester, Running, Said};
 use crate::server::handler::{Handler, ToolNews};
 use crate::server::message;
-use crate::server::snapshot::ToolSnapshots;
 use haft_core::tool::inline::{self, ThreadLoad};
 
 /// Bytes of a request that the reader's thread may begin: checking arguments takes longer for larger ones.
@@ -48,8 +47,8 @@ pub(super) struct StdioLink {
 
 impl Client {
     /// A client whose requests `handler` answers. What does not end where it began goes on on the runtime of the caller.
-    pub(super) fn new(handler: Handler, link: Arc<StdioLink>) -> Self {
-        let (handler, runtime) = (Arc::new(handler), Handle::current());
+    pub(super) fn new(handler: Arc<Handler>, link: Arc<StdioLink>) -> Self {
+        let runtime = Handle::current();
         Self { handler, link, agreed: None, is_sessionless: false, runtime }
     }
 
@@ -108,6 +107,8 @@ impl Client {
     fn settled_here(&mut self, request: &ClientRequest) -> Option<ServerResult> {
         match request {
             ClientRequest::InitializeRequest(initialize) => {
+                // Nothing that comes after it may be read before it is answered.
+                self.runtime.block_on(self.handler.settle());
                 let (result, agreed) = self.handler.open(&initialize.params);
                 self.agreed = Some(agreed);
                 return Some(result.into());
@@ -167,9 +168,9 @@ impl StdioLink {
     }
 
     /// Tells the client of other tools once its session is open, and does not end.
-    pub(super) async fn tell_news(&self, snapshots: &ToolSnapshots) -> Infallible {
+    pub(super) async fn tell_news(&self, handler: &Handler) -> Infallible {
         self.opened.notified().await;
-        self.news.tell(snapshots, self).await;
+        self.news.tell(handler, self).await;
         std::future::pending().await
     }
 }

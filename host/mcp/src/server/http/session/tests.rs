@@ -14,7 +14,7 @@ fn handler() -> Handler {
 }
 
 fn agreed() -> Agreed {
-    Agreed { version: ProtocolVersion::V_2025_11_25, shows_forms: false }
+    Agreed { version: ProtocolVersion::V_2025_11_25, shows_forms: false, shows_urls: false }
 }
 
 /// C05: no two sessions take the same place, and only the one that was left gives its place up.

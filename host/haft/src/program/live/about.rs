@@ -1,0 +1,57 @@
+//! What clients are told of a program before they see its tools.
+
+use std::fmt::Write;
+
+use super::super::Program;
+use super::ToolChoice;
+use haft_core::tool::foreign;
+use haft_mcp::server::ServerInfo;
+
+/// Characters of what models are told before they see the tools. Some clients cut there.
+const MAX_INSTRUCTIONS: usize = 2000;
+
+/// The program's own words, and where its tools work.
+pub(super) fn about(program: &Program, choice: &ToolChoice) -> ServerInfo {
+    let own = program.manifest.program.as_ref();
+    let has_one_server = program.servers.iter().len() == 1;
+    let mut instructions = own.and_then(|own| own.description.clone()).unwrap_or_default();
+    if let Some(workspace) = program.grant.workspace() {
+        // Writing to a `String` cannot fail.
+        let _ = write!(
+            instructions,
+            "{}Relative paths are below `{}`. Files may be written in {} (sandbox mode `{}`).",
+            if instructions.is_empty() { "" } else { "\n\n" },
+            workspace.path().display(),
+            writable(program),
+            program.manifest.sandbox.mode.as_str(),
+        );
+    }
+    instructions
+        .push_str("\nWhere a tool is refused something, the hint in its answer is for the person to act on.");
+    if !program.left_out.is_empty() {
+        instructions
+            .push_str(" Some tools are left out until the person runs `haft trust` in the program's folder.");
+    }
+    instructions.push_str(&of_servers(program, choice));
+    let end = instructions.char_indices().nth(MAX_INSTRUCTIONS).map(|(end, _)| end);
+    instructions.truncate(end.unwrap_or(instructions.len()));
+    ServerInfo { title: own.map(|own| own.name.as_str().to_owned()), instructions, has_one_server }
+}
+
+/// What MCP servers say to models of themselves, each as a quotation that cannot pass for haft's words.
+fn of_servers(program: &Program, choice: &ToolChoice) -> String {
+    let is_served = |name: &str| choice.server.as_deref().is_none_or(|server| server == name);
+    let said = program.servers.iter().filter_map(|server| {
+        let name = server.config().name.as_str();
+        let (listed, _) = server.remembered().filter(|_| is_served(name) && choice.plugin.is_none())?;
+        let words = foreign(listed.instructions()?.trim()).into_owned();
+        Some(format!("\n\nMCP server `{name}` (tools `mcp__{name}__…`) says:\n{words}"))
+    });
+    said.collect()
+}
+
+fn writable(program: &Program) -> String {
+    let roots = program.grant.writable().roots();
+    let paths: Vec<_> = roots.iter().map(|root| format!("`{}`", root.path().display())).collect();
+    if paths.is_empty() { "no directory".to_owned() } else { paths.join(", ") }
+}

@@ -1,0 +1,67 @@
+//! A request that was sent to a server and is not answered yet. Sends nothing but its cancel.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{ProgressToken, ServerResult};
+use rmcp::service::RequestHandle;
+use rmcp::{RoleClient, ServiceError};
+use tokio::time::timeout;
+
+use super::ServerError;
+use super::connection::Connection;
+
+/// How long writing the notification that a request is cancelled may take.
+const CANCEL: Duration = Duration::from_secs(2);
+
+/// A request that was sent. Dropped before its answer, it is cancelled.
+pub(super) struct PendingResponse<'a> {
+    connection: &'a Connection,
+    handle: Option<RequestHandle<RoleClient>>,
+    token: ProgressToken,
+}
+
+impl<'a> PendingResponse<'a> {
+    pub(super) fn new(connection: &'a Connection, handle: RequestHandle<RoleClient>) -> Self {
+        Self { connection, token: handle.progress_token.clone(), handle: Some(handle) }
+    }
+
+    /// The answer; `None` where the connection closed.
+    pub(super) async fn answer(&mut self) -> Option<Result<ServerResult, ServiceError>> {
+        (&mut self.handle.as_mut()?.rx).await.ok()
+    }
+
+    /// Marks the request as answered: dropping it cancels nothing.
+    pub(super) fn mark_answered(&mut self) {
+        self.handle = None;
+    }
+
+    /// Sends a cancel notification; a late answer is ignored.
+    pub(super) fn cancel_with(&mut self, reason: &'static str, error: ServerError) -> ServerError {
+        self.cancel(reason);
+        error
+    }
+
+    fn cancel(&mut self, reason: &'static str) {
+        let Some(handle) = self.handle.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let child = self.connection.child.as_ref().map(Arc::downgrade);
+        runtime.spawn(async move {
+            let cancelled = timeout(CANCEL, handle.cancel(Some(reason.to_owned()))).await;
+            // A server that reads nothing is stuck: it is stopped, and the next call starts it again.
+            if cancelled.is_err()
+                && let Some(child) = child.and_then(|child| child.upgrade())
+                && child.wire.is_stuck()
+            {
+                child.life.stop();
+            }
+        });
+    }
+}
+
+impl Drop for PendingResponse<'_> {
+    fn drop(&mut self) {
+        self.connection.handler.calls.end(&self.token);
+        self.cancel("the call was abandoned");
+    }
+}

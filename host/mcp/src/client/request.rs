@@ -1,0 +1,39 @@
+//! The requests that haft makes of servers, in rmcp's types: its transport over HTTP reads the method and the name there.
+#![expect(deprecated, reason = "servers of all versions are subscribed to")]
+
+use rmcp::model::{
+    CallToolRequest, ClientRequest, CompleteRequest, GetPromptRequest, JsonObject, ListPromptsRequest,
+    ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest, ReadResourceRequest,
+    SubscribeRequest, UnsubscribeRequest,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::ServerError;
+
+/// The request `method` with `params`.
+///
+/// # Errors
+/// These are no parameters of it.
+pub(super) fn request_of(method: &str, params: &JsonObject) -> Result<ClientRequest, ServerError> {
+    fn read<P: DeserializeOwned>(method: &str, params: &JsonObject) -> Result<P, ServerError> {
+        serde_json::from_value(Value::Object(params.clone())).map_err(|error| ServerError::Answer {
+            code: -32602,
+            message: format!("these are no parameters of `{method}`: {error}"),
+            data: None,
+        })
+    }
+    Ok(match method {
+        "tools/call" => CallToolRequest::new(read(method, params)?).into(),
+        "tools/list" => ListToolsRequest::with_param(read(method, params)?).into(),
+        "prompts/list" => ListPromptsRequest::with_param(read(method, params)?).into(),
+        "prompts/get" => GetPromptRequest::new(read(method, params)?).into(),
+        "resources/list" => ListResourcesRequest::with_param(read(method, params)?).into(),
+        "resources/templates/list" => ListResourceTemplatesRequest::with_param(read(method, params)?).into(),
+        "resources/read" => ReadResourceRequest::new(read(method, params)?).into(),
+        "resources/subscribe" => SubscribeRequest::new(read(method, params)?).into(),
+        "resources/unsubscribe" => UnsubscribeRequest::new(read(method, params)?).into(),
+        "completion/complete" => CompleteRequest::new(read(method, params)?).into(),
+        _ => return Err(ServerError::Protocol(format!("haft asks no server for `{method}`"))),
+    })
+}

@@ -1,0 +1,27 @@
+//! What the server says of itself: name, capabilities and words to models.
+
+use rmcp::model::{Implementation, JsonObject, ServerCapabilities, ServerConfig};
+
+use super::tasks_extension;
+use crate::server::snapshot::ToolSnapshot;
+
+/// The server's capabilities, name and instructions.
+pub(super) fn server_config(snapshot: &ToolSnapshot, has_tasks: bool) -> ServerConfig {
+    let mut capabilities = ServerCapabilities::default();
+    capabilities.logging = Some(JsonObject::new());
+    capabilities.tools.get_or_insert_default().list_changed = Some(true);
+    // Of those that offer none clients need not ask. What is not listed yet may offer some.
+    let (offers, is_complete) = (snapshot.offers(), snapshot.is_complete());
+    if !offers.is_empty() || !is_complete {
+        capabilities.prompts.get_or_insert_default().list_changed = Some(true);
+        let resources = capabilities.resources.get_or_insert_default();
+        resources.list_changed = Some(true);
+        resources.subscribe = (offers.watches || !is_complete).then_some(true);
+        capabilities.completions = (offers.completes || !is_complete).then(JsonObject::new);
+    }
+    capabilities.extensions = has_tasks.then(tasks_extension);
+    let info = snapshot.info();
+    let mut own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
+    own.title.clone_from(&info.title);
+    ServerConfig::new(capabilities).with_server_info(own).with_instructions(info.instructions.clone())
+}

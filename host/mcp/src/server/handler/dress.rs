@@ -1,0 +1,33 @@
+//! What a result that is passed on has in it for the revision of its client, and what it has not.
+
+use rmcp::model::JsonObject;
+use serde_json::Value;
+
+use super::Era;
+
+/// The keys of results that clients of later revisions may keep.
+const CACHED: &[&str] = &["tools", "prompts", "resources", "resourceTemplates", "contents"];
+
+impl Era {
+    /// The same for a result that is passed on as a server gave it.
+    pub(super) fn dress(self, result: &mut JsonObject) {
+        if !self.is_later {
+            // What a server says to haft in a later revision than the client's.
+            for key in ["resultType", "ttlMs", "cacheScope"] {
+                result.remove(key);
+            }
+            if let Some(Value::Object(meta)) = result.get_mut("_meta") {
+                meta.retain(|key, _| !key.starts_with("io.modelcontextprotocol/server"));
+                if meta.is_empty() {
+                    result.remove("_meta");
+                }
+            }
+            return;
+        }
+        result.entry("resultType").or_insert_with(|| "complete".into());
+        if CACHED.iter().any(|key| result.contains_key(*key)) {
+            result.entry("ttlMs").or_insert_with(|| 0.into());
+            result.entry("cacheScope").or_insert_with(|| "private".into());
+        }
+    }
+}

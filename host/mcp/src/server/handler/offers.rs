@@ -1,0 +1,215 @@
+//! Prompts and resources for clients. Getting and reading one is a call through the toolbox, as a call of a tool is; so is
+//! completing an argument, and watching a resource, of an MCP server.
+
+use std::sync::Arc;
+
+use rmcp::ErrorData;
+use rmcp::model::{
+    CallToolRequestParams, CompleteRequestParams, ErrorCode, GetPromptRequestParams, InputResponses,
+    ReadResourceRequestParams, Reference, ServerResult,
+};
+use serde_json::{Value, json};
+
+use super::call::{Answered, from_server};
+use super::watched::Watched;
+use super::{Answer, Handler, bounded_text, raw};
+use crate::server::conversation::Requester;
+use crate::server::offers::{self, ReaderOf};
+use crate::server::snapshot::ToolSnapshot;
+use haft_core::call::ToolResult;
+use haft_core::tool::{Entry, Offer};
+
+/// What the error of a call begins with whose arguments are wrong.
+const WRONG: &str = "invalid arguments: ";
+
+/// What a request brings that answers a question about it.
+type Brought = (Option<InputResponses>, Option<String>);
+
+impl Handler {
+    /// Gets a prompt.
+    pub(super) async fn get(&self, request: GetPromptRequestParams, requester: Requester) -> Answer {
+        let snapshot = self.shared.snapshots.complete().await;
+        let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } = request;
+        let entry = snapshot.offers().prompt(snapshot.toolbox(), &name).ok_or_else(|| no_prompt(&name))?;
+        let brought = (input_responses, request_state);
+        match entry.offer() {
+            Some(Offer::ServerPrompt { prompt, .. }) => {
+                let mut params = json!({ "name": prompt.definition["name"] });
+                if let Some(arguments) = arguments {
+                    params["arguments"] = arguments.into();
+                }
+                let asked = (prompt.server, "prompts/get", params);
+                self.ask_server(&snapshot, entry, asked, brought, &requester).await
+            }
+            Some(Offer::Prompt(prompt)) => {
+                let arguments = Value::Object(arguments.unwrap_or_default());
+                match self.offered(&snapshot, entry, arguments, brought, &requester).await? {
+                    Answered::Question(question) => Ok(question.into()),
+                    Answered::Result(result) => succeeded(result)
+                        .and_then(|result| offers::prompt_result(result, &prompt.description))
+                        .map(Into::into),
+                }
+            }
+            _ => Err(no_prompt(&name)),
+        }
+    }
+
+    /// Reads a resource.
+    pub(super) async fn read(&self, request: ReadResourceRequestParams, requester: Requester) -> Answer {
+        let snapshot = self.shared.snapshots.complete().await;
+        let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
+        let brought = (input_responses, request_state);
+        let reader = offers::reader(snapshot.toolbox(), snapshot.names(), &uri);
+        let reader = reader.ok_or_else(|| no_resource(&uri))?;
+        match reader.of {
+            ReaderOf::Server { server, own, .. } => {
+                let asked = (server, "resources/read", json!({ "uri": own }));
+                self.ask_server(&snapshot, reader.entry, asked, brought, &requester).await
+            }
+            ReaderOf::Plugin(listed) => {
+                let arguments = json!({ "uri": uri });
+                match self.offered(&snapshot, reader.entry, arguments, brought, &requester).await? {
+                    Answered::Question(question) => Ok(question.into()),
+                    Answered::Result(result) => succeeded(result)
+                        .and_then(|result| offers::read_result(result, uri, listed))
+                        .map(Into::into),
+                }
+            }
+        }
+    }
+
+    /// Completes an argument of a prompt or a parameter of a template of an MCP server; of others there is nothing to say.
+    pub(super) async fn complete(&self, request: CompleteRequestParams, requester: Requester) -> Answer {
+        let snapshot = self.shared.snapshots.complete().await;
+        let mut params = json!({ "ref": request.r#ref, "argument": request.argument });
+        if let Some(context) = &request.context {
+            params["context"] = json!(context);
+        }
+        let (entry, server) = match &request.r#ref {
+            Reference::Prompt(prompt) => {
+                let name = &prompt.name;
+                let entry = snapshot.offers().prompt(snapshot.toolbox(), name);
+                let entry = entry.ok_or_else(|| no_prompt(name))?;
+                let Some(Offer::ServerPrompt { prompt, completes: true }) = entry.offer() else {
+                    return Ok(nothing());
+                };
+                params["ref"]["name"] = prompt.definition["name"].clone();
+                (entry, prompt.server)
+            }
+            Reference::Resource(resource) => {
+                let uri = &resource.uri;
+                let reader = offers::reader(snapshot.toolbox(), snapshot.names(), uri);
+                let reader = reader.ok_or_else(|| no_resource(uri))?;
+                let ReaderOf::Server { server, own, .. } = reader.of else { return Ok(nothing()) };
+                params["ref"]["uri"] = own.into();
+                (reader.entry, server)
+            }
+            _ => return Ok(nothing()),
+        };
+        let asked = (server, "completion/complete", params);
+        self.ask_server(&snapshot, entry, asked, (None, None), &requester).await
+    }
+
+    /// Watches a resource for a client with a session.
+    pub(super) async fn subscribe(&self, uri: &str, requester: &Requester) -> Answer {
+        self.watch(&self.watched, uri, requester).await.map(|()| ServerResult::empty(()))
+    }
+
+    /// Watches it no more.
+    pub(super) async fn unsubscribe(&self, uri: &str, requester: &Requester) -> Answer {
+        self.watched.remove(uri);
+        let snapshot = self.shared.snapshots.now();
+        let reader = offers::reader(snapshot.toolbox(), snapshot.names(), uri);
+        let reader = reader.ok_or_else(|| no_resource(uri))?;
+        if let ReaderOf::Server { server, own, updates } = reader.of
+            && updates.receiver_count() == 0
+        {
+            // Others of the process would miss it.
+            let asked = (server, "resources/unsubscribe", json!({ "uri": own }));
+            Box::pin(self.ask_server(&snapshot, reader.entry, asked, (None, None), requester)).await?;
+        }
+        Ok(ServerResult::empty(()))
+    }
+
+    pub(super) async fn watch(
+        &self,
+        watched: &Watched,
+        uri: &str,
+        requester: &Requester,
+    ) -> Result<(), ErrorData> {
+        let snapshot = self.shared.snapshots.complete().await;
+        let reader = offers::reader(snapshot.toolbox(), snapshot.names(), uri);
+        let reader = reader.ok_or_else(|| no_resource(uri))?;
+        let ReaderOf::Server { server, own, updates } = reader.of else {
+            return Err(ErrorData::invalid_params("resources of plugins do not tell of changes", None));
+        };
+        watched
+            .add(uri.to_owned(), own.clone(), updates)
+            .map_err(|why| ErrorData::invalid_request(why, None))?;
+        let asked = (server, "resources/subscribe", json!({ "uri": own }));
+        let answer = self.ask_server(&snapshot, reader.entry, asked, (None, None), requester).await;
+        answer.map(drop).inspect_err(|_| watched.remove(uri))
+    }
+
+    /// Has an MCP server answer a request, by a call of `entry`.
+    async fn ask_server(
+        &self,
+        snapshot: &Arc<ToolSnapshot>,
+        entry: &Entry,
+        (server, method, params): (&str, &str, Value),
+        brought: Brought,
+        requester: &Requester,
+    ) -> Answer {
+        let arguments = json!({ "method": method, "params": params });
+        match self.offered(snapshot, entry, arguments, brought, requester).await? {
+            Answered::Question(question) => Ok(question.into()),
+            Answered::Result(mut result) => match from_server(snapshot.names(), server, &mut result) {
+                Some(answer) => answer.map(raw),
+                None => {
+                    let no_answer = || ErrorData::internal_error("the server gave no answer", None);
+                    succeeded(result).and_then(|_| Err(no_answer()))
+                }
+            },
+        }
+    }
+
+    /// Runs a call of `entry`.
+    async fn offered(
+        &self,
+        snapshot: &ToolSnapshot,
+        entry: &Entry,
+        arguments: Value,
+        (input_responses, request_state): Brought,
+        requester: &Requester,
+    ) -> Result<Answered, ErrorData> {
+        let _permit = self.permit().map_err(|refusal| ErrorData::internal_error(refusal, None))?;
+        let mut call = CallToolRequestParams::new(entry.def().name.clone());
+        call.arguments = arguments.as_object().cloned();
+        (call.input_responses, call.request_state) = (input_responses, request_state);
+        self.run(snapshot, (Some(entry), entry.def().name.clone()), call, requester).await
+    }
+}
+
+/// No completion.
+fn nothing() -> ServerResult {
+    rmcp::model::CompleteResult::default().into()
+}
+
+fn no_prompt(name: &str) -> ErrorData {
+    ErrorData::invalid_params(format!("unknown prompt `{}`", bounded_text(name)), None)
+}
+
+fn no_resource(uri: &str) -> ErrorData {
+    let data = json!({ "uri": bounded_text(uri) });
+    let why = format!("there is no resource `{}`", bounded_text(uri));
+    ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, why, Some(data))
+}
+
+/// The result, unless it is an error, which is one of the protocol here.
+fn succeeded(result: ToolResult) -> Result<ToolResult, ErrorData> {
+    match result.is_error {
+        false => Ok(result),
+        true if result.content.starts_with(WRONG) => Err(ErrorData::invalid_params(result.content, None)),
+        true => Err(ErrorData::internal_error(result.content, None)),
+    }
+}

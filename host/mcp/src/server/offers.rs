@@ -1,0 +1,215 @@
+//! Prompts and resources as clients get them, of plugins and of MCP servers, and what was got or read of a plugin's.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use rmcp::ErrorData;
+use rmcp::model::{
+    ContentBlock, GetPromptResult, Prompt, PromptArgument, PromptMessage, ReadResourceResult, Resource,
+    ResourceContents, ResourceTemplate, Role,
+};
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+use super::message;
+use super::names::Names;
+use haft_core::call::{self, PromptDef, PromptMessages, ResourceDef, ToolResult};
+use haft_core::tool::{Entry, Offer, Toolbox};
+
+/// What clients see beside the tools.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct ClientOffers {
+    /// `Prompt`, `Resource` and `ResourceTemplate` of the protocol.
+    prompts: Vec<Value>,
+    resources: Vec<Value>,
+    templates: Vec<Value>,
+    /// The names of the prompts, and those that they have in the toolbox, in the same order.
+    names: Vec<(String, String)>,
+    /// Whether arguments of some are completed.
+    pub(super) completes: bool,
+    /// Whether changes of some resources are told.
+    pub(super) watches: bool,
+}
+
+/// What reads a resource.
+#[derive(Clone)]
+pub(super) struct Reader<'t> {
+    pub(super) entry: &'t Entry,
+    pub(super) of: ReaderOf<'t>,
+}
+
+/// Whose resource is read.
+#[derive(Clone)]
+pub(super) enum ReaderOf<'t> {
+    /// A plugin's, with its media type as it was listed.
+    Plugin(Option<&'t str>),
+    /// An MCP server's, which calls it so.
+    Server { server: &'t str, own: String, updates: &'t broadcast::Sender<Arc<str>> },
+}
+
+impl ClientOffers {
+    /// Those of `toolbox`, by these names. Of two prompts with one name the first is seen.
+    pub(super) fn of(toolbox: &Toolbox, names: &Names) -> Self {
+        let (mut all, mut seen) = (Self::default(), HashSet::new());
+        for entry in toolbox.offers() {
+            match entry.offer() {
+                Some(Offer::Prompt(def)) => {
+                    let name = names.of(&def.name, None);
+                    all.add_prompt(&mut seen, name.clone(), entry, prompt_of(def, name));
+                }
+                Some(Offer::ServerPrompt { prompt, completes }) => {
+                    let own = prompt.definition["name"].as_str().unwrap_or_default();
+                    let own = haft_core::tool::exposed_name(&["mcp", prompt.server, own]);
+                    let name = names.of(&own, Some(prompt));
+                    let mut shown = names.definition(prompt.server, prompt.definition);
+                    all.completes |= completes;
+                    shown.insert("name".to_owned(), name.as_str().into());
+                    all.add_prompt(&mut seen, name, entry, shown.into());
+                }
+                Some(Offer::Resources { list, .. }) => {
+                    all.resources.extend(list.listed.iter().map(resource_of));
+                    all.templates.extend(list.templates.iter().map(template_of));
+                }
+                Some(Offer::ServerResources { server, listed, .. }) => {
+                    let shown = |own: &Value| Value::Object(names.definition(server, own));
+                    (all.completes, all.watches) =
+                        (all.completes || listed.completes, all.watches || listed.watches);
+                    all.resources.extend(listed.resources.iter().map(shown));
+                    all.templates.extend(listed.templates.iter().map(shown));
+                }
+                None => {}
+            }
+        }
+        all
+    }
+
+    fn add_prompt(&mut self, seen: &mut HashSet<String>, name: String, entry: &Entry, shown: Value) {
+        if !seen.insert(name.clone()) {
+            tracing::warn!(prompt = name, "prompt left out: there is one of this name");
+            return;
+        }
+        self.prompts.push(shown);
+        self.names.push((name, entry.def().name.clone()));
+    }
+
+    /// Whether there is nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.prompts.is_empty() && self.resources.is_empty() && self.templates.is_empty()
+    }
+
+    pub(super) fn prompts(&self) -> &[Value] {
+        &self.prompts
+    }
+
+    pub(super) fn resources(&self) -> &[Value] {
+        &self.resources
+    }
+
+    pub(super) fn templates(&self) -> &[Value] {
+        &self.templates
+    }
+
+    /// The prompt that clients know as `name`, in `toolbox`, of which these are.
+    pub(super) fn prompt<'t>(&self, toolbox: &'t Toolbox, name: &str) -> Option<&'t Entry> {
+        let (_, own) = self.names.iter().find(|(shown, _)| shown == name)?;
+        toolbox.find_offer(own)
+    }
+}
+
+/// What reads the resource `uri`. A URI is of the one plugin or server that its beginning names; one that names none is of
+/// the one server whose URIs are shown as they are.
+pub(super) fn reader<'t>(toolbox: &'t Toolbox, names: &Names, uri: &str) -> Option<Reader<'t>> {
+    let of_plugin = |entry: &'t Entry| match entry.offer()? {
+        Offer::Resources { prefix, list } if uri.starts_with(prefix) => {
+            let listed = list.listed.iter().find(|one| one.place == uri);
+            let of = ReaderOf::Plugin(listed.and_then(|one| one.media_type.as_deref()));
+            Some(Reader { entry, of })
+        }
+        _ => None,
+    };
+    let of_server = |entry: &'t Entry| match entry.offer()? {
+        Offer::ServerResources { server, updates, .. } => {
+            let own = names.own_uri(server, uri)?;
+            Some(Reader { entry, of: ReaderOf::Server { server, own, updates } })
+        }
+        _ => None,
+    };
+    toolbox.offers().find_map(of_plugin).or_else(|| toolbox.offers().find_map(of_server))
+}
+
+/// The messages of a prompt of a plugin.
+///
+/// # Errors
+/// They are none, which no plugin that haft has called brings about.
+pub(super) fn prompt_result(result: ToolResult, description: &str) -> Result<GetPromptResult, ErrorData> {
+    let ToolResult { attachments, structured, .. } = result;
+    let told: PromptMessages = data(structured)?;
+    let mut attachments = attachments.into_iter().enumerate();
+    let messages = told.messages.into_iter().filter_map(|message| {
+        let role = if message.by_model { Role::Assistant } else { Role::User };
+        let content = match message.text {
+            Some(text) => ContentBlock::text(text),
+            None => attachments.next().map(|(index, attachment)| message::block(attachment, index))?,
+        };
+        Some(PromptMessage::new(role, content))
+    });
+    Ok(GetPromptResult::new(messages.collect()).with_description(description))
+}
+
+/// What was read of a plugin at `uri`, of the media type that was `listed` unless it says another.
+///
+/// # Errors
+/// It is nothing, which no plugin that haft has called brings about.
+pub(super) fn read_result(
+    result: ToolResult,
+    uri: String,
+    listed: Option<&str>,
+) -> Result<ReadResourceResult, ErrorData> {
+    let ToolResult { content, mut attachments, structured, .. } = result;
+    let told: call::ResourceContents = data(structured)?;
+    let contents = match attachments.pop() {
+        Some(attachment) if !told.is_text => {
+            ResourceContents::blob(BASE64_STANDARD.encode(attachment.data), uri)
+        }
+        _ => ResourceContents::text(content, uri),
+    };
+    let contents = match told.media_type.as_deref().or(listed) {
+        Some(media_type) => contents.with_mime_type(media_type),
+        None => contents,
+    };
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
+fn data<T: serde::de::DeserializeOwned>(structured: Option<Value>) -> Result<T, ErrorData> {
+    let read = serde_json::from_value(structured.unwrap_or_default());
+    read.map_err(|_| ErrorData::internal_error("the answer is none of a prompt or resource", None))
+}
+
+fn prompt_of(def: &PromptDef, name: String) -> Value {
+    let argument = |argument: &call::PromptArgument| {
+        let call::PromptArgument { name, description, required } = argument;
+        PromptArgument::new(name).with_description(description).with_required(*required)
+    };
+    let arguments = def.arguments.iter().map(argument).collect::<Vec<_>>();
+    let mut prompt = Prompt::new(name, Some(&def.description), Some(arguments));
+    prompt.title.clone_from(&def.title);
+    serde_json::to_value(prompt).unwrap_or_default()
+}
+
+fn resource_of(def: &ResourceDef) -> Value {
+    let ResourceDef { place, name, title, description, media_type } = def;
+    let mut resource = Resource::new(place, name).with_description(description);
+    resource.title.clone_from(title);
+    resource.mime_type.clone_from(media_type);
+    serde_json::to_value(resource).unwrap_or_default()
+}
+
+fn template_of(def: &ResourceDef) -> Value {
+    let ResourceDef { place, name, title, description, media_type } = def;
+    let mut template = ResourceTemplate::new(place, name).with_description(description);
+    template.title.clone_from(title);
+    template.mime_type.clone_from(media_type);
+    serde_json::to_value(template).unwrap_or_default()
+}

@@ -1,0 +1,84 @@
+//! The person behind an MCP client, for the questions of MCP servers during its calls (specification 2025-11-25,
+//! "Elicitation"). What is answered comes from the client alone.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rmcp::model::{ElicitRequestParams, ElicitationAction};
+
+use super::conversation::{Link, Requester};
+use haft_core::random;
+use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
+
+/// Bytes of the id of a question that leads to a URL.
+const ID: usize = 16;
+
+/// The person behind one call.
+pub(super) struct ClientPerson {
+    link: Arc<dyn Link>,
+    shows_forms: bool,
+    shows_urls: bool,
+    /// Whether only one server can be asking.
+    is_one_server: bool,
+}
+
+impl ClientPerson {
+    pub(super) fn new(requester: &Requester, is_one_server: bool) -> Self {
+        // A client without a session takes no requests.
+        let has_session = !requester.is_sessionless();
+        Self {
+            link: requester.link.clone(),
+            shows_forms: has_session && requester.shows_forms(),
+            shows_urls: has_session && requester.shows_urls(),
+            is_one_server,
+        }
+    }
+
+    fn request(&self, question: &ElicitationQuestion) -> Option<ElicitRequestParams> {
+        let ElicitationQuestion { server, message, mode } = question;
+        let message = match self.is_one_server {
+            true => message.clone(),
+            false => format!("MCP server `{server}` asks: {message}"),
+        };
+        match mode {
+            ElicitationMode::Form(schema) => {
+                let requested_schema = serde_json::from_value(schema.clone()).ok()?;
+                let form =
+                    ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
+                Some(form).filter(|_| self.shows_forms)
+            }
+            ElicitationMode::Page(url) => {
+                let id: [u8; ID] = random::bytes().ok()?;
+                let elicitation_id = haft_core::encoding::hex(&id);
+                let url = url.clone();
+                let page =
+                    ElicitRequestParams::UrlElicitationParams { meta: None, message, url, elicitation_id };
+                Some(page).filter(|_| self.shows_urls)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Elicitor for ClientPerson {
+    async fn ask(&self, question: &ElicitationQuestion) -> Reply {
+        let Some(request) = self.request(question) else { return Reply::Decline };
+        match self.link.ask(request).await {
+            Ok(answer) => match answer.action {
+                ElicitationAction::Accept => Reply::Accept(answer.content),
+                ElicitationAction::Decline => Reply::Decline,
+                _ => Reply::Cancel,
+            },
+            Err(error) => {
+                tracing::info!(server = question.server, "the client could not ask its person: {error}");
+                Reply::Cancel
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for ClientPerson {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientPerson").finish_non_exhaustive()
+    }
+}
