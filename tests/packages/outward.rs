@@ -117,7 +117,8 @@ fn a_package_becomes_a_plugin_with_the_rights_that_it_asks_for() {
          [provider]\nname = \"openai\"\n\
          [[plugins]]\nname = \"words\"\ncomponent = \"words.wasm\"\n[plugins.grant]\nhosts = [\"api.example.com\"]\n",
     );
-    let packed = place.haft(&["plugin", "pack", "words", "--agent-plugin", "-o", "out/plugin", "--json"]).json();
+    let packed =
+        place.haft(&["plugin", "pack", "words", "--agent-plugin", "-o", "out/plugin", "--json"]).json();
     assert_eq!((&packed["skill"], &packed["pins"]), (&json!("counting"), &json!(1)));
     let plugin = place.work().join("out/plugin");
     let manifest = read(&plugin, "plugin.json");

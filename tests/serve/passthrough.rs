@@ -77,7 +77,9 @@ fn like() -> Value {
 fn two() -> Stage {
     let stage = stage(&like());
     let second = fake::toml("second", &json!({ "tools": "none" }), "");
-    stage.agree_to(&format!("[sandbox]\nworkspace = \".\"\n{}{second}", fake::toml("own", &like(), "")));
+    let text = format!("[sandbox]\nworkspace = \".\"\n{}{second}", fake::toml("own", &like(), ""));
+    stage.agree_to(&text);
+    stage.program(&text);
     stage
 }
 

@@ -16,6 +16,7 @@ mod answer;
 mod beginning;
 mod bounded;
 mod calls;
+mod child;
 mod config;
 mod connection;
 mod elicitation;

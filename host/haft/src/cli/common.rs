@@ -94,7 +94,8 @@ pub(super) struct Execution {
 
 /// Verbs that load no program.
 const WITHOUT_PROGRAM: &[&str] = &[
-    "cache", "mcp",
+    "cache",
+    "mcp",
     "clean",
     "import",
     "wrap",
@@ -138,7 +139,8 @@ const WITHOUT_DATA: &[&str] = &[
     "completions",
     "man",
     "self",
-    "cache", "mcp",
+    "cache",
+    "mcp",
     "plugin",
     "session",
 ];

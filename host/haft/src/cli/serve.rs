@@ -100,14 +100,8 @@ impl Serve {
         let options = common.options(terminal, true)?;
         let trust = trusted::or_left_out(options.trust.clone());
         let options = Options { trust, pins_first_lists: true, ..options };
-        let for_callers = self.http.is_some();
-        let choice = ToolChoice {
-            patterns: self.tools.clone(),
-            plugin: self.plugin.clone(),
-            server: self.server.clone(),
-            for_callers,
-        };
-        let (live, offers) = Live::start(options, choice, move |news| report_news(terminal, &news)).await?;
+        let (live, offers) =
+            Live::start(options, self.choice(), move |news| report_news(terminal, &news)).await?;
         let admission = self.admission(live.callers(), terminal).await?;
         let is_made_up = matches!(admission, Admission::Token(_)) && self.source().is_none();
         let widening = grant::widening(widening(&Dirs::of_this_machine()?), live.begun(), terminal);
@@ -153,6 +147,15 @@ impl Serve {
         let patience = if stopped.is_cancelled() { CLOSING } else { HUNG_UP };
         let _ = tokio::time::timeout(patience, running.close()).await;
         exit
+    }
+
+    fn choice(&self) -> ToolChoice {
+        ToolChoice {
+            patterns: self.tools.clone(),
+            plugin: self.plugin.clone(),
+            server: self.server.clone(),
+            for_callers: self.http.is_some(),
+        }
     }
 
     /// The callers of program.toml, or whoever has the token: of program.toml's kinds of places, or one that is made up

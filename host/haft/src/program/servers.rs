@@ -29,8 +29,8 @@ use haft_manifest::{
 };
 use haft_mcp::client::oauth::OAuthSettings;
 use haft_mcp::client::{
-    self, Account, Config, Endpoint, Host, Rejected, RemoteTool, Server, ServerError, ServerOffer, ServerTool,
-    ToolList, Values,
+    self, Account, Config, Endpoint, Host, Rejected, RemoteTool, Server, ServerError, ServerOffer,
+    ServerTool, ToolList, Values,
 };
 use haft_mcp::pins::way_out;
 

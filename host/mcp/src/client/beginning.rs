@@ -7,7 +7,8 @@ use rmcp::transport::IntoTransport;
 use tokio_util::sync::CancellationToken;
 
 use super::ServerError;
-use super::connection::{Child, Connection, ended};
+use super::child::{Child, ended};
+use super::connection::Connection;
 use super::handler::ServerRequestHandler;
 use super::http::from_transport_error;
 use super::tool_cache::Era;

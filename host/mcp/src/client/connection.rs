@@ -18,24 +18,20 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::calls::Listener;
+use super::child::{Child, DYING, ended};
 use super::handler::ServerRequestHandler;
 use super::http::from_transport_error;
 use super::listing::ToolListBuilder;
 use super::message;
 use super::pending::PendingResponse;
 use super::request::request_of;
-use super::stdio_transport::Wire;
 use super::{ServerError, ToolList};
-use haft_core::grant::{Grant, RightsTable};
 use haft_core::secret::Redactor;
 use haft_core::trace::TraceParent;
 use haft_sandbox::confine::Refusal;
-use haft_sandbox::service::Life;
 
 /// How often a server may ask for input before it answers a call.
 const MAX_ROUNDS: usize = 10;
-/// How long a server that closed its output may take to exit.
-const DYING: Duration = Duration::from_secs(1);
 /// How long closing a connection may take; over HTTP a session is ended by a request.
 const CLOSE: Duration = Duration::from_secs(2);
 /// How long a server may take to end once its input is closed.
@@ -53,17 +49,6 @@ pub(super) struct Connection {
     tasks: Vec<AbortHandle>,
     /// Whether it has answered a call.
     answered: AtomicBool,
-}
-
-/// A server that is a child.
-#[derive(Debug)]
-pub(super) struct Child {
-    pub(super) life: Life,
-    pub(super) wire: Arc<Wire>,
-    /// What it may do.
-    pub(super) grant: Grant,
-    /// Where program.toml says so.
-    pub(super) table: RightsTable,
 }
 
 /// The time limit and cancel token of a request.
@@ -271,7 +256,7 @@ impl Connection {
         let late = || ServerError::TimedOut { method, limit: limits.timeout, noise: noise() };
         let sent = timeout(limits.timeout, self.send(request, listener)).await.map_err(|_| late())?;
         let mut waiting = match sent {
-            Ok(handle) => PendingResponse::new(self, handle),
+            Ok(handle) => PendingResponse::new(self.child.clone(), self.handler.calls.clone(), handle),
             Err(error) => return Err(self.failed(error).await),
         };
         let answer = tokio::select! {
@@ -363,25 +348,6 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.tasks.iter().for_each(AbortHandle::abort);
     }
-}
-
-/// How a server ended that closed its output, or was stopped since it read nothing.
-pub(super) async fn ended(child: &Child) -> ServerError {
-    let Child { life, wire, grant, table } = child;
-    let was_stopped = life.is_stopping();
-    let how = match timeout(DYING, life.ended()).await {
-        _ if was_stopped => "it did not read what it was sent, and was stopped".to_owned(),
-        Ok(how) => how.to_string(),
-        Err(_) => {
-            life.stop();
-            "it closed its output, and was stopped".to_owned()
-        }
-    };
-    let words = life.last_words();
-    // Its last words say more.
-    let noise = if words.is_empty() { wire.noise() } else { String::new() };
-    let hints = Refusal::hints(&life.refused(), (grant, table), &words);
-    ServerError::Ended { how: how + &noise, words, hints }
 }
 
 /// Whether a message was not sent since too many wait.

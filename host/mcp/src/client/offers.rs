@@ -1,24 +1,9 @@
-//! What a server has beside its tools: prompts, resources, templates and its words to models. Each list is bounded, and one
-//! that cannot be had leaves the others as they are.
+//! What a server has beside its tools: prompts, resources, templates and its words to models.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::ServerError;
-use super::connection::{Connection, RequestLimits};
-use haft_core::secret::Redactor;
-use haft_core::tool::{Keep, ServerResources, clip};
-
-/// Pages of one list that are asked for.
-const MAX_PAGES: usize = 100;
-/// Prompts, resources or templates of one server.
-const MAX_ITEMS: usize = 1000;
-/// Bytes of one list, as JSON.
-const MAX_SIZE: usize = 2 << 20;
-/// Bytes of a name or a URI.
-const MAX_NAME: usize = 2048;
-/// Characters of a server's words to models.
-const MAX_INSTRUCTIONS: usize = 4000;
+use haft_core::tool::ServerResources;
 
 /// What a server has beside its tools, as it listed it, without secrets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -47,74 +32,6 @@ pub struct ServerOffers {
 }
 
 impl ServerOffers {
-    /// Asks a server for them.
-    pub(super) async fn ask(connection: &Connection, limits: RequestLimits<'_>, redactor: &Redactor) -> Self {
-        let capabilities = connection.capabilities();
-        let instructions = connection.instructions();
-        let instructions =
-            instructions.map(|text| redactor.redact_owned(clip(&text, MAX_INSTRUCTIONS, Keep::Head)));
-        let mut offers = Self {
-            completes: capabilities.completions.is_some(),
-            watches: capabilities.resources.as_ref().is_some_and(|own| own.subscribe == Some(true)),
-            instructions,
-            ..Self::default()
-        };
-        if capabilities.prompts.is_some() {
-            offers.prompts =
-                offers.list(connection, ("prompts/list", "prompts", "name"), limits, redactor).await;
-        }
-        if capabilities.resources.is_some() {
-            let (resources, templates) = (
-                ("resources/list", "resources", "uri"),
-                ("resources/templates/list", "resourceTemplates", "uriTemplate"),
-            );
-            offers.resources = offers.list(connection, resources, limits, redactor).await;
-            offers.templates = offers.list(connection, templates, limits, redactor).await;
-        }
-        offers
-    }
-
-    /// One list, whose items are in the field `items`, each known by the field `name`.
-    async fn list(
-        &mut self,
-        connection: &Connection,
-        (method, items, name): (&'static str, &str, &str),
-        limits: RequestLimits<'_>,
-        redactor: &Redactor,
-    ) -> Vec<Value> {
-        let (mut all, mut size, mut cursor) = (Vec::<Value>::new(), 0, None);
-        for _ in 0..MAX_PAGES {
-            let mut page = match connection.page(method, cursor.take(), limits).await {
-                Ok(page) => page,
-                Err(error) => {
-                    // Many announce what they do not have.
-                    let is_missing = matches!(error, ServerError::Answer { code: -32601, .. });
-                    self.left_out.extend((!is_missing).then(|| format!("`{method}` failed: {error}")));
-                    return all;
-                }
-            };
-            redactor.clean(&mut page);
-            let Some(Value::Array(found)) = page.get_mut(items).map(Value::take) else { return all };
-            for item in found {
-                size += item.to_string().len();
-                if all.len() == MAX_ITEMS || size > MAX_SIZE {
-                    self.left_out.push(format!("{items} after the first {} are left out", all.len()));
-                    return all;
-                }
-                let own = item[name].as_str().filter(|own| !own.is_empty() && own.len() <= MAX_NAME);
-                if own.is_some_and(|own| all.iter().all(|other| other[name] != own)) {
-                    all.push(item);
-                }
-            }
-            cursor = page["nextCursor"].as_str().filter(|next| !next.is_empty()).map(str::to_owned);
-            if cursor.is_none() {
-                return all;
-            }
-        }
-        self.left_out.push(format!("the list of {items} has more than {MAX_PAGES} pages"));
-        all
-    }
-
     /// The resources and templates.
     pub(super) fn of_resources(&self) -> ServerResources {
         ServerResources {

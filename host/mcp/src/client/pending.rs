@@ -9,21 +9,28 @@ use rmcp::{RoleClient, ServiceError};
 use tokio::time::timeout;
 
 use super::ServerError;
-use super::connection::Connection;
+use super::calls::OngoingCalls;
+use super::child::Child;
 
 /// How long writing the notification that a request is cancelled may take.
 const CANCEL: Duration = Duration::from_secs(2);
 
 /// A request that was sent. Dropped before its answer, it is cancelled.
-pub(super) struct PendingResponse<'a> {
-    connection: &'a Connection,
+pub(super) struct PendingResponse {
+    /// The server, if it is a child.
+    child: Option<Arc<Child>>,
+    calls: Arc<OngoingCalls>,
     handle: Option<RequestHandle<RoleClient>>,
     token: ProgressToken,
 }
 
-impl<'a> PendingResponse<'a> {
-    pub(super) fn new(connection: &'a Connection, handle: RequestHandle<RoleClient>) -> Self {
-        Self { connection, token: handle.progress_token.clone(), handle: Some(handle) }
+impl PendingResponse {
+    pub(super) fn new(
+        child: Option<Arc<Child>>,
+        calls: Arc<OngoingCalls>,
+        handle: RequestHandle<RoleClient>,
+    ) -> Self {
+        Self { child, calls, token: handle.progress_token.clone(), handle: Some(handle) }
     }
 
     /// The answer; `None` where the connection closed.
@@ -45,7 +52,7 @@ impl<'a> PendingResponse<'a> {
     fn cancel(&mut self, reason: &'static str) {
         let Some(handle) = self.handle.take() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let child = self.connection.child.as_ref().map(Arc::downgrade);
+        let child = self.child.as_ref().map(Arc::downgrade);
         runtime.spawn(async move {
             let cancelled = timeout(CANCEL, handle.cancel(Some(reason.to_owned()))).await;
             // A server that reads nothing is stuck: it is stopped, and the next call starts it again.
@@ -59,9 +66,9 @@ impl<'a> PendingResponse<'a> {
     }
 }
 
-impl Drop for PendingResponse<'_> {
+impl Drop for PendingResponse {
     fn drop(&mut self) {
-        self.connection.handler.calls.end(&self.token);
+        self.calls.end(&self.token);
         self.cancel("the call was abandoned");
     }
 }

@@ -2,6 +2,7 @@
 //! after repeated failures.
 
 mod held;
+mod offers;
 mod start;
 
 use std::path::PathBuf;

@@ -239,20 +239,27 @@ impl Handler {
             ClientRequest::SubscriptionsListenRequest(request) if !era.has_session => {
                 self.listen(request.params.notifications, requester).await
             }
+            ClientRequest::CustomRequest(request) => {
+                Err(custom(&request.method, era, self.shared.snapshots.tasks().is_some()))
+            }
+            request => self.answer_for_task(request, &requester).await,
+        }
+    }
+
+    /// Answers what is asked about a task.
+    async fn answer_for_task(&self, request: ClientRequest, requester: &Requester) -> Answer {
+        match request {
             ClientRequest::GetTaskRequest(request) => {
-                let tasks = self.tasks::<GetTaskMethod>(&requester)?;
+                let tasks = self.tasks::<GetTaskMethod>(requester)?;
                 tasks.get(self.shared.caller(), &request.params.task_id).await.map(Into::into)
             }
             ClientRequest::UpdateTaskRequest(request) => {
-                let tasks = self.tasks::<UpdateTaskMethod>(&requester)?;
+                let tasks = self.tasks::<UpdateTaskMethod>(requester)?;
                 tasks.update(self.shared.caller(), &request.params.task_id).await.map(ServerResult::task_ack)
             }
             ClientRequest::CancelTaskRequest(request) => {
-                let tasks = self.tasks::<CancelTaskMethod>(&requester)?;
+                let tasks = self.tasks::<CancelTaskMethod>(requester)?;
                 tasks.cancel(self.shared.caller(), &request.params.task_id).await.map(ServerResult::task_ack)
-            }
-            ClientRequest::CustomRequest(request) => {
-                Err(custom(&request.method, era, self.shared.snapshots.tasks().is_some()))
             }
             request => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method().to_owned(), None)),
         }

@@ -1,0 +1,45 @@
+//! A server that is a child process of haft.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::ServerError;
+use super::stdio_transport::Wire;
+use haft_core::grant::{Grant, RightsTable};
+use haft_sandbox::confine::Refusal;
+use haft_sandbox::service::Life;
+
+/// How long a server that closed its output may take to exit.
+pub(super) const DYING: Duration = Duration::from_secs(1);
+
+/// A server that is a child.
+#[derive(Debug)]
+pub(super) struct Child {
+    pub(super) life: Life,
+    pub(super) wire: Arc<Wire>,
+    /// What it may do.
+    pub(super) grant: Grant,
+    /// Where program.toml says so.
+    pub(super) table: RightsTable,
+}
+
+/// How a server ended that closed its output, or was stopped since it read nothing.
+pub(super) async fn ended(child: &Child) -> ServerError {
+    let Child { life, wire, grant, table } = child;
+    let was_stopped = life.is_stopping();
+    let how = match timeout(DYING, life.ended()).await {
+        _ if was_stopped => "it did not read what it was sent, and was stopped".to_owned(),
+        Ok(how) => how.to_string(),
+        Err(_) => {
+            life.stop();
+            "it closed its output, and was stopped".to_owned()
+        }
+    };
+    let words = life.last_words();
+    // Its last words say more.
+    let noise = if words.is_empty() { wire.noise() } else { String::new() };
+    let hints = Refusal::hints(&life.refused(), (grant, table), &words);
+    ServerError::Ended { how: how + &noise, words, hints }
+}
