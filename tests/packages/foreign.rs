@@ -158,7 +158,7 @@ fn what_is_no_source_is_told_with_its_way_out() {
         ("mcp:io.test/a", "haft asks none by itself"),
         ("npm:a@latest", "with an exact version"),
         ("./old.dxt", "older form of an MCP bundle"),
-        ("./plugin", "it is a plugin of another program"),
+        ("./plugin", "expected `$schema`"),
     ] {
         let answer = place.haft(&["add", source]);
         assert_ne!(answer.code, 0, "{source}");

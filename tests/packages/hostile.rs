@@ -78,7 +78,7 @@ fn pr08_hostile_archives_leave_nothing() {
         ("more than 10000 files", many.end()),
         ("the archive has more than", bomb),
         ("the archive cannot be read", cut),
-        ("no `program.toml` at the top", Tar::default().file("w.wasm", b"x").end()),
+        ("no `program.toml` or `plugin.json` at the top", Tar::default().file("w.wasm", b"x").end()),
         ("'.' is not allowed", Tar::default().file("program.toml", named("../../evil").as_bytes()).end()),
         ("'/' is not allowed", Tar::default().file("program.toml", named("/etc").as_bytes()).end()),
         ("is not a file of the package", Tar::default().file("program.toml", named("evil").as_bytes()).end()),
