@@ -155,7 +155,7 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
             }
             // Judged where it is made: attestations are about what npm and uv fetch.
             let (path, verdict) = (fetching.directory.join(TREE), Verdict::Unsigned);
-            Ok(Raw { path, is_folder: true, resolved: None, verdict })
+            Ok(Raw { path, is_folder: true, resolved: None, verdict, manifest: None })
         }
     }
 }
