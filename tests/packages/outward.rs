@@ -37,11 +37,11 @@ fn asked(
     command.env_remove("HAFT_TRUST").env("PLUGIN_ROOT", plugin).current_dir(plugin);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let begin = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": "2025-06-18",
+    let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": "2025-06-18",
         "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } } });
     let begun = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     let lines: String =
-        [&begin, &begun].into_iter().chain(requests).map(|line| format!("{line}\n")).collect();
+        [&initialize, &begun].into_iter().chain(requests).map(|line| format!("{line}\n")).collect();
     child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let answers = String::from_utf8(output.stdout).unwrap();
@@ -150,7 +150,7 @@ fn what_no_plugin_can_be_made_of_leaves_nothing() {
     place.write("odd/SKILL.md", "---\nname: Not a name\ndescription: x\n---\n");
     let refused = place.haft(&["plugin", "pack", "odd", "--agent-plugin"]);
     assert!(refused.code != 0 && refused.stderr.contains("no name of an Agent Skill"), "{}", refused.stderr);
-    let left: Vec<_> = place.everything().into_iter().map(|(path, _)| path).collect();
+    let left: Vec<_> = place.everything().into_keys().collect();
     assert!(!left.iter().any(|path| path.to_string_lossy().contains("plugin.json")), "{left:?}");
     assert_eq!(fs::read_dir(place.work().join("odd")).unwrap().count(), 2);
 }

@@ -116,23 +116,17 @@ fn mc10_hanging_up_leaves_no_server() {
     until("the server is gone", || !crate::mcp::is_running(&mark));
 }
 
-/// (B14) What a server promises of its data is its own: haft serves the data, and no promise that it cannot keep. A success
-/// stays one, however long its data are, and an error has none.
+/// (B14) What a server promises of its data, and its data, pass as they are: a success stays one, however long its data are.
 #[test]
-fn a_promise_of_a_server_is_not_made_again() {
+fn a_promise_of_a_server_and_its_data_pass_unchanged() {
     let data = "x".repeat(100_000);
-    for (result, is_error, has_data) in [
-        (json!({"content": [{"type": "text", "text": "done"}]}), false, false),
-        (json!({"content": [], "structuredContent": {"nope": 1}}), false, true),
-        (
-            json!({"content": [{"type": "text", "text": "done"}], "structuredContent": {"pad": data}}),
-            false,
-            false,
-        ),
+    for (result, is_error) in [
+        (json!({"content": [{"type": "text", "text": "done"}]}), false),
+        (json!({"content": [], "structuredContent": {"nope": 1}}), false),
+        (json!({"content": [{"type": "text", "text": "done"}], "structuredContent": {"pad": data}}), false),
         (
             json!({"content": [{"type": "text", "text": "no"}], "structuredContent": {"code": 5}, "isError": true}),
             true,
-            false,
         ),
     ] {
         let tool = json!({"name": "echo", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object", "required": ["ok"]}});
@@ -148,9 +142,6 @@ fn a_promise_of_a_server_is_not_made_again() {
         assert_eq!(own["outputSchema"]["required"], json!(["ok"]));
         let answer = peer.call("mcp__own__echo", json!({}));
         assert_eq!(answer["isError"].as_bool().unwrap_or_default(), is_error);
-        assert_eq!(answer.get("structuredContent").is_some(), has_data);
-        if result.to_string().len() > 90_000 {
-            assert!(text(&answer).contains("truncated"), "that it is cut is said");
-        }
+        assert_eq!(answer.get("structuredContent"), result.get("structuredContent"));
     }
 }

@@ -25,6 +25,6 @@ pub(super) fn grouped(command: Command) -> Command {
     let further = command.get_subcommands().map(Command::get_name).filter(|name| !is_listed(name));
     let _ = write!(text, "\nMore: {}\n", further.collect::<Vec<_>>().join(", "));
     text += "Options: -p FILE (the program), --json, -v, -vv (more on standard error), -V\n\
-             `haft VERB --help` shows a verb; `haft self exit-codes` the codes haft ends with.";
+             `haft VERB --help` explains a verb, `haft self exit-codes` the exit codes.";
     command.help_template(text)
 }

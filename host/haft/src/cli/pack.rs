@@ -54,7 +54,7 @@ pub(super) struct Pack {
 impl Pack {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         if self.agent_plugin {
-            return outward::pack(&self.what, self.output, common, terminal).await;
+            return Box::pin(outward::pack(&self.what, self.output, common, terminal)).await;
         }
         let program = common.program.as_deref();
         if self.what.is_dir() { self.folder(terminal) } else { self.component(terminal, program) }

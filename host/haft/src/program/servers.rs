@@ -1,13 +1,14 @@
 //! MCP servers of a program, as tools. A server whose tools are cached is not started for listing; the others are
 //! started at once, and none is waited for longer than [`WAIT`].
 
+mod written;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use secrecy::SecretString;
 use tokio::task::JoinSet;
 
+use self::written::Written;
 use super::contribution::{Contribution, NewTool};
 use super::dirs::Dirs;
 use super::family::canonical;
@@ -23,7 +24,6 @@ use super::server_set::{Servers, Tracked, is_unknown};
 use haft_core::report::{Problem, Span};
 use haft_core::secret::Redactor;
 use haft_core::tool::Tool;
-use haft_manifest::Secrets;
 use haft_manifest::{
     Manifest, McpServer, OAuth, Package, PackageSource, SecretSource, TextOrSecret, Transport,
 };
@@ -430,37 +430,4 @@ fn settings(oauth: &OAuth, values: impl Fn(&[(String, TextOrSecret)]) -> Arc<dyn
 fn client_secret(oauth: &OAuth) -> Vec<(String, TextOrSecret)> {
     let secret = oauth.client_secret.iter().cloned().map(TextOrSecret::Secret);
     secret.map(|secret| ("client_secret".to_owned(), secret)).collect()
-}
-
-/// Variables or headers, as program.toml has them.
-#[derive(Debug)]
-struct Written {
-    pairs: Vec<(String, TextOrSecret)>,
-    manifest: Arc<Manifest>,
-    home: std::path::PathBuf,
-    redactor: Redactor,
-}
-
-#[async_trait]
-impl Values for Written {
-    fn identity(&self) -> String {
-        // Of secrets only where they are kept.
-        format!("{:?}", self.pairs)
-    }
-
-    async fn read(&self) -> Result<Vec<(String, SecretString)>, String> {
-        let secrets = Secrets::new(&self.manifest, &self.home, &self.redactor);
-        let mut values = Vec::with_capacity(self.pairs.len());
-        for (name, value) in &self.pairs {
-            let value = match value {
-                TextOrSecret::Text(text) => SecretString::from(text.clone()),
-                TextOrSecret::Secret(source) => secrets.read(source).await.map_err(|error| {
-                    let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-                    format!("`{name}` cannot be had: {error}{hint}")
-                })?,
-            };
-            values.push((name.clone(), value));
-        }
-        Ok(values)
-    }
 }

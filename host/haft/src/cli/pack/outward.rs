@@ -73,10 +73,10 @@ pub(super) async fn pack(
     let place = place.unwrap_or_else(|| beside.to_owned());
     let place = if place.as_os_str().is_empty() { PathBuf::from(".") } else { place };
     fs::create_dir_all(&place).with_context(|| format!("cannot create folder `{}`", place.display()))?;
-    let making = Making::begin(&what, &place, common, terminal).await?;
+    let making = Box::pin(Making::begin(&what, &place, common, terminal)).await?;
     let output = output.unwrap_or_else(|| beside.join(format!("{}{SUFFIX}", making.offered.name)));
     making.package()?;
-    making.pin(common, terminal).await?;
+    Box::pin(making.pin(common, terminal)).await?;
     let skill = making.describe()?;
     making.end(&output)?;
     report(&output, &making, &skill, terminal)?;
