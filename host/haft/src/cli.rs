@@ -272,12 +272,12 @@ impl Cli {
 
     /// Reads the command line of this process, or ends the process with help or an error.
     pub(crate) fn read() -> Self {
-        Self::read_from(std::env::args_os().collect()).unwrap_or_else(|error| error.exit())
+        Self::read_from(&std::env::args_os().collect::<Vec<_>>()).unwrap_or_else(|error| error.exit())
     }
 
-    fn read_from(words: Vec<OsString>) -> Result<Self, clap::Error> {
+    fn read_from(words: &[OsString]) -> Result<Self, clap::Error> {
         let mut grammar = Self::grammar();
-        let matches = grammar.try_get_matches_from_mut(&words).or_else(|error| match renamed(&error) {
+        let matches = grammar.try_get_matches_from_mut(words).or_else(|error| match renamed(&error) {
             Some((old, new)) => {
                 Terminal::new(false).message(format_args!("`haft {old}` is now `haft {}`", new.join(" ")));
                 let at = words.iter().skip(1).position(|word| word == old).map_or(0, |at| at + 1);

@@ -52,7 +52,9 @@ impl Redactor {
             }
             McpAnswer::Error { message, data, .. } => {
                 *message = self.redact_owned(std::mem::take(message));
-                data.iter_mut().for_each(|data| self.clean(data));
+                if let Some(data) = data {
+                    self.clean(data);
+                }
             }
         }
     }

@@ -277,6 +277,6 @@ mod tests {
     fn a_text_of_many_values_stays_one() {
         let schema = json!({ "properties": { "x": { "type": "array" } } });
         let mut arguments = json!({ "x": format!("[{}0]", "0,".repeat(MAX_VALUES)) });
-        assert!(coerce(&schema, &mut arguments).is_empty() && arguments["x"].is_string());
+        assert!(coerce(&schema, &mut arguments).unwrap().is_empty() && arguments["x"].is_string());
     }
 }

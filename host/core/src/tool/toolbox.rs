@@ -306,13 +306,13 @@ impl Toolbox {
         let coerced = entry
             .map_or(Ok(Vec::new()), |entry| coercion::coerce(&entry.def().parameters, &mut call.arguments));
         let watch = begin(&call, entry, session);
-        let found = found.and_then(|entry| match coerced {
+        let found = match coerced {
             Ok(told) => {
                 watch.notes().coerced(told);
-                Ok(entry)
+                found
             }
             Err(inexact) => Err(Ended::Failed(ToolError::InvalidArguments(inexact))),
-        });
+        };
         let (span, trace) = session.trace.begin_call(|| told(&call, entry));
         let ended = match found {
             Ok(entry) => match entry.admit(&call, &watch, session).await {

@@ -24,14 +24,12 @@ const MAX_BLOCKS: usize = 1000;
 pub(super) fn to_tool_result(mut result: Value, limit: usize, whole: &Whole) -> ToolResult {
     let answer = ContentBuilder { attachments: attachments(&mut result), ..ContentBuilder::default() };
     let told = text_of(&result, answer, limit, whole);
-    match within(result, limit) {
-        Some(result) => ToolResult { mcp: Some(Box::new(McpAnswer::Result(result))), ..told },
-        None => {
-            let most = MAX_DATA >> 20;
-            let why = format!("the answer's data has more than {most} MiB, and is left out; its text is:\n");
-            ToolResult { content: why + &told.content, is_error: true, structured: None, ..told }
-        }
+    if let Some(result) = within(result, limit) {
+        return ToolResult { mcp: Some(Box::new(McpAnswer::Result(result))), ..told };
     }
+    let most = MAX_DATA >> 20;
+    let why = format!("the answer's data has more than {most} MiB, and is left out; its text is:\n");
+    ToolResult { content: why + &told.content, is_error: true, structured: None, ..told }
 }
 
 /// Takes the binary data out of `result`, as far as there is room.

@@ -81,10 +81,11 @@ fn message(mut value: Value) -> Option<ServerJsonRpcMessage> {
         mend(&mut value, place);
     }
     let kept = value.get_mut("result").is_some_and(keep_whole);
-    if kept && value["jsonrpc"] == "2.0" && value["result"].get("tools").is_none() {
+    let is_of_protocol = value.get("jsonrpc").is_some_and(|version| version == "2.0");
+    if kept && is_of_protocol && value.pointer("/result/tools").is_none() {
         // Not tried as one type after the other: it may have many megabytes.
-        let id = serde_json::from_value(value["id"].take()).ok()?;
-        let result = CustomResult::new(value["result"].take());
+        let id = serde_json::from_value(value.get_mut("id")?.take()).ok()?;
+        let result = CustomResult::new(value.get_mut("result")?.take());
         return Some(ServerJsonRpcMessage::response(result.into(), id));
     }
     serde_json::from_value(value).ok()

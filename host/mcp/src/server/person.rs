@@ -36,9 +36,10 @@ impl ClientPerson {
 
     fn request(&self, question: &ElicitationQuestion) -> Option<ElicitRequestParams> {
         let ElicitationQuestion { server, message, mode } = question;
-        let message = match self.is_one_server {
-            true => message.clone(),
-            false => format!("MCP server `{server}` asks: {message}"),
+        let message = if self.is_one_server {
+            message.clone()
+        } else {
+            format!("MCP server `{server}` asks: {message}")
         };
         match mode {
             ElicitationMode::Form(schema) => {

@@ -78,12 +78,16 @@ impl ServerOffers {
                     self.left_out.push(format!("{items} after the first {} are left out", all.len()));
                     return all;
                 }
-                let own = item[name].as_str().filter(|own| !own.is_empty() && own.len() <= MAX_NAME);
-                if own.is_some_and(|own| all.iter().all(|other| other[name] != own)) {
+                let own = item.get(name).and_then(Value::as_str);
+                let own = own.filter(|own| !own.is_empty() && own.len() <= MAX_NAME);
+                if own
+                    .is_some_and(|own| all.iter().all(|other| other.get(name).is_none_or(|name| name != own)))
+                {
                     all.push(item);
                 }
             }
-            cursor = page["nextCursor"].as_str().filter(|next| !next.is_empty()).map(str::to_owned);
+            let next = page.get("nextCursor").and_then(Value::as_str);
+            cursor = next.filter(|next| !next.is_empty()).map(str::to_owned);
             if cursor.is_none() {
                 return all;
             }

@@ -8,7 +8,7 @@ use rmcp::model::{
     CallToolRequestParams, CompleteRequestParams, ErrorCode, GetPromptRequestParams, InputResponses,
     ReadResourceRequestParams, Reference, ServerResult,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::call::{Answered, from_server};
 use super::watched::Watched;
@@ -34,11 +34,9 @@ impl Handler {
         let brought = (input_responses, request_state);
         match entry.offer() {
             Some(Offer::ServerPrompt { prompt, .. }) => {
-                let mut params = json!({ "name": prompt.definition["name"] });
-                if let Some(arguments) = arguments {
-                    params["arguments"] = arguments.into();
-                }
-                let asked = (prompt.server, "prompts/get", params);
+                let mut params = Map::from_iter([("name".to_owned(), own_name(prompt.definition))]);
+                params.extend(arguments.map(|arguments| ("arguments".to_owned(), arguments.into())));
+                let asked = (prompt.server, "prompts/get", params.into());
                 self.ask_server(&snapshot, entry, asked, brought, &requester).await
             }
             Some(Offer::Prompt(prompt)) => {
@@ -81,11 +79,7 @@ impl Handler {
     /// Completes an argument of a prompt or a parameter of a template of an MCP server; of others there is nothing to say.
     pub(super) async fn complete(&self, request: CompleteRequestParams, requester: Requester) -> Answer {
         let snapshot = self.shared.snapshots.complete().await;
-        let mut params = json!({ "ref": request.r#ref, "argument": request.argument });
-        if let Some(context) = &request.context {
-            params["context"] = json!(context);
-        }
-        let (entry, server) = match &request.r#ref {
+        let (entry, server, key, own) = match &request.r#ref {
             Reference::Prompt(prompt) => {
                 let name = &prompt.name;
                 let entry = snapshot.offers().prompt(snapshot.toolbox(), name);
@@ -93,19 +87,25 @@ impl Handler {
                 let Some(Offer::ServerPrompt { prompt, completes: true }) = entry.offer() else {
                     return Ok(nothing());
                 };
-                params["ref"]["name"] = prompt.definition["name"].clone();
-                (entry, prompt.server)
+                (entry, prompt.server, "name", own_name(prompt.definition))
             }
             Reference::Resource(resource) => {
                 let uri = &resource.uri;
                 let reader = offers::reader(snapshot.toolbox(), snapshot.names(), uri);
                 let reader = reader.ok_or_else(|| no_resource(uri))?;
                 let ReaderOf::Server { server, own, .. } = reader.of else { return Ok(nothing()) };
-                params["ref"]["uri"] = own.into();
-                (reader.entry, server)
+                (reader.entry, server, "uri", own.into())
             }
             _ => return Ok(nothing()),
         };
+        let mut reference = json!(request.r#ref);
+        if let Value::Object(reference) = &mut reference {
+            reference.insert(key.to_owned(), own);
+        }
+        let mut params = json!({ "ref": reference, "argument": request.argument });
+        if let (Value::Object(params), Some(context)) = (&mut params, &request.context) {
+            params.insert("context".to_owned(), json!(context));
+        }
         let asked = (server, "completion/complete", params);
         self.ask_server(&snapshot, entry, asked, (None, None), &requester).await
     }
@@ -163,13 +163,13 @@ impl Handler {
         let arguments = json!({ "method": method, "params": params });
         match self.offered(snapshot, entry, arguments, brought, requester).await? {
             Answered::Question(question) => Ok(question.into()),
-            Answered::Result(mut result) => match from_server(snapshot.names(), server, &mut result) {
-                Some(answer) => answer.map(raw),
-                None => {
-                    let no_answer = || ErrorData::internal_error("the server gave no answer", None);
-                    succeeded(result).and_then(|_| Err(no_answer()))
+            Answered::Result(mut result) => {
+                if let Some(answer) = from_server(snapshot.names(), server, &mut result) {
+                    return answer.map(raw);
                 }
-            },
+                succeeded(result)?;
+                Err(ErrorData::internal_error("the server gave no answer", None))
+            }
         }
     }
 
@@ -212,4 +212,9 @@ fn succeeded(result: ToolResult) -> Result<ToolResult, ErrorData> {
         true if result.content.starts_with(WRONG) => Err(ErrorData::invalid_params(result.content, None)),
         true => Err(ErrorData::internal_error(result.content, None)),
     }
+}
+
+/// The name that the server gives a prompt itself.
+fn own_name(definition: &Value) -> Value {
+    definition.get("name").cloned().unwrap_or_default()
 }

@@ -185,7 +185,7 @@ impl Observer {
         let is_below = |real: &Path, places: &[PathBuf]| places.iter().any(|place| real.starts_with(place));
         let real = without_links(path);
         match &real {
-            Ok(real) if is_below(real, roots) && !is_below(real, &self.policy.hidden) => return None,
+            Ok(real) if is_below(real, roots) && !is_below(real, &self.policy.hidden) => None,
             _ if may(path, Access::READ_OK).is_err() => self.covered(path),
             _ => real.ok().filter(|real| !is_below(real, roots)),
         }
