@@ -170,7 +170,7 @@ fn what_is_kept_is_shown_and_goes_with_the_plugin() {
     fs::rename(home.work().join("program.toml"), home.work().join("moved.toml")).unwrap();
     let left = home.haft(&["cache", "clean"]);
     assert!(
-        left.stderr.contains("left what plugins kept for") && left.stderr.contains("gc --state"),
+        left.stderr.contains("left what plugins kept for") && left.stderr.contains("cache clean --state"),
         "{}",
         left.stderr
     );

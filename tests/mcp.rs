@@ -121,7 +121,7 @@ impl Fixture {
             output: None,
             hints: haft::call::Hints::default(),
         };
-        self.workspace.call(&ServerTool::new(&self.server, &listed), arguments).await
+        self.workspace.call(&ServerTool::new(&self.server, &ToolList::default(), &listed), arguments).await
     }
 
     /// The text of an answer that is none of a failure.

@@ -273,7 +273,7 @@ fn what_keeps_a_model_from_answering_is_told() {
     let mut editor = place.editor();
     let none = editor.ask("session/new", json!({ "cwd": folder, "mcpServers": [] }));
     let text = none["error"]["message"].as_str().unwrap();
-    assert!(text.contains("no provider") && text.contains("--provider"), "{text}");
+    assert!(text.contains("no model provider") && text.contains("--provider"), "{text}");
     fs::write(folder.join("program.toml"), "[progrem]\n").unwrap();
     let broken = editor.ask("session/new", json!({ "cwd": folder, "mcpServers": [] }));
     let text = broken["error"]["message"].as_str().unwrap();

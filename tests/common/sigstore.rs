@@ -110,8 +110,18 @@ impl Instance {
 
     /// The bundle of a statement about the subject with this digest.
     pub(crate) fn attest(&self, holder: &Holder, predicate: &str, digest: &Value) -> Value {
+        self.attest_named(holder, predicate, ("x", digest))
+    }
+
+    /// The bundle of a statement about the subject with this name and digest.
+    pub(crate) fn attest_named(
+        &self,
+        holder: &Holder,
+        predicate: &str,
+        (name, digest): (&str, &Value),
+    ) -> Value {
         let statement = json!({ "_type": "https://in-toto.io/Statement/v1", "predicateType": predicate,
-            "subject": [{ "name": "x", "digest": digest }], "predicate": {} });
+            "subject": [{ "name": name, "digest": digest }], "predicate": {} });
         let payload = statement.to_string();
         let message = format!("DSSEv1 {} {STATEMENT} {} {payload}", STATEMENT.len(), payload.len());
         let signature = STANDARD.encode(signed(&holder.key, message.as_bytes()));

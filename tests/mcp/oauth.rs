@@ -98,6 +98,7 @@ async fn a_server_that_wants_a_login_is_used_with_one() {
 async fn no_browser_is_opened_for_documents_that_are_wrong() {
     for (fault, expected) in [
         (Fault::Issuer, "the answer is of the authorization server https://other.test"),
+        (Fault::Planted, "the authorization server https://other.test, which has it elsewhere"),
         (Fault::Resource, "resource mismatch"),
         (Fault::NoPkce, "does not say that it knows PKCE with S256"),
         (Fault::PlainPkce, "does not say that it knows PKCE with S256"),
@@ -127,6 +128,18 @@ async fn an_answer_of_another_issuer_is_no_login() {
         assert_eq!((fake.count("code"), store.place()), (0, None), "{fault:?}");
         assert!(fake.seen().is_empty());
     }
+}
+
+/// A word in the place of a token is no login, and is not taken out of texts.
+#[tokio::test]
+async fn a_word_is_no_token() {
+    let fake = OAuthFake::start(Like { fault: Fault::Word, ..Like::default() }).await;
+    let (store, redactor) = (Arc::new(Shared::default()), Redactor::default());
+    let settings = OAuthSettings::default();
+    let account = Account::new("fake", &fake.url(), settings, store.clone(), redactor.clone());
+    let error = log_in(&account, &[]).await.unwrap_err();
+    assert!(error.to_string().contains("gives a token that is none"), "{error}");
+    assert_eq!((&*redactor.redact("https://a.test"), store.place()), ("https://a.test", None));
 }
 
 /// What anybody else sends to the open port, or pastes, is passed over.

@@ -22,6 +22,10 @@ pub(super) enum Fault {
     None,
     /// The authorization server's document is of another issuer.
     Issuer,
+    /// The server names a document of the authorization server that says it is of another issuer, which has it elsewhere.
+    Planted,
+    /// The authorization server gives a word as a token.
+    Word,
     /// The server's document is of another resource.
     Resource,
     /// The server takes no token that it is sent: they are for somebody else.
@@ -179,7 +183,11 @@ impl OAuthFake {
             let resource =
                 if self.like.fault == Fault::Resource { "https://other.test/mcp" } else { &self.url() };
             let inside = "https://169.254.169.254".to_owned();
-            let issuer = if self.like.fault == Fault::Inside { inside } else { self.issuer() };
+            let issuer = match self.like.fault {
+                Fault::Inside => inside,
+                Fault::Planted => format!("{}/.well-known/planted", self.issuer()),
+                _ => self.issuer(),
+            };
             let document = json!({ "resource": resource, "authorization_servers": [issuer], "scopes_supported": ["read"] });
             return json_response("", &document);
         }
@@ -235,7 +243,9 @@ impl OAuthFake {
     fn authorization(&self, (first, headers, body): &Request) -> String {
         let (path, query) = first.split_once('?').unwrap_or((first, ""));
         match path {
-            "GET /.well-known/oauth-authorization-server" => json_response("", &self.document()),
+            "GET /.well-known/oauth-authorization-server" | "GET /.well-known/planted" => {
+                json_response("", &self.document())
+            }
             "POST /register" => {
                 let redirect = serde_json::from_str::<Value>(body).unwrap()["redirect_uris"][0].clone();
                 let mut state = self.state();
@@ -265,8 +275,10 @@ impl OAuthFake {
 
     fn document(&self) -> Value {
         let at = |path: &str| format!("{}/{path}", self.issuer());
-        let issuer =
-            if self.like.fault == Fault::Issuer { "https://other.test".into() } else { self.issuer() };
+        let issuer = match self.like.fault {
+            Fault::Issuer | Fault::Planted => "https://other.test".to_owned(),
+            _ => self.issuer(),
+        };
         let mut document = json!({
             "issuer": issuer, "authorization_endpoint": at("authorize"), "token_endpoint": at("token"),
             "revocation_endpoint": at("revoke"), "response_types_supported": ["code"],
@@ -346,6 +358,7 @@ impl OAuthFake {
         state.count += 1;
         let own = format!("{}-{}", self.authorization.port(), state.count);
         let (access, refresh) = (format!("at-4711-{own}-QWNjZXNz"), format!("rt-0815-{own}-UmVmcmVzaA"));
+        let access = if self.like.fault == Fault::Word { "https://".to_owned() } else { access };
         state.access.insert(access.clone(), given.clone());
         state.refresh.insert(refresh.clone(), given.clone());
         let mut answer = json!({

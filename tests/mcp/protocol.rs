@@ -1,7 +1,7 @@
 //! What is said between haft and a server that does as it should.
 
 use haft::event::Event;
-use haft::tool::Reply;
+use haft::tool::{Reply, Tool as _};
 use serde_json::json;
 
 use super::*;
@@ -179,6 +179,19 @@ async fn mc04_progress_and_messages_are_events() {
             "call-1 fake: be careful"
         ]
     );
+}
+
+/// A tool is shown to MCP clients as it is in the list that it is of, whatever its server has sent since.
+#[tokio::test]
+async fn a_tool_is_shown_as_it_is_in_its_own_list() {
+    let fixture = Fixture::new(&json!({}));
+    let now = fixture.list().await.unwrap();
+    let mut before = (*now).clone();
+    before.sent.iter_mut().for_each(|tool| tool["own"] = "agreed".into());
+    for tool in &now.tools {
+        let shown = ServerTool::new(&fixture.server, &before, tool);
+        assert_eq!(shown.served().unwrap().definition["own"], "agreed");
+    }
 }
 
 /// A list that changes is asked for again, and remembered.

@@ -62,9 +62,10 @@ fn npm(version: &'static str, attestations: Option<Value>) -> Server {
     })
 }
 
-fn about_npm(instance: &Instance, holder: &Holder, tarball: &[u8]) -> Value {
+fn about_npm(instance: &Instance, holder: &Holder, (version, tarball): (&str, &[u8])) -> Value {
     let hex: String = sha512(tarball).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    let bundle = instance.attest(holder, SLSA, &json!({ "sha512": hex }));
+    let name = format!("pkg:npm/signed@{version}");
+    let bundle = instance.attest_named(holder, SLSA, (&name, &json!({ "sha512": hex })));
     json!({ "attestations": [{ "predicateType": SLSA, "bundle": bundle }] })
 }
 
@@ -74,7 +75,7 @@ fn who_published_a_package_of_npm_is_verified_and_pinned() {
         return;
     }
     let (place, instance, holder) = scene();
-    let attested = npm("1.0.0", Some(about_npm(&instance, &holder, &tarball("1.0.0"))));
+    let attested = npm("1.0.0", Some(about_npm(&instance, &holder, ("1.0.0", &tarball("1.0.0")))));
     let other = format!("sigstore:{ISSUER}#https://git.example.com/eve/x.yml");
     let refused = haft(&place, &attested, &["add", "npm:signed", "--yes", "--key", &other]);
     assert!(
@@ -83,6 +84,10 @@ fn who_published_a_package_of_npm_is_verified_and_pinned() {
         refused.stderr
     );
     assert!(place.read("program.lock").is_empty());
+    // The same bytes under the name of another version.
+    let renamed = npm("1.0.0", Some(about_npm(&instance, &holder, ("0.9.0", &tarball("1.0.0")))));
+    let refused = haft(&place, &renamed, &["add", "npm:signed", "--yes", "--key", &signer()]);
+    assert!(refused.code != 0 && refused.stderr.contains("it is not signed"), "{}", refused.stderr);
     let added = haft(&place, &attested, &["add", "npm:signed", "--yes"]).good();
     assert!(
         added.stderr.contains(&format!("signed by `{WORKFLOW}`, as `{ISSUER}` knows it")),
@@ -99,8 +104,13 @@ fn who_published_a_package_of_npm_is_verified_and_pinned() {
         refused.stderr
     );
     let later = instance.certify(&format!("{WORKFLOW}@refs/tags/v2"), REPOSITORY);
-    let later = npm("1.1.0", Some(about_npm(&instance, &later, &tarball("1.1.0"))));
+    let later = npm("1.1.0", Some(about_npm(&instance, &later, ("1.1.0", &tarball("1.1.0")))));
     haft(&place, &later, &["update", "--yes"]).ends(0, "1.0.0 → 1.1.0");
+    // Another signer in program.toml does not take the place of the one that was agreed to.
+    let text = place.read("program.toml").replace("source =", &format!("signer = \"{other}\"\nsource ="));
+    place.write("program.toml", text);
+    let refused = haft(&place, &npm("1.2.0", None), &["update", "--yes"]);
+    assert!(refused.code != 0 && refused.stderr.contains("wants `signed` signed by"), "{}", refused.stderr);
 }
 
 #[test]
@@ -109,7 +119,7 @@ fn an_attestation_of_other_bytes_says_nothing() {
         return;
     }
     let (place, instance, holder) = scene();
-    let forged = npm("1.0.0", Some(about_npm(&instance, &holder, b"other")));
+    let forged = npm("1.0.0", Some(about_npm(&instance, &holder, ("1.0.0", b"other"))));
     let wanted = format!(
         "[program]\nname = \"work\"\nversion = \"1.0.0\"\n[[packages]]\nname = \"signed\"\nsource = \"npm:signed\"\nsigner = \"{}\"\n",
         signer()

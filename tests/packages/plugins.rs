@@ -144,6 +144,12 @@ fn each_server_has_what_was_proposed_for_it_and_granted() {
         held.stderr
     );
     assert_eq!((read("reader", "docs/a.txt"), read("reader", "other/b.txt")), (0, 1));
+    // Neither is one that proposes nothing any more: then nothing would bound what its parts get of what was granted.
+    place.write("acme/plugin.json", manifest("acme", &Value::Null));
+    let held = place.haft(&["update", "acme"]);
+    assert_ne!(held.code, 0, "{}", held.stderr);
+    assert!(held.stderr.contains("take all of `[packages.grant]`"), "{}", held.stderr);
+    assert_eq!((read("reader", "docs/a.txt"), read("plain", "docs/a.txt")), (0, 1));
 }
 
 /// A script of a skill runs with the skill's rights, as its own tool, and `bash` does not reach it.

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 
 use super::Stage;
 use super::http::{Reply, Site, reply};
+use super::passthrough::like;
 use crate::common::wait::{until, until_some};
+use crate::mcp::fake;
 
 const ADA: &str = "the-token-of-ada-0815";
 const BOB: &str = "the-token-of-bob-4711";
@@ -194,6 +196,27 @@ fn what_a_grant_does_not_reach_is_left_out() {
     let has = |token| names(&site, token).iter().any(|name| name.starts_with("mcp__own__"));
     assert!(has(ADA) && !has(BOB));
     assert!(names(&site, BOB).iter().any(|name| name == "read"));
+}
+
+/// Nor its prompts and resources, nor its words.
+#[test]
+fn what_a_server_offers_has_its_rights() {
+    let (stage, text) = two("tools = [\"*\"]", "tools = [\"*\"]\n[serve.callers.grant]\nread = [\".\"]\n");
+    let text = format!("{text}\n{}", fake::toml("own", &like(), ""));
+    stage.agree_to(&text);
+    stage.program(&text);
+    let site = serve(&stage);
+    let ask =
+        |token, method, params| site.modern(&[("authorization", &bearer(token))], method, params).answer();
+    for (method, list) in [("resources/list", "resources"), ("prompts/list", "prompts")] {
+        let seen = |token| ask(token, method, json!({}))["result"][list].as_array().map_or(0, Vec::len);
+        assert_eq!((seen(ADA), seen(BOB)), (1, 0), "{method}");
+    }
+    let read = |token| ask(token, "resources/read", json!({ "uri": "x://one" }));
+    assert!(read(ADA)["result"]["contents"].is_array(), "{}", read(ADA));
+    assert!(read(BOB)["error"]["code"].is_i64(), "{}", read(BOB));
+    let told = |token| ask(token, "server/discover", json!({})).to_string().contains("Call echo first");
+    assert!(told(ADA) && !told(BOB));
 }
 
 /// What is over the quota is answered at once, with when to try again; what is given back can be used.

@@ -44,7 +44,7 @@ fn resource() -> Value {
 }
 
 /// What a server is like that has one of everything.
-fn like() -> Value {
+pub(super) fn like() -> Value {
     let all = |result: Value| {
         json!({ "jsonrpc": "2.0", "id": "ID", "result": result }).to_string().replace("\"ID\"", "ID")
     };
@@ -69,6 +69,7 @@ fn like() -> Value {
         "resources/read": all(json!({ "contents": [{ "uri": "x://one", "blob": "AAEC", "_meta": { "c": 1 } }] })),
         "resources/subscribe": all(json!({})) + "\n"
             + r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x://one"}}"#,
+        "resources/unsubscribe": all(json!({})),
         "completion/complete": all(json!({ "completion": { "values": ["world"], "total": 1 } })),
     } })
 }

@@ -207,6 +207,8 @@ fn a_line_is_edited_completed_and_found_again() {
     terminal.enter("one\\");
     terminal.enter("two");
     terminal.sees("You said \"one\\ntwo\".", 1);
+    // Keys that are typed before a prompt go through the terminal's own line editing.
+    terminal.waits_for_input();
     terminal.enter("three");
     terminal.sees("You said \"three\".", 1);
     terminal.waits_for_input();

@@ -267,7 +267,7 @@ const RENAMED: &[(&str, &[&str])] = &[
 impl Cli {
     /// The command line's grammar.
     pub(crate) fn grammar() -> Command {
-        help::grouped(common::with_options(Self::command()))
+        help::grouped(common::with_options(Self::command()), Terminal::new(false).data_columns())
     }
 
     /// Reads the command line of this process, or ends the process with help or an error.

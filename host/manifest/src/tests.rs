@@ -89,6 +89,8 @@ fn pr01_the_example_shows_every_key() {
         ".nats.password.keyring",
         ".serve.callers.token.file",
         ".serve.callers.token.keyring",
+        ".mcp_servers.oauth.client_secret.file",
+        ".mcp_servers.oauth.client_secret.keyring",
     ];
     // A client is one thing, and a table has one of these; so is a place of keys.
     let others = [".nats.token", ".nats.credentials", ".nats.nkey", ".serve.callers.jwt.jwks_file"];

@@ -253,7 +253,12 @@ impl Bundle {
 
     /// Returns the files that the command lines name, directly or by their folder, as listed paths.
     pub(super) fn executed_files(&self) -> BTreeSet<&str> {
-        let paths = command_line::all(&self.manifest).flat_map(|line| command_line::named_files(line));
+        let is_plugin = self.agent_plugin.is_some();
+        let paths = command_line::all(&self.manifest).flat_map(move |line| {
+            let of_plugin =
+                line.iter().filter(move |_| is_plugin).filter_map(|word| command_line::of_plugin(word));
+            command_line::named_files(line).chain(of_plugin)
+        });
         paths.flat_map(|path| command_line::within(&self.listing, &path).collect::<Vec<_>>()).collect()
     }
 

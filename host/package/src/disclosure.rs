@@ -218,8 +218,7 @@ fn files(bundle: &Bundle) -> Result<Vec<Item>, TreeError> {
     paths.sort_by_key(|(_, path)| rank(path));
     let (mut items, mut held) = (Vec::new(), 0);
     for (place, path) in paths {
-        let mut item = file(&bundle.folder, &bundle.listing, path)?;
-        item.kind = kind(path);
+        let mut item = file((&bundle.folder, &bundle.listing), path, kind(path))?;
         held += item.text.as_ref().map_or(0, |text| text.len() as u64);
         if held > MAX_TEXTS && rank(path) > 0 || item.kind == ItemKind::Component {
             item.text = None;
@@ -236,21 +235,21 @@ fn components(bundle: &Bundle) -> Vec<String> {
     inside.collect()
 }
 
-fn file(folder: &Path, listing: &Listing, path: &str) -> Result<Item, TreeError> {
+fn file((folder, listing): (&Path, &Listing), path: &str, kind: ItemKind) -> Result<Item, TreeError> {
     let missing = || TreeError::Missing(path.to_owned());
     let listed = listing.file(path).ok_or_else(missing)?.clone();
     let full = folder.join(path);
     let size = full.symlink_metadata().map_err(super::listing::io_error("look at", &full))?.len();
     let bytes = if size > MAX_TEXT { None } else { Some(listing.bytes(folder, path, MAX_TEXT)?) };
-    let text = bytes.and_then(|bytes| text(path, bytes));
-    let (name, kind) = (path.to_owned(), ItemKind::File);
+    let text = bytes.and_then(|bytes| text(kind, bytes));
+    let name = path.to_owned();
     Ok(Item { kind, name, text, digest: listed.digest, size, executable: listed.executable })
 }
 
-/// Returns the bytes as text, if they are text. A file that a model or an interpreter reads as text counts as
-/// text, whatever bytes it contains.
-fn text(path: &str, bytes: Vec<u8>) -> Option<String> {
-    let is_taken_for_text = path == skill::FILE || bytes.starts_with(b"#!");
+/// Returns the bytes as text, if they are text. A file that a model reads or that can run counts as text, whatever
+/// bytes it contains: one of them must not hide the rest.
+fn text(kind: ItemKind, bytes: Vec<u8>) -> Option<String> {
+    let is_taken_for_text = matches!(kind, ItemKind::Read | ItemKind::Runs) || bytes.starts_with(b"#!");
     match String::from_utf8(bytes) {
         Ok(text) if is_taken_for_text || !text.contains('\0') => Some(text),
         Err(error) if is_taken_for_text => Some(String::from_utf8_lossy(error.as_bytes()).into_owned()),
@@ -265,9 +264,11 @@ mod tests {
     /// S03: an invalid byte does not hide the rest of a text.
     #[test]
     fn s03_what_is_read_as_text_is_shown_as_text() {
-        assert_eq!(text("SKILL.md", b"Do\xff it.\0".to_vec()).unwrap(), "Do\u{fffd} it.\0");
-        assert_eq!(text("run", b"#!/bin/sh\n\xff".to_vec()).unwrap(), "#!/bin/sh\n\u{fffd}");
-        assert_eq!((text("x", b"a\0b".to_vec()), text("x", b"\xff".to_vec())), (None, None));
-        assert_eq!(text("x", b"a".to_vec()).unwrap(), "a");
+        let text = |kind, bytes: &[u8]| text(kind, bytes.to_vec());
+        assert_eq!(text(ItemKind::Read, b"Do\xff it.\0").unwrap(), "Do\u{fffd} it.\0");
+        assert_eq!(text(ItemKind::Runs, b"import os\0\xff").unwrap(), "import os\0\u{fffd}");
+        assert_eq!(text(ItemKind::File, b"#!/bin/sh\n\xff").unwrap(), "#!/bin/sh\n\u{fffd}");
+        assert_eq!((text(ItemKind::File, b"a\0b"), text(ItemKind::File, b"\xff")), (None, None));
+        assert_eq!(text(ItemKind::File, b"a").unwrap(), "a");
     }
 }

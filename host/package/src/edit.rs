@@ -247,7 +247,11 @@ impl Editing<'_> {
                     self.inside("limits", |limits| limits.put_pair(&limit.to_string()));
                 }
                 Request::Secret(_, secret) => self.inside("secrets", |secrets| secrets.put_secret(secret)),
-                Request::Command(..) | Request::Server(..) | Request::Instructions | Request::Unknown(_) => {}
+                Request::Command(..)
+                | Request::Server(..)
+                | Request::AnyGrant(_)
+                | Request::Instructions
+                | Request::Unknown(_) => {}
             }
         }
     }

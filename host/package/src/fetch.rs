@@ -44,7 +44,8 @@ pub struct Fetched {
     pub verdict: Verdict,
     /// Files of the folder that are not part of the package.
     pub left_out: Vec<String>,
-    /// What a person should know of a package that was made of an MCP server of others, one sentence each.
+    /// What a person should know of a package that was made of an MCP server of others, or that a marketplace names, one
+    /// sentence each.
     pub notes: Vec<String>,
 }
 
@@ -78,6 +79,7 @@ struct Raw {
     verdict: Verdict,
     /// What a marketplace says of a plugin without a manifest.
     manifest: Option<marketplace::Manifest>,
+    notes: Vec<String>,
 }
 
 impl Raw {
@@ -91,7 +93,7 @@ impl Raw {
         let statements: Vec<_> = beside.map(Statement::Minisign).into_iter().collect();
         let verdict = signature::judge(&statements, Subject::File(&path), fetching.trust, fetching.root);
         let verdict = verdict.map_err(|error| FetchError::Signature { what: what.to_owned(), error })?;
-        Ok(Self { path, is_folder: false, resolved: None, verdict, manifest: None })
+        Ok(Self { path, is_folder: false, resolved: None, verdict, manifest: None, notes: Vec::new() })
     }
 
     /// Takes a folder, which has no signature.
@@ -139,7 +141,7 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
             let pulled = oci::pull(&reference, fetching).await?;
             let resolved = Some(pulled.digest.to_string());
             let (path, verdict) = (pulled.file, pulled.verdict);
-            Ok(Raw { path, is_folder: false, resolved, verdict, manifest: None })
+            Ok(Raw { path, is_folder: false, resolved, verdict, manifest: None, notes: Vec::new() })
         }
         PackageSource::Git { url, reference, plugin } => {
             let (folder, commit) = git::clone(url, reference.as_deref(), fetching).await?;
@@ -155,22 +157,28 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
             }
             // Judged where it is made: attestations are about what npm and uv fetch.
             let (path, verdict) = (fetching.directory.join(TREE), Verdict::Unsigned);
-            Ok(Raw { path, is_folder: true, resolved: None, verdict, manifest: None })
+            Ok(Raw { path, is_folder: true, resolved: None, verdict, manifest: None, notes: Vec::new() })
         }
     }
 }
 
 impl Raw {
-    /// Returns the plugin of this name, where this is a marketplace. What the lock has of it is the marketplace's commit.
-    async fn of_marketplace(self, name: &str, fetching: &Fetching<'_>) -> Result<Self, FetchError> {
-        let marketplace::Entry { place, manifest } = marketplace::find(&self.path, name)?;
+    /// Returns the plugin of this name, where this is a marketplace. What the lock has of it is the marketplace's commit; of
+    /// a marketplace in a folder, which has none, that of the plugin's repository.
+    async fn of_marketplace(mut self, name: &str, fetching: &Fetching<'_>) -> Result<Self, FetchError> {
+        // A folder is the person's own, and has no commit.
+        let is_local = self.resolved.is_none();
+        let marketplace::Entry { place, manifest } = marketplace::find(&self.path, name, is_local)?;
         let (around, inside) = match place {
             Place::Here(inside) => (self.path.clone(), inside),
             Place::Elsewhere(PackageSource::Git { url, reference, .. }, inside) => {
                 let directory = fetching.directory.join("plugin");
                 std::fs::create_dir(&directory).map_err(io_error("create folder", &directory))?;
                 let fetching = Fetching { directory: &directory, ..fetching.clone() };
-                let (folder, _) = git::clone(&url, reference.as_deref(), &fetching).await?;
+                let (folder, commit) = git::clone(&url, reference.as_deref(), &fetching).await?;
+                let path = inside.display();
+                self.notes.push(haft_core::report::plain(&format!("plugin from {url}@{commit}:{path}")));
+                self.resolved = self.resolved.take().or(Some(commit));
                 (folder, inside)
             }
             Place::Elsewhere(..) => {
@@ -185,7 +193,7 @@ impl Raw {
     fn open(self, directory: &Path, source: &str, expected: Option<&Digest>) -> Result<Fetched, FetchError> {
         let check = |found: &Digest| check(found, expected, source);
         let tree = directory.join(TREE);
-        let (resolved, verdict) = (self.resolved, self.verdict);
+        let (resolved, verdict, notes) = (self.resolved, self.verdict, self.notes);
         let fetched = |content, digest, kept, size| Fetched {
             content,
             digest,
@@ -194,7 +202,7 @@ impl Raw {
             resolved,
             verdict,
             left_out: Vec::new(),
-            notes: Vec::new(),
+            notes,
         };
         if self.is_folder {
             let has = |file: &str| self.path.join(file).is_file();

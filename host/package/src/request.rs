@@ -26,6 +26,9 @@ pub enum Request {
     Command(String, Vec<String>),
     /// An MCP server: its name, and its command line or URL.
     Server(String, String),
+    /// All that program.toml grants the plugin, for the server or the scripts of this name: their author proposes no
+    /// rights, and nothing bounds what they get of it.
+    AnyGrant(String),
     /// The instructions of `SKILL.md` to the model.
     Instructions,
     /// A request that haft does not support and does not grant.
@@ -71,6 +74,7 @@ impl Request {
             Self::Secret(..) => "send secret",
             Self::Command(..) => "run command",
             Self::Server(..) => "MCP server",
+            Self::AnyGrant(_) => "take",
             Self::Instructions => "instruct",
             Self::Unknown(_) => "unknown",
         }
@@ -89,6 +93,9 @@ impl Request {
             Self::Secret(_, secret) => secret_text(secret),
             Self::Command(_, words) => shell_words::join(words),
             Self::Server(_, how) => how.clone(),
+            Self::AnyGrant(_) => {
+                "all of `[packages.grant]`, since its author proposes nothing for it".to_owned()
+            }
             Self::Instructions => "the model, by its SKILL.md".to_owned(),
             Self::Unknown(what) => what.clone(),
         }
@@ -100,7 +107,7 @@ impl Request {
             Self::Right(plugin_name, _) | Self::Limit(plugin_name, _) | Self::Secret(plugin_name, _) => {
                 plugin_name.as_deref()
             }
-            Self::Command(name, _) | Self::Server(name, _) => Some(name),
+            Self::Command(name, _) | Self::Server(name, _) | Self::AnyGrant(name) => Some(name),
             Self::Instructions | Self::Unknown(_) => None,
         }
     }
@@ -154,6 +161,7 @@ impl fmt::Display for Request {
             Self::Secret(_, secret) => write!(f, "secret={}", secret_text(secret)),
             Self::Command(name, words) => write!(f, "command={name}: {}", shell_words::join(words)),
             Self::Server(name, command) => write!(f, "server={name}: {command}"),
+            Self::AnyGrant(name) => write!(f, "any-grant={name}"),
             Self::Instructions => f.write_str("instructions=SKILL.md"),
             Self::Unknown(what) => write!(f, "unknown={what}"),
         }
@@ -275,7 +283,7 @@ mod tests {
     #[test]
     fn pr10_only_what_goes_beyond_is_more() {
         let agreed: Vec<String> =
-            ["a:read=.", "host=*.a.test", "b:memory=256MiB", "command=c: gh pr", "a:time=1m"]
+            ["a:read=.", "host=*.a.test", "b:memory=256MiB", "command=c: gh pr", "a:time=1m", "any-grant=d"]
                 .map(str::to_owned)
                 .into();
         let memory = |plugin_name: &str, mebibytes: u64| {
@@ -296,6 +304,8 @@ mod tests {
             (Request::Command("c".into(), words("gh pr")), false),
             (Request::Command("c".into(), words("gh repo delete")), true),
             (Request::Instructions, true),
+            (Request::AnyGrant("a".into()), true),
+            (Request::AnyGrant("d".into()), false),
         ] {
             assert_eq!(
                 more(&agreed, std::slice::from_ref(&request)).len(),

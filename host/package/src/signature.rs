@@ -18,7 +18,9 @@
 //! | nobody yet | reported as unsigned | a keyless one that is right: verified; its identity is pinned. Others: reported with their claims, as not verified | – |
 //! | a signer that is named (`--key`, `signer`) | refused | refused | verified; the signer is pinned in program.lock |
 //! | the pinned signer | refused: it was signed before | refused, with both | verified |
-//! | another one that is named in place of a pin | refused | refused | verified; the new one is pinned |
+//! | another one that `--key` names in place of a pin | refused | refused | verified; the new one is pinned |
+//!
+//! Another one that program.toml alone names in place of a pin is refused before anything is fetched.
 //!
 //! An invalid signature counts as one by another signer. Of several signatures, one by the signer is enough.
 

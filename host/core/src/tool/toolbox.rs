@@ -170,20 +170,21 @@ impl Toolbox {
     /// rights are fixed before a call.
     pub fn bound_by(&self, patterns: &[ToolPattern], grant: &Grant) -> (Self, Vec<String>) {
         let narrowed = self.select(patterns, Some(grant));
-        let is_unbound = |name: &String| {
-            let own = self.find(name).zip(narrowed.find(name));
-            own.is_some_and(|(wide, narrow)| wide.ignores_grant_of(narrow))
+        let is_unbound = |(wide, narrow): (Option<&Entry>, &Entry)| {
+            wide.is_some_and(|wide| wide.ignores_grant_of(narrow)).then(|| narrow.def().name.clone())
         };
-        let names = narrowed.entries().map(|entry| entry.def().name.clone());
-        let unbound: Vec<String> = names.filter(is_unbound).collect();
+        let tools = narrowed.entries().map(|entry| (self.find(&entry.def().name), entry));
+        let offers = narrowed.offers().map(|offer| (self.find_offer(&offer.def().name), offer));
+        let unbound: Vec<String> = tools.chain(offers).filter_map(is_unbound).collect();
         (narrowed.without(&unbound), unbound)
     }
 
-    /// The same without the tools that have these names of their own.
+    /// The same without the tools, prompts and resources that have these names of their own.
     #[must_use]
     pub fn without(&self, names: &[String]) -> Self {
-        let is_left = |name: &str| self.find(name).is_none_or(|entry| !names.contains(&entry.def().name));
-        self.chosen(is_left, None)
+        let own =
+            |name: &str| self.find(name).map_or_else(|| name.to_owned(), |entry| entry.def().name.clone());
+        self.chosen(|name| !names.contains(&own(name)), None)
     }
 
     /// The tools, prompts and resources one of whose names is meant.

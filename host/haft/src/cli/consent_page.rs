@@ -115,10 +115,9 @@ impl Page<'_> {
             let named: Vec<String> = left_out.iter().take(MAX_NAMED).map(|path| clean(path)).collect();
             let more = left_out.len().saturating_sub(named.len());
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let text = format!(
-                "{}{more}: no part of the package (`include` in its `[program]` adds files)",
-                named.join(", ")
-            );
+            // The files of a plugin are those that its format says.
+            let how = if self.is_agent_plugin() { "" } else { " (`include` in its `[program]` adds files)" };
+            let text = format!("{}{more}: no part of the package{how}", named.join(", "));
             sheet.line("left out", DIM, &text);
         }
         for (index, note) in self.candidate.fetched.notes.iter().enumerate() {
@@ -167,14 +166,28 @@ impl Page<'_> {
         self.grants_of(sheet);
         self.limits(sheet);
         if self.is_agent_plugin() {
-            let text = "each server and each skill's scripts read the plugin's files and the system's programs, and have no \
-                        more than what is granted here to what they ask for";
-            sheet.line("confined", Style::new(), text);
+            self.confined(sheet);
         } else if requests.iter().any(|request| matches!(request, Request::Command(..))) {
             let text =
                 format!("run as processes of yours, confined as `bash` is: {}", commands_may(self.sandbox));
             sheet.line("commands", WARNING, &text);
         }
+    }
+
+    /// What the processes of a plugin may do.
+    fn confined(&self, sheet: &mut Sheet) {
+        let requests = &self.candidate.offered.requests;
+        let is_open = requests.iter().any(|request| matches!(request, Request::AnyGrant(_)));
+        let more = if is_open {
+            "all that is granted here: their author proposes no rights that would bound it"
+        } else {
+            "no more than what is granted here to what they ask for"
+        };
+        let text = format!(
+            "each server and each skill's scripts read the plugin's files and the system's programs, and have {more}; \
+             its servers have one home directory in common"
+        );
+        sheet.line("confined", if is_open { WARNING } else { Style::new() }, &text);
     }
 
     /// Whether its processes have rights of their own.

@@ -178,7 +178,7 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 /// A text on as many rows as it takes, broken between words where there are any.
-fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
+pub(super) fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
     let Some(width) = width.map(|width| width.max(1)) else { return vec![text.to_owned()] };
     let mut rows = Vec::new();
     let mut rest = text;

@@ -4,6 +4,14 @@ use std::fmt::Write;
 
 use clap::Command;
 
+use super::disclosure_sheet::wrapped;
+
+/// The options that may stand before a verb.
+const OPTIONS: &str = "Options: -p FILE (the program), --json, -v, -vv (more on standard error), -V";
+
+/// Where there is more help.
+const FURTHER: &str = "`haft VERB --help` explains a verb, `haft self exit-codes` the exit codes.";
+
 /// The groups, each with its verbs.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Use tools", &["run", "chat", "call", "exec", "tools", "serve", "log", "session"]),
@@ -11,20 +19,29 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Program", &["init", "check", "doctor", "trust", "grant"]),
 ];
 
-/// Returns `command` with help in groups; a verb in no group is listed by its name.
-pub(super) fn grouped(command: Command) -> Command {
+/// Columns before what a verb is for.
+const INDENT: usize = 11;
+
+/// Returns `command` with help in groups, no line wider than `columns`; a verb in no group is listed by its name.
+pub(super) fn grouped(command: Command, columns: Option<usize>) -> Command {
     let mut text = String::from("{about}\n\n{usage-heading} {usage}\n");
+    let indented = |about: &str| {
+        let width = columns.map(|columns| columns.saturating_sub(INDENT));
+        wrapped(about, width).join(&format!("\n{:INDENT$}", ""))
+    };
     for (group, verbs) in GROUPS {
         // Writing to a `String` cannot fail.
         let _ = write!(text, "\n{group}:\n");
         for verb in verbs.iter().filter_map(|name| command.find_subcommand(name)) {
-            let _ = writeln!(text, "  {:<8} {}", verb.get_name(), verb.get_about().unwrap_or_default());
+            let about = verb.get_about().unwrap_or_default().to_string();
+            let _ = writeln!(text, "  {:<8} {}", verb.get_name(), indented(&about));
         }
     }
     let is_listed = |name: &str| GROUPS.iter().any(|(_, verbs)| verbs.contains(&name));
     let further = command.get_subcommands().map(Command::get_name).filter(|name| !is_listed(name));
-    let _ = write!(text, "\nMore: {}\n", further.collect::<Vec<_>>().join(", "));
-    text += "Options: -p FILE (the program), --json, -v, -vv (more on standard error), -V\n\
-             `haft VERB --help` explains a verb, `haft self exit-codes` the exit codes.";
+    let more = format!("More: {}", further.collect::<Vec<_>>().join(", "));
+    for line in [more.as_str(), OPTIONS, FURTHER] {
+        let _ = write!(text, "\n{}", wrapped(line, columns).join("\n"));
+    }
     command.help_template(text)
 }

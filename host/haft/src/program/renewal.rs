@@ -80,8 +80,8 @@ impl Renewal {
                 && (self.patterns.is_empty() || is_chosen(&exposed(name, &tool.name), &self.patterns))
         });
         let tools =
-            tools.map(|tool| Arc::new(ServerTool::new(&watched.server, tool)) as Arc<dyn Tool>).collect();
-        Some(toolbox.replacing(is_own, like, tools))
+            tools.map(|tool| Arc::new(ServerTool::new(&watched.server, &listed, tool)) as Arc<dyn Tool>);
+        Some(toolbox.replacing(is_own, like, tools.collect()))
     }
 }
 

@@ -175,7 +175,8 @@ impl Declared<'_> {
 
     fn tools(&self, program: &Manifest, server: &Arc<Server>, listed: &ToolList) -> Vec<NewTool> {
         let tools = listed.tools.iter().filter(|tool| self.offers(&tool.name));
-        tools.map(|tool| self.new_tool(program, server, Arc::new(ServerTool::new(server, tool)))).collect()
+        let tools = tools.map(|tool| Arc::new(ServerTool::new(server, listed, tool)));
+        tools.map(|tool| self.new_tool(program, server, tool)).collect()
     }
 
     /// Its prompts and its resources, which `tools` names as `prompts/NAME` and `resources/read`.

@@ -36,8 +36,13 @@ pub(super) fn to_tool_result(mut result: Value, limit: usize, whole: &Whole) -> 
 pub(super) fn attachments(result: &mut Value) -> Vec<Attachment> {
     let (mut all, mut size) = (Vec::new(), 0);
     McpAnswer::each_binary(result, |media_type, place| {
-        let data = place.as_str().and_then(|encoded| BASE64_STANDARD.decode(encoded).ok());
-        let Some(data) = data.filter(|data| size + data.len() <= MAX_ATTACHED) else { return };
+        let Some(encoded) = place.as_str() else {
+            // A number of the server's would be taken for the index of an attachment.
+            *place = Value::Null;
+            return;
+        };
+        let data = BASE64_STANDARD.decode(encoded).ok().filter(|data| size + data.len() <= MAX_ATTACHED);
+        let Some(data) = data else { return };
         size += data.len();
         *place = all.len().into();
         let media_type = shortened(media_type.unwrap_or(UNKNOWN_TYPE).to_owned());
@@ -204,6 +209,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// A number in the place of binary data is none of haft's indexes: one picture is not sent a thousand times.
+    #[test]
+    fn an_index_of_the_server_leads_to_no_attachment() {
+        let mut result = json!({ "content": [
+            { "type": "image", "mimeType": "image/png", "data": "AAEC" },
+            { "type": "image", "data": 0 },
+        ] });
+        let attachments = attachments(&mut result);
+        assert_eq!(attachments.len(), 1);
+        let sent = McpAnswer::with_data(result, &attachments);
+        let data: Vec<_> = sent["content"].as_array().unwrap().iter().map(|block| &block["data"]).collect();
+        assert_eq!(data, [&json!("AAEC"), &Value::Null]);
+    }
 
     /// MC03: text blocks are joined by newlines, an error is an error, and nothing is lost.
     #[test]

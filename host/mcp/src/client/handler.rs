@@ -20,6 +20,7 @@ use tokio::sync::{Notify, broadcast};
 
 use super::calls::{Listener, OngoingCalls, shortened};
 use super::elicitation::AskingClock;
+use super::offers::MAX_URI;
 use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 
 /// Bytes of a form or an address that a person is shown. Neither can be cut.
@@ -237,8 +238,11 @@ impl ClientHandler for ServerRequestHandler {
         updated: ResourceUpdatedNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        // Nobody may listen.
-        let _ = self.updates.send(updated.uri.into());
+        // No resource that is listed has a longer one, and what is sent waits here for slow clients.
+        if updated.uri.len() <= MAX_URI {
+            // Nobody may listen.
+            let _ = self.updates.send(updated.uri.into());
+        }
     }
 }
 

@@ -67,6 +67,11 @@ impl ToolList {
         self.sent.extend(words.map(|words| json!({ "name": INSTRUCTIONS, "description": words })));
     }
 
+    /// The tool `name` as it was sent.
+    pub(super) fn definition(&self, name: &str) -> Option<&Value> {
+        self.sent.iter().find(|tool| tool.get("name").and_then(Value::as_str) == Some(name))
+    }
+
     /// Why `tool` is held back, where it is.
     pub fn held(&self, tool: &str) -> Option<&Difference> {
         self.differences.iter().find(|one| one.holds() && one.tool() == tool)
@@ -169,16 +174,25 @@ impl ToolListBuilder {
     }
 }
 
-fn parse_tool(tool: &Value, name: Option<&str>) -> Result<RemoteTool, String> {
-    let text = |key: &str| tool.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
-    let name = name.filter(|name| !name.trim().is_empty()).ok_or("it has no name")?;
+/// Refuses a name that cannot stand in messages.
+///
+/// # Errors
+/// It is too long, or would be shown as another one.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
     if name.chars().count() > MAX_NAME {
         return Err(format!("its name has more than {MAX_NAME} characters"));
     }
-    // Pins are of names as they were sent: no other name may become one of them.
-    if tool.get("name").and_then(Value::as_str) != Some(name) {
+    if name.chars().any(char::is_control) {
         return Err("its name has control characters".to_owned());
     }
+    Ok(())
+}
+
+fn parse_tool(tool: &Value, name: Option<&str>) -> Result<RemoteTool, String> {
+    let text = |key: &str| tool.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    let name = name.filter(|name| !name.trim().is_empty()).ok_or("it has no name")?;
+    // Pins are of names as they were sent: no other name may become one of them.
+    check_name(tool.get("name").and_then(Value::as_str).unwrap_or(name))?;
     let none = json!({});
     let MendedSchema { schema, notes } =
         mend(tool.get("inputSchema").filter(|schema| !schema.is_null()).unwrap_or(&none));
@@ -240,12 +254,13 @@ mod tests {
     /// A name that would be shown as another one cannot take the place of that.
     #[test]
     fn a_name_with_control_characters_is_no_name_of_a_tool() {
-        let tools: Vec<_> =
-            ["read\u{7}", "\u{1}read", "read\u{7f}", "read"].map(|name| json!({ "name": name })).into();
+        let tools: Vec<_> = ["read\u{7}", "\u{1}read", "read\u{7f}", "re\nad", "read"]
+            .map(|name| json!({ "name": name }))
+            .into();
         let listed = listed(&[json!({ "tools": tools })]);
         assert_eq!(listed.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["read"]);
         assert_eq!(listed.sent, [json!({ "name": "read" })]);
-        assert_eq!(listed.rejected.len(), 3);
+        assert_eq!(listed.rejected.len(), 4);
     }
 
     /// MC06: pages are followed, and neither a circle nor a list without end is.

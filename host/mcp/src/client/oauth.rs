@@ -10,6 +10,7 @@ mod account;
 mod error;
 mod exchange;
 mod login;
+mod metadata;
 mod reach;
 mod redirect;
 mod revocation;

@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use haft_core::tool::ServerResources;
 
+/// Bytes of a resource's URI.
+pub(super) const MAX_URI: usize = 2048;
+
 /// What a server has beside its tools, as it listed it, without secrets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerOffers {

@@ -163,11 +163,6 @@ impl Server {
         }
     }
 
-    /// The tool `name` as it was sent.
-    pub(super) fn definition(&self, name: &str) -> Option<Value> {
-        self.known()?.sent.sent.iter().find(|tool| tool["name"] == name).cloned()
-    }
-
     /// Where it tells of resources that have changed.
     pub(super) fn updates(&self) -> &broadcast::Sender<Arc<str>> {
         &self.updates

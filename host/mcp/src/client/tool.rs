@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::answer::to_tool_result;
 use super::server::Answer;
-use super::{Config, RemoteTool, Server, ServerError};
+use super::{Config, RemoteTool, Server, ServerError, ToolList};
 use haft_core::call::{McpAnswer, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::tool::{Context, Keep, Served, Tool, ToolError, clip, exposed_name};
@@ -37,8 +37,9 @@ pub struct ServerTool {
 }
 
 impl ServerTool {
-    /// The tool `tool` of `server`.
-    pub fn new(server: &Arc<Server>, tool: &RemoteTool) -> Self {
+    /// The tool `tool` of `listed`, which `server` has. MCP clients are shown it as it is in that list: what the server sends
+    /// later may not be agreed to.
+    pub fn new(server: &Arc<Server>, listed: &ToolList, tool: &RemoteTool) -> Self {
         let def = ToolDef {
             name: exposed(&server.config().name, &tool.name),
             title: tool.title.clone(),
@@ -49,7 +50,7 @@ impl ServerTool {
             // clients are shown it in the server's own definition.
             output: None,
         };
-        let definition = usable(server.definition(&tool.name).unwrap_or_default(), tool);
+        let definition = usable(listed.definition(&tool.name).cloned().unwrap_or_default(), tool);
         Self { def, name: tool.name.clone(), definition, server: server.clone() }
     }
 }

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use self::config::server_config;
 pub(super) use self::news::ToolNews;
-use self::watched::Watched;
+use self::watched::{Watched, Watchers};
 use super::conversation::{Agreed, Requester, RunningCalls, shows_forms, shows_urls};
 use super::snapshot::{PATIENCE, ToolSnapshot, ToolSnapshots};
 use super::tasks::Tasks;
@@ -78,6 +78,7 @@ pub(super) type Answer = Result<ServerResult, ErrorData>;
 pub(super) struct ServerShared {
     pub(super) snapshots: ToolSnapshots,
     pub(super) calls: RunningCalls,
+    watchers: Watchers,
     caller: Calling,
     /// How clients are connected.
     over: Wire,
@@ -124,13 +125,14 @@ struct Era {
 impl ServerShared {
     /// For clients who are all `caller`, connected by `over`.
     pub(super) fn new(snapshots: ToolSnapshots, caller: impl Into<Arc<str>>, over: Wire) -> Self {
-        Self { snapshots, calls: RunningCalls::default(), caller: Calling::All(caller.into()), over }
+        let (calls, watchers) = (RunningCalls::default(), Watchers::default());
+        Self { snapshots, calls, watchers, caller: Calling::All(caller.into()), over }
     }
 
     /// For clients who are `caller`: its tools, its quota, and its name in the journal.
     pub(super) fn of_caller(&self, caller: Caller) -> Self {
-        let (snapshots, calls) = (self.snapshots.of_caller(caller.name()), self.calls.clone());
-        Self { snapshots, calls, caller: Calling::One(caller), over: self.over }
+        let snapshots = self.snapshots.of_caller(caller.name());
+        Self { snapshots, caller: Calling::One(caller), ..self.clone() }
     }
 
     /// Identifies the callers that share approvals and sessions.

@@ -18,7 +18,7 @@ pub(super) struct ClientPerson {
     link: Arc<dyn Link>,
     shows_forms: bool,
     shows_urls: bool,
-    /// Whether only one server can be asking.
+    /// Whether one server is all that the client sees: its questions come as they are.
     is_one_server: bool,
 }
 
@@ -39,7 +39,9 @@ impl ClientPerson {
         let message = if self.is_one_server {
             message.clone()
         } else {
-            format!("MCP server `{server}` asks: {message}")
+            // A line of its own cannot pass for haft's.
+            let lines: Vec<_> = message.lines().collect();
+            format!("MCP server `{server}` asks: {}", lines.join("\n> "))
         };
         match mode {
             ElicitationMode::Form(schema) => {
@@ -47,6 +49,11 @@ impl ClientPerson {
                 let form =
                     ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
                 Some(form).filter(|_| self.shows_forms)
+            }
+            ElicitationMode::Page(url)
+                if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) =>
+            {
+                None
             }
             ElicitationMode::Page(url) => {
                 let id: [u8; ID] = random::bytes().ok()?;

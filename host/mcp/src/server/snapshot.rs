@@ -47,6 +47,9 @@ pub(super) struct FoundTool {
     pub(super) listed: Option<usize>,
 }
 
+/// Characters of what models are told before they see the tools. Some clients cut there.
+const MAX_INSTRUCTIONS: usize = 2000;
+
 /// How the server presents itself to clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerInfo {
@@ -54,6 +57,9 @@ pub struct ServerInfo {
     pub title: Option<String>,
     /// What a model should know before it sees the tools.
     pub instructions: String,
+    /// What MCP servers say to models: the beginning of the names of a server's tools, and its words. Clients are told of
+    /// those servers of which they see something.
+    pub of_servers: Vec<(String, String)>,
     /// Whether the program has one MCP server: its URIs are shown as they are.
     pub has_one_server: bool,
 }
@@ -179,6 +185,15 @@ impl ToolSnapshot {
 
     pub(super) fn names(&self) -> &Names {
         &self.names
+    }
+
+    /// What a model should know before it sees the tools, at most `MAX_INSTRUCTIONS` characters.
+    pub(super) fn instructions(&self) -> String {
+        let is_seen = |prefix: &str| self.toolbox.names().any(|name| name.starts_with(prefix));
+        let of_servers = self.info.of_servers.iter().filter(|(prefix, _)| is_seen(prefix));
+        let words = of_servers.map(|(_, words)| words.as_str());
+        let all = std::iter::once(self.info.instructions.as_str()).chain(words).flat_map(str::chars);
+        all.take(MAX_INSTRUCTIONS).collect()
     }
 
     pub(super) fn info(&self) -> &ServerInfo {

@@ -39,6 +39,16 @@ pub enum MarketplaceError {
     /// The plugin's source has no known form.
     #[error("the marketplace says where `{0}` is in a form that haft does not read")]
     Source(String),
+    /// A marketplace of others names a place that may be this machine or a network of the person.
+    #[error(
+        "the marketplace says that `{name}` is at `{url}`: only HTTPS to a public host by name is fetched from there"
+    )]
+    Address {
+        /// The name.
+        name: String,
+        /// The place.
+        url: String,
+    },
 }
 
 /// A plugin of a marketplace.
@@ -63,14 +73,21 @@ pub(crate) enum Place {
     Elsewhere(PackageSource, PathBuf),
 }
 
-/// Finds the plugin `name` of the marketplace in `folder`.
-pub(crate) fn find(folder: &Path, name: &str) -> Result<Entry, MarketplaceError> {
+/// Finds the plugin `name` of the marketplace in `folder`. Where that is not the person's own (`is_local`), the plugin may
+/// be in the same repository or on a public host.
+pub(crate) fn find(folder: &Path, name: &str, is_local: bool) -> Result<Entry, MarketplaceError> {
     let absent = |why: String| MarketplaceError::Absent(plain(name), plain(&why));
     let market = read(folder).map_err(absent)?;
     let entry = entries(&market).find(|entry| entry.get("name").and_then(Value::as_str) == Some(name));
     let unknown = || MarketplaceError::Unknown { name: plain(name), known: names(&market) };
     let entry = entry.ok_or_else(unknown)?;
     let place = place(entry, &market).ok_or_else(|| MarketplaceError::Source(plain(name)))?;
+    if let Place::Elsewhere(PackageSource::Git { url, .. }, _) = &place
+        && !is_local
+        && !is_public(url)
+    {
+        return Err(MarketplaceError::Address { name: plain(name), url: plain(url) });
+    }
     let own = |key: &&str| Some(((*key).to_owned(), entry.get(*key)?.clone()));
     let manifest = Manifest(Value::Object(OF_MANIFEST.iter().filter_map(own).collect()));
     Ok(Entry { place, manifest })
@@ -119,6 +136,18 @@ fn place(entry: &Value, market: &Value) -> Option<Place> {
     Some(Place::Elsewhere(text.parse().ok()?, path))
 }
 
+/// Reports whether a URL is HTTPS to a host of several labels: no address, and no name of this machine.
+fn is_public(url: &str) -> bool {
+    let rest = url.strip_prefix("https://").unwrap_or_default();
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.split(':').next().unwrap_or_default().trim_end_matches('.');
+    // An IPv4 address ends in a number, however it is written; an IPv6 address begins with a bracket.
+    let (_, last) = host.rsplit_once('.').unwrap_or_default();
+    let is_name =
+        last.starts_with(|first: char| first.is_ascii_alphabetic()) && !authority.contains(['@', '[']);
+    is_name && !["localhost", "local"].iter().any(|own| last.eq_ignore_ascii_case(own))
+}
+
 fn inside(path: &str) -> Option<PathBuf> {
     let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
     parts.map(|part| (part != "..").then_some(part)).collect()
@@ -164,17 +193,38 @@ mod tests {
             { "name": "hub", "source": { "source": "github", "repo": "a/b", "ref": "v1" } },
             { "name": "sub", "source": { "source": "git-subdir", "url": "https://a.test/b.git", "path": "p/q", "sha": sha } },
             { "name": "odd", "source": { "source": "url", "url": "file:///etc" } },
+            { "name": "near", "source": { "source": "url", "url": "https://10.0.0.1/b.git" } },
         ] });
         fs::write(place.path().join(FILE), market.to_string()).unwrap();
-        let found =
-            |name: &str| find(place.path(), name).map(|entry| entry.place).map_err(|error| error.to_string());
+        let found = |name: &str| {
+            find(place.path(), name, false).map(|entry| entry.place).map_err(|error| error.to_string())
+        };
         assert_eq!(found("here"), Ok(Place::Here("plugins/here".into())));
         let git = |text: &str| text.parse::<PackageSource>().unwrap();
         assert_eq!(found("hub"), Ok(Place::Elsewhere(git("git+https://github.com/a/b@v1"), "".into())));
         let sub = format!("git+https://a.test/b.git@{sha}");
+        for (url, expected) in [
+            ("https://a.test/b", true),
+            ("https://a.test:8443/b", true),
+            ("http://a.test/b", false),
+            ("https://127.0.0.1/b", false),
+            ("https://0x7f.1/b", false),
+            ("https://[::1]/b", false),
+            ("https://localhost/b", false),
+            ("https://a.localhost./b", false),
+            ("https://a.test@10.0.0.1/b", false),
+            ("ssh://a.test/b", false),
+        ] {
+            assert_eq!(is_public(url), expected, "{url}");
+        }
         assert_eq!(found("sub"), Ok(Place::Elsewhere(git(&sub), "p/q".into())));
         assert!(found("up").unwrap_err().contains("in a form"), "{:?}", found("up"));
+        assert!(found("odd").is_err(), "{:?}", found("odd"));
+        assert!(found("near").unwrap_err().contains("only HTTPS to a public host"), "{:?}", found("near"));
+        assert!(find(place.path(), "near", true).is_ok());
         assert!(found("none").unwrap_err().contains("it has `here`, `up`"));
-        assert!(find(&place.path().join("x"), "here").unwrap_err().to_string().contains("there is none"));
+        assert!(
+            find(&place.path().join("x"), "here", true).unwrap_err().to_string().contains("there is none")
+        );
     }
 }

@@ -60,6 +60,17 @@ impl Bundle {
         })
     }
 
+    /// Returns the processes of a plugin that get all that the package is granted: their author proposes nothing.
+    pub(super) fn open_parts(&self) -> impl Iterator<Item = &str> {
+        let plugin = self.agent_plugin.as_ref();
+        let servers = plugin.into_iter().flat_map(|plugin| &plugin.servers).zip(&self.manifest.mcp_servers);
+        // haft itself asks a server that is elsewhere.
+        let servers = servers.filter(|(own, _)| own.proposed.is_none() && own.start.directory().is_some());
+        let skills = plugin.into_iter().flat_map(|plugin| &plugin.skills);
+        let skills = skills.filter(|skill| skill.proposed.is_none() && !skill.scripts.is_empty());
+        servers.map(|(_, server)| server.name.as_str()).chain(skills.map(|skill| skill.tool.as_str()))
+    }
+
     /// Returns where each server of a plugin works, in the order of the manifest; nothing of any other package.
     pub fn directories(&self) -> Vec<Option<&Directory>> {
         let servers = self.agent_plugin.iter().flat_map(|plugin| &plugin.servers);

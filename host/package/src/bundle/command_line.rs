@@ -42,6 +42,13 @@ pub(super) fn own(word: &str) -> Option<String> {
     word.starts_with("./").then(|| normal(word))?
 }
 
+/// Returns the path of the plugin that a word of a plugin's server may name: below `${PLUGIN_ROOT}`, or relative to the
+/// server's working directory, which is that folder unless the server says another one.
+pub(super) fn of_plugin(word: &str) -> Option<String> {
+    let (_, inside) = word.rsplit_once("${PLUGIN_ROOT}/").unwrap_or(("", word));
+    normal(inside)
+}
+
 /// Iterates over the listed files that `path` names: a file, or the files below a folder.
 pub(super) fn within<'listing>(
     listing: &'listing Listing,
@@ -92,7 +99,7 @@ pub(super) fn usable_name(text: &str) -> Result<Name, BundleError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{named_files, normal};
+    use super::{named_files, normal, of_plugin};
 
     fn names(line: &str) -> Vec<String> {
         named_files(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect()
@@ -116,5 +123,16 @@ mod tests {
         assert_eq!(names("bin//run run ././a/ .//b"), ["bin/run", "a", "b"]);
         assert_eq!(names("./bin/run"), ["bin/run"]);
         assert_eq!(names("run ./../x /y"), [""; 0]);
+    }
+
+    /// S02: a plugin's server names files of the plugin by the placeholder of its folder, too.
+    #[test]
+    fn s02_words_of_a_plugin_s_server_are_its_own() {
+        for word in ["${PLUGIN_ROOT}/a.js", "a.js", "./a.js", "--file=${PLUGIN_ROOT}/a.js"] {
+            assert_eq!(of_plugin(word).as_deref(), Some("a.js"), "{word}");
+        }
+        for word in ["${PLUGIN_ROOT}/", "${PLUGIN_ROOT}/../a.js", "/a.js", ""] {
+            assert_eq!(of_plugin(word), None, "{word}");
+        }
     }
 }

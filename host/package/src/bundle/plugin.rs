@@ -1,5 +1,6 @@
 //! Bundles of plugins of other programs.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{Bundle, BundleError, BundledSkill};
@@ -7,6 +8,7 @@ use crate::agent_plugin::{AgentPlugin, PluginSkill};
 use crate::inventory::MANIFEST;
 use crate::listing::Listing;
 use haft_core::grant::RightsTable;
+use haft_core::skill::{FILE as SKILL, MAX_FILE, server_keys};
 use haft_manifest::{self as manifest, Manifest};
 use haft_sandbox::native::script::ScriptsSpec;
 
@@ -21,6 +23,7 @@ impl Bundle {
         let program = manifest.program.clone().ok_or(BundleError::NoProgram)?;
         let skill = |own: &PluginSkill| BundledSkill { skill: own.skill.clone(), folder: own.folder.clone() };
         Ok(Self {
+            server_keys: keys_of(&plugin, folder, &listing),
             folder: folder.to_owned(),
             listing,
             own_name: program.name.value.clone(),
@@ -28,7 +31,6 @@ impl Bundle {
             manifest,
             program,
             agent_plugin: Some(plugin),
-            server_keys: Vec::new(),
         })
     }
 
@@ -45,4 +47,15 @@ impl Bundle {
             table: RightsTable::None,
         })
     }
+}
+
+/// Returns the keys of the plugin's SKILL.md files that name MCP servers, each once.
+fn keys_of(plugin: &AgentPlugin, folder: &Path, listing: &Listing) -> Vec<String> {
+    let texts = plugin.skills.iter().filter_map(|own| {
+        let path = if own.folder.is_empty() { SKILL.to_owned() } else { format!("{}/{SKILL}", own.folder) };
+        listing.bytes(folder, &path, MAX_FILE).ok()
+    });
+    let keys: BTreeSet<String> =
+        texts.flat_map(|bytes| server_keys(&String::from_utf8_lossy(&bytes))).collect();
+    keys.into_iter().collect()
 }

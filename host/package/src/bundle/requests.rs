@@ -17,6 +17,7 @@ impl Bundle {
         all.extend(
             self.process_grants().flat_map(|(name, table)| request::table_requests(Some(name), table)),
         );
+        all.extend(self.open_parts().map(|name| Request::AnyGrant(name.to_owned())));
         all.extend(self.skills.first().map(|_| Request::Instructions));
         let mut different: Vec<Request> = Vec::new();
         for request in all {

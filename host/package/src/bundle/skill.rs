@@ -49,8 +49,16 @@ impl Bundle {
         self.skills.iter().any(|skill| Some(skill.folder.as_str()) == folder)
     }
 
-    /// Whether the file is a script of a plugin's skill.
+    /// Whether the file is a script of a plugin's skill, or one that a server of the plugin may run: which those are is
+    /// known of no server.
     pub(crate) fn is_script(&self, path: &str) -> bool {
+        let is_named_so = || {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            haft_sandbox::native::script::interpreter(name).is_some()
+        };
+        if self.directories().iter().any(Option::is_some) && is_named_so() {
+            return true;
+        }
         let skills = self.agent_plugin.iter().flat_map(|plugin| &plugin.skills);
         skills.into_iter().any(|skill| {
             let inside = path.strip_prefix(skill.folder.as_str()).map(|rest| rest.trim_start_matches('/'));

@@ -39,6 +39,9 @@ const MAX_WHEELS: usize = 20;
 /// The list of requirements whose main package is one of its attested wheels, in the directory of a fetch.
 const ATTESTED: &str = "attested.txt";
 
+/// Bytes of a SHA-512 digest.
+const SHA512: usize = 64;
+
 /// What npm says of one version.
 #[derive(Deserialize)]
 struct Dist {
@@ -68,15 +71,26 @@ pub(super) async fn of_npm(
         Some((url, tarball)) => fetched(&url, &tarball, "application/json", fetching).await?,
         None => (None, None),
     };
-    let statements = document.as_deref().map(signature::of_npm).unwrap_or_default();
-    let digest = integrity.and_then(sha512).unwrap_or_default();
+    // Which of several digests npm compared is not known: then no attestation is one of what is installed.
+    let Some(digest) = integrity.and_then(sha512) else {
+        return Ok((refused_unless_nobody(fetching)?, trouble));
+    };
+    let about = purl(name, version);
+    let of_npm = |document: &[u8]| signature::of_npm(document, &about);
+    let statements = document.as_deref().map(of_npm).unwrap_or_default();
     Ok((judge(&statements, Subject::Sha512(&digest), fetching)?, trouble))
 }
 
-/// Returns the SHA-512 digest of an integrity text (W3C Subresource Integrity).
+/// Returns the SHA-512 digest of an integrity text (W3C Subresource Integrity) that has this digest alone: npm accepts a
+/// tarball that has any one of several.
 fn sha512(integrity: &str) -> Option<Vec<u8>> {
-    let word = integrity.split_ascii_whitespace().find_map(|word| word.strip_prefix("sha512-"))?;
-    STANDARD.decode(word).ok()
+    let digest = STANDARD.decode(integrity.strip_prefix("sha512-")?).ok()?;
+    (digest.len() == SHA512).then_some(digest)
+}
+
+/// Returns the name of a version of npm as the subject of an attestation (package URL).
+fn purl(name: &str, version: &Version) -> String {
+    format!("pkg:npm/{}@{version}", name.replace('@', "%40"))
 }
 
 /// What was found out of a package of PyPI.
@@ -296,7 +310,24 @@ mod tests {
 
     #[test]
     fn the_digest_of_a_tarball_is_that_which_npm_compared() {
-        assert_eq!(sha512("sha1-AAAA sha512-AQI="), Some(vec![1, 2]));
-        assert_eq!(sha512("sha1-AAAA"), None);
+        let word = |byte: u8| format!("sha512-{}", STANDARD.encode([byte; SHA512]));
+        assert_eq!(sha512(&word(1)), Some(vec![1; SHA512]));
+        for other in [
+            format!("{} {}", word(1), word(2)),
+            format!("{}\n{}", word(1), word(2)),
+            format!("sha1-AAAA {}", word(1)),
+            "sha512-AQI=".to_owned(),
+            "sha512-".to_owned(),
+            "sha1-AAAA".to_owned(),
+        ] {
+            assert_eq!(sha512(&other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn an_attestation_of_npm_names_the_package_as_a_url() {
+        let version = Version::new(1, 2, 0);
+        assert_eq!(purl("@a/b", &version), "pkg:npm/%40a/b@1.2.0");
+        assert_eq!(purl("b", &version), "pkg:npm/b@1.2.0");
     }
 }

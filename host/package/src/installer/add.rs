@@ -100,13 +100,16 @@ impl Installer<'_> {
         expected: Expected,
         name: Option<Name>,
     ) -> Result<Candidate, InstallError> {
+        if !matches!(expected.trust, Trust::Nobody) {
+            return Ok(candidate);
+        }
         let old = self.project.lock.find(entry.kind, entry.name.as_str());
-        match (trusted_for_update(old, entry.signer.clone()), &expected.trust) {
-            (trust @ (Trust::Named(_) | Trust::Pinned(_)), Trust::Nobody) => {
+        match trusted_for_update(old, entry, None)? {
+            Trust::Nobody => Ok(candidate),
+            trust => {
                 let expected = Expected { trust, ..expected };
                 self.fetch_candidate(candidate.source.clone(), expected, name).await
             }
-            _ => Ok(candidate),
         }
     }
 

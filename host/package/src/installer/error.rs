@@ -61,6 +61,16 @@ pub enum InstallError {
         /// The declared name.
         found: String,
     },
+    /// program.toml names another signer than the one that was agreed to.
+    #[error("program.toml wants `{name}` signed {wanted}, and what is installed was signed {pinned}")]
+    OtherSigner {
+        /// The entry.
+        name: String,
+        /// The signer of program.toml, in words.
+        wanted: String,
+        /// The pinned signer, in words.
+        pinned: String,
+    },
     /// A component that is used in place is not the agreed content.
     #[error("`{name}` is not what was installed: {why}")]
     ChangedInPlace {
@@ -96,6 +106,9 @@ impl InstallError {
                 "install it first; `--force` adds the package anyway, without its tools until then"
             }
             Self::OtherName { .. } => "`haft add` it by its new name, and `haft remove` the old one",
+            Self::OtherSigner { .. } => {
+                "if you know that the signer changed, `--key` with the new one takes the place of the old one"
+            }
             Self::Clash { .. } => {
                 "`--as NAME` installs it under another name, with which the names of its plugins begin then"
             }

@@ -31,7 +31,7 @@ pub enum Updated {
 
 impl Installer<'_> {
     /// Fetches an entry again. It must be signed by `signer`, if given, else by the signer that program.toml names,
-    /// else by the pinned one.
+    /// else by the pinned one. Another signer in program.toml takes the place of the pinned one only if it is `signer`.
     ///
     /// # Errors
     /// The source cannot be fetched, lacks the required signature, declares another name, clashes with another
@@ -43,10 +43,7 @@ impl Installer<'_> {
         consent: &dyn Consent,
     ) -> Result<Updated, InstallError> {
         let old = self.project.lock.find(entry.kind, entry.name.as_str());
-        let expected = Expected {
-            digest: None,
-            trust: trusted_for_update(old, signer.or_else(|| entry.signer.clone())),
-        };
+        let expected = Expected { digest: None, trust: trusted_for_update(old, entry, signer)? };
         let candidate =
             self.fetch_candidate(entry.source.clone(), expected, Some(entry.name.clone())).await?;
         candidate.check_kind(entry)?;
@@ -106,11 +103,21 @@ impl Installer<'_> {
 }
 
 /// Returns the signer that an update must have.
-pub(super) fn trusted_for_update(old: Option<&Pin>, named: Option<Signer>) -> Trust {
-    match (named, old.and_then(|pin| pin.signer.clone())) {
-        (Some(signer), _) => Trust::Named(signer),
-        (None, Some(signer)) => Trust::Pinned(signer),
-        (None, None) => Trust::Nobody,
+pub(super) fn trusted_for_update(
+    old: Option<&Pin>,
+    entry: &ProjectEntry,
+    named: Option<Signer>,
+) -> Result<Trust, InstallError> {
+    match (named, entry.signer.clone(), old.and_then(|pin| pin.signer.clone())) {
+        (Some(signer), _, _) => Ok(Trust::Named(signer)),
+        // Who wrote program.toml may be somebody else than the person who agreed to the pinned signer.
+        (None, Some(wanted), Some(pinned)) if !wanted.admits(&pinned) && !pinned.admits(&wanted) => {
+            let (wanted, pinned) = (wanted.describe(), pinned.describe());
+            Err(InstallError::OtherSigner { name: entry.name.to_string(), wanted, pinned })
+        }
+        (None, Some(signer), _) => Ok(Trust::Named(signer)),
+        (None, None, Some(signer)) => Ok(Trust::Pinned(signer)),
+        (None, None, None) => Ok(Trust::Nobody),
     }
 }
 

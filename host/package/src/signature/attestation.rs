@@ -1,5 +1,7 @@
 //! Attestations of npm and PyPI as Sigstore bundles. Verifies nothing.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::cosign::PAYLOAD_TYPE;
@@ -8,11 +10,22 @@ use super::{MAX_STATEMENTS, Statement};
 /// Limit on the bytes of a document with attestations: several statements, each with its certificate and proof.
 pub(crate) const MAX_DOCUMENT: usize = 2 << 20;
 
-/// Reads what a registry of npm answers of the attestations of one version.
-pub(crate) fn of_npm(document: &[u8]) -> Vec<Statement> {
+/// Reads what a registry of npm answers of the attestations of one version: those whose subject is called `about`.
+pub(crate) fn of_npm(document: &[u8], about: &str) -> Vec<Statement> {
     let document: Value = serde_json::from_slice(document).unwrap_or_default();
     let attestations = document.get("attestations").and_then(Value::as_array).into_iter().flatten();
-    statements(attestations.filter_map(|attestation| attestation.get("bundle").cloned()))
+    let bundles = attestations.filter_map(|attestation| attestation.get("bundle").cloned());
+    statements(bundles.filter(|bundle| is_about(bundle, about)))
+}
+
+/// Reports whether all subjects of the statement in a bundle (in-toto) are called `name`.
+fn is_about(bundle: &Value, name: &str) -> bool {
+    let payload = bundle.pointer("/dsseEnvelope/payload").and_then(Value::as_str).unwrap_or_default();
+    let payload = STANDARD.decode(payload).unwrap_or_default();
+    let statement: Value = serde_json::from_slice(&payload).unwrap_or_default();
+    let subjects = statement.get("subject").and_then(Value::as_array);
+    let is_called = |subject: &Value| subject.get("name").and_then(Value::as_str) == Some(name);
+    subjects.is_some_and(|all| !all.is_empty() && all.iter().all(is_called))
 }
 
 /// Reads the provenance of one file in an index of PyPI (PEP 740).

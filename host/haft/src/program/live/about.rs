@@ -7,9 +7,6 @@ use super::ToolChoice;
 use haft_core::tool::foreign;
 use haft_mcp::server::ServerInfo;
 
-/// Characters of what models are told before they see the tools. Some clients cut there.
-const MAX_INSTRUCTIONS: usize = 2000;
-
 /// The program's own words, and where its tools work.
 pub(super) fn about(program: &Program, choice: &ToolChoice) -> ServerInfo {
     let own = program.manifest.program.as_ref();
@@ -32,20 +29,20 @@ pub(super) fn about(program: &Program, choice: &ToolChoice) -> ServerInfo {
         instructions
             .push_str(" Some tools are left out until the person runs `haft trust` in the program's folder.");
     }
-    instructions.push_str(&of_servers(program, choice));
-    let end = instructions.char_indices().nth(MAX_INSTRUCTIONS).map(|(end, _)| end);
-    instructions.truncate(end.unwrap_or(instructions.len()));
-    ServerInfo { title: own.map(|own| own.name.as_str().to_owned()), instructions, has_one_server }
+    let (title, of_servers) = (own.map(|own| own.name.as_str().to_owned()), of_servers(program, choice));
+    ServerInfo { title, instructions, of_servers, has_one_server }
 }
 
 /// What MCP servers say to models of themselves, each as a quotation that cannot pass for haft's words.
-fn of_servers(program: &Program, choice: &ToolChoice) -> String {
+fn of_servers(program: &Program, choice: &ToolChoice) -> Vec<(String, String)> {
     let is_served = |name: &str| choice.server.as_deref().is_none_or(|server| server == name);
     let said = program.servers.iter().filter_map(|server| {
         let name = server.config().name.as_str();
         let (listed, _) = server.remembered().filter(|_| is_served(name) && choice.plugin.is_none())?;
         let words = foreign(listed.instructions()?.trim()).into_owned();
-        Some(format!("\n\nMCP server `{name}` (tools `mcp__{name}__…`) says:\n{words}"))
+        let prefix = format!("mcp__{name}__");
+        let words = format!("\n\nMCP server `{name}` (tools `{prefix}…`) says:\n{words}");
+        Some((prefix, words))
     });
     said.collect()
 }

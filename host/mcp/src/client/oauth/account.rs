@@ -3,16 +3,22 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use reqwest::Url;
 use rmcp::transport::auth::{AuthError, AuthorizationManager, CredentialStore, InMemoryCredentialStore};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::exchange::Exchange;
+use super::error::misplaced;
+use super::exchange::{Exchange, TOKEN};
 use super::{Login, LoginError, LoginStore, OAuthSettings, Revoked, revocation};
 use crate::client::ServerError;
 use crate::client::address::parse_url;
 use haft_core::secret::Redactor;
+
+/// Bytes of the tokens that one process learns of one account: the redactor keeps them all, and an authorization server may
+/// give a new one with each request.
+const MAX_LEARNED: usize = 8 << 20;
 
 /// The login at one server.
 pub struct Account {
@@ -22,6 +28,8 @@ pub struct Account {
     pub(super) settings: OAuthSettings,
     store: Arc<dyn LoginStore>,
     pub(super) redactor: Redactor,
+    /// Bytes of the tokens that it was told.
+    learned: Arc<AtomicUsize>,
     current: tokio::sync::Mutex<Current>,
 }
 
@@ -53,7 +61,8 @@ impl Account {
         redactor: Redactor,
     ) -> Arc<Self> {
         let (server, url) = (server.to_owned(), url.to_owned());
-        Arc::new(Self { server, url, settings, store, redactor, current: tokio::sync::Mutex::default() })
+        let (learned, current) = (Arc::default(), tokio::sync::Mutex::default());
+        Arc::new(Self { server, url, settings, store, redactor, learned, current })
     }
 
     /// What the server is called in program.toml.
@@ -76,8 +85,12 @@ impl Account {
         self.store.place()
     }
 
-    /// Keeps `login` in the place of what is there.
+    /// Keeps `login` in the place of what is there. Refuses what haft takes for no token.
     pub(super) async fn keep(&self, login: &Login) -> Result<(), LoginError> {
+        if !login.has_tokens() {
+            let why = format!("the authorization server gives a token that is none: expected {TOKEN}");
+            return Err(LoginError::new(why));
+        }
         self.redactor.add(&login.secrets());
         self.store.write(login).await.map_err(LoginError::new)
     }
@@ -105,7 +118,11 @@ impl Account {
     }
 
     pub(super) fn exchange(&self) -> Result<Exchange, LoginError> {
-        Exchange::new(&self.url()?, self.redactor.clone())
+        if self.learned.load(Ordering::Relaxed) > MAX_LEARNED {
+            let why = format!("it was given tokens of {} MiB since haft was started", MAX_LEARNED >> 20);
+            return Err(LoginError::new(why).with_hint("start haft again"));
+        }
+        Exchange::new(&self.url()?, self.redactor.clone(), self.learned.clone())
     }
 
     /// The token to send; `None` where nobody logged in. One that ends soon is renewed.
@@ -171,14 +188,18 @@ impl Account {
     async fn refreshed(&self, login: &Login) -> Result<Login, LoginError> {
         let url = self.url()?;
         let exchange = Arc::new(self.exchange()?);
-        let mut manager = AuthorizationManager::new_with_oauth_http_client(url, exchange).await?;
-        let metadata = manager.resolve_metadata().await?.metadata;
-        if metadata.issuer.as_deref() != login.issuer() {
+        let mut manager = AuthorizationManager::new_with_oauth_http_client(url, exchange.clone()).await?;
+        let found = manager.resolve_metadata().await?;
+        let metadata = found.metadata;
+        if !found.source.is_discovered() || metadata.issuer.as_deref() != login.issuer() {
             return Err(AuthError::AuthorizationServerMismatch {
                 expected_issuer: login.issuer().unwrap_or_default().to_owned(),
                 received_issuer: metadata.issuer.unwrap_or_default(),
             }
             .into());
+        }
+        if !exchange.has_read(&metadata) {
+            return Err(misplaced(&metadata));
         }
         manager.set_metadata(metadata);
         manager.configure_client(login.client.config())?;

@@ -1,6 +1,7 @@
 //! Why a login cannot be had, in words that tell a person what to do. What another machine says is quoted as foreign.
 
 use rmcp::transport::AuthError;
+use rmcp::transport::auth::AuthorizationMetadata;
 
 use crate::client::calls::shortened;
 use haft_core::net::chain;
@@ -74,6 +75,15 @@ pub(super) fn no_pkce() -> LoginError {
         "its authorization server does not say that it knows PKCE with S256, without which a code that was overheard is \
          a login",
     )
+}
+
+/// Metadata that its issuer has elsewhere.
+pub(super) fn misplaced(metadata: &AuthorizationMetadata) -> LoginError {
+    let issuer = metadata.issuer.as_deref().unwrap_or("nobody");
+    LoginError::new(format!(
+        "the metadata that it names says that it is of the authorization server {}, which has it elsewhere",
+        quoted(issuer)
+    ))
 }
 
 fn quoted(text: &str) -> String {

@@ -1,21 +1,26 @@
 //! The one HTTP client of logins. It follows no redirect, reads a bounded answer within a bounded time, connects to judged
-//! addresses alone, and tells the redactor every token of an answer before anybody sees it.
+//! addresses alone, and tells the redactor every token of an answer before anybody sees it. It knows whose the metadata is
+//! that it has read.
 
 use std::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
-use reqwest::{Client, Request, Url};
-use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
+use reqwest::{Client, Method, Request, StatusCode, Url};
+use rmcp::transport::auth::{
+    AuthorizationMetadata, OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest,
+};
 use secrecy::SecretString;
 use serde_json::Value;
 
-use super::LoginError;
 use super::reach::{Reach, Resolver};
+use super::{LoginError, metadata};
 use crate::client::address::{USER_AGENT, is_this_machine};
 use haft_core::net::chain;
 use haft_core::secret::Redactor;
+use haft_core::sync::Lock;
 
 /// For one request, connecting included.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -24,6 +29,20 @@ const MAX_ANSWER: usize = 1 << 20;
 /// The members of an answer that are secrets (RFC 6749, RFC 7591, OIDC).
 const SECRETS: &[&str] =
     &["access_token", "refresh_token", "id_token", "client_secret", "registration_access_token"];
+/// Characters that a secret of an answer has at least: shorter ones are words, and would be taken out of every text.
+const MIN_TOKEN: usize = 16;
+/// Characters that it has at most.
+const MAX_TOKEN: usize = 64 << 10;
+/// What a token counts as at least, in bytes, where the tokens of one account are bounded.
+const COST: usize = 512;
+
+/// What a token is, for errors.
+pub(super) const TOKEN: &str = "16 to 65,536 visible characters of ASCII";
+
+/// Whether `text` is a token that haft takes from an authorization server: [`TOKEN`] (RFC 6749, appendix A, without spaces).
+pub(super) fn is_token(text: &str) -> bool {
+    (MIN_TOKEN..=MAX_TOKEN).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
 
 /// An answer, read to its end.
 pub(super) type Answer = ::http::Response<Vec<u8>>;
@@ -44,10 +63,18 @@ pub(super) struct Exchange {
     client: Client,
     reach: Arc<Reach>,
     redactor: Redactor,
+    /// Bytes of the tokens that the account has learned.
+    learned: Arc<AtomicUsize>,
+    /// The metadata that was read last where its issuer has it.
+    metadata: Lock<Option<AuthorizationMetadata>>,
 }
 
 impl Exchange {
-    pub(super) fn new(server: &Url, redactor: Redactor) -> Result<Self, LoginError> {
+    pub(super) fn new(
+        server: &Url,
+        redactor: Redactor,
+        learned: Arc<AtomicUsize>,
+    ) -> Result<Self, LoginError> {
         let failed = |why: String| LoginError::new(format!("no client of HTTP: {why}"));
         let reach = Reach::of(server);
         let is_remote = server.scheme() == "https";
@@ -63,7 +90,7 @@ impl Exchange {
             builder = builder.no_proxy().pool_max_idle_per_host(0);
         }
         let client = builder.build().map_err(|error| failed(chain(&error)))?;
-        Ok(Self { client, reach, redactor })
+        Ok(Self { client, reach, redactor, learned, metadata: Lock::default() })
     }
 
     /// Whether `url` may be asked, or opened by a browser.
@@ -86,16 +113,37 @@ impl Exchange {
             }
             body.extend_from_slice(&chunk);
         }
-        self.learn(&body);
         let (head, _) = ::http::Response::from(response).into_parts();
         Ok(Answer::from_parts(head, body))
+    }
+
+    /// Whether `metadata` was read where its issuer has it.
+    pub(super) fn has_read(&self, metadata: &AuthorizationMetadata) -> bool {
+        let read = self.metadata.lock();
+        let (read, found) = (read.as_ref().map(serde_json::to_value), serde_json::to_value(metadata));
+        matches!((read, found), (Some(Ok(read)), Ok(found)) if read == found)
+    }
+
+    /// Notes what was answered to a request of rmcp, whose posts are for tokens and registrations.
+    fn note(&self, method: &Method, url: &Url, answer: &Answer) {
+        match *method {
+            Method::GET if answer.status() == StatusCode::OK => {
+                if let Some(own) = metadata::own(url, answer.body()) {
+                    *self.metadata.lock() = Some(own);
+                }
+            }
+            Method::POST if answer.status().is_success() => self.learn(answer.body()),
+            _ => {}
+        }
     }
 
     fn learn(&self, body: &[u8]) {
         let Ok(answer) = serde_json::from_slice::<Value>(body) else { return };
         let found = SECRETS.iter().filter_map(|name| answer.get(name)?.as_str());
-        let found: Vec<SecretString> = found.map(SecretString::from).collect();
-        self.redactor.add(&found);
+        let found: Vec<&str> = found.filter(|text| is_token(text)).collect();
+        let cost: usize = found.iter().map(|text| text.len().max(COST)).sum();
+        self.learned.fetch_add(cost, Ordering::Relaxed);
+        self.redactor.add(&found.into_iter().map(SecretString::from).collect::<Vec<_>>());
     }
 }
 
@@ -103,8 +151,45 @@ impl OAuthHttpClient for Exchange {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
             let request = Request::try_from(request.request)?;
+            let (method, url) = (request.method().clone(), request.url().clone());
             let answer = self.send(request).await;
-            answer.map_err(|error| Box::new(error) as Box<dyn Error + Send + Sync>)
+            let answer = answer.map_err(|error| Box::new(error) as Box<dyn Error + Send + Sync>)?;
+            self.note(&method, &url, &answer);
+            Ok(answer)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exchange() -> (Exchange, Redactor) {
+        let (server, redactor) = (Url::parse("http://127.0.0.1:1/mcp").unwrap(), Redactor::default());
+        (Exchange::new(&server, redactor.clone(), Arc::default()).unwrap(), redactor)
+    }
+
+    fn answer(status: u16, body: &Value) -> Answer {
+        ::http::Response::builder().status(status).body(body.to_string().into_bytes()).unwrap()
+    }
+
+    /// No authorization server makes the redactor take words out of texts.
+    #[test]
+    fn what_is_no_token_is_not_learned() {
+        let (exchange, redactor) = exchange();
+        let url = Url::parse("https://a.test/token").unwrap();
+        let long = "x".repeat(MAX_TOKEN + 1);
+        for word in ["https://", "function", "a word and another one", long.as_str()] {
+            let body = serde_json::json!({ "access_token": word });
+            exchange.note(&Method::POST, &url, &answer(200, &body));
+            assert_eq!(redactor.redact(word), word);
+        }
+        let token = "at-4711-QWNjZXNzQWNjZXNz";
+        let body = serde_json::json!({ "access_token": token });
+        exchange.note(&Method::POST, &url, &answer(400, &body));
+        exchange.note(&Method::GET, &url, &answer(200, &body));
+        assert_eq!((&*redactor.redact(token), exchange.learned.load(Ordering::Relaxed)), (token, 0));
+        exchange.note(&Method::POST, &url, &answer(200, &body));
+        assert_eq!((&*redactor.redact(token), exchange.learned.load(Ordering::Relaxed)), ("***", COST));
     }
 }

@@ -8,6 +8,8 @@ use rmcp::transport::auth::{OAuthClientConfig, StoredCredentials};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
+use super::exchange::is_token;
+
 /// A token is renewed that has less than this, or than half of its time: it must last until the server has read the request.
 const SPARE: Duration = Duration::from_secs(30);
 
@@ -81,6 +83,12 @@ impl Login {
     pub fn secrets(&self) -> Vec<SecretString> {
         let secret = self.client.secret.clone().map(SecretString::from);
         [self.token(), self.refresh_token(), secret].into_iter().flatten().collect()
+    }
+
+    /// Whether each of its tokens is one that haft takes.
+    pub(super) fn has_tokens(&self) -> bool {
+        let mut tokens = [self.token(), self.refresh_token()].into_iter().flatten();
+        tokens.all(|token| is_token(token.expose_secret()))
     }
 
     /// What is sent to the server.

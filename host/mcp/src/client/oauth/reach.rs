@@ -1,6 +1,8 @@
 //! Which addresses a login may lead to. What a server names is not trusted: it leads to the public internet, or to
 //! addresses of the same kind as the server's own, so that no server makes haft ask this machine, a private network or a
-//! cloud's metadata service. Each address is judged when it is connected to, after its name was resolved.
+//! cloud's metadata service. Each address is judged when it is connected to, after its name was resolved. The owner of the
+//! server's name says what it resolves to, so that a name alone opens little: nothing of this machine, and another kind only
+//! where the server has no address beside it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::net::lookup_host;
 use tokio::sync::OnceCell;
 
-use crate::client::address::is_safe;
+use crate::client::address::{is_safe, is_this_machine};
 use haft_core::grant::{AddressError, local};
 
 /// The variables that name a proxy, which is the person's own choice of address.
@@ -24,6 +26,8 @@ pub(super) enum Unreachable {
     Plain(Url),
     #[error("`{host}` leads to {address}, a {kind}, and the MCP server itself has no such address")]
     Inside { host: String, address: IpAddr, kind: AddressError },
+    #[error("`{host}` leads to {address} now, and led to another kind of address before")]
+    Moved { host: String, address: IpAddr },
     #[error("`{0}` has no address")]
     Nowhere(String),
     #[error("`{0}` cannot be resolved: {1}")]
@@ -34,8 +38,8 @@ pub(super) enum Unreachable {
 #[derive(Debug)]
 pub(super) struct Reach {
     server: Url,
-    /// What kinds of addresses the server has that are not public.
-    own: OnceCell<Vec<AddressError>>,
+    /// The kind of addresses that the server has, and that are not public; `None` for public ones.
+    own: OnceCell<Option<AddressError>>,
     proxies: Vec<String>,
 }
 
@@ -62,20 +66,27 @@ impl Reach {
 
     async fn allow(&self, host: &str, address: IpAddr) -> Result<(), Unreachable> {
         match local(address) {
-            Some(kind) if !self.own().await.contains(&kind) => {
+            Some(kind) if self.own().await != Some(kind) => {
                 Err(Unreachable::Inside { host: host.to_owned(), address, kind })
             }
             _ => Ok(()),
         }
     }
 
-    async fn own(&self) -> &[AddressError] {
+    async fn own(&self) -> Option<AddressError> {
+        if is_this_machine(&self.server) {
+            return Some(AddressError::Loopback);
+        }
         let host = self.server.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let look = || async move {
+            if let Ok(address) = host.parse() {
+                return local(address);
+            }
             let found = lookup_host((host.as_str(), 0)).await;
-            found.into_iter().flatten().filter_map(|address| local(address.ip())).collect()
+            let found: Vec<IpAddr> = found.into_iter().flatten().map(|address| address.ip()).collect();
+            of_name(&found)
         };
-        self.own.get_or_init(look).await
+        *self.own.get_or_init(look).await
     }
 
     /// The addresses of `host`, all of which may be asked.
@@ -85,11 +96,28 @@ impl Reach {
         if found.is_empty() {
             return Err(Unreachable::Nowhere(host.to_owned()));
         }
-        for address in found.iter().filter(|_| !self.proxies.iter().any(|proxy| proxy == host)) {
-            self.allow(host, address.ip()).await?;
+        if self.proxies.iter().any(|proxy| proxy == host) {
+            return Ok(found);
+        }
+        // Else its owner could show a private address first, and then a public one to answer from.
+        let is_server = self.server.host_str() == Some(host);
+        let own = if is_server { self.own().await } else { None };
+        for address in found.iter().map(SocketAddr::ip) {
+            self.allow(host, address).await?;
+            if own.is_some() && local(address) != own {
+                return Err(Unreachable::Moved { host: host.to_owned(), address });
+            }
         }
         Ok(found)
     }
+}
+
+/// The kind of addresses that a name has, where all are of one kind that is not public, and one that a name may have.
+fn of_name(addresses: &[IpAddr]) -> Option<AddressError> {
+    let mut kinds = addresses.iter().map(|address| local(*address));
+    let kind = kinds.next()??;
+    let is_possible = !matches!(kind, AddressError::Loopback | AddressError::Metadata);
+    (is_possible && kinds.all(|other| other == Some(kind))).then_some(kind)
 }
 
 /// Resolves names for an HTTP client.
@@ -138,6 +166,29 @@ mod tests {
         }
         for plain in ["http://8.8.8.8/token", "ftp://8.8.8.8/", "javascript:alert(1)", "file:///etc/passwd"] {
             assert!(judged(PUBLIC, plain).await.unwrap_err().contains("everybody on the way"), "{plain}");
+        }
+    }
+
+    /// Who owns the server's name opens nothing of this machine by it, nor a network that the server is not in.
+    #[test]
+    fn a_name_opens_the_kind_of_all_of_its_addresses() {
+        let opened = |addresses: &[&str]| {
+            of_name(&addresses.iter().map(|address| address.parse().unwrap()).collect::<Vec<IpAddr>>())
+        };
+        assert_eq!(opened(&["10.0.0.1"]), Some(AddressError::Private));
+        assert_eq!(opened(&["10.0.0.1", "192.168.0.1", "fd00::1"]), Some(AddressError::Private));
+        for addresses in [
+            &["6.6.6.6"][..],
+            &[],
+            &["6.6.6.6", "127.0.0.1"],
+            &["127.0.0.1", "6.6.6.6"],
+            &["127.0.0.1"],
+            &["::1"],
+            &["169.254.169.254"],
+            &["10.0.0.1", "6.6.6.6"],
+            &["10.0.0.1", "127.0.0.1"],
+        ] {
+            assert_eq!(opened(addresses), None, "{addresses:?}");
         }
     }
 

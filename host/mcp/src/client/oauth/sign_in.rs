@@ -14,8 +14,8 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::error::no_pkce;
-use super::exchange::Exchange;
+use super::error::{misplaced, no_pkce};
+use super::exchange::{Exchange, TOKEN, is_token};
 use super::login::Client;
 use super::redirect::Callback;
 use super::{Account, Login, LoginError};
@@ -147,6 +147,11 @@ impl Account {
                     }
                     registered => registered?,
                 };
+                if registered.client_secret.as_deref().is_some_and(|secret| !is_token(secret)) {
+                    let why =
+                        format!("the authorization server gives a secret that is none: expected {TOKEN}");
+                    return Err(LoginError::new(why));
+                }
                 return Ok(registered.into());
             }
         };
@@ -210,7 +215,9 @@ impl SignIn {
         let Some(code) = parameter(address, "code") else {
             return Ok(Step::Passed("that address has no code"));
         };
-        self.account.redactor.add(&[SecretString::from(code.clone())]);
+        if is_token(&code) {
+            self.account.redactor.add(&[SecretString::from(code.clone())]);
+        }
         let exchange =
             self.manager.exchange_code_for_token_with_issuer(&code, &self.state, issuer.as_deref());
         exchange.await?;
@@ -231,6 +238,9 @@ async fn checked(
     if !found.source.is_discovered() {
         return Err(LoginError::new("it does not say where a person logs in: it has no metadata of OAuth")
             .with_hint("say who asks with `headers` in the server's entry, where it wants a key"));
+    }
+    if !exchange.has_read(&found.metadata) {
+        return Err(misplaced(&found.metadata));
     }
     let methods = found.metadata.code_challenge_methods_supported.as_deref().unwrap_or_default();
     if !methods.iter().any(|method| method == "S256") {

@@ -4,6 +4,8 @@
 use serde_json::Value;
 
 use crate::client::connection::{Connection, RequestLimits};
+use crate::client::listing::check_name;
+use crate::client::offers::MAX_URI;
 use crate::client::{ServerError, ServerOffers};
 use haft_core::secret::Redactor;
 use haft_core::tool::{Keep, clip};
@@ -14,8 +16,6 @@ const MAX_PAGES: usize = 100;
 const MAX_ITEMS: usize = 1000;
 /// Bytes of one list, as JSON.
 const MAX_SIZE: usize = 2 << 20;
-/// Bytes of a name or a URI.
-const MAX_NAME: usize = 2048;
 /// Characters of a server's words to models.
 const MAX_INSTRUCTIONS: usize = 4000;
 
@@ -78,11 +78,14 @@ impl ServerOffers {
                     self.left_out.push(format!("{items} after the first {} are left out", all.len()));
                     return all;
                 }
-                let own = item.get(name).and_then(Value::as_str);
-                let own = own.filter(|own| !own.is_empty() && own.len() <= MAX_NAME);
-                if own
-                    .is_some_and(|own| all.iter().all(|other| other.get(name).is_none_or(|name| name != own)))
-                {
+                let own = item.get(name).and_then(Value::as_str).filter(|own| !own.is_empty());
+                let Some(own) = own else { continue };
+                if let Err(why) = check(name, own) {
+                    let said = format!("some {items} are left out: {why}");
+                    if !self.left_out.contains(&said) {
+                        self.left_out.push(said);
+                    }
+                } else if all.iter().all(|other| other.get(name).is_none_or(|name| name != own)) {
                     all.push(item);
                 }
             }
@@ -94,5 +97,38 @@ impl ServerOffers {
         }
         self.left_out.push(format!("the list of {items} has more than {MAX_PAGES} pages"));
         all
+    }
+}
+
+/// Refuses what an item is known by, its name or, in another `field`, its URI, where it would be shown as another one.
+fn check(field: &str, own: &str) -> Result<(), String> {
+    if field == "name" {
+        return check_name(own);
+    }
+    if own.len() > MAX_URI {
+        return Err(format!("its URI has more than {MAX_URI} bytes"));
+    }
+    if own.chars().any(char::is_control) {
+        return Err("its URI has control characters".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_offer_is_known_by_is_shown_as_it_is() {
+        assert_eq!((check("name", "a name"), check("uri", "file:///a%20b")), (Ok(()), Ok(())));
+        for (field, own) in [
+            ("name", "re\nad".to_owned()),
+            ("name", "read\u{1b}[2K".to_owned()),
+            ("name", "x".repeat(257)),
+            ("uri", "file:///\u{7}".to_owned()),
+            ("uriTemplate", format!("file:///{}", "x".repeat(MAX_URI))),
+        ] {
+            assert!(check(field, &own).is_err(), "{field} {own}");
+        }
     }
 }

@@ -129,7 +129,7 @@ impl Handler {
             client: self.client(requester),
             via: self.client_name(requester).or_else(|| snapshot.session().via.clone()),
             caller: self.shared.known().map(|caller| caller.id().clone()),
-            person: Some(Arc::new(ClientPerson::new(requester, snapshot.names().own_uris))),
+            person: Some(Arc::new(ClientPerson::new(requester, snapshot.names().alone.is_some()))),
             meta: meta_for_server(requester),
             ..snapshot.session().clone()
         };

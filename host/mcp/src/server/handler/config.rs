@@ -23,5 +23,5 @@ pub(super) fn server_config(snapshot: &ToolSnapshot, has_tasks: bool) -> ServerC
     let info = snapshot.info();
     let mut own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
     own.title.clone_from(&info.title);
-    ServerConfig::new(capabilities).with_server_info(own).with_instructions(info.instructions.clone())
+    ServerConfig::new(capabilities).with_server_info(own).with_instructions(snapshot.instructions())
 }

@@ -27,7 +27,28 @@ impl Era {
         result.entry("resultType").or_insert_with(|| "complete".into());
         if CACHED.iter().any(|key| result.contains_key(*key)) {
             result.entry("ttlMs").or_insert_with(|| 0.into());
-            result.entry("cacheScope").or_insert_with(|| "private".into());
+        }
+        if result.contains_key("ttlMs") || result.contains_key("cacheScope") {
+            // What a server gives to everybody, haft gives by the rights of a caller.
+            result.insert("cacheScope".to_owned(), "private".into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A cache that callers share would give one of them what another one may read.
+    #[test]
+    fn no_server_says_that_its_answer_is_for_everybody() {
+        let era = Era { has_session: false, is_later: true };
+        for key in ["contents", "content"] {
+            let mut result = JsonObject::new();
+            result.extend([(key.to_owned(), json!([])), ("cacheScope".to_owned(), "public".into())]);
+            era.dress(&mut result);
+            assert_eq!(result.get("cacheScope"), Some(&json!("private")));
         }
     }
 }

@@ -121,11 +121,13 @@ impl Handler {
         let snapshot = self.shared.snapshots.now();
         let reader = offers::reader(snapshot.toolbox(), snapshot.names(), uri);
         let reader = reader.ok_or_else(|| no_resource(uri))?;
-        if let ReaderOf::Server { server, own, updates } = reader.of
-            && updates.receiver_count() == 0
-        {
-            // Others of the process would miss it.
-            let asked = (server, "resources/unsubscribe", json!({ "uri": own }));
+        let ReaderOf::Server { server, own, .. } = reader.of else { return Ok(ServerResult::empty(())) };
+        // Others of the process would miss it; who came meanwhile has it back.
+        for method in ["resources/unsubscribe", "resources/subscribe"] {
+            if self.shared.watchers.has(server, &own) == (method == "resources/unsubscribe") {
+                break;
+            }
+            let asked = (server, method, json!({ "uri": own }));
             Box::pin(self.ask_server(&snapshot, reader.entry, asked, (None, None), requester)).await?;
         }
         Ok(ServerResult::empty(()))
@@ -144,7 +146,7 @@ impl Handler {
             return Err(ErrorData::invalid_params("resources of plugins do not tell of changes", None));
         };
         watched
-            .add(uri.to_owned(), own.clone(), updates)
+            .add(uri.to_owned(), (server, own.clone()), updates, &self.shared.watchers)
             .map_err(|why| ErrorData::invalid_request(why, None))?;
         let asked = (server, "resources/subscribe", json!({ "uri": own }));
         let answer = self.ask_server(&snapshot, reader.entry, asked, (None, None), requester).await;

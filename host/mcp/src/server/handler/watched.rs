@@ -1,7 +1,7 @@
 //! The resources of MCP servers that one client watches, and of which it has to be told that they have changed.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rmcp::model::{ResourceUpdatedNotification, ResourceUpdatedNotificationParam, ServerNotification};
 use tokio::sync::broadcast::error::RecvError;
@@ -16,8 +16,32 @@ const MAX_WATCHED: usize = 256;
 /// The resources that a client watches, by the URIs that it knows.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Watched {
-    watching: Lock<HashMap<String, AbortOnDropHandle<()>>>,
+    watching: Lock<HashMap<String, (AbortOnDropHandle<()>, Arc<()>)>>,
     due: Arc<Due>,
+}
+
+/// The resources that some client watches, by the names of their servers and the URIs of those. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watchers(Arc<Lock<HashMap<(String, String), Weak<()>>>>);
+
+impl Watchers {
+    /// Whether some client watches the resource `own` of `server`.
+    pub(super) fn has(&self, server: &str, own: &str) -> bool {
+        let all = self.0.lock();
+        all.get(&(server.to_owned(), own.to_owned())).is_some_and(|watching| watching.strong_count() > 0)
+    }
+
+    /// One more, until what is returned is dropped.
+    fn join(&self, server: &str, own: &str) -> Arc<()> {
+        let mut all = self.0.lock();
+        all.retain(|_, watching| watching.strong_count() > 0);
+        let watching = all.entry((server.to_owned(), own.to_owned())).or_default();
+        watching.upgrade().unwrap_or_else(|| {
+            let first = Arc::new(());
+            *watching = Arc::downgrade(&first);
+            first
+        })
+    }
 }
 
 /// The URIs of resources that have changed, and that the client was not told of yet.
@@ -28,20 +52,22 @@ struct Due {
 }
 
 impl Watched {
-    /// Watches the resource `shown`, which its server calls `own`.
+    /// Watches the resource `shown`, which `server` calls `own`, as one of `watchers`.
     ///
     /// # Errors
     /// The client watches too many.
     pub(super) fn add(
         &self,
         shown: String,
-        own: String,
+        (server, own): (&str, String),
         updates: &broadcast::Sender<Arc<str>>,
+        watchers: &Watchers,
     ) -> Result<(), String> {
         let mut watching = self.watching.lock();
         if watching.len() >= MAX_WATCHED && !watching.contains_key(&shown) {
             return Err(format!("a client watches at most {MAX_WATCHED} resources"));
         }
+        let watcher = watchers.join(server, &own);
         let (mut updates, due, uri) = (updates.subscribe(), self.due.clone(), shown.clone());
         let hearing = async move {
             loop {
@@ -55,7 +81,7 @@ impl Watched {
                 due.more.notify_one();
             }
         };
-        watching.insert(shown, AbortOnDropHandle::new(tokio::spawn(hearing)));
+        watching.insert(shown, (AbortOnDropHandle::new(tokio::spawn(hearing)), watcher));
         Ok(())
     }
 
@@ -78,5 +104,25 @@ impl Watched {
                 None => self.due.more.notified().await,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its server is to tell of a resource as long as one client watches it.
+    #[tokio::test]
+    async fn a_resource_is_watched_until_its_last_client_is_gone() {
+        let (watchers, updates) = (Watchers::default(), broadcast::Sender::new(1));
+        let (one, two) = (Watched::default(), Watched::default());
+        for watched in [&one, &one, &two] {
+            watched.add("shown".to_owned(), ("server", "own".to_owned()), &updates, &watchers).unwrap();
+        }
+        one.add("more".to_owned(), ("server", "more".to_owned()), &updates, &watchers).unwrap();
+        one.remove("shown");
+        assert!(watchers.has("server", "own") && !watchers.has("other", "own"));
+        drop(two);
+        assert!(!watchers.has("server", "own") && watchers.has("server", "more"));
     }
 }
