@@ -112,7 +112,8 @@ impl Site {
 
     /// A request of 2026-07-28.
     pub(crate) fn modern(&self, headers: &[(&str, &str)], method: &str, params: Value) -> Reply {
-        let name = params.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let name = params.get("name").or(params.get("uri"));
+        let name = name.and_then(Value::as_str).unwrap_or_default().to_owned();
         let own =
             [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method), ("mcp-name", name.as_str())];
         self.post(&[&own, headers].concat(), &modern(method, 1, params))

@@ -101,7 +101,7 @@ impl Inspect {
         match self.meant(session)? {
             Meant::Entry(kind, name) => self.entry(session, kind, &name).await,
             Meant::Builtin(name, source) => self.builtin(session, name, source).await,
-            Meant::Source(source) => self.source(session, source).await,
+            Meant::Source(source) => Box::pin(self.source(session, source)).await,
         }
     }
 

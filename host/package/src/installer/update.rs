@@ -108,16 +108,18 @@ pub(super) fn trusted_for_update(
     entry: &ProjectEntry,
     named: Option<Signer>,
 ) -> Result<Trust, InstallError> {
-    match (named, entry.signer.clone(), old.and_then(|pin| pin.signer.clone())) {
-        (Some(signer), _, _) => Ok(Trust::Named(signer)),
+    if let Some(signer) = named {
+        return Ok(Trust::Named(signer));
+    }
+    match (entry.signer.clone(), old.and_then(|pin| pin.signer.clone())) {
         // Who wrote program.toml may be somebody else than the person who agreed to the pinned signer.
-        (None, Some(wanted), Some(pinned)) if !wanted.admits(&pinned) && !pinned.admits(&wanted) => {
+        (Some(wanted), Some(pinned)) if !wanted.admits(&pinned) && !pinned.admits(&wanted) => {
             let (wanted, pinned) = (wanted.describe(), pinned.describe());
             Err(InstallError::OtherSigner { name: entry.name.to_string(), wanted, pinned })
         }
-        (None, Some(signer), _) => Ok(Trust::Named(signer)),
-        (None, None, Some(signer)) => Ok(Trust::Pinned(signer)),
-        (None, None, None) => Ok(Trust::Nobody),
+        (Some(signer), _) => Ok(Trust::Named(signer)),
+        (None, Some(signer)) => Ok(Trust::Pinned(signer)),
+        (None, None) => Ok(Trust::Nobody),
     }
 }
 

@@ -16,13 +16,19 @@ const MAX_WATCHED: usize = 256;
 /// The resources that a client watches, by the URIs that it knows.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Watched {
-    watching: Lock<HashMap<String, (AbortOnDropHandle<()>, Arc<()>)>>,
+    watching: Lock<HashMap<String, Watch>>,
     due: Arc<Due>,
 }
 
+/// What tells a client of a resource, and its share of the server's subscription.
+type Watch = (AbortOnDropHandle<()>, Arc<()>);
+
+/// A server and the URI of a resource of its own.
+type OwnUri = (String, String);
+
 /// The resources that some client watches, by the names of their servers and the URIs of those. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Watchers(Arc<Lock<HashMap<(String, String), Weak<()>>>>);
+pub(super) struct Watchers(Arc<Lock<HashMap<OwnUri, Weak<()>>>>);
 
 impl Watchers {
     /// Whether some client watches the resource `own` of `server`.
