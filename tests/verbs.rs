@@ -23,6 +23,8 @@ fn an_option_of_another_verb_is_an_error() {
         "--container foo self schema",
         "self completions bash --json",
         "self completions bash --allow read=/",
+        "self exit-codes --program x",
+        "--json self exit-codes",
         "cache clean --unsafe-no-sandbox",
         "--unsafe-no-sandbox cache clean",
         "cache clean --program program.toml",

@@ -127,8 +127,10 @@ class Client:
                 self.send({"id": message["id"], "result": {"roots": []} if message["method"] == "roots/list" else {}})
 
     def send(self, message):
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-        self.process.stdin.flush()
+        # A server may ask for something after its client has hung up.
+        with contextlib.suppress(ValueError, BrokenPipeError):
+            self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            self.process.stdin.flush()
 
     def ask(self, method, params=None):
         self.count += 1
@@ -149,7 +151,12 @@ class Client:
 
     def end(self):
         self.process.stdin.close()
-        self.process.wait(30)
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            # server-everything goes on without a client.
+            self.process.kill()
+            self.process.wait()
 
 
 class Through(Client):
@@ -206,6 +213,13 @@ def differences(native, other, place=""):
         yield f"{place}: {json.dumps(native)[:120]} became {json.dumps(other)[:120]}"
 
 
+# What is another answer through haft, and why.
+OTHERWISE = {
+    "rich": {
+        "call asks": "haft speaks 2026-07-28 with a server that does, where FastMCP's `elicit` fails for every client",
+        "asked": "the same",
+    },
+}
 LISTS = {"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources", "resources/templates/list": "resourceTemplates"}
 CALLS = {
     "rich": [("report", {"town": "Kiel"}), ("several", {}), ("wrapped", {}), ("fails", {}), ("asks", {})],
@@ -259,11 +273,16 @@ def main():
                     through[method] = [one for one in through[method] if one not in theirs and f"mcp__{server}" in json.dumps(one)]
                 through = own(through, server)
                 through["asked"] = json.loads(json.dumps(through["asked"]).replace(f"MCP server `{server}` asks: ", ""))
-            found = [*differences(native, through)]
+            for what, reason in OTHERWISE.get(server, {}).items():
+                if through.pop(what) == native[what]:
+                    problem(f"{server}: `{what}` is equal by now: it is no exception any more")
+                print(f"  not compared: {server} {what}: {reason}", flush=True)
+            compared = {what: said for what, said in native.items() if what not in OTHERWISE.get(server, {})}
+            found = [*differences(compared, through)]
             for one in found:
                 problem(f"{server}{' alone' if alone else ''}{one}")
             count = sum(len(native[method]) for method in LISTS)
-            print(f"{server}{' alone' if alone else ''}: {count} listed, {len(native)} answers: {'equal' if not found else 'different'}", flush=True)
+            print(f"{server}{' alone' if alone else ''}: {count} listed, {len(compared)} answers: {'equal' if not found else 'different'}", flush=True)
     print("all is as without haft" if not problems else f"{len(problems)} problems")
     sys.exit(bool(problems))
 

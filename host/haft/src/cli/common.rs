@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches as _};
+use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches as _, Id};
 use haft::program::{Allow, Ask, Dirs, FILE_NAME, Machines, Options, Program, Servers, Target};
 
 use super::terminal::Terminal;
@@ -107,6 +107,7 @@ const WITHOUT_PROGRAM: &[&str] = &[
     "schema",
     "completions",
     "man",
+    "exit-codes",
     "plugin",
     "session",
 ];
@@ -138,6 +139,7 @@ const WITHOUT_DATA: &[&str] = &[
     "wrap",
     "completions",
     "man",
+    "exit-codes",
     "self",
     "cache",
     "mcp",
@@ -180,36 +182,25 @@ fn of_verb(verb: Command) -> Command {
 }
 
 impl Common {
-    /// Reads the options of `matches`, which are before the verb or after it.
+    /// Reads the options that stand before the verb and after it, from what `command` parsed.
     ///
     /// # Errors
-    /// An option before the verb is none that the verb takes.
+    /// The verb does not take an option that stands before it.
     pub(super) fn read(matches: &ArgMatches, command: &mut Command) -> Result<Self, clap::Error> {
         let mut common = Self { verbose: Verbosity::from_arg_matches(matches)?.verbose, ..Self::default() };
-        let (mut level, mut verb, mut words) = (matches, "", Vec::new());
+        common.add(matches, "")?;
+        let (mut level, mut verb, mut words) = (matches, &*command, vec!["haft"]);
         while let Some((name, inner)) = level.subcommand() {
-            common.add(level, verb)?;
-            (level, verb) = (inner, name);
+            common.add(inner, name)?;
+            (level, verb) = (inner, verb.find_subcommand(name).unwrap_or(verb));
             words.push(name);
         }
-        common.add(level, verb)?;
-        let group = |is_taken: bool, args: Command| {
-            args.get_arguments().filter(|_| !is_taken).map(|arg| arg.get_id().clone()).collect::<Vec<_>>()
-        };
-        let none = || Command::new("");
-        let wrong = group(executes(verb), Execution::augment_args(none()))
-            .into_iter()
-            .chain(group(takes_program(verb), Named::augment_args(none())))
-            .chain(group(prints_data(verb), Output::augment_args(none())))
-            .find(|id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine));
-        match wrong {
-            None => Ok(common),
-            Some(id) => {
-                let option = id.as_str().replace('_', "-");
-                let message = format!("`haft {}` does not take `--{option}`", words.join(" "));
-                Err(command.error(ErrorKind::UnknownArgument, message))
-            }
-        }
+        let is_given = |id: &&Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+        let takes = |id: &Id| verb.get_arguments().any(|arg| arg.get_id() == id);
+        let Some(other) = matches.ids().filter(is_given).find(|id| !takes(id)) else { return Ok(common) };
+        let option = other.as_str().replace('_', "-");
+        let message = format!("`{}` does not take `--{option}`", words.join(" "));
+        Err(command.error(ErrorKind::UnknownArgument, message))
     }
 
     /// Adds the options of one level of the command line: `verb` is empty before the first verb.
@@ -407,4 +398,29 @@ pub(super) fn words(common: &Common, is_here: bool) -> Vec<String> {
     ];
     words.extend(switches.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name.to_owned()));
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    fn names(command: &Command, found: &mut BTreeSet<String>) {
+        for verb in command.get_subcommands() {
+            found.insert(verb.get_name().to_owned());
+            names(verb, found);
+        }
+    }
+
+    /// A name that no verb has gives no verb its options, and takes none away.
+    #[test]
+    fn each_name_in_a_list_is_that_of_a_verb() {
+        let mut known = BTreeSet::new();
+        names(&Cli::grammar(), &mut known);
+        for name in [WITHOUT_PROGRAM, EXECUTING, WITHOUT_DATA].concat() {
+            assert!(known.contains(name), "{name}");
+        }
+    }
 }

@@ -129,13 +129,13 @@ impl Watch<'_> {
             // `reap` finds out which child ended.
             let _ = rustix::io::read(ended, &mut [0; 1024]);
         }
-        let nothing = if signals { Received::ChildEnded } else { Received::Nothing };
+        let by_signal = if signals { Received::ChildEnded } else { Received::Nothing };
         if !control {
-            return Ok(nothing);
+            return Ok(by_signal);
         }
         Ok(match wire::receive(self.control) {
             Ok(Some(message)) if message.kind == STOP => Received::Stop,
-            Ok(Some(_)) => nothing,
+            Ok(Some(_)) => by_signal,
             Ok(None) | Err(_) => Received::HostGone,
         })
     }
