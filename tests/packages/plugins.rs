@@ -102,7 +102,7 @@ fn a_plugin_that_was_granted_nothing_reaches_nothing() {
         json!({ "read": format!("{}/kept", told["PLUGIN_DATA"].as_str().unwrap()) }),
         json!({ "read": format!("{}/server.py", told["PLUGIN_ROOT"].as_str().unwrap()) }),
         json!({ "write": format!("{home}/work/new") }),
-        json!({ "write": "server.py/../../../../../new" }),
+        json!({ "write": "./../../../../../new" }),
         json!({ "connect": listener.local_addr().unwrap().port() }),
     ] {
         let answer = attempt(&place, "bad", &what);

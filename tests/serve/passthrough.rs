@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::Stage;
 use super::peer::Peer;
 use super::servers::stage;
+use crate::common::wait::until;
 use crate::mcp::fake;
 
 const PIXEL: &str =
@@ -153,6 +154,9 @@ fn m6_prompts_and_resources_are_passed_on() {
     let updated = peer.await_one(|message| message["method"] == "notifications/resources/updated");
     assert_eq!(updated["params"], uri);
     assert_eq!(asked(&mut peer, "resources/unsubscribe", uri), json!({}));
+    until("the server hears of the end of the subscription", || {
+        fake::received(&stage.path("")).iter().any(|one| one["method"] == "resources/unsubscribe")
+    });
     let unknown = peer.request("resources/read", json!({ "uri": "x://one" }));
     assert_eq!(unknown["error"]["code"], -32002, "{unknown}");
 }

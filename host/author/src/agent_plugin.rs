@@ -7,23 +7,11 @@ use serde_json::{Map, Value, json};
 use haft_core::call::ToolDef;
 use haft_core::report::{Problem, Report};
 use haft_core::skill::Skill;
+pub use haft_package::agent_plugin::{AGENT as MANIFEST, CLAUDE, SERVERS, SKILLS};
+use haft_package::agent_plugin::{MANIFEST_SCHEMA, SERVERS_SCHEMA};
 
 /// The folder of the haft package in the plugin.
 pub const FOLDER: &str = "haft";
-
-/// The manifest (section 5), the servers (7.2) and the skills (7.1) of a plugin.
-pub const MANIFEST: &str = "plugin.json";
-/// See [`MANIFEST`].
-pub const SERVERS: &str = "mcp.json";
-/// See [`MANIFEST`].
-pub const SKILLS: &str = "skills";
-
-/// The manifest of Claude Code, which does not read the ones above.
-pub const CLAUDE: &str = ".claude-plugin/plugin.json";
-
-/// The identifiers of the schemas.
-const MANIFEST_SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json";
-const SERVERS_SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json";
 
 /// The plugin's folder in the words of a server's command (section 9.2), and as Claude Code calls it.
 const ROOT: &str = "${PLUGIN_ROOT}";

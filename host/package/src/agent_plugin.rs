@@ -18,18 +18,19 @@ use haft_core::report::{Report, plain};
 use serde_json::Value;
 
 pub(super) use self::copy::copy;
+pub use self::manifest::SCHEMA as MANIFEST_SCHEMA;
 pub use self::marketplace::MarketplaceError;
-pub use self::permissions::{NAMESPACE, SCHEMA};
 pub use self::server::{Directory, PluginServer, Start, Text};
-pub use self::skills::PluginSkill;
+pub use self::servers::{FILE as SERVERS, SCHEMA as SERVERS_SCHEMA};
+pub use self::skills::{FOLDER as SKILLS, PluginSkill};
 use super::listing::{Listing, TreeError};
 use haft_manifest::Manifest;
 
 /// The manifest of an Agent Plugin (§5.1).
-pub(super) const AGENT: &str = "plugin.json";
+pub const AGENT: &str = "plugin.json";
 
 /// The manifest of a plugin of Claude Code.
-pub(super) const CLAUDE: &str = ".claude-plugin/plugin.json";
+pub const CLAUDE: &str = ".claude-plugin/plugin.json";
 
 /// The placeholder and variable of the plugin's folder (§9).
 pub const ROOT: &str = "PLUGIN_ROOT";
@@ -112,23 +113,6 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// The kind in one word, as conformance suites name it.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::UnknownField => "unknown-manifest-field",
-            Self::ExtensionsIgnored => "extensions-ignored",
-            Self::ComponentInvalid => "component-invalid",
-            Self::SkillSkipped => "skill-skipped",
-            Self::McpDisabled => "mcp-disabled",
-            Self::ServerSkipped => "server-skipped",
-            Self::TransportUnsupported => "transport-unsupported",
-            Self::NotRun => "not-run",
-            Self::Permission => "permission-ignored",
-        }
-    }
-}
-
-impl FaultKind {
     /// What a person is told first: whether a part is not run or something is wrong with it.
     pub fn word(self) -> &'static str {
         match self {
@@ -171,13 +155,9 @@ pub enum PluginError {
     Version(String),
 }
 
-/// Returns the format of the plugin in a folder that has `file`; `None` where it is no plugin.
-pub(super) fn form(has: impl Fn(&str) -> bool) -> Option<Form> {
-    match (has(AGENT), has(CLAUDE)) {
-        (true, _) => Some(Form::Agent),
-        (false, true) => Some(Form::Claude),
-        (false, false) => None,
-    }
+/// Reports whether a folder is a plugin, of either format; `has` says whether it has a file.
+pub(super) fn is_plugin(has: impl Fn(&str) -> bool) -> bool {
+    has(AGENT) || has(CLAUDE)
 }
 
 impl AgentPlugin {
@@ -187,11 +167,7 @@ impl AgentPlugin {
     /// There is no manifest, or it has a fault that is fatal (§5.2).
     pub fn read(folder: &Path, listing: &Listing) -> Result<Self, PluginError> {
         let files = Files { folder, listing };
-        match form(|file| files.has(file)) {
-            Some(Form::Claude) if !is_agent(&files) => claude::read(&files),
-            Some(Form::Agent) if !is_agent(&files) && files.has(CLAUDE) => claude::read(&files),
-            _ => manifest::read(&files),
-        }
+        if files.has(CLAUDE) && !is_agent(&files) { claude::read(&files) } else { manifest::read(&files) }
     }
 
     /// Returns the program.toml that says the same in haft's words, with the placeholders of the specification in the

@@ -120,7 +120,7 @@ fn top(to: &Path) -> Result<PathBuf, ArchiveError> {
 /// Whether a folder of this archive is a package or a plugin.
 fn is_package(folder: &Path) -> bool {
     let has = |file: &str| folder.join(file).is_file();
-    has(MANIFEST) || agent_plugin::form(has).is_some()
+    has(MANIFEST) || agent_plugin::is_plugin(has)
 }
 
 fn unpack_tar(reader: Bounded<impl Read>, to: Option<&Path>) -> Result<(), ArchiveError> {

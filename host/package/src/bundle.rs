@@ -171,9 +171,7 @@ impl BundleError {
 impl Bundle {
     /// Reads the package in `folder`, whose files are those of `listing`, and checks it against the rules.
     pub fn read(folder: &Path, listing: Listing) -> Result<Self, BundleError> {
-        if listing.file(MANIFEST).is_none()
-            && agent_plugin::form(|file| listing.file(file).is_some()).is_some()
-        {
+        if listing.file(MANIFEST).is_none() && agent_plugin::is_plugin(|file| listing.file(file).is_some()) {
             return Self::read_plugin(folder, listing);
         }
         let bytes = listing.bytes(folder, MANIFEST, manifest::MAX_FILE as u64)?;

@@ -332,7 +332,8 @@ impl Drop for Telling<'_> {
     }
 }
 
-fn is_this_machine(url: &Url) -> bool {
+/// Reports whether the URL's host is a loopback address or `localhost`.
+pub(super) fn is_this_machine(url: &Url) -> bool {
     url.host_str().is_some_and(is_loopback)
 }
 

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 pub use self::error::FetchError;
 pub use self::settings::{FetchGrants, Fetching};
+use super::agent_plugin;
 use super::agent_plugin::marketplace::{self, Place};
-use super::agent_plugin::{self, MarketplaceError};
 use super::archive::{self, Form};
 use super::download;
 use super::folder;
@@ -171,7 +171,7 @@ impl Raw {
         let marketplace::Entry { place, manifest } = marketplace::find(&self.path, name, is_local)?;
         let (around, inside) = match place {
             Place::Here(inside) => (self.path.clone(), inside),
-            Place::Elsewhere(PackageSource::Git { url, reference, .. }, inside) => {
+            Place::Elsewhere { url, reference, inside } => {
                 let directory = fetching.directory.join("plugin");
                 std::fs::create_dir(&directory).map_err(io_error("create folder", &directory))?;
                 let fetching = Fetching { directory: &directory, ..fetching.clone() };
@@ -180,9 +180,6 @@ impl Raw {
                 self.notes.push(haft_core::report::plain(&format!("plugin from {url}@{commit}:{path}")));
                 self.resolved = self.resolved.take().or(Some(commit));
                 (folder, inside)
-            }
-            Place::Elsewhere(..) => {
-                return Err(MarketplaceError::Source(haft_core::report::plain(name)).into());
             }
         };
         let path = contained(&around, &inside).map_err(io_error("open", &around.join(&inside)))?;
@@ -208,7 +205,7 @@ impl Raw {
             let has = |file: &str| self.path.join(file).is_file();
             let left_out = if has(super::inventory::MANIFEST) {
                 folder::copy(&self.path, &tree)?
-            } else if agent_plugin::form(has).is_some() || self.manifest.is_some() {
+            } else if agent_plugin::is_plugin(has) || self.manifest.is_some() {
                 let left_out = agent_plugin::copy(&self.path, &tree)?;
                 self.manifest.iter().try_for_each(|manifest| manifest.complete(&tree))?;
                 left_out

@@ -203,7 +203,12 @@ impl Walk {
 /// Returns the path of `name` in the folder `inside` of a package.
 pub(super) fn joined(inside: &str, name: &std::ffi::OsStr) -> Result<String, Unfit> {
     let name = name.to_str().ok_or_else(|| Unfit::Encoding(name.to_string_lossy().into_owned()))?;
-    Ok(if inside.is_empty() { name.to_owned() } else { format!("{inside}/{name}") })
+    Ok(listed(inside, name))
+}
+
+/// Returns `path`, which starts at the folder `folder` of a package, as the package lists it.
+pub(super) fn listed(folder: &str, path: &str) -> String {
+    if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
 }
 
 /// Refuses entries other than regular files.

@@ -3,7 +3,7 @@
 
 mod resolve;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -174,7 +174,9 @@ impl Toolbox {
             wide.is_some_and(|wide| wide.ignores_grant_of(narrow)).then(|| narrow.def().name.clone())
         };
         let tools = narrowed.entries().map(|entry| (self.find(&entry.def().name), entry));
-        let offers = narrowed.offers().map(|offer| (self.find_offer(&offer.def().name), offer));
+        let own: HashMap<&str, &Entry> =
+            self.offers().map(|offer| (offer.def().name.as_str(), offer)).collect();
+        let offers = narrowed.offers().map(|offer| (own.get(offer.def().name.as_str()).copied(), offer));
         let unbound: Vec<String> = tools.chain(offers).filter_map(is_unbound).collect();
         (narrowed.without(&unbound), unbound)
     }
@@ -182,9 +184,12 @@ impl Toolbox {
     /// The same without the tools, prompts and resources that have these names of their own.
     #[must_use]
     pub fn without(&self, names: &[String]) -> Self {
-        let own =
-            |name: &str| self.find(name).map_or_else(|| name.to_owned(), |entry| entry.def().name.clone());
-        self.chosen(|name| !names.contains(&own(name)), None)
+        let gone: HashSet<&str> = names.iter().map(String::as_str).collect();
+        let is_left = |name: &str| {
+            let entry = self.names.get(name).and_then(|index| self.entries.get(*index));
+            !gone.contains(entry.map_or(name, |entry| entry.def().name.as_str()))
+        };
+        self.chosen(is_left, None)
     }
 
     /// The tools, prompts and resources one of whose names is meant.

@@ -360,20 +360,19 @@ impl ToolChoice {
 
     /// Patterns that no tool has, of those that can be told.
     fn misnamed(&self, program: &Program) -> Option<Report> {
-        let (wrong, _) =
-            program.misnamed("`--tools`", &self.of_plugin(&program.toolbox), &self.patterns, false);
+        let (wrong, _) = program.misnamed("`--tools`", &self.of_one(&program.toolbox), &self.patterns, false);
         (!wrong.is_empty()).then(|| program.manifest.report(wrong))
     }
 
-    fn of_plugin(&self, toolbox: &Toolbox) -> Toolbox {
-        let of_plugin = self.plugin.as_ref().map(|plugin| format!("{plugin}__*"));
-        let own = of_plugin.or_else(|| self.server.as_ref().map(|server| format!("mcp__{server}__*")));
+    fn of_one(&self, toolbox: &Toolbox) -> Toolbox {
+        let pattern = self.plugin.as_ref().map(|plugin| format!("{plugin}__*"));
+        let own = pattern.or_else(|| self.server.as_ref().map(|server| format!("mcp__{server}__*")));
         let own = own.and_then(|own| own.parse().ok());
         own.map_or_else(|| toolbox.clone(), |own| toolbox.select(&[own], None))
     }
 
     fn select(&self, toolbox: &Toolbox) -> Toolbox {
-        let toolbox = self.of_plugin(toolbox);
+        let toolbox = self.of_one(toolbox);
         if self.patterns.is_empty() { toolbox } else { toolbox.select(&self.patterns, None) }
     }
 }

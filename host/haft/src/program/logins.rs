@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -90,7 +91,10 @@ impl KeptLogin {
         };
         let mut text = Vec::new();
         file.take(MAX_NOTE).read_to_end(&mut text)?;
-        Ok(Some(serde_json::from_slice(&text)?))
+        // What cannot be read is not repeated in the error: it may have a token in it.
+        let note = serde_json::from_slice(&text)
+            .map_err(|_| io::Error::other("its file has something else in it"))?;
+        Ok(Some(note))
     }
 
     /// Writes the note, for this user alone.
@@ -126,7 +130,6 @@ impl LoginStore for KeptLogin {
             Some(_) => match self.secrets().read(&SecretSource::Keyring(self.entry.clone())).await {
                 Ok(text) => {
                     let login = serde_json::from_str(text.expose_secret());
-                    // What cannot be read is not repeated in the error.
                     login
                         .map(Some)
                         .map_err(|_| failed("the keyring has something else in its place".to_owned()))
@@ -179,13 +182,16 @@ impl LoginStore for KeptLogin {
         });
         let file = opened.map_err(|error| self.failed("held", error))?;
         let held = async {
-            while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-                sleep(PAUSE).await;
+            loop {
+                match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                    Err(Errno::WOULDBLOCK) => sleep(PAUSE).await,
+                    done => return done,
+                }
             }
         };
-        timeout(HELD, held)
-            .await
-            .map_err(|_| self.failed("held", "another haft has held it for too long"))?;
+        let held = timeout(HELD, held).await;
+        let held = held.map_err(|_| self.failed("held", "another haft has held it for too long"))?;
+        held.map_err(|error| self.failed("held", error))?;
         Ok(Box::new(file))
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<ServerJsonRpcMessage>, String> {
     if scan.values() > MAX_VALUES {
         return answered(id, format!("the answer has more values than the {MAX_VALUES} that are read"));
     }
-    // As nearly all are: not read twice.
+    // Notifications and requests are read once; answers keep what rmcp's types do not know.
     if scan.method().is_some()
         && memchr_empty(text).is_none()
         && let Ok(message) = serde_json::from_slice(text)

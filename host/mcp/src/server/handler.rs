@@ -284,7 +284,9 @@ impl Handler {
     /// time.
     pub(super) async fn settle(&self) {
         *self.opened.lock() = Some(Instant::now());
-        self.shared.snapshots.complete_within(OPENING).await;
+        if self.shared.snapshots.now().info().awaits_servers {
+            self.shared.snapshots.complete_within(OPENING).await;
+        }
     }
 
     /// Opens the client's session; what is agreed on for it.

@@ -62,6 +62,8 @@ pub struct ServerInfo {
     pub of_servers: Vec<(String, String)>,
     /// Whether the program has one MCP server: its URIs are shown as they are.
     pub has_one_server: bool,
+    /// Whether some MCP server is starting, which may have words for models.
+    pub awaits_servers: bool,
 }
 
 /// The snapshot at the moment. Clones see the same.
@@ -109,6 +111,16 @@ impl ToolSnapshot {
     /// the approvals of their own client. `is_complete`: no plugin or server is still being listed.
     pub fn new(toolbox: Toolbox, session: Session, info: ServerInfo, is_complete: bool) -> Self {
         let names = Names { own_uris: info.has_one_server, ..Names::default() };
+        Self::with_names(toolbox, session, names, info, is_complete)
+    }
+
+    fn with_names(
+        toolbox: Toolbox,
+        session: Session,
+        names: Names,
+        info: ServerInfo,
+        is_complete: bool,
+    ) -> Self {
         let tools = listing::client_tools(&toolbox, &names);
         let (offers, views) = (ClientOffers::of(&toolbox, &names), HashMap::new());
         Self { places: places(&tools), toolbox, session, names, tools, offers, info, is_complete, views }
@@ -139,8 +151,8 @@ impl ToolSnapshot {
     #[must_use]
     pub fn with_callers(self, toolboxes: impl IntoIterator<Item = (String, Toolbox)>) -> Self {
         let views = toolboxes.into_iter().map(|(name, toolbox)| {
-            let view = Self::new(toolbox, self.session.clone(), self.info.clone(), self.is_complete);
-            (name, Arc::new(view.named(self.names.clone())))
+            let (session, names, info) = (self.session.clone(), self.names.clone(), self.info.clone());
+            (name, Arc::new(Self::with_names(toolbox, session, names, info, self.is_complete)))
         });
         Self { views: views.collect(), ..self }
     }

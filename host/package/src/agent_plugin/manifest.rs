@@ -7,7 +7,7 @@ use super::permissions::Permissions;
 use super::{AGENT, About, AgentPlugin, Fault, FaultKind, Files, Form, PluginError, servers, skills};
 
 /// The schema of the only version that is read (§5.2, §10.1).
-pub(super) const SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json";
+pub const SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json";
 
 /// Characters of a name (§5.5).
 const MAX_NAME: usize = 64;

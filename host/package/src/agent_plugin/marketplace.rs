@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use haft_core::grant::Root;
 use haft_core::report::plain;
 use haft_manifest::PackageSource;
+use reqwest::Url;
 use serde_json::{Value, json};
 
-use super::{CLAUDE, MAX_JSON, form};
+use super::{CLAUDE, MAX_JSON, is_plugin};
 use crate::folder::write;
 use crate::listing::{TreeError, io_error};
 
@@ -70,7 +71,14 @@ pub(crate) enum Place {
     /// A folder of the marketplace, without `..`.
     Here(PathBuf),
     /// A folder of another repository.
-    Elsewhere(PackageSource, PathBuf),
+    Elsewhere {
+        /// The URL of the repository.
+        url: String,
+        /// The commit, tag or branch.
+        reference: Option<String>,
+        /// The folder, without `..`.
+        inside: PathBuf,
+    },
 }
 
 /// Finds the plugin `name` of the marketplace in `folder`. Where that is not the person's own (`is_local`), the plugin may
@@ -82,7 +90,7 @@ pub(crate) fn find(folder: &Path, name: &str, is_local: bool) -> Result<Entry, M
     let unknown = || MarketplaceError::Unknown { name: plain(name), known: names(&market) };
     let entry = entry.ok_or_else(unknown)?;
     let place = place(entry, &market).ok_or_else(|| MarketplaceError::Source(plain(name)))?;
-    if let Place::Elsewhere(PackageSource::Git { url, .. }, _) = &place
+    if let Place::Elsewhere { url, .. } = &place
         && !is_local
         && !is_public(url)
     {
@@ -132,20 +140,21 @@ fn place(entry: &Value, market: &Value) -> Option<Place> {
     };
     let reference = word("sha").or_else(|| word("ref")).map(|name| format!("@{name}")).unwrap_or_default();
     let text = format!("git+{}{reference}", url.trim_end_matches('/'));
-    let path = inside(word("path").unwrap_or_default())?;
-    Some(Place::Elsewhere(text.parse().ok()?, path))
+    let inside = inside(word("path").unwrap_or_default())?;
+    match text.parse::<PackageSource>().ok()? {
+        PackageSource::Git { url, reference, .. } => Some(Place::Elsewhere { url, reference, inside }),
+        _ => None,
+    }
 }
 
 /// Reports whether a URL is HTTPS to a host of several labels: no address, and no name of this machine.
-fn is_public(url: &str) -> bool {
-    let rest = url.strip_prefix("https://").unwrap_or_default();
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = authority.split(':').next().unwrap_or_default().trim_end_matches('.');
-    // An IPv4 address ends in a number, however it is written; an IPv6 address begins with a bracket.
-    let (_, last) = host.rsplit_once('.').unwrap_or_default();
-    let is_name =
-        last.starts_with(|first: char| first.is_ascii_alphabetic()) && !authority.contains(['@', '[']);
-    is_name && !["localhost", "local"].iter().any(|own| last.eq_ignore_ascii_case(own))
+fn is_public(text: &str) -> bool {
+    let Ok(url) = Url::parse(text) else { return false };
+    // git reads the URL for itself, and does not end the host at a backslash.
+    let is_clear = url.username().is_empty() && url.password().is_none() && !text.contains('\\');
+    let last = url.domain().and_then(|name| name.trim_end_matches('.').rsplit_once('.'));
+    let is_name = last.is_some_and(|(_, last)| !matches!(last, "localhost" | "local"));
+    url.scheme() == "https" && is_clear && is_name
 }
 
 fn inside(path: &str) -> Option<PathBuf> {
@@ -156,7 +165,7 @@ fn inside(path: &str) -> Option<PathBuf> {
 impl Manifest {
     /// Writes the manifest into the copied plugin `tree`, which has none, and leaves only the skills that it names.
     pub(crate) fn complete(&self, tree: &Path) -> Result<(), TreeError> {
-        if form(|file| tree.join(file).is_file()).is_some() {
+        if is_plugin(|file| tree.join(file).is_file()) {
             return Ok(());
         }
         if let Some(named) = self.0.get("skills").and_then(Value::as_array) {
@@ -200,9 +209,11 @@ mod tests {
             find(place.path(), name, false).map(|entry| entry.place).map_err(|error| error.to_string())
         };
         assert_eq!(found("here"), Ok(Place::Here("plugins/here".into())));
-        let git = |text: &str| text.parse::<PackageSource>().unwrap();
-        assert_eq!(found("hub"), Ok(Place::Elsewhere(git("git+https://github.com/a/b@v1"), "".into())));
-        let sub = format!("git+https://a.test/b.git@{sha}");
+        let git = |url: &str, reference: &str, inside: &str| {
+            let (url, reference) = (url.to_owned(), Some(reference.to_owned()));
+            Ok(Place::Elsewhere { url, reference, inside: inside.into() })
+        };
+        assert_eq!(found("hub"), git("https://github.com/a/b", "v1", ""));
         for (url, expected) in [
             ("https://a.test/b", true),
             ("https://a.test:8443/b", true),
@@ -214,10 +225,14 @@ mod tests {
             ("https://a.localhost./b", false),
             ("https://a.test@10.0.0.1/b", false),
             ("ssh://a.test/b", false),
+            (r"https://10.0.0.1\.a.test/", false),
+            (r"https://a.test\.b.test/", false),
+            ("https://[::1]x/", false),
+            ("https://A.LOCAL/b", false),
         ] {
             assert_eq!(is_public(url), expected, "{url}");
         }
-        assert_eq!(found("sub"), Ok(Place::Elsewhere(git(&sub), "p/q".into())));
+        assert_eq!(found("sub"), git("https://a.test/b.git", sha, "p/q"));
         assert!(found("up").unwrap_err().contains("in a form"), "{:?}", found("up"));
         assert!(found("odd").is_err(), "{:?}", found("odd"));
         assert!(found("near").unwrap_err().contains("only HTTPS to a public host"), "{:?}", found("near"));

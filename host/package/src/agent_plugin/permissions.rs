@@ -9,10 +9,7 @@ use serde_json::{Map, Value};
 use super::{AGENT, Fault, FaultKind, Files};
 
 /// The namespace of haft in `extensions`, and the name of its folder (§8).
-pub const NAMESPACE: &str = "dev.haft";
-
-/// The JSON Schema of a proposal.
-pub const SCHEMA: &str = include_str!("../../../../docs/agent-plugin-permissions.schema.json");
+const NAMESPACE: &str = "dev.haft";
 
 /// The file in the folder, for plugins whose manifest has no `extensions`.
 const FILE: &str = "dev.haft/permissions.json";

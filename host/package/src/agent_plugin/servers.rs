@@ -2,18 +2,19 @@
 //! server, whose breach leaves that server out.
 
 use haft_core::grant::Right;
-use haft_core::net::is_loopback;
+use reqwest::Url;
 use serde_json::{Map, Value};
 
 use super::permissions::Permissions;
 use super::server::{Directory, PluginServer, Start, Text};
 use super::{DATA, Fault, FaultKind, Files, ROOT, written};
+use crate::download::is_this_machine;
 
 /// The file of the servers.
-const FILE: &str = "mcp.json";
+pub const FILE: &str = "mcp.json";
 
 /// The schema of the only version that is read (§7.2.1).
-const SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json";
+pub const SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json";
 
 /// Servers of one plugin at most: more fit no model.
 const MAX_SERVERS: usize = 64;
@@ -239,25 +240,19 @@ pub(super) fn pairs(fields: &Map<String, Value>, key: &str) -> Result<Vec<(Strin
 
 /// §7.2.1: HTTPS, or HTTP on this machine; no user information and no fragment.
 pub(super) fn url(fields: &Map<String, Value>) -> Result<String, String> {
-    let url = fields.get("url").and_then(Value::as_str).ok_or("expected `url`, a string")?;
-    let (scheme, rest) = url.split_once("://").ok_or("its `url` is not absolute")?;
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    if url.contains('#') || authority.contains('@') || authority.is_empty() {
+    let text = fields.get("url").and_then(Value::as_str).ok_or("expected `url`, a string")?;
+    // Not every program ends the host at a backslash.
+    let url = Url::parse(text).ok().filter(|_| text.contains("://") && !text.contains('\\'));
+    let url = url.ok_or("its `url` is not absolute, or no URL")?;
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    if url.fragment().is_some() || has_user || !url.has_host() {
         return Err("its `url` has a fragment or user information, or no host".to_owned());
     }
-    match scheme.to_ascii_lowercase().as_str() {
-        "https" => Ok(url.to_owned()),
-        "http" if is_loopback(host_of(authority)) => Ok(url.to_owned()),
+    match url.scheme() {
+        "https" => Ok(text.to_owned()),
+        "http" if is_this_machine(&url) => Ok(text.to_owned()),
         "http" => Err("its `url` is not encrypted, and not on this machine".to_owned()),
         _ => Err("its `url` is neither `https://` nor `http://`".to_owned()),
-    }
-}
-
-/// The host of an authority, without the brackets of an address.
-fn host_of(authority: &str) -> &str {
-    match authority.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => authority.split(':').next().unwrap_or_default(),
     }
 }
 

@@ -6,9 +6,10 @@ use haft_core::skill::{FILE, MAX_FILE, Skill};
 
 use super::permissions::Permissions;
 use super::{Fault, FaultKind, Files};
+use crate::listing::listed;
 
 /// The folder of the skills (§6.1).
-const FOLDER: &str = "skills";
+pub const FOLDER: &str = "skills";
 
 /// Skills of one plugin at most; a model is told of no more.
 const MAX_SKILLS: usize = haft_core::skill::MAX_SKILLS;
@@ -83,8 +84,7 @@ pub(super) fn put(
 }
 
 pub(super) fn text(files: &Files<'_>, folder: &str) -> Result<String, String> {
-    let path = if folder.is_empty() { FILE.to_owned() } else { format!("{folder}/{FILE}") };
-    let bytes = files.bytes(&path, MAX_FILE).map_err(|error| error.to_string())?;
+    let bytes = files.bytes(&listed(folder, FILE), MAX_FILE).map_err(|error| error.to_string())?;
     String::from_utf8(bytes).map_err(|_| "its `SKILL.md` is not text in UTF-8".to_owned())
 }
 
@@ -120,11 +120,10 @@ fn tool_name(name: &str) -> String {
 
 fn scripts(files: &Files<'_>, folder: &str) -> Vec<String> {
     let is_script = |path: &&str| {
-        let full = if folder.is_empty() { (*path).to_owned() } else { format!("{folder}/{path}") };
         let name = path.rsplit('/').next().unwrap_or_default();
         let is_told = haft_sandbox::native::script::interpreter(name).is_some();
         let is_hidden = path.split('/').any(|part| part.starts_with(['.', '_']));
-        !is_hidden && (is_told || files.is_executable(&full))
+        !is_hidden && (is_told || files.is_executable(&listed(folder, path)))
     };
     files.below(folder).filter(is_script).take(MAX_SCRIPTS).map(str::to_owned).collect()
 }

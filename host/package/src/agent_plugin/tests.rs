@@ -2,8 +2,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use serde_json::json;
+
 use super::*;
 use haft_core::grant::Right;
+
+/// The JSON Schema of a proposal.
+const SCHEMA: &str = include_str!("../../../../docs/agent-plugin-permissions.schema.json");
 
 const PLUGIN: &str =
     r#""$schema": "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json", "name": "acme.tools""#;
@@ -24,8 +29,23 @@ fn plugin(more: &str) -> String {
     format!("{{ {PLUGIN} {more} }}")
 }
 
+/// The kind in one word, as conformance suites name it.
+fn code(kind: FaultKind) -> &'static str {
+    match kind {
+        FaultKind::UnknownField => "unknown-manifest-field",
+        FaultKind::ExtensionsIgnored => "extensions-ignored",
+        FaultKind::ComponentInvalid => "component-invalid",
+        FaultKind::SkillSkipped => "skill-skipped",
+        FaultKind::McpDisabled => "mcp-disabled",
+        FaultKind::ServerSkipped => "server-skipped",
+        FaultKind::TransportUnsupported => "transport-unsupported",
+        FaultKind::NotRun => "not-run",
+        FaultKind::Permission => "permission-ignored",
+    }
+}
+
 fn codes(plugin: &AgentPlugin) -> Vec<&'static str> {
-    let mut codes: Vec<_> = plugin.faults.iter().map(|fault| fault.kind.code()).collect();
+    let mut codes: Vec<_> = plugin.faults.iter().map(|fault| code(fault.kind)).collect();
     codes.sort_unstable();
     codes
 }
@@ -91,6 +111,10 @@ fn a_server_is_what_the_specification_says_or_left_out() {
         (r#""a": { "type": "stdio", "command": "x", "env": { "A": 1 } }"#, "server-skipped"),
         (r#""a": { "type": "streamable-http", "url": "https://u:p@a.test/" }"#, "server-skipped"),
         (r#""a": { "type": "streamable-http", "url": "https://a.test/#x" }"#, "server-skipped"),
+        (r#""a": { "type": "streamable-http", "url": "http://[::1]x/" }"#, "server-skipped"),
+        (r#""a": { "type": "streamable-http", "url": "https://10.0.0.1\\.a.test/" }"#, "server-skipped"),
+        (r#""a": { "type": "streamable-http", "url": "http://a.test/" }"#, "server-skipped"),
+        (r#""a": { "type": "streamable-http", "url": "https:a.test" }"#, "server-skipped"),
         (
             r#""a": { "type": "streamable-http", "url": "https://a.test", "headers": { "A": "b", "a": "c" } }"#,
             "server-skipped",
@@ -171,6 +195,22 @@ fn the_schema_of_proposals_has_the_rights_that_are_read() {
     let keys: BTreeSet<&str> =
         schema["$defs"]["rights"]["properties"].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(keys, BTreeSet::from(["read", "write", "hosts", "env", "credentials", "state"]));
+    let mcp = format!(r#"{{ {MCP}, "mcpServers": {{ "a": {{ "type": "stdio", "command": "x" }} }} }}"#);
+    for key in keys {
+        let value = match key {
+            "state" => json!("64MiB"),
+            "hosts" => json!(["*"]),
+            "env" => json!(["TOKEN"]),
+            "credentials" => json!(["ssh"]),
+            _ => json!(["./docs"]),
+        };
+        let permissions = json!({ "servers": { "a": { key: value } } });
+        let text =
+            plugin(&format!(r#", "extensions": {{ "dev.haft": {{ "permissions": {permissions} }} }}"#));
+        let read = read(&[("plugin.json", &text), ("mcp.json", &mcp)]).unwrap();
+        let asked: Vec<_> = read.servers.iter().flat_map(|server| server.proposed.iter().flatten()).collect();
+        assert_eq!((codes(&read), asked.len()), (vec![], 1), "{key}: {:?}", read.faults);
+    }
 }
 
 #[test]

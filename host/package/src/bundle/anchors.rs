@@ -6,16 +6,17 @@ use super::Bundle;
 use crate::agent_plugin::{DATA, Directory, Form, ROOT};
 use haft_manifest::{GrantTable, TextOrSecret, Transport};
 
-/// What the format of Claude Code calls the variables.
-const CLAUDE: [(&str, &str); 2] = [("CLAUDE_PLUGIN_ROOT", ROOT), ("CLAUDE_PLUGIN_DATA", DATA)];
-
 impl Bundle {
     /// Returns the package with the paths of its own folder and of `data`, the directory that it keeps, in the words and
     /// variables of its servers; unchanged where it is no plugin of other programs.
     #[must_use]
     pub fn with_anchors(mut self, data: &Path) -> Self {
         let Some(form) = self.agent_plugin.as_ref().map(|plugin| plugin.form) else { return self };
-        let anchors = [(ROOT, self.folder.to_string_lossy()), (DATA, data.to_string_lossy())];
+        let (root, data) = (self.folder.to_string_lossy().into_owned(), data.to_string_lossy());
+        let anchors = [(ROOT, &*root), (DATA, &*data)];
+        // What the format of Claude Code calls them.
+        let claude = [("CLAUDE_PLUGIN_ROOT", &*root), ("CLAUDE_PLUGIN_DATA", &*data)];
+        let variables = anchors.iter().chain(claude.iter().filter(|_| form == Form::Claude));
         for server in &mut self.manifest.mcp_servers {
             let Transport::Stdio { command, env } = &mut server.transport else { continue };
             for word in command.value.iter_mut().skip(1) {
@@ -27,15 +28,9 @@ impl Bundle {
                 }
             }
             // After the configured ones (§9.1).
-            let own = anchors.iter().map(|(name, path)| ((*name).to_owned(), path.to_string()));
-            let other = |(name, of): &(&str, &str)| {
-                let (_, path) = anchors.iter().find(|(known, _)| known == of)?;
-                Some(((*name).to_owned(), path.to_string()))
-            };
-            let others = CLAUDE.iter().filter(|_| form == Form::Claude).filter_map(other);
-            for (name, path) in own.chain(others) {
-                env.retain(|(known, _)| *known != name);
-                env.push((name, TextOrSecret::Text(path)));
+            for &(name, path) in variables.clone() {
+                env.retain(|(known, _)| known != name);
+                env.push((name.to_owned(), TextOrSecret::Text(path.to_owned())));
             }
         }
         self

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Bundle, BundleError, BundledSkill};
 use crate::agent_plugin::{AgentPlugin, PluginSkill};
 use crate::inventory::MANIFEST;
-use crate::listing::Listing;
+use crate::listing::{Listing, listed};
 use haft_core::grant::RightsTable;
 use haft_core::skill::{FILE as SKILL, MAX_FILE, server_keys};
 use haft_manifest::{self as manifest, Manifest};
@@ -51,10 +51,10 @@ impl Bundle {
 
 /// Returns the keys of the plugin's SKILL.md files that name MCP servers, each once.
 fn keys_of(plugin: &AgentPlugin, folder: &Path, listing: &Listing) -> Vec<String> {
-    let texts = plugin.skills.iter().filter_map(|own| {
-        let path = if own.folder.is_empty() { SKILL.to_owned() } else { format!("{}/{SKILL}", own.folder) };
-        listing.bytes(folder, &path, MAX_FILE).ok()
-    });
+    let texts = plugin
+        .skills
+        .iter()
+        .filter_map(|own| listing.bytes(folder, &listed(&own.folder, SKILL), MAX_FILE).ok());
     let keys: BTreeSet<String> =
         texts.flat_map(|bytes| server_keys(&String::from_utf8_lossy(&bytes))).collect();
     keys.into_iter().collect()

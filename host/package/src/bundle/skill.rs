@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Bundle;
-use crate::listing::Listing;
-use haft_core::skill::{MAX_FILE, Shelved, Skill, SkillFiles, too_large};
+use crate::listing::{Listing, listed};
+use haft_core::skill::{FILE, MAX_FILE, Shelved, Skill, SkillFiles, too_large};
 
 /// A skill of a package.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,8 +45,7 @@ impl Bundle {
 
     /// Whether a model reads the file first of a skill.
     pub(crate) fn is_instruction(&self, path: &str) -> bool {
-        let folder = path.strip_suffix("SKILL.md").map(|folder| folder.trim_end_matches('/'));
-        self.skills.iter().any(|skill| Some(skill.folder.as_str()) == folder)
+        self.skills.iter().any(|skill| listed(&skill.folder, FILE) == path)
     }
 
     /// Whether the file is a script of a plugin's skill, or one that a server of the plugin may run: which those are is
@@ -60,10 +59,9 @@ impl Bundle {
             return true;
         }
         let skills = self.agent_plugin.iter().flat_map(|plugin| &plugin.skills);
-        skills.into_iter().any(|skill| {
-            let inside = path.strip_prefix(skill.folder.as_str()).map(|rest| rest.trim_start_matches('/'));
-            inside.is_some_and(|inside| skill.scripts.iter().any(|script| script == inside))
-        })
+        skills
+            .into_iter()
+            .any(|skill| skill.scripts.iter().any(|script| listed(&skill.folder, script) == path))
     }
 
     /// The name of the tool that runs the scripts of the skill in the folder `inside`.
@@ -74,16 +72,9 @@ impl Bundle {
     }
 }
 
-impl PackagedSkill {
-    /// A path of the skill, as the package lists it.
-    fn listed(&self, path: &str) -> String {
-        if self.inside.is_empty() { path.to_owned() } else { format!("{}/{path}", self.inside) }
-    }
-}
-
 impl SkillFiles for PackagedSkill {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        let path = self.listed(path);
+        let path = listed(&self.inside, path);
         let path = path.as_str();
         if self.listing.file(path).is_none() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the package has no such file"));
@@ -96,7 +87,7 @@ impl SkillFiles for PackagedSkill {
     }
 
     fn list(&self, most: usize) -> io::Result<Vec<String>> {
-        let before = self.listed("");
+        let before = listed(&self.inside, "");
         let own = self.listing.paths().filter_map(|path| path.strip_prefix(before.as_str()));
         Ok(own.take(most).map(str::to_owned).collect())
     }

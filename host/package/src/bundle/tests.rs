@@ -96,6 +96,29 @@ fn a_package_asks_for_what_all_its_parts_ask_for() {
     assert!(offered.bundle.unwrap().runs_its_own());
 }
 
+/// A file beside a skill's folder, whose path begins with the same characters, is none of the skill.
+#[test]
+fn a_file_is_of_the_skill_whose_folder_it_lies_in() {
+    let manifest: &[u8] =
+        br#"{ "$schema": "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json", "name": "a" }"#;
+    let files: &[(&str, &[u8])] = &[
+        ("plugin.json", manifest),
+        ("skills/a/SKILL.md", b"---\nname: a\ndescription: Does it.\n---\nDo.\n"),
+        ("skills/a/b/x.py", b"print()"),
+        ("skills/aSKILL.md", b"Text"),
+        ("skills/ab/x.py", b"print()"),
+    ];
+    let bundle = offered(files).unwrap().bundle.unwrap();
+    for (path, expected) in [
+        ("skills/a/SKILL.md", (true, false)),
+        ("skills/a/b/x.py", (false, true)),
+        ("skills/aSKILL.md", (false, false)),
+        ("skills/ab/x.py", (false, false)),
+    ] {
+        assert_eq!((bundle.is_instruction(path), bundle.is_script(path)), expected, "{path}");
+    }
+}
+
 /// PR08: each rule for packages refuses its violation with a reason.
 #[test]
 fn pr08_a_package_is_held_to_the_rules() {

@@ -68,7 +68,7 @@ pub(super) async fn of_npm(
     let dist: Option<Dist> = serde_json::from_str(&said).ok();
     let place = dist.and_then(|dist| Some((dist.attestations?.url, dist.tarball)));
     let (document, trouble) = match place {
-        Some((url, tarball)) => fetched(&url, &tarball, "application/json", fetching).await?,
+        Some((url, tarball)) => fetched(&url, &tarball, ("application/json", MAX_DOCUMENT), fetching).await?,
         None => (None, None),
     };
     // Which of several digests npm compared is not known: then no attestation is one of what is installed.
@@ -138,30 +138,37 @@ pub(super) async fn of_pypi(
     let allowed = allowed(&text, name);
     let index = index();
     let page = format!("{}/{}/", index.trim_end_matches('/'), spelt(name).replace('_', "-"));
-    let (page, mut trouble) = fetched(&page, &page, PAGE, fetching).await?;
+    let (page, mut trouble) = fetched(&page, &page, (PAGE, MAX_PAGE), fetching).await?;
     let page: Option<Page> = page.and_then(|page| serde_json::from_slice(&page).ok());
     let files = page.into_iter().flat_map(|page| page.files);
     let is_allowed = |file: &Listed| file.digest().is_some_and(|digest| allowed.contains(&digest));
     let is_wheel = |file: &Listed| Path::new(&file.filename).extension().is_some_and(|end| end == "whl");
     let wheels: Vec<Listed> = files.filter(|file| is_wheel(file) && is_allowed(file)).collect();
+    if wheels.len() > MAX_WHEELS {
+        return too_many(wheels.len(), fetching.trust);
+    }
     let mut verdicts = Vec::new();
-    for wheel in wheels.iter().take(MAX_WHEELS) {
+    for wheel in &wheels {
         let (verdict, why) = judged(wheel, &index, fetching).await?;
         trouble = trouble.or(why);
         verdicts.push(verdict);
     }
-    let verdict = if wheels.len() > MAX_WHEELS {
-        refused_unless_nobody(fetching)?
-    } else {
-        common(verdicts, fetching)?
-    };
-    let mut checked = Checked { verdict, trouble, required: None };
+    let mut checked = Checked { verdict: common(verdicts, fetching)?, trouble, required: None };
     if checked.verdict.signer().is_some() {
         let file = fetching.directory.join(ATTESTED);
         put(&file, &narrowed(&text, name, &wheels))?;
         checked.required = Some(file);
     }
     Ok(checked)
+}
+
+/// What is said of a version with more wheels than are judged: a note, or an error where a signer is required.
+fn too_many(count: usize, trust: &Trust) -> Result<Checked, ForeignError> {
+    let error = ForeignError::Wheels { count, most: MAX_WHEELS };
+    match trust {
+        Trust::Nobody => Ok(Checked { trouble: Some(error.to_string()), ..Checked::default() }),
+        Trust::Named(_) | Trust::Pinned(_) => Err(error),
+    }
 }
 
 /// Checks the attestations of one wheel.
@@ -171,7 +178,7 @@ async fn judged(
     fetching: &Fetching<'_>,
 ) -> Result<(Verdict, Option<String>), ForeignError> {
     let (document, trouble) = match &wheel.provenance {
-        Some(url) => fetched(url, index, PROVENANCE, fetching).await?,
+        Some(url) => fetched(url, index, (PROVENANCE, MAX_DOCUMENT), fetching).await?,
         None => (None, None),
     };
     let statements = document.as_deref().map(signature::of_pypi).unwrap_or_default();
@@ -205,19 +212,17 @@ fn judge(
     Ok(signature::judge(statements, subject, fetching.trust, fetching.root)?)
 }
 
-/// Fetches a document from the server of `known`, which was asked before, and no other. Where no signer is required, one
-/// that cannot be had is a note for the person.
+/// Fetches a document of this media type, of at most `most` bytes, from the server of `known`, which was asked before, and
+/// no other. Where no signer is required, one that cannot be had is a note for the person.
 async fn fetched(
     url: &str,
     known: &str,
-    accept: &'static str,
+    (accept, most): (&'static str, usize),
     fetching: &Fetching<'_>,
 ) -> Result<(Option<Vec<u8>>, Option<String>), ForeignError> {
-    let most = if accept == PAGE { MAX_PAGE } else { MAX_DOCUMENT };
-    let answer = if download::is_one_server(url, known) {
-        download::document(url, most, accept).await
-    } else {
-        Err(DownloadError::Elsewhere(haft_core::report::plain(url)))
+    let answer = match refuse_elsewhere(url, known) {
+        Ok(()) => download::document(url, most, accept).await,
+        Err(error) => Err(error),
     };
     match (answer, fetching.trust) {
         (Ok(document), _) => Ok((Some(document), None)),
@@ -226,6 +231,14 @@ async fn fetched(
         }
         (Err(error), _) => Err(error.into()),
     }
+}
+
+/// Refuses a URL that is not on the server of `known`.
+fn refuse_elsewhere(url: &str, known: &str) -> Result<(), DownloadError> {
+    if download::is_one_server(url, known) {
+        return Ok(());
+    }
+    Err(DownloadError::Elsewhere(download::shown_text(url)))
 }
 
 /// The index that uv asks.
@@ -322,6 +335,28 @@ mod tests {
         ] {
             assert_eq!(sha512(&other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn another_server_is_named_without_its_password() {
+        let known = "https://a.test/x";
+        assert!(refuse_elsewhere("https://ci:pw@a.test/y", known).is_ok());
+        for url in ["https://ci:pw@b.test/y?token=1", "ci:pw@b.test/y"] {
+            let shown = refuse_elsewhere(url, known).unwrap_err().to_string();
+            assert!(
+                shown.contains("b.test/y") && !shown.contains("pw") && !shown.contains("token"),
+                "{shown}"
+            );
+        }
+    }
+
+    #[test]
+    fn more_wheels_than_are_judged_are_told_by_their_number() {
+        let told = "it has 33 wheels, and haft judges the attestations of 20 at most";
+        let noted = too_many(33, &Trust::Nobody).unwrap_or_default();
+        assert_eq!((noted.trouble.as_deref(), noted.verdict), (Some(told), Verdict::Unsigned));
+        let trust = Trust::Named("sigstore:https://a.test#https://b.test/c".parse().unwrap());
+        assert_eq!(too_many(33, &trust).err().map(|error| error.to_string()).as_deref(), Some(told));
     }
 
     #[test]

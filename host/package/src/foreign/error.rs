@@ -20,6 +20,14 @@ pub enum ForeignError {
     /// The attestations of what must be signed cannot be fetched.
     #[error("its attestations cannot be fetched: {0}")]
     Attestations(#[from] DownloadError),
+    /// A version has more wheels than are judged, and must be signed.
+    #[error("it has {count} wheels, and haft judges the attestations of {most} at most")]
+    Wheels {
+        /// Its wheels.
+        count: usize,
+        /// The limit.
+        most: usize,
+    },
     /// A file cannot be read or written.
     #[error("cannot {action} `{}`: {source}", path.display())]
     Io {

@@ -4,12 +4,12 @@
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use crate::confine::Refusal;
-use crate::process::{ExitReason, Finished, STOP_BOUND};
-use haft_core::call::ToolResult;
+use crate::confine::{Confiner, Refusal};
+use crate::process::{self, ExitReason, Finished, ProcessSpec, STOP_BOUND};
+use haft_core::call::{ToolCall, ToolResult};
 use haft_core::grant::{Closed, Grant, Right, RightsTable, Why};
 use haft_core::limit::Limits;
-use haft_core::tool::{Clipper, Notes, Whole};
+use haft_core::tool::{Clipper, Context, Notes, ToolError, Whole};
 
 /// Limit on the characters of one result with its notices: about 8,000 tokens, enough for the end of any build
 /// log.
@@ -30,12 +30,26 @@ pub(super) fn limits(timeout: Duration) -> Limits {
     Limits { time, ..Limits::default() }
 }
 
+/// Runs `job` for `call`, and answers it. `table`: the table of program.toml with the rights of the process.
+pub(super) async fn run(
+    confiner: &Confiner,
+    job: &ProcessSpec,
+    call: &ToolCall,
+    table: &RightsTable,
+    context: &Context<'_>,
+) -> Result<ToolResult, ToolError> {
+    let finished = process::run(confiner, job, &call.id, context).await;
+    let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
+    let seen = (context.whole, context.grant, context.notes);
+    Ok(answer(finished, job.timeout, character_limit(context.limits), seen, table))
+}
+
 /// Limit on the hints about refusals, one line each.
 const MAX_HINTS: usize = 4;
 
 /// Returns the result of a child with `grant`, in at most `limit` characters. The complete text is left in
 /// `whole`, if it is wanted. If the child failed, its refusals are reported as the likely cause.
-pub(super) fn answer(
+fn answer(
     mut finished: Finished,
     timeout: Duration,
     limit: usize,

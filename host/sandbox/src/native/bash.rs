@@ -6,10 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::answer::{self, answer, character_limit};
+use super::answer::{self, character_limit};
 use super::deny::{self, Denied, command};
 use crate::confine::Confiner;
-use crate::process::{self, MAX_ARGUMENT, Output, ProcessSpec};
+use crate::process::{MAX_ARGUMENT, Output, ProcessSpec};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::grant::RightsTable;
 use haft_core::limit::Limits;
@@ -129,17 +129,8 @@ impl Tool for Bash {
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         let command = command(&call.arguments, MAX_COMMAND, "write data to a file first")?;
         let timeout = self.timeout(&call.arguments)?;
-        let limit = character_limit(context.limits);
-        let job = job(command, timeout, context.whole.room(limit))?;
-        let finished = process::run(&self.confiner, &job, &call.id, context).await;
-        let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
-        Ok(answer(
-            finished,
-            timeout,
-            limit,
-            (context.whole, context.grant, context.notes),
-            &RightsTable::Sandbox,
-        ))
+        let job = job(command, timeout, context.whole.room(character_limit(context.limits)))?;
+        answer::run(&self.confiner, &job, call, &RightsTable::Sandbox, context).await
     }
 }
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::answer::{answer, character_limit, limits};
+use super::answer::{self, character_limit, limits};
 use crate::confine::Confiner;
-use crate::process::{self, Output, ProcessSpec};
+use crate::process::{Output, ProcessSpec};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::grant::RightsTable;
 use haft_core::limit::Limits;
@@ -197,12 +197,8 @@ impl Tool for CommandTool {
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
-        let limit = character_limit(context.limits);
-        let job = self.job(call, context.whole.room(limit))?;
-        let finished = process::run(&self.confiner, &job, &call.id, context).await;
-        let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
-        let call = (context.whole, context.grant, context.notes);
-        Ok(answer(finished, job.timeout, limit, call, &self.spec.table))
+        let job = self.job(call, context.whole.room(character_limit(context.limits)))?;
+        answer::run(&self.confiner, &job, call, &self.spec.table, context).await
     }
 }
 

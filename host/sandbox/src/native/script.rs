@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::answer::{answer, character_limit, limits};
+use super::answer::{self, character_limit, limits};
 use super::command::{DEFAULT_TIMEOUT, exposed_name};
 use crate::confine::Confiner;
-use crate::process::{self, MAX_ARGUMENT, Output, ProcessSpec};
+use crate::process::{MAX_ARGUMENT, Output, ProcessSpec};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::grant::RightsTable;
 use haft_core::limit::Limits;
@@ -18,7 +18,7 @@ use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::tool::{Context, Subject, Tool, ToolError};
 use haft_manifest::ProcessLimits;
 
-/// The interpreters of scripts that are not executable, by how their names end; of several, the first on `PATH`.
+/// The interpreters of scripts, executable or not, by how their names end; of several, the first on `PATH`.
 const INTERPRETERS: &[(&str, &[&str])] = &[
     ("py", &["python3", "python"]),
     ("sh", &["bash", "sh"]),
@@ -148,7 +148,8 @@ impl ScriptsTool {
     }
 }
 
-/// The program that runs the script `file`, and its first argument: the script itself where it is executable.
+/// The program that runs the script `file`, and its first argument: the interpreter that the name says and the script, even
+/// where that is executable. A script whose name says none is run itself, and has to be executable.
 fn launch(file: &std::path::Path, script: &str) -> Result<(PathBuf, Option<OsString>), ToolError> {
     let name = script.rsplit('/').next().unwrap_or_default();
     let names = interpreter(name);
@@ -194,12 +195,8 @@ impl Tool for ScriptsTool {
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
-        let limit = character_limit(context.limits);
-        let job = self.job(call, context.whole.room(limit))?;
-        let finished = process::run(&self.confiner, &job, &call.id, context).await;
-        let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
-        let call = (context.whole, context.grant, context.notes);
-        Ok(answer(finished, job.timeout, limit, call, &self.spec.table))
+        let job = self.job(call, context.whole.room(character_limit(context.limits)))?;
+        answer::run(&self.confiner, &job, call, &self.spec.table, context).await
     }
 }
 

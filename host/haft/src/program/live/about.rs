@@ -30,7 +30,8 @@ pub(super) fn about(program: &Program, choice: &ToolChoice) -> ServerInfo {
             .push_str(" Some tools are left out until the person runs `haft trust` in the program's folder.");
     }
     let (title, of_servers) = (own.map(|own| own.name.as_str().to_owned()), of_servers(program, choice));
-    ServerInfo { title, instructions, of_servers, has_one_server }
+    let awaits_servers = !program.servers.unknown().is_empty();
+    ServerInfo { title, instructions, of_servers, has_one_server, awaits_servers }
 }
 
 /// What MCP servers say to models of themselves, each as a quotation that cannot pass for haft's words.

@@ -72,6 +72,14 @@ impl HttpClient {
         }
     }
 
+    /// One that a person got since, in the place of `insufficient`.
+    async fn newer(&self, insufficient: Option<SecretString>) -> Result<Option<SecretString>, Error> {
+        match &self.account {
+            Some(account) => account.newer(insufficient.as_ref()).await.map_err(failed),
+            None => Ok(None),
+        }
+    }
+
     /// The token for rmcp's own client.
     async fn bearer(&self) -> Result<Option<String>, Error> {
         Ok(self.token().await?.map(|token| token.expose_secret().to_owned()))
@@ -104,10 +112,14 @@ impl StreamableHttpClient for HttpClient {
         };
         let token = self.token().await?;
         let mut response = send(token.as_ref()).await?;
+        let other = match response.status() {
+            StatusCode::UNAUTHORIZED => self.another(token).await?,
+            // A person may have logged in with more scopes since.
+            StatusCode::FORBIDDEN => self.newer(token).await?,
+            _ => None,
+        };
         // It has done nothing of what it refused.
-        if response.status() == StatusCode::UNAUTHORIZED
-            && let Some(other) = self.another(token).await?
-        {
+        if let Some(other) = other {
             response = send(Some(&other)).await?;
         }
         let asked = Asked::of(&message);

@@ -103,7 +103,10 @@ impl Account {
     pub async fn log_out(&self) -> Result<Option<Revoked>, LoginError> {
         let _held = self.store.hold().await.map_err(LoginError::new)?;
         let Some(login) = self.login().await? else { return Ok(None) };
-        let revoked = revocation::revoke(&self.exchange()?, &login).await;
+        let revoked = match self.exchange() {
+            Ok(exchange) => revocation::revoke(&exchange, &login).await,
+            Err(error) => Revoked::No(error.to_string()),
+        };
         self.store.remove().await.map_err(LoginError::new)?;
         Ok(Some(revoked))
     }
@@ -150,6 +153,16 @@ impl Account {
         let own = self.clone();
         let renewing = tokio::spawn(async move { own.renewed(old.as_ref()).await });
         renewing.await.unwrap_or(Err(ServerError::Closed))
+    }
+
+    /// The token of a login that a person made since, in the place of `old`: asks the store alone.
+    pub(in crate::client) async fn newer(
+        &self,
+        old: Option<&SecretString>,
+    ) -> Result<Option<SecretString>, ServerError> {
+        let mut current = self.current.lock().await;
+        let read = self.login().await.map_err(|error| lost(&error))?.filter(|login| !login.has(old));
+        Ok(read.and_then(|login| current.login.insert(login).token()))
     }
 
     async fn renewed(&self, old: Option<&SecretString>) -> Result<Option<SecretString>, ServerError> {

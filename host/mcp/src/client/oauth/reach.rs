@@ -46,7 +46,7 @@ pub(super) struct Reach {
 impl Reach {
     pub(super) fn of(server: &Url) -> Arc<Self> {
         let proxies = PROXIES.iter().filter_map(|name| std::env::var(name).ok());
-        let proxies = proxies.filter_map(|text| Some(Url::parse(&text).ok()?.host_str()?.to_owned()));
+        let proxies = proxies.filter_map(|text| Some(text.parse::<::http::Uri>().ok()?.host()?.to_owned()));
         Arc::new(Self { server: server.clone(), own: OnceCell::new(), proxies: proxies.collect() })
     }
 

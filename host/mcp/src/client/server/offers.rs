@@ -1,8 +1,12 @@
 //! Asks a server for what it has beside its tools. Each list is bounded, and one that cannot be had leaves the others as they
 //! are.
 
-use serde_json::Value;
+use std::time::Duration;
 
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::client::calls::shortened;
 use crate::client::connection::{Connection, RequestLimits};
 use crate::client::listing::check_name;
 use crate::client::offers::MAX_URI;
@@ -10,6 +14,8 @@ use crate::client::{ServerError, ServerOffers};
 use haft_core::secret::Redactor;
 use haft_core::tool::{Keep, clip};
 
+/// How long all lists may take together: the tools of the server are waited for meanwhile.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Pages of one list that are asked for.
 const MAX_PAGES: usize = 100;
 /// Prompts, resources or templates of one server.
@@ -32,10 +38,13 @@ impl ServerOffers {
             instructions.map(|text| redactor.redact_owned(clip(&text, MAX_INSTRUCTIONS, Keep::Head)));
         let mut offers = Self {
             completes: capabilities.completions.is_some(),
-            watches: capabilities.resources.as_ref().is_some_and(|own| own.subscribe == Some(true)),
+            // Servers of 2026-07-28 know no `resources/subscribe`.
+            watches: !connection.is_stateless()
+                && capabilities.resources.as_ref().is_some_and(|own| own.subscribe == Some(true)),
             instructions,
             ..Self::default()
         };
+        let limits = (limits, Instant::now() + PATIENCE);
         if capabilities.prompts.is_some() {
             offers.prompts =
                 offers.list(connection, ("prompts/list", "prompts", "name"), limits, redactor).await;
@@ -51,22 +60,25 @@ impl ServerOffers {
         offers
     }
 
-    /// One list, whose items are in the field `items`, each known by the field `name`.
+    /// One list, whose items are in the field `items`, each known by the field `name`; what there is of it at `end`.
     async fn list(
         &mut self,
         connection: &Connection,
         (method, items, name): (&'static str, &str, &str),
-        limits: RequestLimits<'_>,
+        (limits, end): (RequestLimits<'_>, Instant),
         redactor: &Redactor,
     ) -> Vec<Value> {
         let (mut all, mut size, mut cursor) = (Vec::<Value>::new(), 0, None);
         for _ in 0..MAX_PAGES {
+            let timeout = limits.timeout.min(end.saturating_duration_since(Instant::now()));
+            let limits = RequestLimits { timeout, ..limits };
             let mut page = match connection.page(method, cursor.take(), limits).await {
                 Ok(page) => page,
                 Err(error) => {
                     // Many announce what they do not have.
                     let is_missing = matches!(error, ServerError::Answer { code: -32601, .. });
-                    self.left_out.extend((!is_missing).then(|| format!("`{method}` failed: {error}")));
+                    let said = || shortened(redactor.redact_owned(format!("`{method}` failed: {error}")));
+                    self.left_out.extend((!is_missing).then(said));
                     return all;
                 }
             };

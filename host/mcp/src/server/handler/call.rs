@@ -255,15 +255,17 @@ pub(super) fn from_server(
 }
 
 /// What the keys of `_meta` begin with that are between a client and haft.
-const OWN_META: &[&str] =
-    &["progressToken", "io.modelcontextprotocol/", "traceparent", "tracestate", "baggage"];
+const OWN_META: &[&str] = &["progressToken", "traceparent", "tracestate", "baggage"];
+
+/// What the names of the protocol's own fields begin with.
+const OF_PROTOCOL: &str = "io.modelcontextprotocol/";
 
 /// Bytes of `_meta` that a server gets of a client, as JSON.
 const MAX_META: usize = 64 << 10;
 
 /// What of the `_meta` of a request is for the server of the tool.
 fn meta_for_server(requester: &Requester) -> Option<Arc<JsonObject>> {
-    let is_own = |key: &str| OWN_META.iter().any(|own| key.starts_with(own));
+    let is_own = |key: &str| OWN_META.contains(&key) || key.starts_with(OF_PROTOCOL);
     let fields = requester.meta.iter().filter(|(key, _)| !is_own(key));
     let meta: JsonObject = fields.map(|(key, value)| (key.clone(), value.clone())).collect();
     let is_sent = !meta.is_empty() && Value::Object(meta.clone()).to_string().len() <= MAX_META;
