@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use haft_core::grant::Root;
 use haft_core::report::plain;
 use haft_manifest::PackageSource;
-use reqwest::Url;
 use serde_json::{Value, json};
 
 use super::{CLAUDE, MAX_JSON, is_plugin};
+use crate::download::Url;
 use crate::folder::write;
 use crate::listing::{TreeError, io_error};
 

@@ -2,13 +2,12 @@
 //! server, whose breach leaves that server out.
 
 use haft_core::grant::Right;
-use reqwest::Url;
 use serde_json::{Map, Value};
 
 use super::permissions::Permissions;
 use super::server::{Directory, PluginServer, Start, Text};
 use super::{DATA, Fault, FaultKind, Files, ROOT, written};
-use crate::download::is_this_machine;
+use crate::download::{Url, is_this_machine};
 
 /// The file of the servers.
 pub const FILE: &str = "mcp.json";
