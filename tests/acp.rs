@@ -8,6 +8,7 @@ mod bounds;
 mod editor;
 mod library;
 mod permissions;
+mod prompts;
 mod tasks;
 mod trust;
 

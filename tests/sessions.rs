@@ -12,6 +12,7 @@ mod kill;
 mod long;
 mod model;
 mod plan;
+mod prompts;
 mod room;
 mod shown;
 mod steering;

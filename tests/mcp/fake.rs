@@ -499,3 +499,22 @@ fn append(name: &str, line: &str) {
     // One write a line: several servers of a test may write to the same file.
     file.unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
+
+/// What a server is like that has the prompt `review`, with two arguments, and no tool.
+pub(crate) fn with_prompt() -> Value {
+    let all = |result: Value| {
+        json!({ "jsonrpc": "2.0", "id": "ID", "result": result }).to_string().replace("\"ID\"", "ID")
+    };
+    let arguments = json!([{ "name": "file", "required": true }, { "name": "depth" }]);
+    let said = |role: &str, text: &str| json!({ "role": role, "content": { "type": "text", "text": text } });
+    json!({ "raw": {
+        "initialize": all(json!({
+            "protocolVersion": "2025-11-25", "capabilities": { "prompts": {} },
+            "serverInfo": { "name": "f", "version": "1" },
+        })),
+        "prompts/list": all(json!({ "prompts": [
+            { "name": "review", "description": "Reviews a file\nwith care", "arguments": arguments },
+        ] })),
+        "prompts/get": all(json!({ "messages": [said("user", "Review it."), said("assistant", "I do.")] })),
+    } })
+}

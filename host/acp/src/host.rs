@@ -84,12 +84,12 @@ pub trait Conversation: Send {
     fn window(&mut self) -> (usize, Option<u32>);
 
     /// Returns the commands, which a prompt of `/` and their name invokes.
-    fn commands(&self) -> &'static [Command] {
-        &[]
+    fn commands(&self) -> Vec<Command> {
+        Vec::new()
     }
 
-    /// Runs one of [`commands`](Self::commands). Returns the text for the user.
-    async fn command(&mut self, name: &str, _argument: &str) -> Result<String, Failure> {
+    /// Runs one of [`commands`](Self::commands).
+    async fn command(&mut self, name: &str, _argument: &str, _turn: &Turn) -> Result<Invoked, Failure> {
         Err(Failure(format!("`/{name}` is no command of this session")))
     }
 
@@ -115,14 +115,23 @@ pub struct Model {
 }
 
 /// A command of a session, typed as `/NAME ARGUMENT`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// The name after the `/`.
-    pub name: &'static str,
+    pub name: String,
     /// The description of the argument; empty if the command takes none.
-    pub argument: &'static str,
+    pub argument: String,
     /// The description of the command, on one line.
-    pub about: &'static str,
+    pub about: String,
+}
+
+/// The result of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Invoked {
+    /// A text for the user.
+    Text(String),
+    /// A prompt for the model, in place of the command.
+    Prompt(Prompt),
 }
 
 /// The context of a prompt.

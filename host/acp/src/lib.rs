@@ -20,4 +20,6 @@ mod tool_call;
 mod updates;
 
 pub use self::connection::serve;
-pub use self::host::{Command, Conversation, Failure, Host, Model, Opening, StdioServer, Summary, Turn};
+pub use self::host::{
+    Command, Conversation, Failure, Host, Invoked, Model, Opening, StdioServer, Summary, Turn,
+};

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::approver::AtEditor;
 use crate::client::Client;
-use crate::host::{Command, Conversation, Failure, Host, Opening, Turn};
+use crate::host::{Command, Conversation, Failure, Host, Invoked, Opening, Turn};
 use crate::message::told;
 use crate::updates::{Updates, replay};
 use haft_agent::provider::Prompt;
@@ -41,8 +41,8 @@ pub(crate) struct Session {
     is_planning: AtomicBool,
     /// The notices about its opening that the user has not yet seen.
     notices: Lock<Vec<String>>,
-    /// Whether its commands were sent to the editor.
-    has_told_commands: AtomicBool,
+    /// The commands that were last sent to the editor.
+    told_commands: Lock<Vec<Command>>,
     /// The cost of its prompts in US dollars, if known.
     cost: Lock<Option<f64>>,
     /// Whether the editor has closed it: it is not loaded again.
@@ -80,7 +80,7 @@ impl Session {
             has_said: AtomicBool::new(has_said),
             is_planning: AtomicBool::new(false),
             notices,
-            has_told_commands: AtomicBool::new(false),
+            told_commands: Lock::default(),
             cost: Lock::default(),
             is_closed: AtomicBool::new(false),
             turn: Lock::default(),
@@ -133,8 +133,9 @@ impl Session {
 
     fn tell_opening(&self, conversation: &mut dyn Conversation) {
         let commands = conversation.commands();
-        if !commands.is_empty() && !self.has_told_commands.swap(true, Ordering::SeqCst) {
-            self.updates.commands(commands);
+        if commands != *self.told_commands.lock() {
+            self.updates.commands(&commands);
+            *self.told_commands.lock() = commands;
         }
         let notices = std::mem::take(&mut *self.notices.lock()).into_iter().chain(conversation.notices());
         notices.for_each(|notice| self.updates.notice(&notice));
@@ -152,18 +153,18 @@ impl Session {
         }
         let Some(conversation) = slot.as_mut() else { return Err(Error::internal_error()) };
         self.tell_opening(conversation.as_mut());
-        if let Some((command, argument)) = command(&prompt.text, conversation.commands()) {
-            let answer = conversation.command(command.name, argument).await.map_err(failed)?;
-            self.updates.agent_said(&answer);
-            return Ok(PromptResponse::new(StopReason::EndTurn));
-        }
         let first = (!self.has_said.load(Ordering::SeqCst)).then(|| title(&prompt.text));
-        self.client.outbox().room().await;
-        self.updates.open();
         let updates = self.updates.clone();
         let events = Events::to(move |event| updates.hear(event));
         let (cancel, approvals) = (working.cancel.clone(), self.approvals.clone());
         let turn = Turn { events, cancel, approvals, is_planning: self.is_planning() };
+        let invoked = self.invoked(conversation.as_mut(), prompt, &turn).await;
+        if working.cancel.is_cancelled() {
+            return Ok(PromptResponse::new(StopReason::Cancelled));
+        }
+        let Some(prompt) = invoked? else { return Ok(PromptResponse::new(StopReason::EndTurn)) };
+        self.client.outbox().room().await;
+        self.updates.open();
         let outcome = conversation.prompt(prompt, turn).await;
         if let Ok(outcome) = &outcome {
             self.tell_usage(outcome, conversation.window());
@@ -184,6 +185,26 @@ impl Session {
             return Ok(PromptResponse::new(StopReason::Cancelled));
         }
         stop_reason(&outcome.map_err(failed)?).map(PromptResponse::new)
+    }
+
+    /// Runs the command in `prompt`, if it is one. Returns the prompt for the model, unless the command was all.
+    async fn invoked(
+        &self,
+        conversation: &mut dyn Conversation,
+        prompt: Prompt,
+        turn: &Turn,
+    ) -> Result<Option<Prompt>, Error> {
+        let commands = conversation.commands();
+        let Some((name, argument)) = command(&prompt.text, &commands) else { return Ok(Some(prompt)) };
+        match conversation.command(name, argument, turn).await.map_err(failed)? {
+            Invoked::Text(text) => {
+                self.updates.agent_said(&text);
+                Ok(None)
+            }
+            Invoked::Prompt(Prompt { text, attachments }) => {
+                Ok(Some(Prompt { text, attachments: [prompt.attachments, attachments].concat() }))
+            }
+        }
     }
 
     /// Sends the fill of the context window, with size 0 if unknown, and the cost of the session since its opening.
@@ -322,11 +343,11 @@ fn stop_reason(outcome: &Outcome) -> Result<StopReason, Error> {
     })
 }
 
-/// Returns the command in a prompt, with its argument. A text with another word after `/` goes to the model.
-fn command<'a>(text: &'a str, commands: &'static [Command]) -> Option<(&'static Command, &'a str)> {
+/// Returns the name of the command in a prompt, and its argument. A text with another word after `/` goes to the model.
+fn command<'a>(text: &'a str, commands: &[Command]) -> Option<(&'a str, &'a str)> {
     let line = text.trim().strip_prefix('/')?;
     let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    commands.iter().find(|command| command.name == name).map(|command| (command, argument.trim()))
+    commands.iter().any(|command| command.name == name).then(|| (name, argument.trim()))
 }
 
 /// Returns the title of a session: its first words.

@@ -170,10 +170,10 @@ impl Updates {
     /// Sends the commands of the session.
     pub(crate) fn commands(&self, commands: &[Command]) {
         let input =
-            |argument: &str| AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(argument));
+            |argument: &String| AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(argument));
         let command = |Command { name, argument, about }: &Command| {
-            let input = Some(*argument).filter(|argument| !argument.is_empty()).map(input);
-            AvailableCommand::new(*name, *about).input(input)
+            let input = Some(argument).filter(|argument| !argument.is_empty()).map(input);
+            AvailableCommand::new(name, about).input(input)
         };
         let commands = AvailableCommandsUpdate::new(commands.iter().map(command).collect());
         self.client.update(&self.session, SessionUpdate::AvailableCommandsUpdate(commands));

@@ -46,6 +46,7 @@ mod replay;
 mod run;
 mod schema;
 mod serve;
+mod server_prompts;
 mod sessions;
 mod terminal;
 mod test;

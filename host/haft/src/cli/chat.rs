@@ -14,6 +14,7 @@ use self::editor::{Editor, Entered};
 use super::Exit;
 use super::attach;
 use super::model_args::ModelArgs;
+use super::server_prompts;
 use super::terminal::{Answers, DIM, HEAD, Hinted, Screen, Show, Terminal};
 use crate::cli::conversation::{Conversation, SessionName};
 use crate::cli::dialogue::filled;
@@ -95,14 +96,11 @@ async fn converse(
             },
         };
         let next = match text.strip_prefix('/') {
-            Some(line) => Command::parse(line).map_or_else(
-                |error| {
-                    terminal.fail(&error);
-                    Next::Read
-                },
-                |command| command.execute(conversation, terminal),
-            ),
-            None => Next::Do(Some(text)),
+            Some(line) => typed(line, conversation, terminal).await.unwrap_or_else(|error| {
+                terminal.fail(&error);
+                Next::Read
+            }),
+            None => Next::Do(Some(text.into())),
         };
         match next {
             Next::Read => {}
@@ -116,20 +114,32 @@ async fn converse(
             Next::Detach => {
                 detach(&mut attached, terminal);
             }
-            Next::Do(text) => {
+            Next::Do(prompt) => {
                 // Before they are taken, so that they are there for another model.
-                if let Err(error) = conversation.check(text.as_ref().map_or(&[], |_| attached.as_slice())) {
+                if let Err(error) = conversation.check(prompt.as_ref().map_or(&[], |_| attached.as_slice())) {
                     terminal.fail(&error);
                     terminal.hint("`/detach` drops what is attached");
                     continue;
                 }
-                let prompt = text.map(|text| Prompt { text, attachments: std::mem::take(&mut attached) });
+                let prompt = prompt.map(|Prompt { text, attachments }| Prompt {
+                    text,
+                    attachments: [std::mem::take(&mut attached), attachments].concat(),
+                });
                 if answer(conversation, prompt, screen, terminal).await? {
                     return Ok(Exit::Interrupted);
                 }
             }
         }
     }
+}
+
+/// Does what a line after `/` says: a command, or a prompt of a plugin or an MCP server.
+async fn typed(line: &str, conversation: &mut Conversation, terminal: Terminal) -> anyhow::Result<Next> {
+    let (name, words) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    if let Some(prompt) = server_prompts::all(&conversation.dialogue).iter().find(|one| one.name == name) {
+        return Ok(Next::Do(Some(conversation.get(prompt, words.trim()).await?)));
+    }
+    Ok(Command::parse(line)?.execute(conversation, terminal))
 }
 
 /// Runs one prompt; whether the user wants to leave. An error is printed, and the conversation goes on.

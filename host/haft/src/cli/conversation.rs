@@ -11,6 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::dialogue::{Dialogue, hinted};
 use super::model_args::ModelArgs;
+use super::server_prompts::ServerPrompt;
 use super::terminal::{DIM, Hinted, Screen, Show, Terminal, Typing, reader_is_gone};
 use super::{approvals, attach, guidance};
 use haft::program::Dirs;
@@ -154,6 +155,16 @@ impl Conversation {
     /// Refuses files that the model's API does not take.
     pub(super) fn check(&self, files: &[Attachment]) -> anyhow::Result<()> {
         attach::check(files, &self.dialogue)
+    }
+
+    /// Gets a prompt of a plugin or an MCP server. Ctrl-C ends the call.
+    pub(super) async fn get(&self, prompt: &ServerPrompt<'_>, words: &str) -> anyhow::Result<Prompt> {
+        let session = self.dialogue.program.session(self.verb, self.screen.events());
+        let session = Session { approvals: self.approvals.clone(), ..session };
+        tokio::select! {
+            got = prompt.get(words, &session) => got,
+            _ = tokio::signal::ctrl_c() => anyhow::bail!("`/{}` was stopped", prompt.name),
+        }
     }
 
     /// Runs a prompt, or continues the one before. `None` where Ctrl-C was pressed twice: the user wants to leave.

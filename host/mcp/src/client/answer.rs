@@ -96,6 +96,28 @@ fn text_of(result: &Value, mut answer: ContentBuilder, limit: usize, whole: &Who
     ToolResult { content, is_error, attachments: answer.attachments, structured, mcp: None }
 }
 
+/// The text of the messages in `result`, from `prompts/get`, of which `attachments` are the binary data; without messages,
+/// none. Each message says whose it is where the model says some.
+pub(super) fn prompt_text(result: &Value, attachments: Vec<Attachment>) -> (Option<String>, Vec<Attachment>) {
+    let mut said = ContentBuilder { attachments, ..ContentBuilder::default() };
+    let messages = result.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let is_of_model = |message: &Value| message["role"] == "assistant";
+    let has_roles = messages.iter().any(is_of_model);
+    for message in messages.iter().take(MAX_BLOCKS) {
+        if !said.lines.is_empty() {
+            said.push_line(String::new());
+        }
+        if has_roles {
+            said.push_line(if is_of_model(message) { "Assistant:" } else { "User:" }.to_owned());
+        }
+        match &message["content"] {
+            Value::Array(blocks) => blocks.iter().take(MAX_BLOCKS).for_each(|block| said.block(block)),
+            block => said.block(block),
+        }
+    }
+    ((!messages.is_empty()).then(|| said.lines.join("\n")), said.attachments)
+}
+
 #[derive(Default)]
 struct ContentBuilder {
     lines: Vec<String>,
@@ -268,6 +290,23 @@ mod tests {
 
     fn to_tool_result(result: &Value, limit: usize) -> ToolResult {
         super::to_tool_result(result.clone(), limit, &Whole::default())
+    }
+
+    /// A prompt is text for a conversation here: what each side says in it, and a line for a picture.
+    #[test]
+    fn a_prompt_is_the_text_of_its_messages() {
+        let text = |text: &str| json!({ "type": "text", "text": text });
+        let one = json!({ "messages": [{ "role": "user", "content": text("Review it.") }] });
+        assert_eq!(prompt_text(&one, Vec::new()).0.as_deref(), Some("Review it."));
+        let mut two = json!({ "messages": [
+            { "role": "user", "content": [text("See"), { "type": "image", "mimeType": "image/png", "data": "AP8=" }] },
+            { "role": "assistant", "content": text("I see.") },
+        ] });
+        let files = attachments(&mut two);
+        let (said, files) = prompt_text(&two, files);
+        assert_eq!(said.unwrap(), "User:\nSee\n[image, image/png, 2 bytes]\n\nAssistant:\nI see.");
+        assert_eq!(files.len(), 1);
+        assert_eq!(prompt_text(&json!({ "completion": {} }), Vec::new()).0, None);
     }
 
     /// MC clients get the answer as it was given, with each byte kept once, and text within the bound.

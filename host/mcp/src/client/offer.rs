@@ -6,12 +6,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
-use super::answer::attachments;
+use super::answer::{attachments, prompt_text};
 use super::server::Answer;
 use super::tool::{failed, note};
 use super::{Config, Server, ToolList};
 use haft_core::call::{Hints, McpAnswer, ToolCall, ToolDef, ToolResult};
-use haft_core::tool::{Context, Offer, Served, ServerResources, Subject, Tool, ToolError};
+use haft_core::tool::{Context, Keep, Offer, Served, ServerResources, Subject, Tool, ToolError, clip};
 
 /// The methods that a call of a prompt may be.
 const OF_PROMPTS: &[&str] = &["prompts/get", "completion/complete"];
@@ -130,7 +130,7 @@ impl Tool for ServerOffer {
     }
 }
 
-/// The answer as an MCP client gets it.
+/// The answer as an MCP client gets it; for a conversation of haft's own, the text of a prompt's messages.
 fn bounded(mut value: Value, config: &Config) -> Result<ToolResult, ToolError> {
     let files = attachments(&mut value);
     let text = value.to_string();
@@ -139,7 +139,8 @@ fn bounded(mut value: Value, config: &Config) -> Result<ToolResult, ToolError> {
         let why = format!("the answer of MCP server `{name}` has more than {most} MiB");
         return Err(ToolError::ExecutionFailed(why));
     }
-    let content = haft_core::tool::clip(&text, config.max_result, haft_core::tool::Keep::Ends);
+    let (prompt, files) = prompt_text(&value, files);
+    let content = clip(&prompt.unwrap_or(text), config.max_result, Keep::Ends);
     let mcp = Some(Box::new(McpAnswer::Result(value)));
     Ok(ToolResult { attachments: files, mcp, ..ToolResult::success(content) })
 }

@@ -8,9 +8,10 @@ use haft::program::{Agreement, Untrusted};
 use serde_json::Value;
 
 use crate::cli::dialogue::{Dialogue, hinted};
+use crate::cli::server_prompts;
 use crate::cli::terminal::told;
 use crate::cli::undo;
-use haft_acp::{Command, Conversation, Failure, Model, Turn};
+use haft_acp::{Command, Conversation, Failure, Invoked, Model, Turn};
 use haft_agent::Outcome;
 use haft_agent::provider::{Message, Prompt};
 use haft_core::grant::Root;
@@ -18,14 +19,14 @@ use haft_core::tool::{Decision, Question, Session};
 use haft_core::undo::Which;
 use haft_manifest::Route;
 
-/// The commands of `haft chat` for which an editor has nothing of its own.
-const COMMANDS: &[Command] = &[
-    Command {
-        name: "undo",
-        argument: "all, or nothing for the last changes",
-        about: "Put back the files that tools changed for the last prompt that changed some, or all of this session's",
-    },
-    Command { name: "compact", argument: "", about: "Have the conversation summed up now, to make room" },
+/// The commands of `haft chat` for which an editor has nothing of its own: name, argument and description.
+const COMMANDS: &[(&str, &str, &str)] = &[
+    (
+        "undo",
+        "all, or nothing for the last changes",
+        "Put back the files that tools changed for the last prompt that changed some, or all of this session's",
+    ),
+    ("compact", "", "Have the conversation summed up now, to make room"),
 ];
 
 /// A dialogue with its id.
@@ -87,19 +88,36 @@ impl Conversation for Talk {
         self.dialogue.fill()
     }
 
-    fn commands(&self) -> &'static [Command] {
-        COMMANDS
+    fn commands(&self) -> Vec<Command> {
+        let own = COMMANDS.iter().map(|(name, argument, about)| Command {
+            name: (*name).to_owned(),
+            argument: (*argument).to_owned(),
+            about: (*about).to_owned(),
+        });
+        let of_servers = server_prompts::all(&self.dialogue).into_iter().map(|prompt| Command {
+            argument: prompt.usage(),
+            name: prompt.name,
+            about: prompt.about,
+        });
+        own.chain(of_servers).collect()
     }
 
-    async fn command(&mut self, name: &str, argument: &str) -> Result<String, Failure> {
+    async fn command(&mut self, name: &str, argument: &str, turn: &Turn) -> Result<Invoked, Failure> {
         let which = match (name, argument) {
             ("undo", "") => Which::Last,
             ("undo", "all") => Which::All,
-            ("compact", "") => return self.dialogue.compact().await.map_err(failure),
-            _ => return Err(Failure(format!("`/{name}` does not take `{argument}`"))),
+            ("compact", "") => return self.dialogue.compact().await.map(Invoked::Text).map_err(failure),
+            _ => {
+                let prompts = server_prompts::all(&self.dialogue);
+                let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) else {
+                    return Err(Failure(format!("`/{name}` does not take `{argument}`")));
+                };
+                let got = prompt.get(argument, &session(&self.dialogue, turn)).await;
+                return got.map(Invoked::Prompt).map_err(failure);
+            }
         };
         let undone = self.dialogue.undo(which).map_err(failure)?;
-        Ok(undo::text(undone.as_ref()))
+        Ok(Invoked::Text(undo::text(undone.as_ref())))
     }
 
     fn notices(&mut self) -> Vec<String> {
@@ -111,14 +129,19 @@ impl Conversation for Talk {
         self.dialogue.plan(turn.is_planning);
         let pushed = self.dialogue.push_prompt(prompt).map_err(hinted);
         pushed.map_err(failure)?;
-        let Turn { events, cancel, approvals, .. } = turn;
-        let session = Session { cancel, approvals, ..self.dialogue.program.session("acp", events) };
+        let session = session(&self.dialogue, &turn);
         self.dialogue.work(Some(&told), &session).await.map_err(hinted).map_err(failure)
     }
 
     async fn close(self: Box<Self>) {
         self.dialogue.program.close().await;
     }
+}
+
+/// The session of the calls in `turn`.
+fn session(dialogue: &Dialogue, turn: &Turn) -> Session {
+    let Turn { events, cancel, approvals, .. } = turn.clone();
+    Session { cancel, approvals, ..dialogue.program.session("acp", events) }
 }
 
 /// An error, for the user of the editor.
@@ -215,13 +238,13 @@ impl Conversation for Unagreed {
         self.talk.as_mut().map_or((0, None), Conversation::window)
     }
 
-    fn commands(&self) -> &'static [Command] {
-        self.talk.as_ref().map_or(&[], Talk::commands)
+    fn commands(&self) -> Vec<Command> {
+        self.talk.as_ref().map_or_else(Vec::new, Talk::commands)
     }
 
-    async fn command(&mut self, name: &str, argument: &str) -> Result<String, Failure> {
+    async fn command(&mut self, name: &str, argument: &str, turn: &Turn) -> Result<Invoked, Failure> {
         match &mut self.talk {
-            Some(talk) => talk.command(name, argument).await,
+            Some(talk) => talk.command(name, argument, turn).await,
             None => Err(failure(Untrusted(Box::new(self.agreement.clone())).into())),
         }
     }

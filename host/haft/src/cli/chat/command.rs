@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::super::terminal::{DIM, HEAD, Hinted, Terminal};
-use super::super::{transcript, undo};
+use super::super::{server_prompts, transcript, undo};
 use super::rules;
 use crate::cli::conversation::Conversation;
+use haft_agent::provider::Prompt;
 use haft_core::undo::Which;
 
 /// A row of [`COMMANDS`].
@@ -136,7 +137,7 @@ pub(super) enum Next {
     /// Nothing but to read on.
     Read,
     /// What was entered; what is left, where nothing was.
-    Do(Option<String>),
+    Do(Option<Prompt>),
     /// Ask this model from now on.
     Model(String),
     /// Keep this rule in program.toml.
@@ -172,7 +173,7 @@ impl Command {
 
     pub(super) fn execute(self, conversation: &mut Conversation, terminal: Terminal) -> Next {
         match self {
-            Self::Help => help(terminal),
+            Self::Help => help(conversation, terminal),
             Self::Tools => tools(conversation, terminal),
             Self::ShowModel => terminal.message(conversation.dialogue.model()),
             Self::Model(model) => return Next::Model(model),
@@ -253,13 +254,17 @@ pub(super) fn tell_plan(is_planning: bool, terminal: Terminal) {
     });
 }
 
-fn help(terminal: Terminal) {
-    for Kind { name, argument, help, .. } in COMMANDS {
-        let command = format!("/{name} {argument}");
+fn help(conversation: &Conversation, terminal: Terminal) {
+    let line = |command: &str, help: &str| {
         terminal.message(format_args!("  {HEAD}{command:<18}{HEAD:#} {help}"));
+    };
+    for Kind { name, argument, help, .. } in COMMANDS {
+        line(&format!("/{name} {argument}"), help);
     }
-    let help = "show all that tools answered to your last prompt";
-    terminal.message(format_args!("  {HEAD}{:<18}{HEAD:#} {help}", "Ctrl-O"));
+    line("Ctrl-O", "show all that tools answered to your last prompt");
+    for prompt in server_prompts::all(&conversation.dialogue) {
+        line(&format!("/{} {}", prompt.name, prompt.usage()), &prompt.about);
+    }
 }
 
 fn tools(conversation: &Conversation, terminal: Terminal) {

@@ -21,6 +21,7 @@ use rustyline::{
 
 use super::command::COMMANDS;
 use crate::cli::conversation::Conversation;
+use crate::cli::server_prompts;
 use haft::program::Dirs;
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
@@ -86,7 +87,9 @@ impl Editor {
         let history = MemHistory::with_config(&config);
         let mut lines = Lines::with_history(config, history).context("cannot read from the terminal")?;
         let tools = conversation.dialogue.toolbox.entries().map(|entry| entry.def().name.clone()).collect();
-        lines.set_helper(Some(Words { tools, files: FilenameCompleter::new() }));
+        let prompts =
+            server_prompts::all(&conversation.dialogue).into_iter().map(|prompt| prompt.name).collect();
+        lines.set_helper(Some(Words { tools, prompts, files: FilenameCompleter::new() }));
         let newline = KeyEvent(KeyCode::Enter, Modifiers::ALT);
         lines.bind_sequence(newline, EventHandler::Simple(Cmd::Newline));
         let left = Left::default();
@@ -163,6 +166,7 @@ fn keep(file: &Path, text: &str) -> std::io::Result<()> {
 /// What completes commands and their arguments, and tells whether an entry is whole.
 struct Words {
     tools: Vec<String>,
+    prompts: Vec<String>,
     files: FilenameCompleter,
 }
 
@@ -187,17 +191,18 @@ impl Completer for Words {
         if typed.starts_with("/save ") || typed.starts_with("/attach ") {
             return self.files.complete(line, at, context);
         }
-        Ok(complete(typed, &self.tools))
+        Ok(complete(typed, &self.tools, &self.prompts))
     }
 }
 
 /// Where the word begins that `typed` ends with, and what it can become.
-fn complete(typed: &str, tools: &[String]) -> (usize, Vec<Pair>) {
+fn complete(typed: &str, tools: &[String], prompts: &[String]) -> (usize, Vec<Pair>) {
     let pair = |text: String| Pair { display: text.clone(), replacement: text };
     let Some(command) = typed.strip_prefix('/') else { return (0, Vec::new()) };
     match command.split_once(' ') {
         None => {
-            let names = COMMANDS.iter().map(|kind| kind.name).filter(|name| name.starts_with(command));
+            let names = COMMANDS.iter().map(|kind| kind.name).chain(prompts.iter().map(String::as_str));
+            let names = names.filter(|name| name.starts_with(command));
             (1, names.map(|name| pair(format!("{name} "))).collect())
         }
         Some(("allow" | "deny", tool)) => {
@@ -228,7 +233,7 @@ mod tests {
     #[test]
     fn commands_and_tools_are_completed() {
         let words = |typed: &str| {
-            let (at, found) = complete(typed, &["bash".into(), "read".into()]);
+            let (at, found) = complete(typed, &["bash".into(), "read".into()], &["mcp__s__review".into()]);
             (at, found.into_iter().map(|pair| pair.replacement).collect::<Vec<_>>())
         };
         assert_eq!(words("/to"), (1, vec!["tools ".to_owned()]));
