@@ -1,6 +1,6 @@
-//! The files by which clients of Agent Plugins 1.0.0 (agent-plugins.org) load a haft package: `plugin.json`, `mcp.json`
-//! and a `SKILL.md`; and the manifest of Claude Code, which has a form of its own. The package itself lies in
-//! [`FOLDER`]. Writes nothing.
+//! The files by which clients of Agent Plugins 1.0.0 (agent-plugins.org) load a haft package: `plugin.json`,
+//! `mcp.json` and a `SKILL.md`; and the manifest of Claude Code in its own format. The package itself is in
+//! [`FOLDER`]. Writes no file.
 
 use serde_json::{Map, Value, json};
 

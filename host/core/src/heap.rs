@@ -1,4 +1,4 @@
-//! Limits how much memory this process keeps without a use for it: freed memory of glibc's allocator, and code that ran once.
+//! Limits the unused memory that this process keeps: freed memory of glibc's allocator, and code that ran once.
 
 #![cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "a library call, which says why it is sound"))]
 

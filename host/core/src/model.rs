@@ -1,4 +1,4 @@
-//! What a program says of the models that it asks: which, in which format, and how much one is to think.
+//! The model settings of a program: the route, the API format and the reasoning effort.
 
 use crate::words;
 

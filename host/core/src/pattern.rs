@@ -1,5 +1,5 @@
-//! Patterns of tool names, for lists of what is allowed: `read`, `git__*`, `*`. They only match;
-//! which tools exist is not known here.
+//! Patterns of tool names, for lists of what is allowed: `read`, `git__*`, `*`. A pattern only matches names; it
+//! knows no tools.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
 //! Rules for calls as program.toml writes them: `read`, `git__*`, `bash(git status*)`. A rule names tools and, in
-//! parentheses, what a call of them is about. It only says so; what matches is decided where calls are.
+//! parentheses, the subject of a call. This file parses rules; `tool::rules` matches calls against them.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,6 +1,6 @@
-//! Finds the top-level members of a JSON-RPC message, and some of its parameters, in one pass without storing it: for messages
-//! that are too long or malformed, or that only pass, and for limits that are checked before parsing. Does not validate; the
-//! parser does.
+//! Finds the top-level members of a JSON-RPC message, and some of its parameters, in one pass without storing them:
+//! for messages that are too long, malformed or only forwarded, and for limits that are checked before parsing.
+//! Does not validate JSON; the parser does.
 
 use memchr::memchr2;
 use serde::de::DeserializeOwned;

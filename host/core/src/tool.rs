@@ -1,5 +1,5 @@
-//! One callable thing, and the box of them. Plugins, command tools, MCP servers and native
-//! tools are four sources of the same [`Tool`]; [`Toolbox`] is the only door to any of them.
+//! The trait [`Tool`], and the toolbox that calls its implementors. Plugins, command tools, MCP servers and native
+//! tools are four sources of tools; every call of a tool goes through [`Toolbox`].
 
 mod approval;
 mod arguments;

@@ -1,5 +1,5 @@
-//! The answer of an MCP server as it was given (specification 2025-11-25 and 2026-07-28): a result with its content blocks,
-//! or an error with its code. Makes no text of it, and sends it nowhere.
+//! The unmodified answer of an MCP server (specification 2025-11-25 and 2026-07-28): a result with its content
+//! blocks, or an error with its code. Neither converts the answer to text nor sends it.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

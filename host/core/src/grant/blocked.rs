@@ -1,5 +1,5 @@
-//! Hosts that stay closed, whatever else a grant allows: a name with every name below it, or an address, however a
-//! name resolves to it.
+//! Hosts that stay closed to every grant: a name and all names below it, or an address under any name that resolves
+//! to it.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
-//! The files and directories that stay closed whatever else a grant allows, the reasons, and the settings that open
-//! them. The intersection of two grants closes what either of them closes.
+//! The files and directories that stay closed to every grant, the reasons, and the settings that open them. The
+//! intersection of two grants closes the paths that either grant closes.
 
 use std::collections::BTreeSet;
 use std::path::Path;

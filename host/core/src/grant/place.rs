@@ -1,4 +1,4 @@
-//! Where program.toml says what something may do, as hints name it.
+//! The table of program.toml that holds the rights of a tool or process, as hints name it.
 
 use super::{Grant, HostPattern, Right};
 

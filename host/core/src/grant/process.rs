@@ -1,4 +1,4 @@
-//! The rights that child processes alone have: the network, sockets of services, and directories of their own.
+//! The rights that only child processes have: the network, sockets of services, and private directories.
 
 use super::{Grant, HostPattern, Root};
 

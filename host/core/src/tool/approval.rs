@@ -1,5 +1,5 @@
-//! Asking a person before a tool runs. A question shows all that would run, made safe to look at;
-//! nothing but a person's yes is taken for one.
+//! Asks the user before a tool runs. A question shows everything that would run, with control characters
+//! neutralised; only an explicit yes of the user is an approval.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,6 +1,5 @@
-//! Checks a call's arguments against the tool's JSON Schema, so that a tool never sees what it
-//! did not declare and the model is told what to change; and answers of a model against the schema that was asked for.
-//! Never fetches a schema from anywhere.
+//! Checks a call's arguments against the tool's JSON Schema, so that a tool gets only declared arguments and the
+//! model learns what to correct. Also checks a model's answer against the requested schema. Never fetches a schema.
 
 use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{PatternOptions, ValidationError, ValidationOptions, Validator};

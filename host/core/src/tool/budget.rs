@@ -1,6 +1,6 @@
-//! What a list of tools costs in a prompt, and what models are told of where not all of it fits: the
-//! first tools, as many as fit, and two through which the others are found and called. It takes no
-//! tool away: whatever is in the box can be called, told of or not.
+//! The size of a list of tools in a prompt, and the tools that a model is offered if not all of them fit: the first
+//! ones that fit, and two tools by which the model finds and calls the others. Every tool of the box stays
+//! callable.
 
 use std::sync::Arc;
 

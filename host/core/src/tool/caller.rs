@@ -1,5 +1,5 @@
-//! The caller of a tool, as far as the tool may know it: an agent that is a tool makes calls of its own with
-//! its caller's approvals, journal and redactor, and gets no others.
+//! The caller of a tool, as far as the tool may know it: an agent that is a tool makes its own calls with its
+//! caller's approvals, journal and redactor.
 
 use std::sync::Arc;
 

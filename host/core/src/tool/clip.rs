@@ -1,6 +1,5 @@
-//! Bounded text: keeps the parts of an output that a model should see and counts the rest.
-//! Limits count characters, and what is rendered, notice included, never exceeds them. It
-//! refuses to hold more than a head and a tail, however much is pushed.
+//! Text of bounded length: keeps the start and the end of an output and counts the omitted characters. Limits count
+//! characters and include the notice. Holds at most a head and a tail in memory, whatever the length of the output.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;

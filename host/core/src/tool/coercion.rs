@@ -1,5 +1,5 @@
-//! Arguments that say the right thing in the wrong type: `"5"` for 5, `5.0` where an integer is wanted, an object as JSON text.
-//! A value is changed only where the schema does not take it as it is, and only into one that says the same.
+//! Converts arguments that have the right value in the wrong type: `"5"` for 5, `5.0` for an integer, an object as
+//! JSON text. A value is converted only if the schema rejects it, and only without loss.
 
 use serde_json::{Map, Number, Value};
 

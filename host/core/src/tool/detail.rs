@@ -1,4 +1,4 @@
-//! What the arguments of a call say, for people: in a line, or one below the other. No text in it is cleaned.
+//! Shows the arguments of a call to people: on one line, or one argument a line. Does not neutralise their text.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,5 @@
-//! What a call would replace, as the lines that differ: for tools whose arguments are an old text and a new one, or all
-//! that a file is to hold.
+//! The lines that a call would replace, as a diff: for tools that take an old and a new text, or the complete
+//! content of a file.
 
 use std::borrow::Cow;
 use std::time::Duration;

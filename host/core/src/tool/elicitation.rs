@@ -1,5 +1,5 @@
-//! The interface to the person who can answer the question of an MCP server: questions and replies. It never answers in a
-//! person's place.
+//! The interface to the user who answers the questions of MCP servers: questions and replies. Never answers for the
+//! user.
 
 use std::fmt::Debug;
 

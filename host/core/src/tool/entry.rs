@@ -1,5 +1,5 @@
-//! One tool of a toolbox, with what it may do and use. It decides whether a call may run and bounds its time;
-//! reporting how a call ended is the job of `watch`.
+//! One tool of a toolbox, with its grant and limits. Decides whether a call may run, and bounds its time; `watch`
+//! reports how the call ended.
 
 mod run;
 

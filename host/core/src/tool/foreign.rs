@@ -1,5 +1,5 @@
-//! Text of others inside haft's own messages: no line of it may pass for one that haft adds. Changes
-//! nothing else of it: what a terminal or a vendor cannot take is their own business.
+//! Quotes the text of plugins and servers in haft's messages, so that no quoted line looks like a line of haft.
+//! Changes nothing else in the text.
 
 use std::borrow::Cow;
 

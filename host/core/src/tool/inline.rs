@@ -1,8 +1,8 @@
-//! Per-thread state for running short calls inline: on the thread that reads calls, without waking another one. The
-//! thread opts in once ([`enable`]); what a finished call leaves to drop is queued on the thread ([`defer_cleanup`])
-//! and run when the thread has written its answers ([`run_cleanups`]).
+//! Per-thread state for short calls that run inline: on the thread that reads calls, without waking another thread.
+//! The thread opts in once ([`enable`]). Values that a finished call has yet to drop are queued on the thread
+//! ([`defer_cleanup`]) and dropped after the thread has written its answers ([`run_cleanups`]).
 //!
-//! A thread that opted in is confined from its first inline call on, as every thread that runs guests is, and stays so.
+//! From its first inline call on, the thread is confined like every thread that runs guests.
 
 use std::cell::{Cell, RefCell};
 use std::io;

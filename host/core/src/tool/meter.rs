@@ -1,5 +1,5 @@
-//! What a run of an agent has used, and what the agents have that it calls as tools, counted while they work: a run that
-//! is stopped in the middle has cost what it has cost. It stops nothing itself; whoever asks models looks at it first.
+//! The usage of an agent's run and of the agents that it calls as tools, counted while they work, so that an
+//! interrupted run is counted too. The meter stops no run; the code that asks a model checks the meter first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

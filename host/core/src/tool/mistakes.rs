@@ -1,5 +1,5 @@
-//! What is wrong with arguments, for a model that is to write them again: where, what, and what was
-//! wanted, each once and of a bounded length.
+//! Describes errors in a call's arguments for the model that corrects them: place, value and expected value, each
+//! error once and of bounded length.
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;

@@ -1,5 +1,5 @@
-//! What a tool tells the journal, and a caller who wants to know, about a call, beside its answer. Bounded, and nothing in
-//! it changes what the call does.
+//! A tool's notes about a call, for the journal and for the caller, beside the answer. Notes are bounded and do not
+//! change the call.
 
 use crate::grant::Right;
 use crate::sync::Lock;

@@ -1,4 +1,5 @@
-//! Plan mode: the same tools, each with a grant that neither writes nor sends. What cannot be narrowed is withheld.
+//! Plan mode: all tools, each with a grant that neither writes nor sends. A tool whose rights cannot be narrowed is
+//! withheld.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What a file holds that a call would change, so that a person who is asked sees the difference. Refuses what the tool
-//! itself may not read, what is no file of text, and what is large: nothing waits for it.
+//! The current content of the file that a call would change, for the diff that the user sees. Refuses paths that
+//! the tool may not read, files that are not text, and large files.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

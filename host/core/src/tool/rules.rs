@@ -1,6 +1,5 @@
-//! Rules for calls: which run without a question, which a person is asked about, which do not run. They are values that
-//! are handed to a toolbox, resolved once for each of its tools; a tool has none that no rule names and that asks
-//! nobody anyway. They grant nothing.
+//! Rules for calls: run without a question, ask the user, or refuse. A toolbox gets rules as values and resolves
+//! them once for each tool; a tool that no rule names has none. Rules grant no right.
 
 mod command;
 mod glob;

@@ -1,5 +1,6 @@
-//! Schemas of other people's tools, made such that arguments can be checked by them. A keyword that means nothing is mended where
-//! there is one meaning that it can have, and left out otherwise: what it would have checked is left unchecked, and the tool stays.
+//! Repairs the schemas of other people's tools, so that arguments can be checked against them. An invalid keyword
+//! is repaired if only one meaning is possible, and removed otherwise: its check is skipped, and the tool stays
+//! usable.
 
 mod operands;
 

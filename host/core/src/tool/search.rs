@@ -1,5 +1,5 @@
-//! The tool `find_tools`: finds tools by what they are called and what they do. Knows exactly the
-//! tools of the box that it was made for, and calls none.
+//! The tool `find_tools`: finds tools by name and description. Knows only the tools of the box for which it was
+//! made, and calls none.
 
 mod index;
 

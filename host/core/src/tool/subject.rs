@@ -1,5 +1,4 @@
-//! What a call is about, in one text: what a person is shown who is asked, and what rules are compared with. It decides
-//! nothing.
+//! The subject of a call, as one text: shown to the user who is asked, and compared with rules. Makes no decision.
 
 use serde_json::Value;
 

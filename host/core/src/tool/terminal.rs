@@ -1,8 +1,8 @@
-//! What a terminal would show of a program's output: a line that was written over has its last state, and colours, titles
-//! and other escape sequences show nothing. Has no width: nothing is wrapped.
+//! Renders a program's output as a terminal would show it: an overwritten line has its last state, and colours,
+//! titles and other escape sequences are removed. Has no width and wraps no line.
 //!
-//! The last lines are held, since a program may go up to them and write them anew; an end of line ends whatever sequence was
-//! begun, so that one that never ends hides no more than its line.
+//! The last lines stay in memory, since a program may move up and rewrite them. A line end also ends an incomplete
+//! escape sequence, so that a sequence without an end hides at most its own line.
 
 use std::collections::VecDeque;
 use std::iter::repeat_with;

@@ -1,5 +1,5 @@
 //! Tools by name, and the only way to call them: [`Toolbox::dispatch`] resolves the tool, begins the call's record,
-//! admits the call, runs it and ends the record. Whatever happens becomes an answer; it never fails.
+//! admits the call, runs it and ends the record. Every failure becomes an answer; `dispatch` returns no error.
 
 mod resolve;
 

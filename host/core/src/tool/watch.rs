@@ -1,5 +1,5 @@
-//! The record of one call from its beginning to its end: events, journal lines, log. Secrets are left out of all of
-//! it, and of the answer that goes back to the caller.
+//! The record of one call from its beginning to its end: events, journal lines, log. Secrets are redacted in all of
+//! them and in the answer to the caller.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! A refusal is answered where it happens: a person is asked whether a call that the sandbox refused something may have
-//! that, and it is made once more with it. Only for tools that act with the grant of their call.
+//! Asks the user for the rights that the sandbox refused during a call, and lets the call run once more with them.
+//! Applies only to tools that act with the grant of their call.
 
 use std::fmt;
 use std::pin::Pin;

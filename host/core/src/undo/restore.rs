@@ -1,4 +1,4 @@
-//! Reverts the changes of tools for a person. Skips files that were changed since, so that nobody's work is lost.
+//! Reverts the changes of tools for the user. Skips files that were changed since, so that no later change is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};

@@ -1,4 +1,4 @@
-//! Conversations that are kept: opened, put to rest, closed and opened again, by an editor that waits for its answers.
+//! Tests of saved conversations: an editor opens, unloads, closes and reopens them, and awaits each response.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;

@@ -1,6 +1,6 @@
-//! Bounds the work of a check before it is done: a schema of 2 KB can ask for 2^32 steps, or for endless ones, since a
-//! definition is checked anew from every place that refers to it. Counts each schema once for each value that it is
-//! checked against, so that the count itself is bounded. Checks nothing.
+//! Bounds the work of a schema check before the check: a schema of 2 KB can demand 2^32 steps, or endless ones,
+//! since a definition is checked again at every reference to it. Counts each schema once for each value, so that
+//! the count itself is bounded. Checks no value.
 
 use std::collections::HashMap;
 

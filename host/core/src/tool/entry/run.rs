@@ -1,4 +1,5 @@
-//! Runs a call that was admitted: within its limits, and once more where a person gives it what it was refused.
+//! Runs an admitted call within its limits, and a second time if the user grants the rights that the sandbox
+//! refused.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;

@@ -1,22 +1,24 @@
 //! Rules about command lines.
 //!
-//! **Who is guarded against.** A model, or a text that a model read, that writes a command to look like an allowed one
-//! and do more: `git status; rm -rf ~`, `git status $(…)`, `git status > ~/.bashrc`, a second line.
+//! **Threat.** A model, or a text that a model read, writes a command that looks like an allowed one and does more:
+//! `git status; rm -rf ~`, `git status $(…)`, `git status > ~/.bashrc`, a second line.
 //!
-//! **What allows.** A rule with a star allows a command only where the shell makes exactly one program start with exactly
-//! the words that stand there: no list, pipe, background, redirection, substitution, expansion, comment, assignment or
-//! second line outside of quotes, and inside of double quotes nothing that a shell replaces. What is not known to be
-//! plain is not allowed. A rule without a star allows the text that it is, byte for byte, whatever that is: a person has
-//! seen all of it. A rule does not know programs: `git *` allows whatever `git` can be told to do, and that is much.
+//! **Allowing.** A rule with a star allows a command only if the shell starts exactly one program with exactly the
+//! written words: no list, pipe, background, redirection, substitution, expansion, comment, assignment or second
+//! line outside quotes, and inside double quotes nothing that a shell replaces. A command that is not known to be
+//! plain is not allowed. A rule without a star allows exactly its own text, byte for byte, since the user has seen
+//! all of it. Rules do not know programs: `git *` allows everything that `git` can do, including to start other
+//! programs.
 //!
-//! **What refuses and asks.** Every command that a shell may make of the text counts: in a list, in a substitution, in
-//! braces, in quotes (a shell may be told to run what is in them), in a text that a shell is to read (`<<<`, `echo … | sh`),
-//! after `sudo`, `env`, `xargs` and their like. What a program does with its words is known of some (`starts`): `echo` and
-//! `grep` run none, `docker` those after `exec`. Of every other program each word and each quoted text may be a command,
-//! which may be a false alarm. Options before the words of a rule are passed over (`line`): `git -C x push` is `git push`.
-//! Where the words are only known when the command runs (`$X`, `$(…)`), a rule counts that may be meant, judged by what
-//! stands before. This finds what is written plainly, not what is hidden with intent (a script that is written first and then
-//! run, an encoded text): that is the sandbox's job, and `otherwise` is there for whoever wants nothing but what is allowed.
+//! **Refusing and asking.** Every command that a shell may derive from the text counts: in a list, in a
+//! substitution, in braces, in quotes (a shell may be told to run their content), in a text that a shell reads
+//! (`<<<`, `echo … | sh`), and after `sudo`, `env`, `xargs` and similar programs. For some programs the use of
+//! their arguments is known (`starts`): `echo` and `grep` run none of them, `docker` runs those after `exec`. For
+//! every other program each word and each quoted text may be a command, which may be a false alarm. Options before
+//! the words of a rule are skipped (`line`): `git -C x push` is `git push`. If words are known only when the
+//! command runs (`$X`, `$(…)`), a rule applies if it matches the words before them. These rules find plainly
+//! written commands, not deliberately hidden ones (a script that is written first and then run, an encoded text):
+//! the sandbox protects against those, and `otherwise` restricts an agent to allowed calls.
 
 mod parts;
 mod starts;

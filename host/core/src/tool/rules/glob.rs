@@ -1,4 +1,5 @@
-//! Texts in which `*` stands for any characters. Case counts, and nothing but `*` and the two escapes means anything.
+//! Patterns in which `*` matches any characters. Matching is case-sensitive; only `*` and its two escapes are
+//! special.
 
 /// A text in which every `*` stands for any characters, none included; `\*` and `\\` stand for one character.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Rules about addresses and paths. A rule is what a person agrees to, not what holds a tool: a redirection leads to
-//! another address and a link to another file, and it is the grant that says which of them may be reached.
+//! Rules about addresses and paths. A rule records the user's approval and does not confine a tool: a redirect
+//! leads to another address and a link to another file, and the grant decides which of them the tool reaches.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! What the operand of a keyword says, in the forms that people and generators write; nothing where it says nothing that the
-//! keyword takes.
+//! Reads the operand of a schema keyword in the forms that people and generators write; `None` if the keyword has
+//! no valid operand.
 
 use serde_json::Value;
 

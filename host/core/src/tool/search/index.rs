@@ -1,5 +1,5 @@
-//! Words of tools, and which tools a query means: those that share its rarest words, most in their
-//! names. A pure function of the tools and the query; it refuses nothing.
+//! An index of the words of tools. A query finds the tools that share its rarest words; words in a tool's name
+//! weigh most. A pure function of the tools and the query.
 
 use std::collections::{BTreeMap, HashMap};
 

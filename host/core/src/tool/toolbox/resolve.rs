@@ -1,4 +1,4 @@
-//! Which tool a call is for: by its name, or through the generic tool `program`. It runs nothing.
+//! Resolves the tool of a call: by its name, or through the generic tool `program`. Runs nothing.
 
 use super::super::entry::Entry;
 use super::super::watch::Ended;

@@ -1,4 +1,4 @@
-//! What each vendor's words for the end of a turn come to, streamed and whole, of text and of a call.
+//! Tests of the stop reasons of each vendor, in streamed and in complete responses, for text and for tool calls.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Random walks of one conversation through all vendors: whoever answered before, whatever a server makes of ids, wherever a
-//! turn was left open, with thinking on and off. No request has anything that its vendor would refuse.
+//! Random walks of one conversation through all vendors: the previous vendor, the ids of a server, turns without an
+//! end, and thinking vary. Each test checks that no request contains a field that its vendor rejects.
 
 use haft_core::call::ToolResult;
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
-//! The parts of a command line: what is between its operators, and what is substituted. It is read in two ways, and no
-//! part is left out of either; which parts a rule means is decided elsewhere.
+//! Splits a command line at its operators and substitutions. Splits it in two ways, of which neither omits a part;
+//! the caller compares the parts with rules.
 
 use std::iter::Peekable;
 use std::str::Chars;

@@ -1,4 +1,4 @@
-//! Where in the words of a command another command may begin. Knows programs by their names only.
+//! Finds the positions in the words of a command where another command may begin. Knows programs by name only.
 
 /// Words that another command follows.
 const LEADS: &[&str] = &[
