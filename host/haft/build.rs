@@ -1,5 +1,5 @@
-//! Compresses the built-in components, which would else be a twentieth of haft. They are read only to be compiled, once.
-//! What was recorded of their tools goes along as it is: it is read at every start.
+//! Compresses the built-in components, which would otherwise be a twentieth of haft's size. A component is read
+//! only to compile it, once. The records of its tools are embedded uncompressed, since every start reads them.
 
 use std::error::Error;
 use std::fs::{self, File};

@@ -1,6 +1,6 @@
-//! Installing from a program of your own: a package's folder goes into the program.toml of the current directory,
-//! once the user has read what it is and agreed. `cargo run --example install -- ./github` asks, `--yes` after it
-//! agrees.
+//! Installs a package from an embedding program: adds a package's folder to the program.toml of the current
+//! directory, after the user has read the disclosure and agreed. `cargo run --example install -- ./github` asks, a
+//! following `--yes` agrees.
 
 #![expect(clippy::print_stdout, reason = "a program of its own, which prints what it likes")]
 

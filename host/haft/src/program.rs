@@ -1,5 +1,5 @@
-//! A program: program.toml, the directories of this machine and what the command line adds become a toolbox.
-//! Decides nothing about a single call.
+//! A program: builds a toolbox from program.toml, the directories of this machine and the command line. Decides
+//! nothing about a single call.
 
 mod agents;
 mod allow;

@@ -1,4 +1,4 @@
-//! The clients whose configuration files are read: one row a client.
+//! The MCP clients whose configuration files haft reads: one row for each client.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! A configuration file with its servers, and its text with some of them behind `haft wrap`.
+//! A client's configuration file: its servers, and its text with some of them behind `haft wrap`.
 
 use std::io;
 use std::path::{Path, PathBuf};

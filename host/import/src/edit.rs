@@ -1,4 +1,4 @@
-//! Changes of a text at exact places; every other byte stays.
+//! Edits a text at exact positions; every other byte stays.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Reads files of other programs.
+//! Reads configuration files of other programs.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};

@@ -1,5 +1,5 @@
-//! The files as they were before haft changed them. A record is on the disk before its file is replaced; what is undone
-//! is decided by content alone, so a kill at any moment leaves something that can be undone.
+//! The original files, stored before haft changes them. A record is on disk before its file is replaced, and a
+//! restore depends on content alone, so that the change can be reverted after a kill at any moment.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};

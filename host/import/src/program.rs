@@ -1,4 +1,4 @@
-//! A server as program.toml has it. Secrets that are written in the client's file are named and not copied.
+//! A server in the form of program.toml. Secrets in the client's file are named and not copied.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What of a configuration file may be shown: the names of secrets, never their values.
+//! Selects the parts of a configuration file that may be shown: names of secrets, never their values.
 
 use haft_core::secret::is_credential;
 

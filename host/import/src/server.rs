@@ -1,5 +1,5 @@
-//! One server in a configuration file, in any of the shapes that clients have: a command with arguments, a list of words,
-//! the two in a table of their own, or an address.
+//! One server in a configuration file, in each format that clients use: a command with arguments, a list of words,
+//! a table with both, or a URL.
 
 use std::ops::Range;
 use std::path::Path;

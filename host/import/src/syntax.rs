@@ -1,5 +1,5 @@
-//! The two formats of configuration files: JSON with comments and trailing commas, as editors write it, and TOML. Both are
-//! read to a tree with places.
+//! Parses the two formats of configuration files: JSON with comments and trailing commas, as editors write it, and
+//! TOML. Both become a tree with positions.
 
 use jsonc_parser::ast::Value as Json;
 use jsonc_parser::common::Ranged as _;

@@ -1,4 +1,4 @@
-//! A configuration file as a tree of values that know their place in the text, whatever its format is.
+//! A configuration file of any format as a tree of values, each with its position in the text.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Names in program.toml. Each is a type whose parser explains what is wrong with a text; none
-//! repairs one, because a name that was changed silently is found nowhere.
+//! Names in program.toml. Each kind is a type whose parser explains the error in an invalid name; no parser repairs
+//! a name, since a silently changed name would not be found elsewhere.
 
 use std::fmt;
 use std::path::Path;

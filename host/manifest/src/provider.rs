@@ -1,5 +1,4 @@
-//! `[provider]`: the model and who runs it. No default of a vendor is known here; `None` means
-//! the vendor's own.
+//! `[provider]`: the model and its vendor. Contains no default of a vendor; `None` selects the vendor's default.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! `[[tools]]`: command tools. The command is words, never a text for a shell; what they do when
-//! they run is not known here.
+//! `[[tools]]`: command tools. The command is a list of words, never a shell command line. Runs nothing.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What the tools of a server were when a person agreed to them: a name and three digests each. Compares that with what
-//! the server lists now, and tells each difference in one line. Reads and writes nothing.
+//! Pins of a server's tools at the time of the user's agreement: a name and three digests for each tool. Compares
+//! them with the server's current list, and describes each difference in one line. Reads and writes no file.
 
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::fmt;

@@ -1,5 +1,5 @@
-//! `haft acp`: the agent for editors that speak the Agent Client Protocol, on standard input and output. A session is what
-//! `haft chat` would be in the folder that the editor has open.
+//! `haft acp`: the agent for editors that speak the Agent Client Protocol, on standard input and output. A session
+//! behaves like `haft chat` in the folder that the editor has open.
 
 mod programs;
 mod talk;

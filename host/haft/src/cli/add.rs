@@ -1,6 +1,6 @@
-//! `haft add`: installs a package or a component, with the user's consent to its content and its requests; another version
-//! of one that is there takes its place. Without a
-//! source it fetches what program.lock pins and this machine does not have.
+//! `haft add`: installs a package or a component, with the user's consent to its content and its requests. Another
+//! version of an installed entry replaces that entry. Without a source, the verb fetches the entries that
+//! program.lock pins and this machine lacks.
 
 mod registered;
 mod secrets;

@@ -1,5 +1,5 @@
-//! Who is asked before a call runs: the person at the terminal, and the one at a page where that is open. The first answer
-//! counts, and takes the question back from the other.
+//! The approvers of a call: the user at the terminal, and the user at an open dashboard. The first answer counts,
+//! and withdraws the question from the other approver.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

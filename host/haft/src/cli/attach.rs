@@ -1,5 +1,5 @@
-//! Files that a person attaches to a prompt: pictures, PDF, text. What they are is told by their bytes. Refuses before
-//! anything is asked what no model could be shown, with the way out.
+//! Files that a user attaches to a prompt: pictures, PDF, text. The bytes of a file decide its type. A file that no
+//! model accepts is refused before any request, with a remedy.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! `haft plugin build`: from the source of a plugin project to a component that says everything itself.
+//! `haft plugin build`: builds the source of a plugin project into a component with its metadata.
 
 use std::path::{Path, PathBuf};
 

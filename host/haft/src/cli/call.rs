@@ -1,4 +1,4 @@
-//! `haft call`: one tool, once.
+//! `haft call`: calls one tool once.
 
 mod trace;
 

@@ -1,5 +1,4 @@
-//! `haft check`: everything that can be found out without calling a tool, of a program or of one
-//! component.
+//! `haft check`: checks a program or one component as far as possible without a tool call.
 
 pub(super) mod component;
 

@@ -1,4 +1,4 @@
-//! The options that many verbs take, and how a verb loads the program that they name.
+//! The options that many verbs take, and the loading of the program that they name.
 
 use std::path::PathBuf;
 

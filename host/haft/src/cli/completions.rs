@@ -1,4 +1,4 @@
-//! `haft self completions`, and the answers to a shell that completes a line: haft says itself what can stand there.
+//! `haft self completions`: scripts for shells, and haft's answers when a shell completes a line.
 
 mod candidates;
 

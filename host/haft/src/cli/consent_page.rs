@@ -1,5 +1,5 @@
-//! The page that the user reads before foreign code is installed: what it is, what it contains, what it asks for, and
-//! what changed. All foreign text on it is neutralised; it decides nothing.
+//! The page that the user reads before third-party code is installed: description, content, requests and changes.
+//! All third-party text on the page is neutralised. The page decides nothing.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! `haft plugin dev`: builds a plugin project, calls its tools as one asks for it, and does it again whenever
-//! the source changes. A build that fails changes nothing: the last good component goes on serving.
+//! `haft plugin dev`: builds a plugin project, calls its tools on request, and rebuilds when the source changes.
+//! After a failed build the last good component stays in use.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! `haft doctor`: what this machine offers, whether the sandbox holds, and what stands in the way of
-//! working. It refuses to end at the first thing that is wrong, and to print a secret.
+//! `haft doctor`: reports the features of this machine, the state of the sandbox, and obstacles. Continues after
+//! the first error, and prints no secret.
 
 mod machine;
 mod program;

@@ -1,5 +1,5 @@
-//! Asks the user at the terminal what an MCP server wants to know. It never answers by itself: a default is used when
-//! the user accepts it.
+//! Prompts the user at the terminal for the answer to an MCP server's question. Never answers without the user: a
+//! default counts only after the user has accepted it.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};

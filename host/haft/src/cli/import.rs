@@ -1,4 +1,5 @@
-//! `haft import`: MCP servers of other clients' configuration files behind `haft wrap`, or in program.toml; and back.
+//! `haft import`: puts MCP servers of other clients' configuration files behind `haft wrap` or into program.toml,
+//! and reverts that.
 
 mod table;
 

@@ -1,4 +1,5 @@
-//! `haft init`: a program.toml to start from, with the schema that it names for editors. Never overwrites one.
+//! `haft init`: creates a program.toml and the schema that the file names for editors. Never overwrites an existing
+//! file.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};

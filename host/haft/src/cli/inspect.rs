@@ -1,5 +1,5 @@
-//! `haft inspect`: everything that can be said of a package or a component before it is installed, or
-//! after, from wherever it is. Nothing is installed, and what is run has no rights.
+//! `haft inspect`: describes a package or a component, installed or not, from any source. Installs nothing; code
+//! that is run has no rights.
 
 mod compact;
 mod component;

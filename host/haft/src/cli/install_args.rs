@@ -1,4 +1,4 @@
-//! The command line of an install: the source and the rights. Grants nothing itself.
+//! The command-line arguments of an install: the source and the rights. Grants nothing itself.
 
 mod mistaken;
 

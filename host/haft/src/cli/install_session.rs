@@ -1,5 +1,5 @@
-//! What the verbs on packages share: the program that they change, opened as the command line says, and how what
-//! `haft_package` answers is put into words. Installs nothing.
+//! Code shared by the verbs for packages: opens the program that a verb changes, and describes the results of
+//! `haft_package`. Installs nothing.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
-//! `haft log`: the log of tool calls, who allowed each one, and its result. Reads the journal and changes
-//! nothing in it.
+//! `haft log`: the log of tool calls with approvals and results. Reads the journal and does not change it.
 
 mod show;
 

@@ -1,5 +1,5 @@
-//! `haft dashboard`: a page for a browser on this machine, on which a person watches what every haft of this user calls, and
-//! answers what waits. It changes no grant and no program.toml.
+//! `haft dashboard`: serves a page to a browser on this machine. The page shows the calls of every haft process of
+//! this user, and the user answers waiting calls there. It changes no grant and no program.toml.
 
 use std::io::{self, BufRead, IsTerminal};
 use std::net::SocketAddr;

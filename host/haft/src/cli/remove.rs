@@ -1,5 +1,5 @@
-//! `haft remove`: takes an entry out of program.toml and its pin out of program.lock, and removes what its plugins kept.
-//! Leaves what is installed where it is: other programs may use it.
+//! `haft remove`: removes an entry from program.toml, its pin from program.lock, and the state of its plugins.
+//! Installed content stays in the store, since other programs may use it.
 
 use crate::cli::common::Common;
 use clap::Args;

@@ -1,4 +1,4 @@
-//! `haft run`: a model, the program's tools and one task. Standard output is the answer alone.
+//! `haft run`: runs one task with a model and the program's tools. Standard output contains only the answer.
 
 use crate::cli::common::Common;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! `haft serve`: the program's tools for MCP clients, on standard input and output or over HTTP.
-//! Standard output carries the protocol and nothing else.
+//! `haft serve`: serves the program's tools to MCP clients, on standard input and output or over HTTP. Standard
+//! output carries only the protocol.
 
 mod snippet;
 

@@ -1,6 +1,6 @@
-//! The only home of printing. Data goes to standard output: into a file or a pipe as it is, to a terminal laid out
-//! for it. Messages go to standard error. A reader that hangs up is no error. Refuses to print a secret, whatever it
-//! is asked to print, and to send a terminal anything that steers it but the styles of haft's own.
+//! All printing of haft. Data go to standard output: unmodified into a file or a pipe, laid out on a terminal.
+//! Messages go to standard error. A closed pipe is not an error. Every text is redacted, and a terminal receives no
+//! control sequence except haft's own styles.
 
 mod approval_prompt;
 mod ask;

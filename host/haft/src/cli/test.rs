@@ -1,4 +1,4 @@
-//! `haft plugin test`: builds a plugin project where that has changed, and runs the tests beside it, each in a fresh instance.
+//! `haft plugin test`: builds a plugin project if it changed, and runs its tests, each in a fresh instance.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

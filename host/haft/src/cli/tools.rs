@@ -1,4 +1,5 @@
-//! `haft tools`: what a model would be offered, and what that costs it; of one tool all that is told, and what it may do.
+//! `haft tools`: the tools that a model is offered, with their size in the prompt; for one tool, its complete
+//! definition and its rights.
 
 use clap::Args;
 use serde_json::{Value, json};

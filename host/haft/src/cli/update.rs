@@ -1,5 +1,5 @@
-//! `haft update`: fetches anew what is installed. Every change to what the user agreed to is shown and needs consent;
-//! only identical content is taken without a question.
+//! `haft update`: fetches installed entries again. Every difference from the agreed content is shown and needs
+//! consent; only identical content is accepted without a question.
 
 use clap::Args;
 use serde_json::{Value, json};

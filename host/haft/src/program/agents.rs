@@ -1,5 +1,6 @@
-//! `[[agents]]`: agents that the model may call as tools, each a program of its own or a part of this one. Offers each as
-//! one tool; loads none of them before it is called or looked at. No agent gets a right that its caller has not.
+//! `[[agents]]`: agents that the model may call as tools, each a separate program or a part of this one. Each agent
+//! is offered as one tool, and loaded when it is first called or inspected. No agent has a right that its caller
+//! lacks.
 
 mod check;
 mod part;

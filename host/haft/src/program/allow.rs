@@ -1,4 +1,4 @@
-//! What `--allow` adds to a grant for one run, as it is written. Grants nothing itself.
+//! The additions of `--allow` to a grant for one run, as parsed text. Grants nothing itself.
 
 use std::fmt;
 use std::path::Path;

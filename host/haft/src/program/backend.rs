@@ -1,5 +1,5 @@
-//! From what program.toml and the command line say to the backend that commands run on. If the chosen one is not
-//! available nothing runs: another target has other files.
+//! Selects the backend that commands run on, from program.toml and the command line. If the selected backend is
+//! unavailable no command runs: another target has other files.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Tools that start processes: `bash` and the commands of program.toml and of packages. Where program.toml asks for
-//! a person's approval, none of them runs without.
+//! Tools that start processes: `bash` and the commands of program.toml and of packages. If program.toml requires
+//! the user's approval, none of them runs without it.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Tools that the user chose by name: `--tools`, `[agent] tools`. A name without a tool is refused; one that cannot
-//! be checked yet is reported. And the rules for calls in `[agent]`: made into values, and checked against the tools that
-//! there are. What a rule means is decided in `haft_core::tool`.
+//! Tools that the user selected by name (`--tools`, `[agent] tools`), and the rules for calls in `[agent]`. A name
+//! without a tool is refused; a name that cannot be checked yet is reported. `haft_core::tool` matches calls
+//! against the rules.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! What one source of tools adds to a program, as a value, and how the values of all sources become one toolbox. Knows no
-//! source.
+//! The contribution of one source of tools to a program, as a value, and the merge of all contributions into one
+//! toolbox. Knows no source.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The directories of this machine that haft uses, found once. Creates only what tools need.
+//! The directories of this machine that haft uses, determined once. Creates only directories that tools need.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! The program.toml files of the agents of a program, and of their agents, read when it is: which of them cannot be used,
-//! that none calls itself, and what they name that no tool may see. Loads no program.
+//! The program.toml files of a program's agents, and of their agents, read with the program. Finds unusable files,
+//! circles of agents, and the paths that they name and that no tool may see. Loads no program.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! From what program.toml and the command line say to grants. Nothing is granted here that is
-//! not written in one of the two; what a path means is settled now, once.
+//! Converts the rights in program.toml and on the command line to grants. Grants only rights that are written in
+//! one of the two; paths are resolved here, once.
 
 mod process;
 

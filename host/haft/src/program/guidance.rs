@@ -1,6 +1,6 @@
-//! What a model is told besides its task: what the workspace's repository says in `AGENTS.md` or `CLAUDE.md`, and which skills there
-//! are. Read once, when it is first asked for, so that every request of a run begins the same. `haft serve` asks for
-//! none of it: its clients have their own.
+//! Instructions to a model besides its task: `AGENTS.md` or `CLAUDE.md` of the workspace's repository, and the
+//! skills. Read once, at the first use, so that every request of a run begins with the same text. `haft serve` uses
+//! none of it, since its clients have their own instructions.
 
 use std::path::PathBuf;
 use std::sync::Arc;

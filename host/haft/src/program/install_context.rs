@@ -1,5 +1,5 @@
-//! What installing works with: the directories of this machine, an engine that lists a component's tools, and
-//! the rights that commands of the program have. Loads none of the program's tools.
+//! The context of an installation: the directories of this machine, an engine that lists a component's tools, and
+//! the rights of the program's commands. Loads none of the program's tools.
 
 use std::sync::OnceLock;
 

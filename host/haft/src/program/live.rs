@@ -1,6 +1,6 @@
-//! A program that is served: what is known of it at once, the rest when it has been looked at, and
-//! all of it again when its files change. A program.toml that is broken changes nothing: what was
-//! served last stays. MCP servers that are declared as before run on, with all that they remember.
+//! A served program: publishes its known tools at once, the others after their discovery, and all again when its
+//! files change. With a broken program.toml the last snapshot stays in use. MCP servers with an unchanged
+//! declaration keep running with their state.
 
 mod about;
 mod audience;

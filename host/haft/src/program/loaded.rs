@@ -1,4 +1,4 @@
-//! What is written about a program: program.toml, its lock file, and the secrets that they name.
+//! The files of a program: program.toml, its lock file, and the secrets that they name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! Where logins at MCP servers are kept: the tokens in the person's keyring, and beside them a note that says so, since a
-//! keyring is asked only where there is something. Where there is no keyring the note has the tokens: a file of this user
-//! alone in a directory of haft that is closed to every tool and process.
+//! The storage of logins at MCP servers: tokens are in the user's keyring. A marker file beside them avoids a query
+//! of the keyring if there is no login. Without a keyring the file holds the tokens: it is accessible to this user
+//! alone, in a directory of haft that is closed to every tool and process.
 
 use std::any::Any;
 use std::fs::File;

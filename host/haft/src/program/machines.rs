@@ -1,5 +1,5 @@
-//! Which machine a tool lives on: this one, or workers that are met at NATS. Decides from what `on` says and from what
-//! this process is: a gate, which sends calls, or a worker, which runs them. Grants nothing.
+//! Selects the machine on which a tool runs: this one, or workers connected by NATS. Decides by `on` and by the
+//! role of this process: a gate, which sends calls, or a worker, which runs them. Grants nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

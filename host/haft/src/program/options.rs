@@ -1,4 +1,4 @@
-//! Options of a run, besides its program.toml.
+//! The options of a run, besides its program.toml.
 
 use std::path::PathBuf;
 use std::sync::Arc;

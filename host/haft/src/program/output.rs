@@ -1,5 +1,5 @@
-//! The form of an agent's answer: a JSON Schema in a file or in program.toml. Asks nobody, and says of a schema that
-//! cannot be used where in it, and why.
+//! The schema of an agent's answer: a JSON Schema in a file or in program.toml. For an unusable schema the error
+//! names the place in it and the reason. Prompts nobody.
 
 use std::fs::File;
 use std::io::{self, Read};

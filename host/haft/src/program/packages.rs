@@ -1,5 +1,5 @@
-//! Packages of a program: what was installed becomes its tools. Nothing is fetched here, and nothing
-//! is used whose bytes are not those that were agreed to.
+//! Packages of a program: their installed content becomes tools. Fetches nothing, and uses only content whose
+//! digest is the agreed one.
 
 use super::loaded::{Agreed, Loaded, agreed, not_installed};
 use super::patterns::Unseen;

@@ -1,5 +1,5 @@
-//! Patterns that choose tools by name, checked against the tools that there are: a name that no tool has is a
-//! mistake, and would silently leave out the tool that was meant. It chooses nothing itself.
+//! Checks patterns of tool names against the existing tools: a pattern that matches no tool is an error, since it
+//! would silently omit the intended tool. Selects no tools itself.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Plugins as a source of tools: those that come with haft, those that program.toml declares and those of packages, all
-//! looked at at once. One that cannot be loaded does not keep the others from it.
+//! Plugins as a source of tools: the built-in ones, those of program.toml and those of packages, discovered
+//! concurrently. A plugin that cannot be loaded does not affect the others.
 
 mod builtins;
 mod equipment;

@@ -1,5 +1,5 @@
-//! Which model is asked, and where: program.toml, what a person says in its place, and the environment
-//! that the vendors' own tools look at. Sends nothing, and gives no vendor the key of another.
+//! Selects the model and its provider: from program.toml, the command line, and the environment variables that the
+//! vendors' own tools use. Sends nothing, and gives no vendor the key of another.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Tools of MCP servers that come and go while an agent works: what a server has now, with the rights that its tools have had.
+//! Updates the tools of MCP servers while an agent works: the server's current tools, with the rights of its
+//! earlier ones.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What `haft serve` shares with other processes that serve the same program: over HTTP, where a NATS server is named, with
+//! The state that `haft serve` shares with other processes of the same program: over HTTP with a NATS server, with
 //! replicas on any machine; otherwise with the processes of this user.
 
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! What the parts of a program may do, with all else that a source of tools is made from. Runs nothing of the program.
+//! The rights of a program's parts, and all other inputs of a source of tools. Runs nothing of the program.
 
 use std::path::Path;
 

@@ -1,6 +1,5 @@
-//! What a program that is served keeps running besides its calls: MCP servers, the programs of its agents, its backend. What
-//! an earlier reading of the program left is ended in order once no call uses it any more; nothing that a call works with
-//! is taken from it.
+//! The resources of a served program that outlive a call: MCP servers, the programs of its agents, its backend.
+//! Resources of an earlier reading of the program are closed in order once no call uses them.
 
 use std::sync::Arc;
 use std::time::Duration;

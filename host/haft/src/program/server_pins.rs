@@ -1,6 +1,6 @@
-//! What the tools of a program's MCP servers are held to. A person's consent is kept in haft's own state, for the place of
-//! the program, the server and what configures it, with the tools as they were; program.lock has the digests for everybody
-//! who uses the folder, and is nobody's consent: it only narrows the first list. Asks nobody.
+//! The pins of the tools of a program's MCP servers. The user's consent is stored in haft's own state, keyed by
+//! program, server and configuration, with the agreed tool definitions. program.lock has the digests for everybody
+//! who uses the folder, and is not consent: it only narrows the first list. Prompts nobody.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The MCP servers of a program: which there are, whether their lists have changed, and how they end.
+//! The MCP servers of a program: their set, changes of their lists, and their shutdown.
 
 use std::sync::Arc;
 

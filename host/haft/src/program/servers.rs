@@ -1,5 +1,5 @@
-//! MCP servers of a program, as tools. A server whose tools are cached is not started for listing; the others are
-//! started at once, and none is waited for longer than [`WAIT`].
+//! MCP servers of a program as a source of tools. A server whose tools are cached is not started for listing; the
+//! others are started concurrently, and the wait for each is at most [`WAIT`].
 
 mod written;
 

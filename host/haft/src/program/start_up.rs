@@ -1,5 +1,5 @@
-//! What programs of this machine run without being told to, in directories that tools may write: a tool that could change
-//! it would have a person's `git`, editor or shell run what it likes, outside of the sandbox.
+//! Start-up files: files in writable directories that programs of this machine run by themselves. A tool that could
+//! change one would have the user's `git`, editor or shell run its code outside the sandbox.
 
 use haft_core::grant::{Grant, Reach, Root};
 

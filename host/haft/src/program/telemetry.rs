@@ -1,5 +1,5 @@
-//! The telemetry of this process: that of the first program that is loaded and wants some. It is off unless program.toml
-//! or the environment says where it goes.
+//! The telemetry of this process: that of the first loaded program that configures it. Off unless program.toml or
+//! the environment names a destination.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,5 +1,6 @@
-//! Whether a program.toml counts: what it asks for beyond tools that work in its own folder is agreed to once by a
-//! person, for the place where it lies. What was not agreed to is refused or left out. It asks nobody, and starts nothing.
+//! Consent to a program.toml: the user agrees once, for the location of the file, to the permissions beyond tools
+//! that work in its own folder. Permissions without agreement are refused or left out. Prompts nobody, and starts
+//! nothing.
 
 mod permission;
 mod permissions;

@@ -1,6 +1,6 @@
-//! What binds a program that works as an agent of another: the most that its tools may do, where its commands run, which
-//! never do, what is said of its calls, the hooks that see them, and which programs it works for. Nothing here widens a
-//! grant.
+//! The bounds of a program that works as an agent of another: the most that its tools may do, the backend, the
+//! rules and refused commands of its callers, the hooks that see its calls, and the chain of calling programs.
+//! Widens no grant.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Hooks with the tools whose calls they see. Which there are is not known here.
+//! Hooks with the tools whose calls they see. The caller supplies the list of hooks.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! MCP servers that live on workers: their tools, as the workers tell of them. Nothing is started here.
+//! MCP servers that run on workers: their tools, as the workers list them. Starts nothing.
 
 use std::sync::Arc;
 

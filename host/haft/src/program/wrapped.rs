@@ -1,5 +1,5 @@
-//! What a command behind `haft wrap` may do: run, in a directory of its own, with what a person gave it. It has neither the
-//! network nor the folder that it is started in, unless one of the rights says so.
+//! The grant of a command behind `haft wrap`: it runs in a private directory, with the rights that the user gave.
+//! Without such a right it has neither the network nor the folder in which it was started.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The fields of a line that decide whether it is wanted. Parsing only these takes a third of the time.
+//! The fields of a line that select it. Parsing only these takes a third of the time of parsing the line.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;

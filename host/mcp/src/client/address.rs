@@ -1,5 +1,5 @@
-//! Addresses that servers and their logins are asked at. Plain HTTP is refused but to this machine: everybody on the way would
-//! read what is sent.
+//! The URLs of servers and of their logins. Plain HTTP is accepted for loopback addresses only, since every machine
+//! on the way could read the requests.
 
 use reqwest::Url;
 

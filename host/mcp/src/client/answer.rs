@@ -1,5 +1,5 @@
-//! Turns a server's answer into a tool result: the answer itself for MCP clients, and for models text as it is, one line for
-//! every other block, and binary data as attachments. Whatever is left out or cut is said so in the text.
+//! Converts a server's answer to a tool result: the unmodified answer for MCP clients, and for models its text, one
+//! line for every other block, and binary data as attachments. The text mentions every omitted or cut part.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -1,4 +1,4 @@
-//! How a connection begins: the handshake of either era, and why it fails.
+//! The beginning of a connection: the handshake of either protocol generation, and its failures.
 
 use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;

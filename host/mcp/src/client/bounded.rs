@@ -1,5 +1,5 @@
-//! A bound for what a server asks of haft, over any transport: while so many of its requests are open, or their answers are
-//! not written yet, nothing more is read of it. A server that asks without end and reads no answer waits for itself.
+//! Limits the open requests of a server to haft, over any transport: at the limit, nothing more is read from the
+//! server until haft's answers are written. A server that sends requests and reads no answer blocks only itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A server that is a child process of haft.
+//! A server that runs as a child process of haft.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The configuration of a server: how it is reached, and with which environment or headers. It holds no secret; those
-//! are looked up when the server is started.
+//! The configuration of a server: transport, and environment or headers. Contains no secret; secrets are looked up
+//! when the server is started.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};

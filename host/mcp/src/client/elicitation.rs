@@ -1,4 +1,4 @@
-//! How long people have been asked by a server. Asks nobody itself.
+//! Measures the time that users have spent on questions of a server. Asks no question itself.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Why a server gave no answer, in words that tell a person or a model what to do. The server's own text is quoted as
+//! The reasons why a server gave no answer, with remedies for people and models. The server's own text is marked as
 //! foreign, so that it cannot pass for haft's.
 
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Answers a server's requests and takes its notifications. Sampling is refused, and so is elicitation where no person
-//! can be asked.
+//! Answers a server's requests and receives its notifications. Refuses sampling, and elicitation if no user can be
+//! asked.
 #![expect(deprecated, reason = "servers of all versions ask for roots, sampling and logging")]
 
 use std::fmt::Write;

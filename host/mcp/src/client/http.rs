@@ -1,5 +1,5 @@
-//! The streamable HTTP transport to a server. Redirects are followed within one origin alone: the headers, which may hold a
-//! token, would go wherever they lead.
+//! The streamable HTTP transport to a server. Redirects are followed within one origin only, since the headers,
+//! which may hold a token, are sent again to their target.
 
 mod post;
 

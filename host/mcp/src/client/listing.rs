@@ -1,5 +1,5 @@
-//! Reads a server's list of tools, page by page. Each tool is checked by itself, so that one that cannot be used does
-//! not hide the others; the number of pages, tools and bytes is bounded.
+//! Reads a server's list of tools, page by page. Each tool is checked separately, so that an invalid one does not
+//! hide the others; the number of pages, tools and bytes is bounded.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,6 @@
-//! Reads what servers send, whatever it comes through: a message of JSON-RPC, or a batch of them (2025-03-26). An empty object that a
-//! server writes as `[]`, as PHP does, is one, and an answer that is no message ends its request in words of haft's own.
+//! Parses the messages of servers, for all transports: a JSON-RPC message, or a batch of them (2025-03-26). `[]` in
+//! the place of an empty object, as PHP writes it, is accepted, and an invalid answer ends its request with an
+//! error of haft.
 
 use rmcp::model::{CustomResult, ErrorData, RequestId, ServerJsonRpcMessage};
 use serde_json::{Map, Value, json};

@@ -1,10 +1,10 @@
-//! Logins at servers over HTTP, as MCP's authorization specification (2026-07-28) has them: OAuth 2.1 with discovery
-//! (RFC 9728, RFC 8414, OIDC), PKCE with S256 (RFC 7636), resource indicators (RFC 8707), issuers of answers
-//! (RFC 9207) and revocation (RFC 7009). The protocol is rmcp's; which addresses it may reach, where a login is kept and
-//! when a person is asked are decided here.
+//! Logins at servers over HTTP, by MCP's authorization specification (2026-07-28): OAuth 2.1 with discovery (RFC
+//! 9728, RFC 8414, OIDC), PKCE with S256 (RFC 7636), resource indicators (RFC 8707), issuer identification (RFC
+//! 9207) and revocation (RFC 7009). rmcp implements the protocol; haft decides which addresses are contacted, where
+//! a login is stored and when the user is prompted.
 //!
-//! Only [`Account::sign_in`] leads to a person. A server that is used renews what is there, in silence, and says
-//! `haft mcp login` where that is not enough. A token goes to the server that it was got for, and to nothing else.
+//! Only [`Account::sign_in`] prompts the user. A server in use renews its tokens silently, and names `haft mcp
+//! login` if that fails. A token is sent only to the server for which it was issued.
 
 mod account;
 mod error;

@@ -1,5 +1,5 @@
-//! A prompt of a server, or its resources: called like a tool of it, so that rules, journal and limits are those of a tool.
-//! Shown to people and clients, and not to models.
+//! A server's prompt, or its resources, called like a tool, so that a tool's rules, journal and limits apply. Shown
+//! to users and clients, and not to models.
 
 use std::sync::Arc;
 

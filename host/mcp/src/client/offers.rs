@@ -1,4 +1,4 @@
-//! What a server has beside its tools: prompts, resources, templates and its words to models.
+//! The offers of a server besides its tools: prompts, resources, resource templates and instructions to models.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! A request that was sent to a server and is not answered yet. Sends nothing but its cancel.
+//! A sent request that is not answered yet. Sends only its cancellation.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The requests that haft makes of servers, in rmcp's types: its transport over HTTP reads the method and the name there.
+//! The requests that haft sends to servers, as rmcp's types, from which rmcp's HTTP transport reads the method and
+//! the name.
 #![expect(deprecated, reason = "servers of all versions are subscribed to")]
 
 use rmcp::model::{

@@ -1,5 +1,5 @@
-//! One server: lists its tools, starts it when needed, and starts it again when it has ended, with a growing pause
-//! after repeated failures.
+//! One server: lists its tools, starts it at its first use, and restarts it after it has ended, with a growing
+//! pause after repeated failures.
 
 mod held;
 mod offers;

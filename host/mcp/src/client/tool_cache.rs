@@ -1,5 +1,5 @@
-//! The tools that servers listed last, one file a server, so that they are known without starting it. Nothing that a
-//! secret was part of is written.
+//! The cache of servers' tool lists, one file for each server, so that tools are known without a start of the
+//! server. Text that contains a secret is not written.
 
 use std::fs;
 use std::io::{self, Read, Write};

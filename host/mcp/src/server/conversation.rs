@@ -1,6 +1,6 @@
-//! What goes on between haft and one client, on standard streams and over HTTP alike: who sends a request, the requests that
-//! haft has not answered, the questions that the client has not answered, and the way back to it. Also the calls of all
-//! clients of a server, so that it can wait for them as it ends.
+//! The state between haft and one client, on standard streams and over HTTP: the client's identity, open requests
+//! of both sides, and the channel to the client. Also the calls of all clients of a server, so that a shutdown can
+//! wait for them.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Answers a client's requests: lists tools and runs calls, of both eras, on standard streams and over HTTP. Every call
-//! goes through [`Toolbox::dispatch_to`](haft_core::tool::Toolbox::dispatch_to); no request changes what a tool may do.
+//! Answers a client's requests: lists tools and runs calls, for both protocol generations, on standard streams and
+//! over HTTP. Every call goes through [`Toolbox::dispatch_to`](haft_core::tool::Toolbox::dispatch_to); no request
+//! changes the rights of a tool.
 
 #![expect(
     deprecated,

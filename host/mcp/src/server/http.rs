@@ -1,5 +1,5 @@
-//! Serves any number of clients over HTTP (MCP's "streamable HTTP"), at `/mcp`. Requests without the token, or from
-//! foreign web pages, are refused before their body is read. Time, sizes and numbers are bounded.
+//! Serves any number of clients over streamable HTTP, at `/mcp`. Requests without the token, or from foreign web
+//! pages, are refused before their body is read. Time, sizes and numbers are bounded.
 
 mod admission;
 mod connection;

@@ -1,5 +1,5 @@
-//! The list of tools as clients get it. A tool whose definition some client would refuse is repaired or left out, since many
-//! clients refuse the whole list because of one.
+//! The list of tools for clients. A tool whose definition some client would refuse is repaired or omitted, since
+//! many clients refuse the whole list because of one tool.
 
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
-//! One message of a client, on standard input and over HTTP alike: its bounds, checked before it is parsed into values, its
-//! parts, and its answer. What is beyond the bounds or no message is refused with a JSON-RPC error. What a tool returned is
-//! content blocks (text, images, audio and files in the tool's order), and structured data where the client knows its schema.
+//! One message of a client, from standard input and over HTTP: its bounds, checked before parsing, its parts, and
+//! its answer. A message beyond the bounds or an invalid one is refused with a JSON-RPC error. A tool's result
+//! becomes content blocks (text, images, audio and files in the tool's order), and structured data if the client
+//! knows its schema.
 //!
-//! Over HTTP also which revision a request is of, and what its head has to say in that revision. Up to 2025-11-25 a request is
-//! one of a session; from 2026-07-28 on it brings everything along, and its head repeats a part of it.
+//! Over HTTP also the protocol revision of a request, and the headers that this revision requires. Up to 2025-11-25
+//! a request belongs to a session; from 2026-07-28 on it is self-contained, and its headers repeat a part of it.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -1,5 +1,5 @@
-//! What clients call the tools, prompts and resources of MCP servers. One rule for all kinds: a name has the server in it,
-//! and every name leads back to one server.
+//! The names of MCP servers' tools, prompts and resources for clients. One rule applies to all kinds: a name
+//! contains the server, and every name identifies one server.
 //!
 //! | of server `s` | is shown as |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | resource `ui://app/x` | `ui://mcp__s/app/x` |
 //! | resource `URI` | `haft://mcp__s/URI` |
 //!
-//! Where the program has one server, its URIs are shown as they are; where one server alone is served, its names too.
+//! In a program with one server, its URIs are unchanged; if only one server is served, its names are unchanged too.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,5 @@
-//! Prompts and resources as clients get them, of plugins and of MCP servers, and what was got or read of a plugin's.
+//! Prompts and resources of plugins and MCP servers as clients get them, and the contents of a plugin's prompts and
+//! resources.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Serves one client on standard input and output, one JSON-RPC message a line, until it hangs up. Requests read right before
-//! that are answered first; other running calls are stopped.
+//! Serves one client on standard input and output, one JSON-RPC message a line, until it closes its input. Requests
+//! read just before the close are answered first; other running calls are stopped.
 //!
-//! One thread reads and one writes, since both may wait for a client without end. The reader's thread begins every request
-//! and takes everything else that is read; haft's runtime goes on with requests that do not end there.
+//! One thread reads and one writes, since both may block on a client. The reading thread starts every request and
+//! handles every other message; haft's runtime continues the requests that do not end on that thread.
 
 mod client;
 mod reader;

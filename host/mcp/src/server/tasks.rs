@@ -1,6 +1,6 @@
-//! Calls that take long, as tasks (MCP's extension `io.modelcontextprotocol/tasks`): their client gets a name in the place
-//! of an answer, and asks any replica with it what became of the call. Offered where replicas share that, in the stateless
-//! era, to clients that say that they know tasks.
+//! Long calls as tasks (MCP's extension `io.modelcontextprotocol/tasks`): the client gets a task id instead of an
+//! answer, and queries any replica for the state of the call. Offered if replicas share the state, to stateless
+//! clients that declare support for tasks.
 
 mod record;
 

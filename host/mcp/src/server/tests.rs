@@ -1,4 +1,4 @@
-//! What replicas share, in one process: for tests.
+//! The shared state of replicas within one process, for tests.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,5 +1,5 @@
-//! Opens the sessions of an editor: the program of a folder, and what was said in it before. Grants nothing that
-//! program.toml and the command line do not.
+//! Opens the sessions of an editor: loads the program of a folder and a saved conversation. Grants no right beyond
+//! program.toml and the command line.
 
 use std::path::{Path, PathBuf};
 

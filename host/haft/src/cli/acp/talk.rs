@@ -1,4 +1,4 @@
-//! One session of an editor: a dialogue whose user sits there.
+//! One session of an editor: a dialogue with the user at the editor.
 
 use std::path::Path;
 use std::pin::Pin;

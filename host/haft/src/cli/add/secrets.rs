@@ -1,5 +1,5 @@
-//! Secrets that a server needs: asked for at the terminal, and kept in the person's keyring under a name of haft's own. Files
-//! get the name alone.
+//! Secrets that a server needs: prompts for them at the terminal, and stores them in the user's keyring under names
+//! of haft. Files contain only these names.
 
 use secrecy::{ExposeSecret, SecretString};
 

@@ -1,5 +1,5 @@
-//! `/allow` and `/deny`: what runs without being approved in this session, and what of it is kept in program.toml.
-//! Nothing is written that was not shown and agreed to.
+//! `/allow` and `/deny`: the rules for calls of this session, and their storage in program.toml. Writes only rules
+//! that the user has seen and agreed to.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `haft check COMPONENT`: a component and what it says of itself, without installing it.
+//! `haft check COMPONENT`: checks a component and its metadata, without installing it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! What can stand at a place of the line, from haft's own records. What tools say of themselves is shown on one line.
+//! The completion candidates for a position of the command line, from haft's own records. Descriptions of tools are
+//! shown on one line.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

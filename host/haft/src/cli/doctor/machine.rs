@@ -1,4 +1,4 @@
-//! What haft runs on.
+//! The report of `haft doctor` on this machine: version, kernel, user, container and directories.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

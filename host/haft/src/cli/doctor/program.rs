@@ -1,4 +1,4 @@
-//! The program.toml in use. What exactly is wrong with one is for `haft check` to say.
+//! The report of `haft doctor` on the program.toml in use. `haft check` lists its errors.
 
 use haft::program::{Program, ProgramHook};
 use serde::Serialize;

@@ -1,5 +1,5 @@
-//! Tries to change what decides rights, and to read keys: `bash` and the built-in tools, on a program made for it that has a
-//! file of each kind. What became of the files is read from the disk.
+//! Tries to change files that decide rights, and to read keys, through `bash` and the built-in tools, in a program
+//! created for this test with a file of each kind. The result is read from the disk.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! Programs of this machine that haft, or what runs in it, works with. Each is asked for its version
-//! in the sandbox, with no right to write. It refuses to wait for one that does not answer.
+//! The report of `haft doctor` on programs of this machine that haft or its tools use. Each is run with `--version`
+//! in the sandbox without the right to write, within a time limit.
 
 use std::path::PathBuf;
 use std::sync::Arc;

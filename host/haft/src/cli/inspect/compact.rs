@@ -1,5 +1,5 @@
-//! A tool's parameters as a signature: `count(path: string, unit?: "lines" | "words")`. For reading; what a schema
-//! says beyond that is left out, and nothing is checked.
+//! A tool's parameters as a signature: `count(path: string, unit?: "lines" | "words")`. For reading only: omits the
+//! other keywords of the schema, and checks nothing.
 
 use serde_json::Value;
 

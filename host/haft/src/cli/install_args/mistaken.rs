@@ -1,4 +1,5 @@
-//! What people give as a source and is none: what it is, and the source that they may mean. Looks at the text alone.
+//! Recognises texts that users give as a source and that are not one, and proposes the probable source. Inspects
+//! the text only.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! How a call of the journal looks: a line among others, or all there is to say. What tools and
-//! models wrote is shown without anything that a terminal would obey.
+//! The presentation of a call from the journal: as one line, or with all details. Control characters in texts of
+//! tools and models are neutralised.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

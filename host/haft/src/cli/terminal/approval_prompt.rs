@@ -1,6 +1,5 @@
-//! Asking the person at the terminal whether a call may run. The question goes to standard error, the answer comes from
-//! the terminal itself, never from standard input: what is piped into haft answers nothing, and neither does what was
-//! typed before the question stood there.
+//! Asks the user at the terminal whether a call may run. The question goes to standard error; the answer is read
+//! from the terminal, never from standard input. Piped input and keys typed before the question are not an answer.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};

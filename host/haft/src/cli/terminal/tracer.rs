@@ -1,5 +1,5 @@
-//! What guests call of their host, as the bindings of wasmtime tell it: a span for each call, with events for its arguments
-//! and its result in it.
+//! Records the host calls of guests from the tracing spans of wasmtime's bindings: a span for each call, with
+//! events for its arguments and its result.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug};

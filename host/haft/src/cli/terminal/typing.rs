@@ -1,5 +1,5 @@
-//! What a person types and enters while something else goes on. The terminal stays as it is: it edits the line itself, and
-//! Ctrl-C is still an interrupt. An answer to a question is none of this.
+//! Reads lines that the user enters while an agent works. The terminal stays in line mode and edits the line
+//! itself, and Ctrl-C remains an interrupt. Answers to questions are read elsewhere.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read};

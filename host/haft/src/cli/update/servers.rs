@@ -1,5 +1,5 @@
-//! `haft update` of an MCP server: asks it which tools it has, shows how they differ from what was agreed to, asks, and pins
-//! them anew, for this person and in program.lock.
+//! `haft update` of an MCP server: lists the server's tools, shows the differences from the agreed ones, asks, and
+//! pins the tools again, for this user and in program.lock.
 
 use std::sync::Arc;
 

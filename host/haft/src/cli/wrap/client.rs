@@ -1,5 +1,5 @@
-//! A server at a client that nobody decided about yet: its first request is answered by a server that was tried, and what
-//! that needs is asked for by elicitation. After that a relay passes on what both write.
+//! Serves a client whose server has no agreement yet: a trial server answers the first request, and the rights that
+//! the server needs are asked for by elicitation. Afterwards a relay passes on the messages of both.
 
 use std::io::{BufRead, Read};
 

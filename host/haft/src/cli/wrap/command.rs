@@ -1,5 +1,5 @@
-//! The command behind `haft wrap`: its words in full, and the files that it is started from. Their contents are what a
-//! person agrees to.
+//! The command behind `haft wrap`: its complete words, and the files from which it starts. The user agrees to the
+//! contents of these files.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -1,5 +1,5 @@
-//! Servers that a package runner fetches (`npx`, `uvx` …). The fetch has the network and nothing of the person's; the server
-//! has no network from then on, and the runner takes it from its cache.
+//! Servers that a package runner fetches (`npx`, `uvx` …). The fetch has the network and none of the user's files;
+//! from then on the server has no network, and the runner takes the package from its cache.
 
 use std::ffi::OsString;
 use std::fs;

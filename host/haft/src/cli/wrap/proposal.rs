@@ -1,4 +1,5 @@
-//! What a server is proposed to get at its first start: what its configuration names, and what it was refused.
+//! The rights that are proposed for a server at its first start: those that its configuration names, and those that
+//! it was refused.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! haft's own questions to a client, which shows them to its person (elicitation), and what the answers mean.
+//! Questions of haft to a client, which shows them to its user (elicitation), and the meaning of the answers.
 
 use anyhow::Context;
 use serde_json::{Value, json};

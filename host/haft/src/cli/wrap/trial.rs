@@ -1,5 +1,5 @@
-//! A server behind pipes of haft's own: what it answers to the client's first request, and what it was refused on the way
-//! there. It goes on as the client's server, or is ended.
+//! A trial of a server behind haft's own pipes: records its answer to the client's first request, and the accesses
+//! that it was refused before. The server continues as the client's server, or is ended.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;

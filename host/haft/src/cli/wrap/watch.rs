@@ -1,4 +1,4 @@
-//! What haft does while a server runs: it tells what the sandbox refuses, hands on signals, and ends the server when its
+//! Supervises a running server: reports refusals of the sandbox, forwards signals, and ends the server when its
 //! client is gone.
 
 use std::io;

@@ -1,4 +1,4 @@
-//! What is wrong with the agents of a program, found without asking a model: each is loaded as for its first call.
+//! Checks the agents of a program without asking a model: loads each agent as for its first call.
 
 use super::tool::AgentTool;
 use crate::program::Program;

@@ -1,4 +1,4 @@
-//! An agent that is a part of the program that offers it: its tools are a choice of the program's, with their rights, and
+//! An agent that is a part of its program: its tools are a selection of the program's tools with their rights, and
 //! its model is the program's unless it names another.
 
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! An agent that can be asked: its model, its tools and how it goes about it. It keeps every conversation as a session of
-//! its own, beside those of people.
+//! A loaded agent: its model, tools and settings. Saves every conversation as a separate session, beside the
+//! sessions of users.
 
 use std::sync::Arc;
 

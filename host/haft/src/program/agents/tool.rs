@@ -1,5 +1,5 @@
-//! The tool that an agent is offered as: a task goes in, the agent's last words come out. An agent that does not come to an
-//! end of its own is a failure that says how far it came.
+//! The tool that offers an agent: its argument is a task, its answer the agent's last text. A run that ends early
+//! is a failure that reports the progress.
 
 use std::fmt::Write;
 use std::pin::Pin;

@@ -1,6 +1,6 @@
-//! What processes of a program may do: MCP servers and commands. Each has the grant of its entry and what any process needs
-//! to run, or without a grant the narrow default of the program: never what `[sandbox]` adds for `bash`. A server, and a
-//! command with a grant, has a directory of its own that nothing else reaches.
+//! The rights of a program's processes: MCP servers and commands. Each has the grant of its entry and the paths
+//! that any process needs to run, or without a grant the narrow default of the program, without the rights that
+//! `[sandbox]` adds for `bash`. A server, and a command with a grant, has a private directory.
 
 mod plugin;
 

@@ -1,4 +1,4 @@
-//! What clients are told of a program before they see its tools.
+//! The description of a program that clients get before they list its tools.
 
 use std::fmt::Write;
 

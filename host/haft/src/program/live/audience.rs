@@ -1,5 +1,5 @@
-//! Whom a program is served to: MCP clients, or gates by way of a worker. A gate waits for its workers before it serves
-//! what they have to have too.
+//! The audience of a served program: MCP clients, or gates through a worker. A gate waits until its workers have a
+//! tool before it serves the tool.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

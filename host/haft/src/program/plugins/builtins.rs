@@ -1,5 +1,4 @@
-//! The plugins that haft carries in itself: which of them there are, and what each may do. Grants
-//! what `[sandbox]` and `[builtins]` say and not a thing more.
+//! The built-in plugins and their grants. Grants exactly the rights of `[sandbox]` and `[builtins]`.
 
 use super::PendingPlugin;
 use crate::program::rights::Rights;

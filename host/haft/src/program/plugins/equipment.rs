@@ -1,5 +1,5 @@
-//! What a loaded plugin works with besides its grant: headers that haft adds to its requests, a place for what it keeps, and
-//! its configuration. How much may be kept is its grant's affair.
+//! The resources of a loaded plugin besides its grant: headers that haft adds to its requests, storage, and
+//! configuration. Its grant limits the storage.
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};

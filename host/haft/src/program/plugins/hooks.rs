@@ -1,5 +1,5 @@
-//! Hooks of a program: the plugins that `hooks` makes ones, with the tools whose calls they see. One that cannot be had
-//! refuses every such call.
+//! The hooks of a program: plugins that `hooks` names, with the tools whose calls they see. A hook that cannot be
+//! loaded refuses every such call.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The variables and headers of an MCP server, read when it starts.
+//! The variables and headers of an MCP server, read when the server starts.
 
 use std::path::PathBuf;
 use std::sync::Arc;

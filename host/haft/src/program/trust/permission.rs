@@ -1,4 +1,4 @@
-//! One thing that a program.toml asks for, in a line, and the part of the file that it is about.
+//! One permission that a program.toml asks for, as one line, and the part of the file that needs it.
 
 use std::fmt;
 

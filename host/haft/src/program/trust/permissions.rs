@@ -1,5 +1,6 @@
-//! What a program.toml asks for beyond tools that work in its own folder: each process, key, address and right is a line
-//! that a person agrees to. Every field of a table is named here, so that a new one cannot be forgotten.
+//! The permissions that a program.toml asks for beyond tools that work in its own folder: each process, key,
+//! address and right is a line that the user agrees to. The code names every field of a table, so that the compiler
+//! reports a new field.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What is asked for, what is left without it, and what notes hold.
+//! Tests of the requested permissions, of programs without them, and of the stored agreements.
 
 use super::*;
 

@@ -1,5 +1,6 @@
-//! One server's login as its requests use it: the token to send, and another one where that is refused. Renewing is done
-//! once for all calls and all processes: the store is held meanwhile, and what another process renewed is taken.
+//! The login at one server, as its requests use it: the current token, and a renewed one if it is refused. A token
+//! is renewed once for all calls and all processes: the store is locked meanwhile, and a token that another process
+//! renewed is used.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Why a login cannot be had, in words that tell a person what to do. What another machine says is quoted as foreign.
+//! The reasons why a login fails, with a remedy for the user. Texts of other machines are marked as foreign.
 
 use rmcp::transport::AuthError;
 use rmcp::transport::auth::AuthorizationMetadata;

@@ -1,6 +1,6 @@
-//! The one HTTP client of logins. It follows no redirect, reads a bounded answer within a bounded time, connects to judged
-//! addresses alone, and tells the redactor every token of an answer before anybody sees it. It knows whose the metadata is
-//! that it has read.
+//! The only HTTP client of logins. Follows no redirect, reads responses within limits of size and time, connects
+//! only to checked addresses, and registers every token of a response with the redactor before it is used. Records
+//! the issuer of the metadata that it has read.
 
 use std::error::Error;
 use std::sync::Arc;

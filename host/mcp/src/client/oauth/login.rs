@@ -1,4 +1,5 @@
-//! A login, as it is kept: the client, its tokens, and where they are revoked. Its texts are secrets; nothing prints them.
+//! A stored login: the client, its tokens, and the revocation endpoint. Its texts are secrets and are never
+//! printed.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,5 +1,6 @@
-//! Whose metadata a document is. Metadata says itself who its issuer is, so it counts only where that issuer has it (RFC
-//! 8414, section 3.3): anybody else could name another one, and would be sent the codes and the tokens of that one.
+//! Checks the issuer of a metadata document. A document names its own issuer, so it counts only at the location
+//! that this issuer publishes (RFC 8414, section 3.3): otherwise any server could name another issuer and receive
+//! codes and tokens for it.
 
 use reqwest::Url;
 use rmcp::transport::auth::AuthorizationMetadata;

@@ -1,8 +1,8 @@
-//! Which addresses a login may lead to. What a server names is not trusted: it leads to the public internet, or to
-//! addresses of the same kind as the server's own, so that no server makes haft ask this machine, a private network or a
-//! cloud's metadata service. Each address is judged when it is connected to, after its name was resolved. The owner of the
-//! server's name says what it resolves to, so that a name alone opens little: nothing of this machine, and another kind only
-//! where the server has no address beside it.
+//! The addresses that a login may contact. The URLs that a server names are not trusted: they must be on the public
+//! internet, or at addresses of the same kind as the server's own, so that no server makes haft contact this
+//! machine, a private network or a cloud's metadata service. Each address is checked at connection time, after name
+//! resolution. The owner of the server's name controls its resolution, so that a name alone never opens this
+//! machine, and opens another kind of address only if the server has no other address.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Where the browser comes back to: a port of 127.0.0.1 that is open while a person logs in (RFC 8252, section 7.3). It
-//! hands on what the browser brings and judges nothing of it.
+//! The redirect URI of a login: a port of 127.0.0.1 that is open while a user logs in (RFC 8252, section 7.3).
+//! Returns the browser's query and does not check it.
 
 use std::io;
 use std::sync::Arc;

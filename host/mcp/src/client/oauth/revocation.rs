@@ -1,4 +1,4 @@
-//! Revokes the tokens of a login at the authorization server that gave them (RFC 7009).
+//! Revokes the tokens of a login at the authorization server that issued them (RFC 7009).
 
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{StatusCode, Url};

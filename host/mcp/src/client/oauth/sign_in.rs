@@ -1,6 +1,6 @@
-//! A person logs in: discovery, the client's identity, the address for the browser, and what the browser brings back. Each
-//! answer is bound to this login by its state, its issuer and the verifier of PKCE; what does not fit is passed over or
-//! ends it, and nothing is kept before a token is there.
+//! The login of a user: discovery, client registration, the authorization URL, and the browser's response. Each
+//! response is bound to this login by its state, its issuer and the PKCE verifier; another response is ignored or
+//! ends the login, and nothing is stored before a token is issued.
 
 use std::sync::Arc;
 

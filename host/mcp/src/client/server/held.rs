@@ -1,5 +1,5 @@
-//! What a server's tools are held to: a tool that is not what was agreed to is neither offered nor called, whether it comes
-//! with the first list, a later one, a reconnection or from the cache.
+//! Compares a server's tools with the agreed ones: a tool that differs is neither offered nor called, whether it
+//! comes from the first list, a later one, a reconnection or the cache.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Asks a server for what it has beside its tools. Each list is bounded, and one that cannot be had leaves the others as they
-//! are.
+//! Requests a server's prompts, resources and templates. Each list is bounded, and a failed one does not affect the
+//! others.
 
 use std::time::Duration;
 

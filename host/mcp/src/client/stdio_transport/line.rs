@@ -1,5 +1,5 @@
-//! Reads lines from a pipe, none longer than [`MAX_LINE`]. Of a longer one only the id of the request that it
-//! answers is kept.
+//! Reads lines from a pipe, each at most [`MAX_LINE`] long. Of a longer line only the id of the answered request is
+//! kept.
 
 use std::io;
 

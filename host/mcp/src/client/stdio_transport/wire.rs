@@ -1,5 +1,5 @@
-//! The state of the connection to a child, for error messages: bytes that are still unwritten, and the beginning of
-//! the last line that was no message.
+//! The state of the connection to a child, for error messages: the number of unwritten bytes, and the beginning of
+//! the last line that was not a message.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,6 +1,6 @@
-//! One call of a client, of a tool, a prompt or a resource: its quota, who approves of it, and the way through the toolbox.
-//! Meanwhile the client gets progress notifications where it asked for them, and log messages. What there is no room for is
-//! dropped, so a client that does not read never slows a tool.
+//! One call of a client, of a tool, a prompt or a resource: its quota, its approver, and its dispatch by the
+//! toolbox. On request the client gets progress notifications and log messages. Notifications beyond the buffer are
+//! dropped, so that a client that does not read never delays a tool.
 
 #![expect(
     deprecated,

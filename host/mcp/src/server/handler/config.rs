@@ -1,4 +1,4 @@
-//! What the server says of itself: name, capabilities and words to models.
+//! The server's description of itself: name, capabilities and instructions to models.
 
 use rmcp::model::{Implementation, JsonObject, ServerCapabilities, ServerConfig};
 

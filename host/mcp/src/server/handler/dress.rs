@@ -1,4 +1,4 @@
-//! What a result that is passed on has in it for the revision of its client, and what it has not.
+//! Adapts a forwarded result to the protocol revision of its client: adds required fields and removes unknown ones.
 
 use rmcp::model::JsonObject;
 use serde_json::Value;

@@ -1,5 +1,6 @@
-//! What clients are told of other tools, prompts and resources: those with a session or connection for as long as it lasts,
-//! and those without (2026-07-28) by a subscription, a request that is answered when haft ends.
+//! Notifications about changed tools, prompts and resources: to clients with a session or connection for its
+//! duration, and to clients without one (2026-07-28) by a subscription, which is a request that is answered when
+//! haft ends.
 
 use std::sync::{Arc, Weak};
 

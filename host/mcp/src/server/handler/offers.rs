@@ -1,5 +1,5 @@
-//! Prompts and resources for clients. Getting and reading one is a call through the toolbox, as a call of a tool is; so is
-//! completing an argument, and watching a resource, of an MCP server.
+//! Prompts and resources for clients. To get or read one, to complete an argument, and to watch a resource of an
+//! MCP server are calls through the toolbox, like calls of tools.
 
 use std::sync::Arc;
 

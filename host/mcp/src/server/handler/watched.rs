@@ -1,4 +1,4 @@
-//! The resources of MCP servers that one client watches, and of which it has to be told that they have changed.
+//! The resources of MCP servers that one client watches, and whose changes it is notified of.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};

@@ -1,7 +1,7 @@
-//! Who is let in. From where: a web page can send requests to this machine, also under a host name of its own that resolves to
-//! it (DNS rebinding); both are refused. Programs other than browsers can send any headers: for those it is the token of the
-//! server, compared in constant time, or one of several callers, each with its own. A refusal says by which challenge a client
-//! can get a token (RFC 6750, RFC 9728).
+//! Admits requests by origin and token. A web page can send requests to this machine, also under its own host name
+//! that resolves to it (DNS rebinding); both are refused. Other programs can send any headers and are admitted by
+//! the server's token, compared in constant time, or by the token of one of several callers. A refusal names the
+//! challenge by which a client can get a token (RFC 6750, RFC 9728).
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,6 +1,6 @@
-//! The connections of the server. Authenticated clients keep theirs; unauthenticated connections share a few places for a
-//! short time and are evicted by newer ones, so that silent connections cannot lock out a client. Writes time out when the
-//! client does not read; reading has bounds of its own, per request.
+//! The connections of the server. Authenticated clients keep theirs; unauthenticated connections share a few places
+//! for a short time and are evicted by newer ones, so that silent connections cannot lock out a client. Writes time
+//! out if the client does not read; reads have separate bounds for each request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IoSlice};

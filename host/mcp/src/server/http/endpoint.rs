@@ -1,9 +1,9 @@
-//! The endpoint of MCP: what POST, GET and DELETE do. A message is parsed here, and its request answered by a handler.
+//! The MCP endpoint: POST, GET and DELETE. Parses a message, and a handler answers its request.
 //!
-//! The form of an answer follows from its request alone. In a session a call (of a tool, a prompt or a resource) is answered
-//! in a stream of events, anything else by one JSON object. Without a session (2026-07-28) the answer is an object, unless the
-//! request asks for what comes before it: a stream. Whether the thread that read a request ends it or another one does
-//! changes nothing of that.
+//! The form of an answer depends on its request alone. In a session a call (of a tool, a prompt or a resource) is
+//! answered by a stream of events, every other request by one JSON object. Without a session (2026-07-28) the
+//! answer is an object, or a stream if the request asks for notifications before the answer. The thread that
+//! finishes the request does not matter.
 
 mod batch;
 #[cfg(test)]

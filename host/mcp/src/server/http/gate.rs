@@ -1,6 +1,6 @@
-//! The checks that every HTTP request passes before it is answered: host and origin, path, token, size and types, and room for
-//! another request. A refusal is one line of text. What passes is answered by the endpoint. Small bodies, as nearly all are,
-//! are always read; large ones share an amount of memory, so that many of them at once are turned away and not held.
+//! The checks of every HTTP request before it is answered: host and origin, path, token, size and types, and room
+//! for another request. A refusal is one line of text. The endpoint answers admitted requests. Small bodies, which
+//! nearly all are, are always read; large ones share a memory budget, and are refused beyond it.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;

@@ -1,6 +1,5 @@
-//! What is answered without a token: whether haft lives and is ready, for whatever starts and watches it, and which
-//! tokens it takes (RFC 9728, protected resource metadata). Nobody elsewhere is told anything of tools, callers or
-//! calls by it.
+//! Responses that need no token: liveness and readiness, for orchestrators and monitoring, and the tokens that the
+//! server accepts (RFC 9728, protected resource metadata). They reveal nothing about tools, callers or calls.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
-//! Answers of the HTTP server: whole ones, refusals (a status and one line of text, or an error of JSON-RPC), and streams of
-//! events: what a client gets before the answer to its request, and the answer; or at any time of its session. Events of a
-//! session have ids. A client whose connection broke names the last one that it has (`Last-Event-ID`), and gets what came
-//! after it.
+//! Responses of the HTTP server: complete ones, refusals (a status and one line of text, or a JSON-RPC error), and
+//! event streams: of notifications before an answer and the answer, or of a session's notifications. Events of a
+//! session have ids. A client whose connection broke sends the last id that it received (`Last-Event-ID`), and gets
+//! the events after it.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -1,7 +1,7 @@
-//! Sessions of clients (revisions up to 2025-11-25), kept in memory: after a restart clients get 404 and open new ones.
-//! Their number is bounded. A new session may replace only one that has been idle for long. Where there are other replicas,
-//! the id of a session says where it lives ([`Home`]). An idle session is its client's handler and some small tables: no task
-//! and no channel. An answer that was sent in a stream can be had again for a while.
+//! Sessions of clients (revisions up to 2025-11-25), kept in memory: after a restart clients get 404 and open new
+//! ones. Their number is bounded. A new session may replace only one that has been idle for long. With several
+//! replicas, the id of a session names its replica ([`Home`]). An idle session consists of its client's handler and
+//! some small tables: no task and no channel. An answer that was sent in a stream can be fetched again for a while.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;

@@ -1,4 +1,4 @@
-//! The client at the other end of standard streams: what is done with its messages, and the way back to it.
+//! The client at the other end of standard streams: handles its messages, and sends messages to it.
 
 use std::convert::Infallible;
 use std::future::poll_fn;

@@ -1,5 +1,5 @@
-//! The reader's thread: splits standard input into lines and parses them as messages. It holds one line at a
-//! time; of a line that is too long it keeps only the request id. It stops reading while the client takes no answers.
+//! The reading thread: splits standard input into lines and parses them as messages. Holds one line at a time; of a
+//! line that is too long it keeps only the request id. Stops reading while the client reads no answers.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};

@@ -1,6 +1,6 @@
 //! The writing side of the stdio transport: one message a line, in order. Answers are queued without waiting and
-//! written at once where the pipe takes them, else by a thread that blocks. While more than [`MAX_UNWRITTEN`] bytes
-//! are queued, nothing more is read from the client and what is told besides is dropped.
+//! written at once if the pipe has room, otherwise by a blocking thread. While more than [`MAX_UNWRITTEN`] bytes
+//! are queued, nothing more is read from the client and notifications are dropped.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! What is written down of a task, and what clients are told of it.
+//! The stored record of a task, and its status for clients.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,6 +1,6 @@
-//! What the processes of a plugin of other programs may do: each server, and the scripts of each skill, what its author
-//! proposed for it and the program grants the package. Each reads the plugin's files and what any process needs to run; the
-//! servers keep what they like in one directory of the plugin's own.
+//! The rights of the processes of another program's plugin: each server, and the scripts of each skill, has the
+//! rights that its author proposed and the program grants to the package. Each process reads the plugin's files and
+//! the paths that any process needs to run; the servers store data in one directory of the plugin.
 
 use std::path::{Path, PathBuf};
 

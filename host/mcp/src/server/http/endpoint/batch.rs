@@ -1,5 +1,5 @@
-//! Batches of messages, which clients of 2025-03-26 may send: each is handled as if it had come alone, and what answers them
-//! is one list.
+//! Batches of messages, which clients of 2025-03-26 may send: each message is handled as if sent alone, and the
+//! answers are returned as one list.
 
 use bytes::Bytes;
 use hyper::{HeaderMap, StatusCode};
