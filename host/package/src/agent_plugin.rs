@@ -1,6 +1,7 @@
-//! Agent Plugins (<https://agent-plugins.org>, version 1.0.0) and plugins of Claude Code, read as packages: their skills
-//! become skills, their MCP servers servers with a grant of their own, their scripts tools. Reads files of the listing
-//! alone, and runs nothing. A fault counts as far as the specification says (§4.1, §11.3) and no further.
+//! Agent Plugins (<https://agent-plugins.org>, version 1.0.0) and plugins of Claude Code, read as packages: their
+//! skills become skills, their MCP servers become servers with grants of their own, their scripts become tools.
+//! Reads only files of the listing, and runs nothing. An error has exactly the effect that the specification
+//! defines (§4.1, §11.3).
 
 mod claude;
 mod copy;

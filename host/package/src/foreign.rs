@@ -1,5 +1,5 @@
-//! MCP servers as others distribute them, made into packages: a folder with a program.toml that starts the server.
-//! What comes after is as for any package. npm and uv install what is fetched, with install scripts off.
+//! Packages made from MCP servers in other formats: a folder with a program.toml that starts the server. The
+//! remaining steps are those of every package. npm and uv install the content, with install scripts off.
 
 mod attested;
 mod bundle;

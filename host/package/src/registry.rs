@@ -1,5 +1,5 @@
-//! Registries of MCP servers (the API v0.1 of the MCP registry): finds a server by its name, and says what it is as a
-//! source of haft. Asks the registry that a person named and no other, and installs nothing.
+//! Registries of MCP servers (API v0.1 of the MCP registry): finds a server by its name, and converts its entry to
+//! a source of haft. Requests only the registry that the user named, and installs nothing.
 
 mod entry;
 mod error;

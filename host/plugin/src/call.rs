@@ -1,5 +1,5 @@
-//! One call of a tool on its way to a guest: what it is and what it may do. [`ActiveCall`] is a call that a guest works for,
-//! and what ends it early: a cancel, after a short grace period, and its deadline.
+//! One call of a tool by a guest: its arguments and its rights. [`ActiveCall`] is a running call, and the events
+//! that end it early: a cancellation, after a short grace period, and its deadline.
 
 use std::borrow::Cow;
 use std::ops::Deref;

@@ -1,10 +1,10 @@
-//! Where in its source a guest was when it ended, or while it was at work: for authors, who look for the file and line of
-//! their mistake first.
+//! The source location of a guest when it ended, or while it runs: for plugin authors, who need the file and line
+//! of an error.
 //!
-//! A trap knows addresses of code. What they mean is in the component: in a section [`LINES_SECTION`] that `haft plugin build`
-//! makes of the DWARF of a compiler, in the DWARF itself, or in the names of functions. Interpreters, and Go, know it
-//! themselves, and write it to standard error (`words`). Components are compiled without any of that (`strip`), so that
-//! those that differ in nothing else have the same code.
+//! A trap has addresses of code. The component maps them to source locations: in a section [`LINES_SECTION`] that
+//! `haft plugin build` makes from a compiler's DWARF, in the DWARF itself, or in the names of functions.
+//! Interpreters, and Go, know the location themselves, and write it to standard error (`words`). Components are
+//! compiled without any of these sections (`strip`), so that components with equal code share it.
 
 pub(crate) mod dwarf;
 pub(crate) mod frame;

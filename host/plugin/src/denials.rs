@@ -1,5 +1,5 @@
-//! What a guest was refused: recorded as it happens, then shown as hints that name the line of program.toml to change,
-//! and written to the journal.
+//! The refusals of a guest's accesses: recorded as they happen, then shown as hints that name the line of
+//! program.toml to change, and written to the journal.
 
 pub(crate) mod denied_access;
 pub(crate) mod hints;

@@ -1,5 +1,5 @@
-//! The engine that components are compiled and run by: one a process, started when the first component is to be compiled
-//! or run. Its settings are part of the cache's key, so changing one here recompiles everything once.
+//! The engine that compiles and runs components: one for each process, created for the first component. Its
+//! settings are part of the cache's key, so a changed setting recompiles everything once.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};

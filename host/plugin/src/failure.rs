@@ -1,5 +1,5 @@
-//! Why a plugin cannot be loaded, and how a guest ended: each in one line for people and models, in place of wasmtime's
-//! chain of errors.
+//! The errors of loading a plugin, and the ends of guests: each in one line for people and models, instead of
+//! wasmtime's chain of errors.
 
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Hooks that are plugins: components of the world `hook`, whose two functions are called like tools, each in a fresh
-//! instance with the hook's own rights and limits. No model is told of them.
+//! Hooks that are plugins: components of the world `hook`, whose two functions are called like tools, each in a
+//! fresh instance with the hook's own rights and limits. Models are not offered hooks.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A prompt of a plugin, or its resources: called like a tool of it, and shown to people and not to models.
+//! A prompt of a plugin, or its resources: called like a tool, and offered to people and not to models.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};

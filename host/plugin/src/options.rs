@@ -1,4 +1,4 @@
-//! What a program gives a plugin beside the rights of its calls. Nothing of it grants anything.
+//! The options that a program gives a plugin besides the rights of its calls. No option grants a right.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A plugin: a component whose tools are known. Its code is loaded, or compiled, at the first call (`code`).
+//! A plugin: a component whose tools are known. `code` loads or compiles its code at the first call.
 
 mod code;
 

@@ -1,5 +1,5 @@
-//! Where a plugin keeps things between its calls: a store of keys and values, and two directories of its own, one of
-//! which may be emptied at any time. How much, the grant of each call says; without a grant nothing is made or opened.
+//! The storage of a plugin between its calls: a key-value store, and two private directories, one of which may be
+//! emptied at any time. The grant of each call limits the size; without a grant nothing is created or opened.
 
 use std::io;
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! Where guests run: on threads of their own, one for each call under way, so that the kernel shares the
-//! processors fairly between guests that spin and everything else. Each thread is confined by Landlock (`pools`). A
-//! short call may begin on the thread that read it (`haft_core::tool::inline`). No guest runs on haft's own runtime,
-//! and on a guest's thread haft opens no file and starts no process.
+//! The threads of guests: one for each running call, so that the kernel shares the processors fairly between guests
+//! that spin and everything else. Each thread is confined by Landlock (`pools`). A short call may begin on the
+//! thread that read it (`haft_core::tool::inline`). No guest runs on haft's own runtime, and on a guest's thread
+//! haft opens no file and starts no process.
 
 pub(crate) mod descriptors;
 pub(crate) mod epoch;

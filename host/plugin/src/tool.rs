@@ -1,6 +1,6 @@
-//! A tool of a plugin. [`Tool::call`] of [`PluginTool`] reads from top to bottom as a call goes: it waits for its turn, its
-//! directories are opened, it is served on the thread that it came on or on a guest's, and what the guest did becomes a
-//! tool result. The instance is a fresh, a prewarmed or, where `[plugins.reuse]` asks for it, a reused one.
+//! A tool of a plugin. [`Tool::call`] of [`PluginTool`] has the steps of a call in order: wait for a permit, open
+//! the directories, run on the reading thread or on a guest's, and convert the guest's answer to a tool result. The
+//! instance is fresh, prewarmed or, if `[plugins.reuse]` asks for it, reused.
 
 use std::fmt::Display;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
-//! The readings of its program with which a worker runs calls: the latest one, and earlier ones as long as gates
-//! want tools that only these have. So a program can be changed at gates and workers in any order.
+//! The readings of its program with which a worker runs calls: the latest one, and earlier ones while gates request
+//! tools that only these have. A program can therefore be changed at gates and workers in any order.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

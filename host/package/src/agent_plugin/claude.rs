@@ -1,5 +1,6 @@
-//! Plugins of Claude Code: `.claude-plugin/plugin.json`, `.mcp.json` and the folders beside them. Their form is open, so that
-//! what is not known is passed over. Skills and MCP servers are used; commands, agents and hooks are told and not run.
+//! Plugins of Claude Code: `.claude-plugin/plugin.json`, `.mcp.json` and the folders beside them. Their format is
+//! open, so that unknown content is skipped. Skills and MCP servers are used; commands, agents and hooks are
+//! reported and not run.
 
 use haft_core::skill::Skill;
 use serde_json::{Map, Value};

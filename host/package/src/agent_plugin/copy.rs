@@ -1,5 +1,6 @@
-//! Copies the folder of a plugin: all of its files, and what links of it lead to within it. A link that leads out is left
-//! out, which is the narrowest failure that §4.1 has for it. The kernel resolves every path below one open folder.
+//! Copies the folder of a plugin: all of its files, and the targets of its links within the folder. A link that
+//! leads out of the folder is omitted, which is the narrowest failure that §4.1 defines for it. The kernel resolves
+//! every path below one open folder.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! plugin.json of an Agent Plugin (§5): a closed schema, of which an unknown field and an `extensions` that is no object are
-//! told, and every other fault is fatal.
+//! plugin.json of an Agent Plugin (§5), with a closed schema: an unknown field, or an `extensions` that is not an
+//! object, is reported, and every other error is fatal.
 
 use serde_json::{Map, Value};
 

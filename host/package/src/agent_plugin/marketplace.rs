@@ -1,4 +1,4 @@
-//! Marketplaces of Claude Code: `.claude-plugin/marketplace.json` names plugins and where each of them is, in the same
+//! Marketplaces of Claude Code: `.claude-plugin/marketplace.json` lists plugins and their locations, in the same
 //! repository or in another one. Fetches nothing itself.
 
 use std::fs;

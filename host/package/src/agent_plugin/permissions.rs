@@ -1,5 +1,6 @@
-//! The rights that a plugin's author proposes, one table a server and a skill: in `extensions` of plugin.json or in a file
-//! of the folder of the same name (§8). A proposal grants nothing; it is the most that a person is asked for.
+//! The rights that a plugin's author proposes, one table for each server and skill: in `extensions` of plugin.json,
+//! or in a file in the folder of that name (§8). A proposal grants nothing; it is the upper bound of the consent
+//! question.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! An MCP server of a plugin, in either format.
+//! An MCP server of a plugin, in the format of Agent Plugins or of Claude Code.
 
 use haft_core::grant::Right;
 

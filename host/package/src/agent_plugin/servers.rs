@@ -1,5 +1,5 @@
-//! mcp.json of an Agent Plugin (§7.2): a closed schema at the top, whose breach disables all servers, and one for each
-//! server, whose breach leaves that server out.
+//! mcp.json of an Agent Plugin (§7.2): a closed schema for the file, whose violation disables all servers, and one
+//! for each server, whose violation omits that server.
 
 use haft_core::grant::Right;
 use serde_json::{Map, Value};

@@ -1,5 +1,5 @@
-//! The skills of a plugin (§7.1): each folder in `skills` with a `SKILL.md`. A script of a skill is a file that can be run: an
-//! executable one, or one whose name says its interpreter.
+//! The skills of a plugin (§7.1): each folder in `skills` with a `SKILL.md`. A script of a skill is an executable
+//! file, or a file whose extension names its interpreter.
 
 use haft_core::grant::Right;
 use haft_core::skill::{FILE, MAX_FILE, Skill};

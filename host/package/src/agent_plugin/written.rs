@@ -1,4 +1,5 @@
-//! The program.toml of a plugin: what its manifests say, in haft's words. It stands in no file: the plugin is kept as it is.
+//! The program.toml of a plugin, generated from its manifests. It is kept in memory only: the plugin's folder stays
+//! unmodified.
 
 use std::path::Path;
 

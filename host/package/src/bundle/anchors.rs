@@ -1,4 +1,5 @@
-//! The placeholders of an installed plugin (§9.2): each is replaced once, and what takes its place is not looked at again.
+//! The placeholders of an installed plugin (§9.2): each is replaced once, and the replacement is not expanded
+//! again.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Bundles of plugins of other programs.
+//! Parses plugins of other programs as bundles.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a package asks for.
+//! The requests of a package for rights.
 
 use super::Bundle;
 use crate::request::{self, Request};

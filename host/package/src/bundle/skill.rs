@@ -1,5 +1,5 @@
-//! The skill of an installed package, as it is offered to models. Returns only files that the user agreed to:
-//! each read checks the file against its digest.
+//! The skill of an installed package, as it is offered to models. Returns only files that the user agreed to: each
+//! read checks the file against its digest.
 
 use std::fs;
 use std::io;

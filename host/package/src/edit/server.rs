@@ -1,4 +1,4 @@
-//! Appends MCP servers, and grants them rights.
+//! Appends MCP servers to a program.toml, and grants them rights.
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 

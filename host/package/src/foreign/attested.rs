@@ -1,5 +1,5 @@
-//! Attestations of what npm and uv fetch: who published a package, from which source. The bytes that are installed are the
-//! ones that were attested, by their digests; an index says nothing that counts but which attestations there are.
+//! Attestations of packages of npm and PyPI: the publisher and the source repository. The digests of the installed
+//! bytes must be those in the attestation; of an index, only its list of attestations is used.
 
 use std::fs;
 use std::path::{Path, PathBuf};

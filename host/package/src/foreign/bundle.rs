@@ -1,4 +1,4 @@
-//! MCP bundles (`.mcpb`): manifest.json says how the server is started, and which settings it has.
+//! MCP bundles (`.mcpb`), whose manifest.json has the command of the server and its settings.
 
 mod manifest;
 mod settings;

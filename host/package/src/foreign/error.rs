@@ -1,4 +1,4 @@
-//! Reasons why no package can be made of an MCP server of others, each with its hint.
+//! The reasons why no package can be made from an MCP server in another format, each with its hint.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Packages of npm, installed by this machine's npm with install scripts off. The versions and digests of all that is
-//! installed stay in the package, as package-lock.json.
+//! Packages of npm, installed by this machine's npm with install scripts off. The package keeps the versions and
+//! digests of all installed content as package-lock.json.
 
 use std::collections::BTreeMap;
 use std::fs;

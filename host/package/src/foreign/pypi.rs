@@ -1,5 +1,5 @@
-//! Packages of PyPI, installed by this machine's uv: wheels alone, so that none of their code runs. The versions and
-//! digests of all that is installed stay in the package, as requirements.txt.
+//! Packages of PyPI, installed by this machine's uv: wheels only, so that none of their code runs. The package
+//! keeps the versions and digests of all installed content as requirements.txt.
 
 mod sdist;
 

@@ -1,4 +1,4 @@
-//! The program.toml of a package that is made of an MCP server of others.
+//! The program.toml of a package that is made from an MCP server in another format.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

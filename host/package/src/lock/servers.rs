@@ -1,5 +1,5 @@
-//! The pins of MCP servers in program.lock: what is expected of their tools, for each configuration of a server. Does not
-//! know what the digests are of.
+//! The pins of MCP servers in program.lock: the digests of their expected tools, for each configuration of a
+//! server. The crate `haft-mcp` computes these digests.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! server.json (schema 2025-12-11), as the API wraps it: what haft needs of it. Where the schema lists values, no other is
-//! read; fields that it does not name are allowed by it and not read.
+//! The fields of server.json (schema 2025-12-11), as the API wraps it, that haft uses. A value outside the schema's
+//! list is an error; unknown fields are allowed by the schema and ignored.
 
 use std::collections::BTreeMap;
 

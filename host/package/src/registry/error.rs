@@ -1,4 +1,4 @@
-//! Reasons why a registry has nothing that could be installed, each with its hint.
+//! The reasons why a registry has nothing to install, each with its hint.
 
 use crate::SecretField;
 use crate::download::DownloadError;

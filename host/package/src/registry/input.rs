@@ -1,5 +1,5 @@
-//! The values of an entry: what its author fixed, what a person gives (`--set KEY=VALUE`), or what is usual. A secret has no
-//! value here: it is named.
+//! The values of an entry: fixed by its author, given by the user (`--set KEY=VALUE`), or a default. A secret has
+//! only a name here.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! From an entry of a registry to a source of haft, or to an address.
+//! Converts an entry of a registry to a source of haft, or to a URL.
 
 use haft_core::report::plain;
 use haft_manifest::{Foreign, PackageSource, SecretSource, TextOrSecret};

@@ -1,4 +1,4 @@
-//! Entries in the form of the published schema, and what becomes of them.
+//! Tests of converting entries of the published schema.
 
 use serde_json::{Value, json};
 

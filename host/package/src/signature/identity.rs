@@ -1,5 +1,5 @@
-//! The identity that a keyless signature is by: whom an issuer of identities (OIDC) knows under a name. Decides
-//! which verified certificates a required identity admits.
+//! The identity of a keyless signature: an OIDC issuer and a name at this issuer. Decides which verified
+//! certificates a required identity admits.
 
 use std::fmt;
 

@@ -1,6 +1,7 @@
-//! Keyless signatures: a certificate of a few minutes names who signed, and a transparency log or a timestamp says that
-//! the signature was made within them (Sigstore). Verified in this process with the trust root alone; nothing is fetched.
-//! A signature counts if it says that its signer made or published the subject, not merely that they looked at it.
+//! Keyless signatures: a certificate with a validity of minutes names the signer, and a transparency log or a
+//! timestamp proves that the signature was made within its validity (Sigstore). Verified in this process with the
+//! trust root alone; nothing is fetched. A signature counts if it states that its signer made or published the
+//! subject, not merely reviewed it.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};

@@ -1,5 +1,5 @@
-//! Core modules of WASI preview 1, as `wasm32-wasip1`, wasi-sdk, `TinyGo` and Zig make them: turned into components when
-//! they are loaded, by the adapter of the Bytecode Alliance.
+//! Converts core modules of WASI preview 1, as `wasm32-wasip1`, wasi-sdk, `TinyGo` and Zig produce them, to
+//! components at load time, with the adapter of the Bytecode Alliance.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
-//! What a component may have before it is compiled. wasmtime reads types by recursion without a bound, so that a file of
-//! some hundred kilobytes would end the process, and takes gigabytes for some files of a kilobyte. So what compiling takes
-//! is estimated from what is in the file, and too much is refused.
+//! Bounds of a component, checked before compilation. wasmtime reads types by unbounded recursion, so that a file
+//! of some hundred kilobytes would crash the process, and needs gigabytes for some files of a kilobyte. The cost of
+//! compilation is therefore estimated from the file, and an excessive one is refused.
 
 mod expansion;
 

@@ -1,10 +1,9 @@
-//! The cache on disk: compiled code of components and the tools they list. Content-addressed, so an entry is right or
-//! absent; safe under concurrent writers, since every file is written to a temporary name and renamed.
+//! The cache on disk: compiled code of components and the tools they list. Content-addressed, so an entry is right
+//! or absent; safe under concurrent writers, since every file is written to a temporary name and renamed.
 //!
-//! **Compiled code is native code that haft runs as itself.** The directory must therefore be
-//! one that no tool can write: [`Cache::open`] takes what tools may write and refuses to serve
-//! below it, and it refuses a directory that belongs to anybody else. Against accidents (a
-//! truncated or corrupt file) every entry carries a checksum.
+//! **Compiled code is native code that haft itself executes.** No tool may therefore be able to write the
+//! directory: [`Cache::open`] gets the paths that tools may write and refuses a directory below them, and refuses a
+//! directory of another user. Every entry has a checksum against accidental damage, such as a truncated file.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! Bounds how many components are compiled at once, and reports slow compilations as events.
+//! Limits the number of concurrent compilations, and reports slow ones as events.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

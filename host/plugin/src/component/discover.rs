@@ -1,6 +1,5 @@
-//! Finds out the tools of a component: from what was recorded when it was built or is in the cache, else it compiles the
-//! component and lists its tools in an instance without any rights. The result is written to the cache by threads that no
-//! guest runs on.
+//! Discovers the tools of a component: from the record of its build, from the cache, or by compiling it and listing
+//! its tools in an instance without any rights. Threads that run no guest write the result to the cache.
 
 use std::borrow::Cow;
 use std::sync::Arc;

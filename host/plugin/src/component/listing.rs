@@ -1,4 +1,4 @@
-//! The checks of what a plugin lists: names, sizes and schemas. The text comes from the plugin's author and goes to
+//! Checks a plugin's list of tools: names, sizes and schemas. The text comes from the plugin's author and goes to
 //! models.
 
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! The checks of what a plugin offers beside its tools, and the definitions by which a call of it is checked, agreed to
-//! and shown. The text comes from the plugin's author and goes to people and models.
+//! Checks a plugin's prompts and resources, and makes the definitions that consent, argument checks and clients
+//! use. The text comes from the plugin's author and goes to people and models.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Where a component's bytes come from, and their digest.
+//! The source of a component's bytes, and their digest.
 
 use std::borrow::Cow;
 use std::fs::File;

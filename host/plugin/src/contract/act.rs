@@ -1,8 +1,9 @@
 //! Components of the `act:tools` world of other hosts: the component lists its tools, takes arguments in CBOR, and
-//! answers in parts, at once or as a stream.
+//! returns content parts, at once or as a stream.
 //!
-//! Such a component may support *sessions* (`act:sessions`) that outlive a call. Nothing in a plugin of haft outlives a
-//! call, so that each call has a session of its own. A bridge, whose tools are known within a session alone, lists none.
+//! Such a component may support *sessions* (`act:sessions`) that outlive a call. No state of a plugin outlives a
+//! call in haft, so that each call has a session of its own. A bridge, whose tools are known only within a session,
+//! lists none.
 
 mod cbor;
 pub(crate) mod consent;

@@ -1,6 +1,6 @@
-//! Commands: components that export `wasi:cli/run`, as a toolchain makes of a program with a `main`. Each is one tool,
-//! which takes the words of a command line and the standard input, and answers what the program writes. WASI tells
-//! success from failure; an exit code of its own is what few programs ask for.
+//! Commands: components that export `wasi:cli/run`, as toolchains produce them from a program with a `main`. Each
+//! is one tool, whose arguments are the words of a command line and the standard input, and whose answer is the
+//! program's output. WASI distinguishes success and failure; few programs set another exit code.
 
 use std::sync::Arc;
 

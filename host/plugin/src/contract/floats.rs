@@ -1,4 +1,4 @@
-//! Floating-point numbers in JSON, which has no literal for NaN and the infinities: these are written as strings.
+//! Floating-point numbers in JSON, which has no literal for NaN and the infinities: these become strings.
 
 use serde_json::{Number, Value};
 

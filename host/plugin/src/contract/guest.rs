@@ -1,5 +1,5 @@
-//! What a contract has to say: how a component that keeps it is recognised, linked, listed and called. Each contract is
-//! one file with a [`Kind`] and an implementation of [`Guest`]; `linked` lists them.
+//! The interface of a contract: how a component that follows it is recognised, linked, listed and called. Each
+//! contract is one file with a [`Kind`] and an implementation of [`Guest`]; `linked` lists them.
 
 use std::sync::Arc;
 

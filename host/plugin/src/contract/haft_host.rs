@@ -1,5 +1,5 @@
-//! The host functions of `haft:plugin/host`: logging, progress, cancellation, and where the workspace is. None of them
-//! grants anything.
+//! The host functions of `haft:plugin/host`: logging, progress, cancellation, and the path of the workspace. None
+//! of them grants a right.
 
 use tracing::Level;
 use wasmtime::component::Linker;

@@ -1,5 +1,5 @@
-//! A component linked to everything it may import, and the list of contracts that it may keep. Knows nothing of rights: a
-//! guest is given the store that holds them.
+//! A component linked to all of its permitted imports, and the list of contracts. Knows nothing of rights: a guest
+//! is given the store that holds them.
 
 use wasmtime::Store;
 use wasmtime::component::{Component, InstancePre};

@@ -1,9 +1,11 @@
-//! Whole MCP servers in one component (`wasi:http/incoming-handler`, or `wasi:http/handler` of WASI 0.3): its tools are what it lists, and a call is a
-//! request to it, within the process. Both eras of the protocol over HTTP are spoken, and answers as JSON or as a stream.
+//! MCP servers in one component (`wasi:http/incoming-handler`, or `wasi:http/handler` of WASI 0.3): haft lists the
+//! tools of the server, and a call is a request to it, within the process. Both generations of MCP over HTTP are
+//! supported, and answers as JSON or as a stream.
 //!
-//! Hosts of such components make an instance for every request, and some toolchains' instances serve no second one
-//! (those of `StarlingMonkey`). So a call is one request to an instance of its own, unless the server opens a session: then the
-//! greeting and the call go to the same instance, which `[plugins.reuse]` keeps together with its session.
+//! Hosts of such components create an instance for every request, and the instances of some toolchains serve no
+//! second one (those of `StarlingMonkey`). A call is therefore one request to an instance of its own, unless the
+//! server opens a session: then `initialize` and the call go to one instance, which `[plugins.reuse]` keeps
+//! together with its session.
 
 mod inquiry;
 mod message;

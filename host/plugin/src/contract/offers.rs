@@ -1,5 +1,5 @@
-//! The interface `offers` of `wit/`: prompts and resources that a component has beside its tools, whatever makes those. A
-//! call of one is a call like that of a tool, whose name (`prompts/NAME`, `resources/read`) no tool has.
+//! The interface `offers` of `wit/`: prompts and resources of a component of any contract. A call of an offer is a
+//! call like that of a tool, with a name (`prompts/NAME`, `resources/read`) that no tool has.
 
 /// Rust types of `wit/offers.wit`, made by wasmtime.
 mod bindings {

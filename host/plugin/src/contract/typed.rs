@@ -1,9 +1,9 @@
-//! Components that export plain functions: each function is a tool. Its types make the schema, its WIT documentation
-//! the description, and the error of its `result` is the tool's error.
+//! Components that export plain functions: each function is a tool. Its types become the schema, its WIT
+//! documentation the description, and the error of its `result` the tool's error.
 //!
-//! Types come from the component alone, so that what is shown is what is called. JSON stands for
-//! them so that a model can write it and nothing is lost on the way (`schema` shows it, `decode`
-//! reads it, `encode` writes it):
+//! Types come from the component alone, so that the described function is the called one. JSON represents values
+//! such that a model can write it and nothing is lost (`schema` describes it, `decode` reads it, `encode` writes
+//! it):
 //!
 //! | WIT | JSON |
 //! |---|---|
@@ -23,8 +23,9 @@
 //! | `stream<T>` as a result | as `list<T>`, and one text for texts and characters |
 //! | `future<T>` as either | as `T` |
 //!
-//! Functions may be `async`. One with a resource in its types cannot be called, and says so, nor one with a stream or a
-//! future within another type, but for `tuple<stream<T>, future<result<_, string>>>` and a `result`, which may be returned.
+//! Functions may be `async`. A function with a resource in its types cannot be called, nor one with a stream or a
+//! future within another type, except the results `tuple<stream<T>, future<result<_, string>>>` and `result`; the
+//! error names the reason.
 
 mod answer;
 mod decode;

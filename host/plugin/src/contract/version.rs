@@ -1,4 +1,4 @@
-//! The version of a contract that a component was built for, read from the names of its exports.
+//! The version of a contract for which a component was built, read from the names of its exports.
 
 use crate::failure::LoadError;
 

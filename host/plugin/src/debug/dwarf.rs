@@ -1,4 +1,4 @@
-//! The places of code by the DWARF that a compiler of C, C++, Rust or Zig left in a core module.
+//! Maps code to source locations by the DWARF that a compiler of C, C++, Rust or Zig left in a core module.
 
 use addr2line::gimli::{Dwarf, EndianSlice, Error, LittleEndian, SectionId};
 use addr2line::{Context, Location};

@@ -1,4 +1,4 @@
-//! A function under way and its place in the source.
+//! A stack frame: a function and its source location.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! The places of a core module's code in its author's files, as `haft plugin build` writes them down: some kilobytes, where the
-//! DWARF that they are made of has a megabyte.
+//! The source locations of a core module's code, in the compact form that `haft plugin build` writes: some
+//! kilobytes, compared to a megabyte of DWARF.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! The core modules in a file, and what their custom sections say of their code.
+//! The core modules in a file, and their custom sections about their code.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! What is found out for the author of a plugin about its calls. A file is read for it, which no guest's thread does.
+//! The debugging facts for a plugin's author about its calls. They are read from a file, which no guest's thread
+//! opens.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A component without custom sections: no compiler of code has a use for them, so components that differ in nothing else
+//! Removes the custom sections of a component: compilers do not need them, and components that differ only in them
 //! are compiled once.
 
 use std::borrow::Cow;

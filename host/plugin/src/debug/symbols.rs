@@ -1,4 +1,4 @@
-//! Where the guests of a plugin were when they ended, found out once for each way to end.
+//! The source locations at which a plugin's guests ended, resolved once for each kind of end.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

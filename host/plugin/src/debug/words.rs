@@ -1,5 +1,5 @@
-//! What a guest said of its own end: the panic of a Rust or Go program, the traceback of Python, the stack of JavaScript,
-//! an assertion of C. All of it is the guest's own text: it is shown and decides nothing.
+//! A guest's own report of its end: the panic of a Rust or Go program, the traceback of Python, the stack of
+//! JavaScript, an assertion of C. This text comes from the guest: it is shown and decides nothing.
 
 use super::frame::{Frame, Place, is_generated, is_library};
 use haft_core::net::one_line;

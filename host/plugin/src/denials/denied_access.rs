@@ -1,5 +1,5 @@
-//! What a guest tried to use and was not granted: the source of hints. Keeps a few examples of each kind, however often
-//! the guest tries.
+//! The accesses that a guest attempted without a grant: the source of hints. Keeps a few examples of each kind,
+//! whatever the number of attempts.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Hints: the lines of program.toml that would have allowed what a guest was refused, or that there is no such line.
-//! A hint rests on what haft itself refused in this call, never on the guest's own message alone.
+//! Hints: the lines of program.toml that would have allowed a refused access, or that there is no such line. A hint
+//! depends on haft's own refusals in this call, never on the guest's message alone.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,5 +1,5 @@
-//! The decisions about a guest's network access, in order, and those that a person could change. Of a request they hold
-//! the method and the destination only: the rest may hold secrets.
+//! The decisions about a guest's network access, in order, and those that a user could change. For a request they
+//! hold the method and the destination only: the rest may hold secrets.
 
 use std::fmt::Display;
 use std::net::IpAddr;

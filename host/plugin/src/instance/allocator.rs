@@ -1,10 +1,10 @@
-//! Where the instances of components get their memory and stacks, and the settings of wasmtime that go
-//! with it. Whichever it is, the code that a component is compiled to is the same.
+//! The allocator of instances' memory and stacks, and wasmtime's settings for it. Compiled code is the same with
+//! every allocator.
 //!
-//! A slot of the pool that was used is put back to its first state page by page, where the kernel can tell which pages were
-//! written (`PAGEMAP_SCAN`, Linux 6.7): three to four times faster than mapping anew. So much of a slot stays resident with
-//! it; what a guest wrote beyond is mapped anew. wasmtime gives a slot back only with its component, so the bounds are what
-//! small tools touch, and not more.
+//! A used slot of the pool is reset page by page if the kernel reports which pages were written (`PAGEMAP_SCAN`,
+//! Linux 6.7): three to four times faster than mapping it again. A part of the slot then stays resident; pages that
+//! a guest wrote beyond are mapped again. wasmtime releases a slot only with its component, so the bounds fit the
+//! memory that small tools touch.
 
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 

@@ -1,5 +1,5 @@
-//! Instances of a plugin that wait for a call: one that was made ahead of it (`prewarm`), or those that have served calls
-//! and may serve more (`reuse`). Each is dropped when it has waited for too long.
+//! Idle instances of a plugin: one that was made ahead of a call (`prewarm`), or those that have served calls and
+//! may serve more (`reuse`). Each is dropped after a maximal idle time.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
-//! Makes an instance ahead of a plugin's next call, once the plugin is quiet: in the middle of many calls making it would
-//! only be in their way. Only after a call on a guest's thread, which is a long one or may write: what a short call on the
-//! thread that reads it takes for its instance is less than a tenth of the call. Makes none for a plugin that is called
+//! Creates an instance ahead of a plugin's next call, once the plugin is idle: between concurrent calls the
+//! creation would delay them. Only after a call on a guest's thread, which is long or may write: for a short call
+//! on the reading thread the instance takes less than a tenth of the call. Creates none for a plugin that is called
 //! once in a process, as by `haft call`.
 
 use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
-//! Instances that serve several calls, where program.toml asks for it (`[plugins.reuse]`). Each serves one call at a
-//! time, and only calls of one caller, with exactly the rights, limits and directories it was made with. It is replaced after a
-//! trap, a time-out or a cancel, when it left something open, and when it is old or idle. Its memory is not cleared
-//! between calls.
+//! Instances that serve several calls, if program.toml asks for it (`[plugins.reuse]`). An instance serves one call
+//! at a time, and only calls of one caller with its original rights, limits and directories. It is replaced after a
+//! trap, a timeout or a cancellation, if a call left a resource open, and when it is old or idle. Its memory is not
+//! cleared between calls.
 
 use std::any::Any;
 use std::sync::Arc;

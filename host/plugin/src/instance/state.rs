@@ -1,4 +1,4 @@
-//! The data of a guest's store: what its capabilities have, what these share, and its limits.
+//! The data of a guest's store: the data of each capability, their shared data, and limits.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Guests whose preopened directories are wider than the Landlock rules of their thread. Only tests can make one: in
-//! haft both come from the same grant.
+//! Guests whose preopened directories are wider than the Landlock rules of their thread. Only tests can make such a
+//! guest: in haft both come from one grant.
 
 #![cfg(target_os = "linux")]
 

@@ -1,5 +1,5 @@
-//! The code of a plugin: loaded or compiled at the first call, and compiled once more, optimized, when a plugin whose code
-//! was compiled quickly is called often or for long.
+//! The code of a plugin: loaded or compiled at the first call, and compiled again with optimizations if a quickly
+//! compiled plugin is called often or for long.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,5 +1,5 @@
-//! Room for the files that guests open: each is one of haft's own file descriptors, and many
-//! systems give a process 1024 unless it asks. Never asks for more than it may have.
+//! Raises the limit of haft's file descriptors for the files that guests open: the default of many systems is 1024.
+//! Stays within the permitted maximum.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -1,5 +1,5 @@
-//! Permits to run a guest: a bounded number at once, shared between plugins and clients (`shares`) so that none keeps
-//! the others waiting. Further calls wait in a bounded queue, each for as long as the call may take.
+//! Permits to run a guest: a bounded number of concurrent ones, shared between plugins and clients (`shares`) so
+//! that none starves another. Further calls wait in a bounded queue, each at most for its own time limit.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;

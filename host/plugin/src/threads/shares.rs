@@ -1,4 +1,4 @@
-//! Fair shares of a bounded number: no tenant takes so many that a new one finds none. Counts only.
+//! Fair shares of a bounded number: no tenant takes so many that a new one gets none. Counts only.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

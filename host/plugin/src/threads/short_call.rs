@@ -1,4 +1,5 @@
-//! Which calls are short: the next one of their tool may begin on the thread that reads it.
+//! Classifies tools by the duration of their calls: the next call of a tool with short calls may begin on the
+//! reading thread.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,6 +1,6 @@
-//! Turns of guests that compute long: no more of them than processors are at it at once. The kernel shares the processors
-//! between threads, so with dozens of threads that compute each other one, which has a moment's work, would wait for its
-//! share of them for tens of milliseconds. The first ticks of a call take no turn: most calls are over by then.
+//! Turns of guests that compute for long: at most as many compute at once as there are processors. The kernel
+//! shares the processors between threads, so with dozens of computing threads a thread with a moment's work would
+//! wait for tens of milliseconds. The first ticks of a call take no turn: most calls end within them.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;

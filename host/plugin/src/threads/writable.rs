@@ -1,5 +1,5 @@
-//! The directories that one call may write, opened once for the call: the guest's preopens and the Landlock rules of
-//! its thread are made of the same open directories. None is opened a second time by name, since the name may lead
+//! The directories that one call may write, opened once for the call: the guest's preopens and the Landlock rules
+//! of its thread use the same open directories. None is opened a second time by name, since the name may lead
 //! elsewhere by then.
 
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
-//! What a capability is: something that guests import, held to their grant. Each has one file with its data, its
-//! interfaces, which are implemented for a [`View`] of a guest's store, and its [`Capability`]. `instance/state.rs` lists
-//! them. A capability knows neither the other ones nor the store.
+//! The trait of a capability: a set of imports, restricted to the grant of the guest. Each capability has one file
+//! with its data, its interfaces, which are implemented for a [`View`] of a guest's store, and its [`Capability`].
+//! `instance/state.rs` lists them. A capability knows neither the others nor the store.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a plugin reads of its configuration; `host` hands it over.
+//! A plugin's configuration as it reads it; `host` implements the interface.
 
 pub(crate) mod host;
 

@@ -1,6 +1,6 @@
-//! The disk limit of one call. Counted before haft writes for a guest: the bytes of a write, or what the file grows by
-//! where that is more, so that holes count too; and a fixed cost for every file, directory and link that is made, which
-//! bounds their number. Removing files returns nothing: else a call could write and remove without end.
+//! The disk limit of one call. Charged before haft writes for a guest: the bytes of a write, or the growth of the
+//! file if that is more, so that holes count too; and a fixed cost for every created file, directory and link,
+//! which bounds their number. Removing files returns nothing: otherwise a call could write and remove without end.
 
 use std::fs::File;
 use std::io;

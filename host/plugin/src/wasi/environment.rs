@@ -1,4 +1,4 @@
-//! `wasi:cli/environment`: the granted variables, and the words of a command line for commands alone. Reading an empty
+//! `wasi:cli/environment`: the granted variables, and command-line arguments for commands only. Reading an empty
 //! environment is recorded for hints.
 
 use wasmtime::component::Linker;

@@ -1,5 +1,5 @@
-//! `wasi:http` as guests see it: requests to granted hosts, over connections that haft makes to checked addresses. No
-//! redirect is followed and no proxy used: every hop is a request of the guest's own, checked like the first. No
+//! `wasi:http` for guests: requests to granted hosts, over connections that haft makes to checked addresses. haft
+//! follows no redirect and uses no proxy: every hop is a separate request of the guest, checked like the first. No
 //! connection is reused.
 
 mod body;

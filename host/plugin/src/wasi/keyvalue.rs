@@ -1,6 +1,6 @@
-//! `wasi:keyvalue`: the keys and values of a plugin, within the quota that `state` grants. A guest without it is refused
-//! each time it opens a bucket, which is recorded for hints. The work is done on haft's own threads: a guest's thread may
-//! not write there.
+//! `wasi:keyvalue`: the keys and values of a plugin, within the quota of `state` in its grant. A guest without it
+//! is refused each time it opens a bucket, which is recorded for hints. haft's own threads access the store: a
+//! guest's thread may not write there.
 
 use wasmtime::component::{Linker, Resource};
 

@@ -1,4 +1,4 @@
-//! `wasi:logging`: lines of a guest, which go where those of `haft:plugin/host` go. Grants nothing.
+//! `wasi:logging`: a guest's log lines, which haft handles like those of `haft:plugin/host`. Grants nothing.
 
 use tracing::Level;
 use wasmtime::StoreContextMut;

@@ -1,4 +1,4 @@
-//! A guest's standard streams: what it reads is handed to it before it begins, what it writes is captured.
+//! A guest's standard streams: its input is complete before it begins, its output is captured.
 
 use std::collections::VecDeque;
 use std::io;

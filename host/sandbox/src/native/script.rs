@@ -1,5 +1,5 @@
-//! The scripts of a skill as one tool: a call names the script and its arguments. They run with the grant of the skill and
-//! never with that of `bash`, without a shell; no word is split or expanded.
+//! The scripts of a skill as one tool: a call names the script and its arguments. A script runs with the grant of
+//! the skill and never with that of `bash`, without a shell; no word is split or expanded.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
-//! The directory of one child process alone: its home, its temporary files and its caches. No other process and no
-//! tool reaches it. In the home the programs and settings of the user's home that the process may read have links, so
-//! that interpreters and package managers are found where they look for themselves.
+//! The private directory of one child process: its home, its temporary files and its caches. No other process and
+//! no tool reaches it. The home contains links to the programs and settings of the user's home that the process may
+//! read, so that interpreters and package managers find them at their usual paths.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};

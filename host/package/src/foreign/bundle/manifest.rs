@@ -1,4 +1,4 @@
-//! manifest.json of an MCP bundle, versions 0.3 and 0.4: what haft needs of it.
+//! The fields of an MCP bundle's manifest.json (versions 0.3 and 0.4) that haft uses.
 
 use std::collections::BTreeMap;
 

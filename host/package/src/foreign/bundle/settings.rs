@@ -1,6 +1,6 @@
-//! The settings of an MCP bundle (`user_config`), with the values that the source gives them, and the texts of
-//! manifest.json with the values in them. A sensitive value is never here: its server gets it from a variable of haft, or
-//! from the keyring.
+//! The settings of an MCP bundle (`user_config`) with the values that the source gives, and the texts of
+//! manifest.json with these values inserted. Contains no sensitive value: the server gets those from a variable of
+//! haft or from the keyring.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! manifest.json of bundles: what becomes of its texts and settings.
+//! Tests of the texts and settings in manifest.json of bundles.
 
 use std::path::Path;
 

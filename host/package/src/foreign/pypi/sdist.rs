@@ -1,5 +1,5 @@
-//! Source distributions, built into wheels where a person asked for it: what the build needs is fetched before, as wheels,
-//! and the package's code runs without network, with nothing to write but the directory of its build.
+//! Source distributions, built into wheels at the user's request: build dependencies are fetched first, as wheels.
+//! The package's code then runs without network and with write access only to its build directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};

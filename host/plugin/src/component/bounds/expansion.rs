@@ -1,5 +1,6 @@
-//! What there is of a component once everything in it is instantiated. A component that instantiates another twice, which
-//! instantiates another twice, … has a million of the last in some hundred bytes, and the compiler goes through all.
+//! The size of a component after instantiation of everything in it. A component that instantiates another one
+//! twice, which again instantiates another one twice, … has a million instances of the last one in some hundred
+//! bytes, and the compiler visits all.
 
 use wasmparser::{
     CanonicalFunction, ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind,

@@ -1,5 +1,5 @@
-//! JSON as deterministic CBOR (RFC 8949, section 4.2), which is what a component may rely on getting,
-//! and CBOR of any kind as JSON, which is what components give back.
+//! Encodes JSON as deterministic CBOR (RFC 8949, section 4.2), which components may rely on, and decodes any CBOR
+//! of components to JSON.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -1,14 +1,15 @@
-//! What components of `act:tools` may ask their host for beside WASI: leave for an action (`act:consent`) and secrets
-//! (`act:credentials`). Both give what program.toml gave already, and no more:
+//! The host functions of `act:tools` components besides WASI: consent to an action (`act:consent`) and secrets
+//! (`act:credentials`). Both return only what program.toml granted already:
 //!
-//! | class | leave |
+//! | class | consent |
 //! |---|---|
 //! | not declared by the component, or bound by it to other actions | no |
-//! | `wasi:filesystem` | where the call has any right to write or, with `mode: ro`, to read; which is judged when it does |
-//! | `wasi:http`, `wasi:sockets` | where the call has a host or an address; which is judged when it does |
-//! | any other | where a person approved of this very call (`confirm`, or a rule that asks) |
+//! | `wasi:filesystem` | if the call has any right to write or, with `mode: ro`, to read; the access itself is checked later |
+//! | `wasi:http`, `wasi:sockets` | if the call has a host or an address; the access itself is checked later |
+//! | any other | if the user approved this call (`confirm`, or a rule that asks) |
 //!
-//! A secret is a value of `[plugins.config]`. Every answer is in the journal, and no refusal says why to the component.
+//! A secret is a value of `[plugins.config]`. Every answer is in the journal, and no refusal states its reason to
+//! the component.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The classes of actions that an `act:tools` component says it may ask leave for (ACT-CONSENT, section 3). What it does not
-//! declare is refused, whatever program.toml says.
+//! The classes of actions for which an `act:tools` component declares that it may request consent (ACT-CONSENT,
+//! section 3). A request for an undeclared class is refused, whatever program.toml grants.
 
 use ciborium::Value;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
-//! Finds out where a component speaks MCP, how it wants to be spoken to and which tools it has. Every step has an instance
+//! Discovers the MCP path of a component, the protocol that it supports and its tools. Every step has an instance
 //! of its own, since an instance may serve no second request.
 //!
-//! The greeting (`initialize`) goes to one path after the other. A server that answers it with a session is asked in the same
-//! instance; one without is asked without, and greeted after all if it refuses. One that refuses the greeting may speak the
-//! stateless protocol.
+//! `initialize` goes to one path after the other. A server that answers with a session is queried in that instance;
+//! a server without a session is queried without `initialize`, and with it if it refuses. A server that refuses
+//! `initialize` may support the stateless protocol.
 
 use serde_json::{Map, Value, json};
 use wasmtime::Store;

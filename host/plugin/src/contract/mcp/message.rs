@@ -1,4 +1,4 @@
-//! JSON-RPC as MCP uses it: what a message from a server is, and why a request has no result.
+//! The JSON-RPC messages of MCP: classifies a server's message, and describes why a request has no result.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! A component that serves HTTP, by either of the interfaces that there are for it.
+//! A component that serves HTTP through either interface: of WASI 0.2 or of WASI 0.3.
 
 use serde::{Deserialize, Serialize};
 use wasmtime::Store;

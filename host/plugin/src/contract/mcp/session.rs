@@ -1,4 +1,5 @@
-//! Requests to one instance of a server, by its manner: what they carry, and the greeting where it comes first.
+//! Requests to one instance of a server, in the protocol that it supports: their headers, and `initialize` if it
+//! must come first.
 
 use std::ops::ControlFlow;
 

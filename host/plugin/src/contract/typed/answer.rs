@@ -1,5 +1,5 @@
-//! Turns what a typed function returned into a tool's answer: strings as they are, everything else as JSON, and the
-//! error of a `result` as the tool's error.
+//! Converts the value that a typed function returned to a tool's answer: strings as they are, everything else as
+//! JSON, and the error of a `result` as the tool's error.
 
 use wasmtime::component::Val;
 

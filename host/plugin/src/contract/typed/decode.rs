@@ -1,5 +1,5 @@
-//! JSON to the values that a component takes. Accepts what the schema accepts, but for numbers as text,
-//! which only this reads, and, where a schema says no more than it must, a little besides; never guesses.
+//! Decodes JSON to the values that a component takes. Accepts everything that the schema accepts, numbers as text,
+//! and slightly more where the schema is minimal; never guesses.
 
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! The values that a component returns as JSON, without loss: what `decode` makes of it again is the
-//! same value.
+//! Encodes the values that a component returns as JSON, without loss: `decode` converts the JSON back to the same
+//! value.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

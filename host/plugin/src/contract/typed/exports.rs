@@ -1,5 +1,5 @@
-//! The exported functions of a component that can be tools: without those of toolchains and without standard interfaces
-//! that other hosts call.
+//! The exported functions of a component that can be tools: excludes functions of toolchains and standard
+//! interfaces that other hosts call.
 
 use std::collections::HashMap;
 

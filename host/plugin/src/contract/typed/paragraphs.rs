@@ -1,12 +1,12 @@
-//! Extracts the documentation of parameters from a function's. WIT has none for parameters, so authors write it into
-//! the function's, one line each, in one of the forms of their language:
+//! Extracts the documentation of parameters from a function's. WIT has none for parameters, so authors write it
+//! into the function's, one line each, in one of the forms of their language:
 //!
 //! ```text
 //! - name: words        - `name`: words        * name - words
 //! @param name words    :param name: words     name -- words
 //! ```
 //!
-//! Only lines about a parameter that there is are taken out; everything else stays as it is.
+//! Removes only lines about an existing parameter; everything else stays unmodified.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! JSON Schemas of WIT types. What `encode` makes, a schema accepts; what a schema accepts, `decode`
-//! accepts, but for numbers as text, which only `decode` reads: a pattern for them would be the longest
-//! part of most schemas, in every prompt. No `$ref`, no `oneOf`: some vendors know neither.
+//! JSON Schemas of WIT types. A schema accepts everything that `encode` makes, and `decode` accepts everything that
+//! a schema accepts. `decode` also reads numbers as text, which the schema omits: a pattern for them would be the
+//! longest part of most schemas, in every prompt. Without `$ref` and `oneOf`, which some vendors do not support.
 
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
-//! Random types and values: what is encoded is accepted by the schema of answers and decoded to the
-//! same value; whatever the schema of arguments accepts is decoded; and all of it survives the way
-//! through a real component.
+//! Property tests with random types and values: the schema of answers accepts every encoded value, and `decode`
+//! restores it; `decode` accepts everything that the schema of arguments accepts; and all values survive a real
+//! component.
 
 mod component;
 mod json;

@@ -1,5 +1,5 @@
-//! What a restricted thread can do, judged by what is on disk afterwards. No guest's directories are involved: it is as
-//! if those let everything through.
+//! Tests of a restricted thread, judged by the state of the disk. They use no preopened directories, as if those
+//! allowed every access.
 
 #![cfg(target_os = "linux")]
 

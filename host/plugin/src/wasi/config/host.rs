@@ -1,4 +1,4 @@
-//! `wasi:config`: what program.toml says in `[plugins.config]`, and nothing else. Where it says nothing each question is
+//! `wasi:config`: the values of `[plugins.config]` in program.toml, and nothing else. Without values each query is
 //! refused, which is recorded for hints.
 
 use wasmtime::StoreContextMut;

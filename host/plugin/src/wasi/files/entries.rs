@@ -1,6 +1,6 @@
-//! Changes to directory entries: making, moving, linking, removing. The directory is resolved and opened first, below
-//! the one the guest has; then it is checked, and the change is made to one name in that very directory. `.` and `..`
-//! are refused as names.
+//! Changes to directory entries: create, rename, link, remove. The directory is resolved and opened first, below
+//! the guest's open directory; then it is checked, and one name in that very directory is changed. `.` and `..` are
+//! refused as names.
 
 use std::fs::File;
 

@@ -1,6 +1,6 @@
-//! `wasi:filesystem` of WASI 0.3. Every path and every change goes through the implementation for WASI 0.2, whose checks
-//! they are; this file has other types around it. None of it waits for another thread: a guest's own may block on a disk. One
-//! that reads calls is left before a path is followed.
+//! `wasi:filesystem` of WASI 0.3. Every path and every change goes through the implementation for WASI 0.2 and its
+//! checks; this file converts types. No operation waits for another thread: a guest's own thread may block on a
+//! disk. A call on the reading thread moves to a guest's thread before a path is followed.
 
 mod convert;
 mod streams;

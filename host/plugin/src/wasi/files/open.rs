@@ -1,5 +1,5 @@
 //! Opens files and directories for a guest: a path is resolved, the object is checked, and only then is that very
-//! object opened or truncated, or a new file made. Nothing is changed before the check.
+//! object opened or truncated, or a new file created. Nothing is changed before the check.
 
 use std::fs::File;
 use std::io;

@@ -1,6 +1,6 @@
-//! Paths that stay protected from every guest, whatever it was granted: haft's own directories and keys are neither
-//! read nor written, the program in use is not written. Checked on the opened object: its identity, that of every
-//! directory above it, and the path the kernel has for it; never the path that a guest passed.
+//! Paths that stay protected from every guest and every grant: haft's own directories and keys are neither read nor
+//! written, the program in use is not written. Checks the opened object: its identity, that of every directory
+//! above it, and the path that the kernel has for it; never the path that a guest passed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! Refuses protected paths, and records for hints what a guest was refused. Decisions rest on the resolved object,
-//! never on its name.
+//! Refuses protected paths, and records refusals for hints. Decisions depend on the resolved object, never on its
+//! name.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,19 +1,18 @@
-//! Recovers the path that a guest meant from the one that its C library passes on.
+//! Recovers the path that a guest meant from the path that its C library passes on.
 //!
 //! A C library without a known working directory turns `x` into `/x`, and looks it up in the preopened directory
-//! named `/`. If that were the workspace, `/etc/x` would silently become a file of the workspace; if there were none,
-//! relative paths would fail, and most paths that models write are relative. So haft preopens a `/` that is not a
-//! real directory (`stand_in`), and interprets each path below it as follows:
+//! named `/`. If that were the workspace, `/etc/x` would silently become a file of the workspace; if there were
+//! none, relative paths would fail, and most paths that models write are relative. haft therefore preopens a `/`
+//! that is not a real directory (`stand_in`), and interprets each path below it as follows:
 //!
-//! - **A guest that asked haft for its workspace** names paths in full, but for the relative paths among the call's
-//!   arguments.
-//! - **Else the call's arguments decide.** Where an argument is that path, or a part or a parent of it, with a
-//!   slash at its beginning, it is absolute; without, relative to the workspace.
-//! - **Else no argument names it.** It is absolute where it leads to the workspace, or where this
-//!   machine has something of its first name in `/` and the workspace has not (`/etc`, `/usr`,
-//!   `/tmp`), else relative.
+//! - **A guest that asked haft for its workspace** uses absolute paths, except for the relative paths among the
+//!   call's arguments.
+//! - **Otherwise the call's arguments decide.** If an argument is that path, or a part or a parent of it, the path
+//!   is absolute if the argument begins with a slash, and otherwise relative to the workspace.
+//! - **Otherwise no argument names it.** The path is absolute if it leads to the workspace, or if this machine has
+//!   its first name in `/` and the workspace does not (`/etc`, `/usr`, `/tmp`), otherwise relative.
 //!
-//! Either way only the directories of the grant are there.
+//! In every case only the directories of the grant exist.
 
 use std::fs::symlink_metadata;
 use std::path::{Component, Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Resolves a path to a handle that allows metadata queries only; the handle can be checked and then reopened, and
-//! stays the same object whatever becomes of its path. `/proc` is refused, which would show a guest haft's
-//! environment and memory.
+//! stays the same object whatever happens to its path. Refuses `/proc`, which would show a guest haft's environment
+//! and memory.
 
 #[cfg_attr(target_os = "linux", path = "resolve/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "resolve/platform/macos.rs")]

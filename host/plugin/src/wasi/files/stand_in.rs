@@ -1,5 +1,5 @@
-//! The stand-in for `/` that every guest is handed. It is not a real directory: each path below it is interpreted
-//! (`relative`) and resolved in the granted directory that it lies in; a path in none is refused and recorded for
+//! The stand-in for `/` that every guest gets. It is not a real directory: each path below it is interpreted
+//! (`relative`) and resolved in the granted directory that contains it; a path in none is refused and recorded for
 //! hints. The workspace itself is visible, so that a guest can start in it. The stand-in cannot be listed.
 
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! Hands requests to a guest that serves HTTP by WASI 0.3 (`wasi:http/handler`), in process, as `incoming` does to one of
-//! WASI 0.2.
+//! Passes requests to a guest that serves HTTP by WASI 0.3 (`wasi:http/handler`), in process, as `incoming` does
+//! for WASI 0.2.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -1,5 +1,5 @@
-//! Hands requests to a guest that serves HTTP (`wasi:http/incoming-handler`), in process: nothing listens, and no
-//! connection is made. Its answer is read piece by piece while the guest writes it, so that none of it is kept here.
+//! Passes requests to a guest that serves HTTP (`wasi:http/incoming-handler`), in process, without a listener or a
+//! connection. The response is read in pieces while the guest writes it, and not buffered.
 
 use std::fmt::Debug;
 use std::ops::ControlFlow;

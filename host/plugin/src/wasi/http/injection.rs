@@ -1,5 +1,5 @@
-//! Headers that haft adds to a plugin's requests to one destination. The guest never sees their values. An injection
-//! grants nothing.
+//! Headers that haft adds to a plugin's requests to one destination. The guest never sees their values. An
+//! injection grants nothing.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Masks secrets in responses with as many `*`, also where one arrives in pieces. Holds back only bytes that may be the
-//! beginning of a secret.
+//! Masks secrets in responses with `*` for each byte, also if a secret arrives in pieces. Holds back only bytes
+//! that may be the beginning of a secret.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Answers of whoever runs a plugin's tests, in the place of those of the destinations. What a guest may ask is decided
-//! before, as for every request.
+//! Responses of a plugin's tests, instead of those of the destinations. The guest's rights are checked before, as
+//! for every request.
 
 use http_body_util::{BodyExt, Full};
 use hyper::header::{HeaderName, HeaderValue};

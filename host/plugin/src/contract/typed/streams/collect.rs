@@ -1,4 +1,4 @@
-//! Takes what comes through a stream or a future, until it ends or is too much.
+//! Reads the items of a stream or a future, until its end or the limit.
 
 use std::pin::Pin;
 use std::sync::Arc;

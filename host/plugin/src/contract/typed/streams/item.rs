@@ -1,4 +1,4 @@
-//! What streams and futures carry here, as Rust types.
+//! The item types of streams and futures that haft supports, as Rust types.
 
 use wasmtime::component::{ComponentType, Lift, Lower, Val};
 

@@ -1,4 +1,4 @@
-//! What has come through a stream, and the answer that it is.
+//! The items received from a stream, and their conversion to an answer.
 
 use serde_json::Value;
 use wasmtime::component::Val;

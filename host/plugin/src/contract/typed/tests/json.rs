@@ -1,4 +1,4 @@
-//! Random JSON that a schema accepts, and JSON that it may not.
+//! Random JSON that a schema accepts, and JSON that it may reject.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

@@ -1,5 +1,5 @@
-//! Streams from and into files. Each is one of WASI 0.2 underneath, opened by the same check and counted the same way, and
-//! holds an open file: a guest has no more of them at once than it may have open files.
+//! Streams from and into files. Each wraps a stream of WASI 0.2, opened by the same check and charged the same way,
+//! and holds an open file: a guest has at most as many of them as it may have open files.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Linux: `openat2(2)`, handles of `O_PATH`, and `/proc/self/fd`, by which a handle is opened whatever became of its
+//! Linux: `openat2(2)`, handles of `O_PATH`, and `/proc/self/fd`, which reopens a handle whatever happened to its
 //! path.
 
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! macOS has neither `openat2` nor `O_PATH`: every part of a path is resolved in turn, and what it leads to is opened
-//! for reading. A link at the end that must not be followed cannot be held at all.
+//! macOS has neither `openat2` nor `O_PATH`: every part of a path is resolved in turn, and its object is opened for
+//! reading. A final link that must not be followed cannot be held at all.
 
 use std::ffi::OsString;
 use std::fs::File;
