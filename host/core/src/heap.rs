@@ -37,7 +37,7 @@ pub fn let_go_of_code() {
     }
 }
 
-/// Does nothing: macOS drops what is not used.
+/// Does nothing: macOS reclaims unused pages itself.
 #[cfg(target_os = "macos")]
 pub fn let_go_of_code() {}
 

@@ -88,7 +88,7 @@ impl Journal {
     pub(crate) fn end(&self, begun: Arc<Record>, ended: impl FnOnce(Record) -> Record) {
         if let Some(inner) = &self.0 {
             let merged = inner.lines.forget(&begun.id);
-            // No other owner is left, but for a moment.
+            // At most a finishing call owns it for a moment.
             inner.lines.end(&Record { merged, ..ended(Arc::unwrap_or_clone(begun)) });
         }
     }

@@ -230,7 +230,7 @@ impl<'a> New<'a> {
     }
 }
 
-/// Removes what a killed haft left beside the file at `path` of a content that it had not put there yet.
+/// Removes temporary files of the file at `path` that a killed haft left.
 pub fn clear(path: &Path) {
     // Mostly there is nothing, and what cannot be removed is replaced by the next change.
     let _ = fs::remove_file(beside(path));

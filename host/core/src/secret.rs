@@ -43,7 +43,7 @@ const CREDENTIALS: &[&str] = &[
     "credentials",
 ];
 
-/// Whether a value of this name is a secret, as far as a name can tell.
+/// Returns whether the name suggests that a value is a secret.
 pub fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace('-', "_");
     CREDENTIALS.iter().any(|end| name.ends_with(end))

@@ -115,7 +115,7 @@ impl Shelf {
     /// Appends a skill. Earlier skills of the same name stay, and so do the first [`MAX_SKILLS`].
     pub fn put(&mut self, new: Shelved) {
         let name = &new.skill.name;
-        // The same folder, found twice.
+        // Found twice.
         if self.skills.iter().any(|known| known.files.folder() == new.files.folder()) {
             return;
         }

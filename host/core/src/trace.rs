@@ -108,7 +108,7 @@ pub trait Recorder: Debug + Send + Sync {
     fn watch(&self, gauge: Gauge, reading: Reading);
 }
 
-/// An operation under way.
+/// A running operation.
 pub trait Recording: Send + Sync {
     /// Returns the parent for child operations.
     fn as_parent(&self) -> TraceParent;
@@ -129,7 +129,7 @@ struct Target {
     has_call: bool,
 }
 
-/// An operation under way, if it is recorded. Dropping it records a cancellation.
+/// A running operation, if it is recorded. Dropping it records a cancellation.
 #[must_use = "an operation that is dropped was cancelled"]
 pub struct Span(Option<(Box<dyn Recording>, Arc<dyn Recorder>)>);
 

@@ -1,6 +1,6 @@
 //! Enums whose variants a person writes as words, in program.toml or on a command line.
 
-/// An enum with the word of each variant.
+/// Declares an enum and the word of each variant.
 #[macro_export]
 macro_rules! words {
     (

@@ -10,11 +10,11 @@ use super::{CredentialStore, Grant, HostName, RightsTable, Root};
 /// The reason for closing a file, or a directory with everything below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// It belongs to haft, or configures what tools may do: nothing opens it.
+    /// A file of haft, or one that decides rights: no setting opens it.
     Own,
     /// `deny` names it.
     Denied,
-    /// It is a part of this credential store, which [`Grant::with_credentials`] opens.
+    /// A part of this credential store, which [`Grant::with_credentials`] opens.
     Store(CredentialStore),
     /// Programs execute its content automatically. It may be read; naming it in `write` opens it.
     StartUp,
@@ -134,7 +134,8 @@ impl Grant {
         self.sealed.hidden.iter().filter(move |closed| !is_open(closed))
     }
 
-    /// Returns what closes the file at the real path `path`; of several, the one that is hardest to open.
+    /// Returns the reason that closes the file at the real path `path`; of several, the one that is hardest to
+    /// open.
     pub fn closed_at(&self, path: &Path) -> Option<&Closed> {
         let around = self.closed().filter(|closed| path.starts_with(closed.root.real()));
         around.min_by_key(|closed| closed.why)

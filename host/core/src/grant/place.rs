@@ -2,7 +2,7 @@
 
 use super::{Grant, HostPattern, Right};
 
-/// The table of program.toml with somebody's rights.
+/// The table of program.toml that holds the rights of a tool or process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RightsTable {
     /// `[sandbox]`.
@@ -15,7 +15,7 @@ pub enum RightsTable {
         list: &'static str,
         /// The entry's name.
         name: String,
-        /// What it has without a grant; `None` where a grant is written.
+        /// The rights without a grant; `None` if a grant is written.
         usual: Option<UsualRights>,
     },
     /// No table: nothing in program.toml gives it more.
@@ -29,7 +29,7 @@ pub struct UsualRights {
     pub read: Vec<String>,
     /// The directories that it writes.
     pub write: Vec<String>,
-    /// Whether it has the network.
+    /// Whether the process has the network.
     pub network: bool,
 }
 

@@ -40,7 +40,8 @@ impl Grant {
         self
     }
 
-    /// Adds what a process reads to run: programs and libraries of the system, which are no right of its grant.
+    /// Adds paths that a process reads in order to run: programs and libraries of the system, which are not a right
+    /// of its grant.
     #[must_use]
     pub fn with_needs(mut self, roots: impl IntoIterator<Item = Root>) -> Self {
         self.needs.extend(roots);
@@ -71,7 +72,7 @@ impl Grant {
         self.caches.as_ref()
     }
 
-    /// Returns what a child process reads to run, beside [`Self::readable`].
+    /// Returns the paths that a child process reads in order to run, besides [`Self::readable`].
     pub fn needs(&self) -> &[Root] {
         &self.needs
     }

@@ -44,12 +44,12 @@ impl<'a> Caller<'a> {
         &self.session.keeper
     }
 
-    /// The person whom an MCP server may ask, where the caller has one.
+    /// Returns the user whom an MCP server may ask, if the caller has one.
     pub fn person(&self) -> Option<&'a Arc<dyn Elicitor>> {
         self.session.person.as_ref()
     }
 
-    /// What an MCP client sent with the call for the server of the tool.
+    /// Returns the metadata that an MCP client sent with the call for the server of the tool.
     pub fn meta(&self) -> Option<&'a Map<String, Value>> {
         self.session.meta.as_deref()
     }

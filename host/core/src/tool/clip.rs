@@ -9,9 +9,9 @@ use super::terminal::Terminal;
 /// Which part of a text survives its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// The beginning, then the notice: for what is read from the top (files, pages).
+    /// The beginning, then the notice: for text that is read from the top (files, pages).
     Head,
-    /// Beginning and end with the notice between: for logs, whose errors stand at the end.
+    /// Beginning and end with the notice between: for logs, whose errors are at the end.
     Ends,
     /// The notice, then the end: for screens.
     Tail,
@@ -41,9 +41,9 @@ pub struct Clipper {
     /// Characters that the head still takes.
     room: usize,
     tail: Tail,
-    /// The beginning of a character whose other bytes have not come yet; three bytes at most.
+    /// The beginning of a character whose other bytes have not arrived; at most three bytes.
     partial: Vec<u8>,
-    /// What a terminal would show is kept, not what was written.
+    /// With a terminal, its rendered lines are kept instead of the raw output.
     terminal: Option<Box<Terminal>>,
 }
 
@@ -55,7 +55,8 @@ impl Clipper {
         Self { keep, limit, total: 0, head: String::new(), room, tail, partial: Vec::new(), terminal: None }
     }
 
-    /// The same for what a program writes: keeps what a terminal would show of it. Holds 1 MiB more at most.
+    /// Returns the clipper for a program's output: keeps the lines that a terminal would show. Holds at most 1 MiB
+    /// more.
     #[must_use]
     pub fn as_terminal(self) -> Self {
         Self { terminal: Some(Box::default()), ..self }
@@ -85,8 +86,8 @@ impl Clipper {
         self.total + usize::from(!self.partial.is_empty())
     }
 
-    /// What is to be shown within `limit` characters, or within the limit the clipper was made
-    /// with where that is lower. Ends the input.
+    /// Returns the text within `limit` characters, or within the clipper's own limit if that is lower. Ends the
+    /// input.
     pub fn render(&mut self, limit: usize) -> String {
         self.end();
         let limit = limit.min(self.limit);
@@ -178,14 +179,14 @@ impl Clipper {
     }
 }
 
-/// What stands for bytes that are no character.
+/// The replacement for invalid UTF-8.
 const BROKEN: &str = "\u{FFFD}";
 
-/// The grain in which a tail is forgotten: large enough that counting and freeing cost little
-/// beside reading, small beside what is kept.
+/// The size of the pieces by which a tail is discarded: large enough that counting and freeing cost little compared
+/// to reading, small compared to the kept text.
 const PIECE: usize = 16 << 10;
 
-/// The last characters of what was pushed, in pieces, so that no character is looked at twice.
+/// The last characters of the pushed text, in pieces, so that no character is scanned twice.
 #[derive(Debug)]
 struct Tail {
     limit: usize,
@@ -230,7 +231,7 @@ fn is_beginning(bytes: &[u8]) -> bool {
     str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
-/// How many characters a limit leaves beside a notice; `None` where it leaves not even the notice.
+/// Returns the number of characters that a limit leaves beside a notice; `None` if the notice itself does not fit.
 fn room_beside(notice: &str, limit: usize) -> Option<usize> {
     limit.checked_sub(notice.chars().count())
 }

@@ -5,16 +5,17 @@ use serde_json::{Map, Value};
 use super::Difference;
 use crate::report::shortened;
 
-/// Arguments that say what a call is about, the first one that there is: they stand first, without their names.
+/// Arguments that are the subject of a call, in order of preference: shown first, without their names.
 const SUBJECTS: &[&str] = &["command", "file_path", "path", "url", "query"];
 
 /// Characters of a value in a line.
 const MAX_VALUE: usize = 60;
 
-/// Characters of all arguments that stand in a line where all of each is shown.
+/// Characters up to which all arguments are shown on one line.
 const MAX_WHOLE: usize = 160;
 
-/// A call's arguments in a line of at most so many characters: what it is about first, long values shortened.
+/// Returns a call's arguments on a line of at most `characters` characters: the subject first, long values
+/// shortened.
 pub fn in_a_line(arguments: &Value, characters: usize) -> String {
     let Value::Object(fields) = arguments else { return shortened(&arguments.to_string(), characters) };
     let difference = Difference::of(arguments, None);
@@ -26,7 +27,7 @@ pub fn in_a_line(arguments: &Value, characters: usize) -> String {
     shortened(&words.collect::<Vec<_>>().join(" "), characters)
 }
 
-/// All that the arguments say but what `difference` tells: in a line where that is short, else one below the other.
+/// Returns all arguments except those in `difference`: on one line if short, otherwise one a line.
 pub fn in_full(arguments: &Value, difference: Option<&Difference>) -> String {
     let Value::Object(fields) = arguments else { return arguments.to_string() };
     let subject = subject(fields).filter(|(_, text)| !text.contains('\n'));
@@ -47,12 +48,12 @@ pub fn in_full(arguments: &Value, difference: Option<&Difference>) -> String {
     std::iter::once(about.unwrap_or_default()).chain(blocks).collect::<Vec<_>>().join("\n")
 }
 
-/// The argument that says what a call is about.
+/// Returns the argument that is the subject of a call.
 fn subject(fields: &Map<String, Value>) -> Option<(&'static str, &str)> {
     SUBJECTS.iter().find_map(|name| Some((*name, fields.get(*name)?.as_str()?)))
 }
 
-/// The arguments that are neither that nor told by the difference.
+/// Returns the arguments that are neither the subject nor in the difference.
 fn rest<'a>(
     fields: &'a Map<String, Value>,
     subject: Option<(&'static str, &str)>,

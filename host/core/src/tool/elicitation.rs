@@ -13,18 +13,18 @@ pub trait Elicitor: Debug + Send + Sync {
     async fn ask(&self, question: &ElicitationQuestion) -> Reply;
 }
 
-/// What a server wants to know.
+/// A question of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ElicitationQuestion {
     /// The name of the server.
     pub server: String,
-    /// In its own words. Nothing in it is to be trusted, nor to steer a terminal.
+    /// The server's own text: untrusted, and it must not steer a terminal.
     pub message: String,
-    /// What is to be answered.
+    /// The form of the answer.
     pub mode: ElicitationMode,
 }
 
-/// What is to be answered.
+/// The form of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ElicitationMode {
     /// A flat object, as this JSON Schema describes it.
@@ -43,7 +43,7 @@ impl ElicitationMode {
     }
 }
 
-/// What a person says.
+/// The user's reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// The object that was asked for; `None` where none was.

@@ -7,11 +7,11 @@ use std::borrow::Cow;
 /// without spaces, in lower case.
 const RESERVED: &[&str] = &["hint:", "toolerror(haft)"];
 
-/// The prefix of a foreign line that would pass for one of [`RESERVED`].
+/// The prefix of a foreign line that looks like one of [`RESERVED`].
 const QUOTE: &str = "> ";
 
-/// The text of a plugin or server, with a `> ` before every line that would read as haft's own: a
-/// hint is a line that people paste, and the end of a tool is told by haft alone.
+/// Returns the text of a plugin or server, with `> ` before every line that looks like one of haft's: users paste
+/// hints, and only haft reports the end of a tool.
 pub fn foreign(text: &str) -> Cow<'_, str> {
     if !lines(text).any(is_reserved) {
         return Cow::Borrowed(text);

@@ -6,21 +6,20 @@ use crate::sync::Lock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Takes down what the journal should say of a call. Clones write to the same notes; those of a
-/// call that is not journalled forget everything.
+/// Collects the notes of a call for the journal. Clones share the notes; without a journal nothing is stored.
 #[derive(Clone, Debug, Default)]
 pub struct Notes(Option<Arc<Lock<CallNotes>>>);
 
-/// What was noted.
+/// The notes of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallNotes {
-    /// What was allowed, narrowed or refused, and what holds the tool to it.
+    /// Decisions: allowed, narrowed or refused rights, and the confinement of the tool.
     pub decisions: Vec<String>,
     /// Bytes of memory at most.
     pub peak_memory: Option<u64>,
     /// How long the call waited for a person.
     pub waited: Duration,
-    /// What of the arguments was taken another way than it was written, in words for the caller.
+    /// Converted arguments, as text for the caller.
     pub coerced: Vec<String>,
     /// Whether the time was over.
     pub timed_out: bool,
@@ -56,7 +55,7 @@ impl Notes {
         self.0.is_some()
     }
 
-    /// Notes what was decided, such as `refused: …` or what confines a child. `text` is called only if there is a
+    /// Notes a decision, such as `refused: …`, or the confinement of a child. `text` is called only if there is a
     /// journal.
     pub fn decision(&self, text: impl FnOnce() -> String) {
         self.change(|notes| {
@@ -104,7 +103,7 @@ impl Notes {
         });
     }
 
-    /// What was noted so far.
+    /// Returns the notes so far.
     pub fn notes(&self) -> CallNotes {
         let notes = self.0.as_ref().map(|notes| notes.lock().clone());
         notes.unwrap_or_default()

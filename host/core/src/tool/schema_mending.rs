@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use self::operands::{canonical, count, flag, kinds, names, number, text};
 use super::arguments::{MAX_DEPTH, MAX_PATTERNS, MAX_REFERENCES, Schema, is_deeper, is_pattern};
 
-/// Remarks about one schema. What is wrong in a generated one is wrong a hundred times.
+/// Maximal number of remarks about one schema. An error of a generated schema occurs a hundred times.
 const MAX_NOTES: usize = 8;
 
 /// A schema that arguments can be checked by.
@@ -17,7 +17,7 @@ const MAX_NOTES: usize = 8;
 pub struct MendedSchema {
     /// JSON Schema of an object, which [`Schema::compile`] takes.
     pub schema: Value,
-    /// What was mended, and what is left unchecked: place and remedy in each.
+    /// Repairs and unchecked keywords: place and remedy in each.
     pub notes: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ const KEYWORDS: &[(&str, Operand)] = &[
     ("dependentRequired", Operand::Anything),
 ];
 
-/// A tool's parameters, mended. What is said of one keyword never takes the others away.
+/// Returns a tool's repaired parameters. An error in one keyword never removes the others.
 pub fn mend(schema: &Value) -> MendedSchema {
     let mut mending = Mending { root: schema, notes: Vec::new(), more: 0, patterns: 0, references: 0 };
     let mut mended = match mending.schema(schema, "", 1) {
@@ -128,7 +128,7 @@ pub fn mend(schema: &Value) -> MendedSchema {
     MendedSchema { schema, notes: mending.notes }
 }
 
-/// Nothing but what a schema says of its properties.
+/// Returns a schema's statements about its properties, and nothing else.
 fn described(schema: &Value) -> Value {
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     let properties: Map<String, Value> = properties
@@ -343,7 +343,8 @@ impl Mending<'_> {
             Some(anchor) => declares(self.root, &["$anchor", "$dynamicAnchor", "$id", "id"], &|own| {
                 own.trim_start_matches('#') == anchor
             }),
-            // Nothing is fetched: what is meant is a part of the whole, or one of the specification's own schemas.
+            // Nothing is fetched: the reference names a part of the whole schema, or one of the specification's own
+            // schemas.
             None => {
                 let document = target.split('#').next().unwrap_or_default();
                 document.contains("json-schema.org/")
@@ -368,7 +369,7 @@ impl Mending<'_> {
     }
 }
 
-/// Whether a schema has one of `keys` somewhere with a text that `is_it`.
+/// Returns whether any part of a schema has one of `keys` with a text that satisfies `is_it`.
 fn declares(schema: &Value, keys: &[&str], is_it: &dyn Fn(&str) -> bool) -> bool {
     match schema {
         Value::Array(items) => items.iter().any(|item| declares(item, keys, is_it)),

@@ -18,7 +18,7 @@ use crate::limit::Limits;
 
 pub(super) const NAME: &str = "find_tools";
 
-/// Tools in one answer unless the call says otherwise: what a model can weigh.
+/// Default number of tools in one answer: as many as a model can compare.
 const USUAL: usize = 5;
 
 /// Tools in one answer at most.

@@ -13,7 +13,7 @@ use vte::{Params, Parser, Perform};
 /// Lines that a program can go up to: those of a screen.
 const HEIGHT: usize = 50;
 
-/// Characters of a line that can be written over; of a longer one what was written first is shown as it is.
+/// Characters of a line that can be overwritten; the beginning of a longer line is shown unchanged.
 const MAX_LINE: usize = 4096;
 
 /// Goes back by a character.
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Terminal {
 impl Terminal {
     /// Takes more output, and returns what no program can change any more.
     pub(super) fn push(&mut self, text: &str) -> String {
-        // Most output steers nothing, and there may be very much of it.
+        // Most output has no control sequences, and may be very large.
         if !self.is_begun
             && self.screen.is_at_end()
             && memchr3(0x1b, b'\r', BACKSPACE, text.as_bytes()).is_none()
@@ -63,7 +63,7 @@ impl Terminal {
         }
     }
 
-    /// What is left at the end of the output.
+    /// Returns the rest of the output at its end.
     pub(super) fn end(&mut self) -> String {
         self.screen.let_go();
         std::mem::take(&mut self.screen.done)
@@ -73,7 +73,7 @@ impl Terminal {
 #[derive(Debug, Default)]
 struct Line {
     cells: Vec<char>,
-    /// Whether it was written over or erased, so that blanks at its end are what is left of that.
+    /// Whether the line was overwritten or erased, so that trailing blanks result from that.
     is_redrawn: bool,
 }
 
@@ -85,9 +85,9 @@ struct Screen {
     column: usize,
     /// A place of the cursor that is to be returned to.
     saved: (usize, usize),
-    /// Whether the cursor has just been sent to the first line, as before a screen is drawn anew.
+    /// Whether the cursor was just moved to the first line, as before a screen is redrawn.
     is_home: bool,
-    /// What cannot be changed any more, until it is taken.
+    /// Final lines that are not taken yet.
     done: String,
 }
 
@@ -128,7 +128,7 @@ impl Screen {
         self.lines.get_mut(self.row)
     }
 
-    /// Whether what is written now stands behind everything else.
+    /// Returns whether the cursor is after all other text.
     fn is_at_end(&self) -> bool {
         let length = self.lines.get(self.row).map_or(0, |line| line.cells.len());
         self.row + 1 >= self.lines.len() && self.column == length
@@ -212,7 +212,7 @@ impl Screen {
         self.erase_in_line(which);
     }
 
-    /// Erases what is behind the cursor, up to it, or all of its line: `K`.
+    /// Erases the line after the cursor, before it, or completely: `K`.
     fn erase_in_line(&mut self, which: u16) {
         let column = self.column;
         let Some(line) = self.line() else { return };

@@ -25,11 +25,11 @@ pub struct Toolbox {
     pub(super) entries: Vec<Arc<Entry>>,
     /// Every name and alias, to the index of its entry.
     names: HashMap<String, usize>,
-    /// Prompts and resources: no model is told of them, and [`Toolbox::find`] finds none.
+    /// Prompts and resources: models are not offered them, and [`Toolbox::find`] does not find them.
     offers: Vec<Arc<Entry>>,
-    /// What models are told of where not everything fits.
+    /// The tools that models are offered, if not all fit.
     pub(super) offered: Option<Offered>,
-    /// What the names of tools begin with that are not here, and why.
+    /// Name prefixes of absent tools, and the reasons.
     pub(super) withheld: Arc<[(String, String)]>,
 }
 
@@ -46,7 +46,7 @@ pub struct DuplicateTool {
 }
 
 impl Toolbox {
-    /// Puts a tool in. `origin` says where it comes from, for people.
+    /// Inserts a tool. `origin` is its origin, for people.
     pub fn insert(
         &mut self,
         tool: Arc<dyn Tool>,
@@ -57,7 +57,7 @@ impl Toolbox {
         self.put(Entry::new(tool, grant, limits, origin))
     }
 
-    /// Puts a tool in before all others, so that models are told of it whatever a budget leaves out.
+    /// Inserts a tool before all others, so that models are offered it under every budget.
     pub fn insert_first(
         &mut self,
         tool: Arc<dyn Tool>,
@@ -74,8 +74,7 @@ impl Toolbox {
         Ok(())
     }
 
-    /// Puts a tool in that runs only when a person approves of the call. `setting` is the line of program.toml that
-    /// says so.
+    /// Inserts a tool whose calls need the user's approval. `setting` is the line of program.toml that demands it.
     pub fn insert_asking(
         &mut self,
         tool: Arc<dyn Tool>,
@@ -91,7 +90,7 @@ impl Toolbox {
     /// Puts a prompt or resources in, which [`Toolbox::dispatch_to`] calls. With `setting` a person is asked before.
     ///
     /// # Errors
-    /// There is one of this name.
+    /// A tool or offer of this name exists.
     pub fn insert_offer(
         &mut self,
         offer: Arc<dyn Tool>,
@@ -109,8 +108,8 @@ impl Toolbox {
         Ok(())
     }
 
-    /// The same with `tools` in the place of those whose names `are_replaced`. New ones have the grant, the limits and the origin
-    /// of `like`, and no rules or hooks yet; they come last.
+    /// Returns these tools with `tools` instead of those whose names `are_replaced`. New ones have the grant, the
+    /// limits and the origin of `like`, and no rules or hooks yet; they are last.
     #[must_use]
     pub fn replacing(
         &self,
@@ -123,7 +122,7 @@ impl Toolbox {
             self.entries().map(Entry::def).filter(|def| !is_kept(def)).map(|def| def.name.clone()).collect();
         let mut renewed = if gone.is_empty() { self.clone() } else { self.without(&gone) };
         for tool in tools {
-            // One that is there already is no other than it was.
+            // An existing tool is unchanged.
             let _same: Result<_, _> = renewed.put(like.of(tool));
         }
         renewed
@@ -139,7 +138,7 @@ impl Toolbox {
         Ok(())
     }
 
-    /// The same tools, where each prefix of `withheld` is that of tools which are not here, with the reason.
+    /// Returns these tools with the name prefixes of absent tools and the reasons.
     #[must_use]
     pub fn withholding(self, withheld: impl IntoIterator<Item = (String, String)>) -> Self {
         Self { withheld: withheld.into_iter().collect(), ..self }
@@ -159,8 +158,8 @@ impl Toolbox {
         }
     }
 
-    /// The tools that `patterns` name, with their grants narrowed to `grant`. No pattern, no tool.
-    /// Models are told of all of them: a budget is set last.
+    /// Returns the tools that `patterns` match, with their grants narrowed to `grant`. Without a pattern the result
+    /// is empty. Models are offered all of them: a budget is set last.
     #[must_use]
     pub fn select(&self, patterns: &[ToolPattern], grant: Option<&Grant>) -> Self {
         self.chosen(|name| patterns.iter().any(|pattern| pattern.matches(name)), grant)
@@ -181,7 +180,7 @@ impl Toolbox {
         (narrowed.without(&unbound), unbound)
     }
 
-    /// The same without the tools, prompts and resources that have these names of their own.
+    /// Returns the tools, prompts and resources except those with these original names.
     #[must_use]
     pub fn without(&self, names: &[String]) -> Self {
         let gone: HashSet<&str> = names.iter().map(String::as_str).collect();
@@ -192,7 +191,7 @@ impl Toolbox {
         self.chosen(is_left, None)
     }
 
-    /// The tools, prompts and resources one of whose names is meant.
+    /// Returns the tools, prompts and resources with a name for which `is_meant` holds.
     pub(super) fn chosen(&self, is_meant: impl Fn(&str) -> bool, grant: Option<&Grant>) -> Self {
         let meant = self.names.iter().filter(|(name, _)| is_meant(name));
         let chosen: BTreeSet<usize> = meant.map(|(_, index)| *index).collect();
@@ -207,7 +206,7 @@ impl Toolbox {
         Self { entries, names, offers, offered: None, withheld: self.withheld.clone() }
     }
 
-    /// The same tools, with rules for their calls. Rules may name a tool by its alias too.
+    /// Returns these tools with rules for their calls. Rules may also name a tool by its alias.
     #[must_use]
     pub fn ruled(&self, rules: &Rules) -> Self {
         self.each(|entry, names| match rules.of(names, entry.has_setting()) {
@@ -216,7 +215,7 @@ impl Toolbox {
         })
     }
 
-    /// The same tools, whose calls are bound by what the programs say that they are made for, nearest first.
+    /// Returns these tools with the bounds of the calling programs, nearest first.
     #[must_use]
     pub fn bounded(&self, bounds: &[Bounds]) -> Self {
         self.each(|entry, names| {
@@ -224,7 +223,7 @@ impl Toolbox {
         })
     }
 
-    /// The same, with `change` in the place of each tool, prompt and resource, of which it gets all names.
+    /// Returns these tools with `change` applied to each tool, prompt and resource and all its names.
     pub(super) fn each(&self, change: impl Fn(&Arc<Entry>, &[&str]) -> Arc<Entry>) -> Self {
         let entries = self.entries.iter().zip(self.all_names());
         let entries = entries.map(|(entry, names)| change(entry, &names)).collect();
@@ -244,7 +243,7 @@ impl Toolbox {
         all
     }
 
-    /// The same tools, whose calls `hook` sees too where `tools` names the tool, also by its alias.
+    /// Returns these tools with `hook` added to those that `tools` match, also by alias.
     #[must_use]
     pub fn hooked(&self, tools: &[ToolPattern], hook: &Arc<dyn Hook>) -> Self {
         let is_seen =
@@ -277,7 +276,7 @@ impl Toolbox {
         self.names.keys().map(String::as_str).chain(offers)
     }
 
-    /// What models are told, in order.
+    /// Returns the definitions for models, in order.
     pub fn defs(&self) -> Vec<&ToolDef> {
         self.offered().into_iter().map(|(def, _)| def).collect()
     }
@@ -295,8 +294,8 @@ impl Toolbox {
         exact.or_else(|| self.entries.iter().chain(search).find(is_it))
     }
 
-    /// Runs a call and answers it, whatever happens: finds the tool, tells that the call begins, asks whether it
-    /// may run, runs it, and tells how it ended.
+    /// Runs a call and returns an answer in every case: finds the tool, reports the begin of the call, admits it,
+    /// runs it, and reports its end.
     pub async fn dispatch(&self, call: ToolCall, session: &Session) -> ToolResult {
         let (call, found) = self.resolve(call);
         Self::answer(call, found, session).await
@@ -362,7 +361,7 @@ impl std::fmt::Debug for Toolbox {
     }
 }
 
-/// What models are told of where not everything fits.
+/// The tools that models are offered, if not all fit.
 #[derive(Clone)]
 pub(super) struct Offered {
     /// How many tools, from the first on.

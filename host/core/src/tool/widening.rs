@@ -9,25 +9,26 @@ use super::approval::visible;
 use crate::grant::{Grant, Right};
 use crate::sync::Lock;
 
-/// How a grant gets rights more, with all that stays closed; `None` where it cannot have them.
+/// Adds rights to a grant, with all closed paths; `None` if the grant cannot have them.
 type Widen = dyn Fn(&Grant, &[Right]) -> Option<Grant> + Send + Sync;
 
 /// Writes the rights of a tool to program.toml; why that cannot be.
 type Write = dyn Fn(String, Vec<Right>) -> Writing + Send + Sync;
 
-/// What [`Widening::writing`] waits for.
+/// The future of [`Widening::writing`].
 pub(super) type Writing = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// Whether a person may be asked for rights, and what was answered in this session. Nobody by default. Clones share it.
+/// Asks the user for rights, and remembers the answers of this session. By default no user is asked. Clones share
+/// the state.
 #[derive(Clone, Default)]
 pub struct Widening(Option<Arc<Inner>>);
 
 struct Inner {
     widen: Arc<Widen>,
     write: Option<Arc<Write>>,
-    /// What a person gave for the session, by the tool's name.
+    /// The rights that the user gave for the session, by the tool's name.
     given: Lock<Vec<(String, Right)>>,
-    /// What a person has declined: nobody is asked twice.
+    /// The rights that the user declined: they are not asked for again.
     declined: Lock<Vec<(String, Right)>>,
 }
 
@@ -48,7 +49,7 @@ impl Widening {
         self.0.map_or_else(Self::default, |inner| Self::new(inner.widen.clone(), Some(Arc::new(write))))
     }
 
-    /// The same for a session that begins.
+    /// Returns the widening for a new session.
     #[must_use]
     pub fn of_another_session(&self) -> Self {
         self.0
@@ -77,7 +78,7 @@ impl Widening {
         }
     }
 
-    /// The same where that `is_allowed`, else nobody.
+    /// Returns this widening if `is_allowed` returns true, otherwise one that asks no user.
     pub(super) fn filtered(self, is_allowed: impl FnOnce() -> bool) -> Self {
         Self(self.0.filter(|_| is_allowed()))
     }
@@ -87,7 +88,7 @@ impl Widening {
         self.0.is_some()
     }
 
-    /// `grant` with what a person gave `tool` for the session, where that is anything.
+    /// Returns `grant` with the rights that the user gave `tool` for the session, if any.
     pub(super) fn given(&self, tool: &str, grant: &Grant) -> Option<Grant> {
         let inner = self.0.as_ref()?;
         let own = |(name, right): &(String, Right)| (name == tool).then(|| right.clone());

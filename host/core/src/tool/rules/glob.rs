@@ -1,7 +1,7 @@
 //! Patterns in which `*` matches any characters. Matching is case-sensitive; only `*` and its two escapes are
 //! special.
 
-/// A text in which every `*` stands for any characters, none included; `\*` and `\\` stand for one character.
+/// A pattern in which every `*` matches any number of characters; `\*` and `\\` match one character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
     /// The literal texts between the stars; never empty.
@@ -23,7 +23,7 @@ impl Glob {
         Self { parts }
     }
 
-    /// The text, where it has no star.
+    /// Returns the text, if it has no star.
     pub(super) fn literal(&self) -> Option<&str> {
         match self.parts.as_slice() {
             [only] => Some(only),
@@ -31,7 +31,7 @@ impl Glob {
         }
     }
 
-    /// What every text that matches begins with.
+    /// Returns the common prefix of all matching texts.
     pub(super) fn head(&self) -> &str {
         self.parts.first().map_or("", String::as_str)
     }
@@ -44,7 +44,7 @@ impl Glob {
         (words, Self { parts: std::iter::once(first).chain(others).collect() })
     }
 
-    /// Whether all of `text` is meant.
+    /// Returns whether the pattern matches all of `text`.
     pub(super) fn matches(&self, text: &str) -> bool {
         let Some((first, rest)) = self.parts.split_first() else { return false };
         let Some((last, between)) = rest.split_last() else { return first == text };

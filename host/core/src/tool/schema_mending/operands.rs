@@ -29,7 +29,7 @@ pub(super) fn kinds(value: &Value) -> Option<Value> {
             for kind in
                 names.iter().map(|name| if name.is_null() { Some("null") } else { canonical(name.as_str()?) })
             {
-                // One that is not known may be anything.
+                // An unknown type may be any.
                 let kind = kind?;
                 if !all.contains(&kind) {
                     all.push(kind);

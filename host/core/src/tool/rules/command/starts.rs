@@ -8,26 +8,26 @@ const LEADS: &[&str] = &[
     "chroot", "unshare", "nsenter", "parallel",
 ];
 
-/// Those of them that may have a word of their own before the command: a name, a file, a folder.
+/// The programs that may have an operand before the command: a name, a file, a folder.
 const WITH_OPERAND: &[&str] = &["function", "coproc", "su", "flock", "chroot"];
 
-/// Words after which the words of another command stand.
+/// Words after which the words of another command follow.
 const RUNS_NEXT: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
 
-/// Programs that run what they read.
+/// Programs that run the text that they read.
 const SHELLS: &[&str] =
     &["sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "busybox", "su", "sudo", "eval", ".", "source"];
 
-/// Programs that run what they read on standard input, whatever they are told besides.
+/// Programs that run their standard input, whatever their other arguments.
 const ALWAYS_READING: &[&str] = &["ssh", "at", "batch"];
 
-/// Programs that run what they read on standard input where they are told nothing else.
+/// Programs that run their standard input if they have no other argument.
 const READERS: &[&str] = &["python", "python3", "perl", "ruby", "node", "php", "lua", "tclsh", "psql"];
 
 /// Programs that add words to the command that they run.
 const ADDING: &[&str] = &["xargs", "parallel", "rush", "fd", "fdfind"];
 
-/// Programs whose words are no commands, and the words after which they are. Every other program may be one that runs its
+/// Programs whose words are not commands, and the words after which they are. Every other program may run its
 /// words.
 const INERT: &[(&[&str], &[&str])] = &[
     (
@@ -142,7 +142,7 @@ const INERT: &[(&[&str], &[&str])] = &[
     (&["go"], &["run", "tool", "-exec", "-toolexec"]),
 ];
 
-/// Ends of the names of settings whose values are commands.
+/// Suffixes of the names of settings whose values are commands.
 const COMMAND_NAMES: &[&str] = &["command", "pager", "editor", "shell", "browser", "askpass"];
 
 /// A place where a command may begin.
@@ -150,11 +150,11 @@ const COMMAND_NAMES: &[&str] = &["command", "pager", "editor", "shell", "browser
 pub(super) struct Start {
     /// Of its first word.
     pub(super) index: usize,
-    /// Whether a shell, or a program that is known to, runs what stands there.
+    /// Whether a shell, or a known program, certainly runs the words there.
     pub(super) is_certain: bool,
 }
 
-/// What the words after a program are.
+/// The meaning of the words after a program.
 enum After {
     /// Perhaps another command.
     Anything,
@@ -216,7 +216,7 @@ fn is_lead(word: &str) -> bool {
         || LEADS.contains(&name_of(word))
 }
 
-/// Whether these words run what is piped into them, or what a substitution prints.
+/// Returns whether these words run their piped input, or the output of a substitution.
 pub(super) fn is_reader(words: &[&str], unknown: char) -> bool {
     let has_operand =
         |rest: &[&str]| rest.iter().any(|word| !word.starts_with(['-', '+']) && !word.contains(unknown));
