@@ -14,12 +14,12 @@ use sha2::{Digest as _, Sha256};
 const TEXT: &[&str] = &["title", "description"];
 /// Its schemas.
 const SCHEMAS: &[&str] = &["inputSchema", "outputSchema"];
-/// A hexadecimal SHA-256 digest has so many characters.
+/// Characters of a hexadecimal SHA-256 digest.
 const DIGITS: usize = 64;
 /// The parts of a tool, in the order of their digests.
 const PARTS: [Part; 3] = [Part::Text, Part::Schemas, Part::Annotations];
 
-/// A part of a tool that has a digest of its own. Together they are all that a server says of a tool but its name.
+/// A part of a tool with a separate digest. Together the parts are the whole definition except the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The title and the description.
@@ -33,7 +33,7 @@ pub enum Part {
 
 /// The tools of a server as they were at one moment. Serialized as a map with one short text a tool: the three digests.
 ///
-/// A list is bounded by whoever reads it; each tool has 195 bytes and its name here.
+/// The reader bounds a list; each tool takes 195 bytes and its name here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ToolPins(BTreeMap<String, ToolPin>);
@@ -42,10 +42,10 @@ pub struct ToolPins(BTreeMap<String, ToolPin>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ToolPin([String; PARTS.len()]);
 
-/// One difference between what was agreed to and what a server lists now.
+/// One difference between the agreed list and the server's current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// Nobody agreed to a tool of this name.
+    /// A tool of this name was not agreed to.
     Added {
         /// The tool.
         tool: String,
@@ -54,10 +54,10 @@ pub enum Difference {
     Changed {
         /// The tool.
         tool: String,
-        /// What of it.
+        /// The changed parts.
         what: Vec<Part>,
     },
-    /// A tool with a new name, and with the content of one that has another content now, or is gone.
+    /// A tool with a new name, and with the content of a tool that has other content now, or is gone.
     Renamed {
         /// The tool.
         tool: String,
@@ -238,13 +238,14 @@ impl Difference {
         tool
     }
 
-    /// Whether the tool is held back until a person has agreed to it: one that is there, and is not what was agreed to.
+    /// Returns whether the tool is held back until the user has agreed to it: it exists, and differs from the
+    /// agreed one.
     pub fn holds(&self) -> bool {
         !matches!(self, Self::Removed { .. })
     }
 }
 
-/// One line, without a full stop; what the server called its tools is printable there.
+/// One line, without a full stop; the server's names of tools are made printable.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tool = plain(self.tool());
@@ -262,7 +263,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What a person does about a tool of `server` that is held back.
+/// Returns the user's remedy for a tool of `server` that is held back.
 pub fn way_out(server: &str) -> String {
     format!("`haft update {server}` shows the difference, and asks")
 }

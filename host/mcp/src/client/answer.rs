@@ -13,11 +13,11 @@ use haft_core::tool::{Keep, Whole, clip, foreign};
 const MAX_ATTACHED: usize = 8 << 20;
 /// Bytes of the structured data and `_meta` of one answer, as JSON.
 const MAX_DATA: usize = 8 << 20;
-/// Characters that are left of a text which there is no room for: the words that say that it was cut.
+/// Characters that a text without room keeps: enough for the notice that it was cut.
 const MIN_TEXT: usize = 100;
 /// The media type of binary data that has none.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
-/// Blocks of an answer that models are told of.
+/// Maximal number of an answer's blocks for models.
 const MAX_BLOCKS: usize = 1000;
 
 /// The tool result of `result`, from `tools/call`; at most `limit` characters of text, and the rest in `whole`.
@@ -62,7 +62,7 @@ fn within(mut result: Value, limit: usize) -> Option<Value> {
             _ => Some(block),
         };
         if let Some(Value::String(text)) = holder.and_then(|holder| holder.get_mut("text")) {
-            // Not counted where it has room as bytes.
+            // Characters are counted only if the bytes exceed the limit.
             if text.len() > left && text.chars().count() > left {
                 *text = clip(text, left.max(MIN_TEXT), Keep::Ends);
             }
@@ -72,7 +72,7 @@ fn within(mut result: Value, limit: usize) -> Option<Value> {
     (data + meta <= MAX_DATA).then_some(result)
 }
 
-/// What a model is told of `result`, of which `answer` has the binary data.
+/// Returns the text of `result` for models; `answer` has its binary data.
 fn text_of(result: &Value, mut answer: ContentBuilder, limit: usize, whole: &Whole) -> ToolResult {
     let blocks = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for block in blocks.iter().take(MAX_BLOCKS) {
@@ -161,7 +161,7 @@ impl ContentBuilder {
         self.push_line(why);
     }
 
-    /// The data, shown as text unless a text says the same; `None` where it is too much.
+    /// Returns the data, also as text unless a text block contains them; `None` if they exceed the limit.
     fn structured(&mut self, data: &Value, limit: usize) -> Option<Value> {
         if !is_shown(&self.lines, data) {
             self.push_line(data.to_string());
@@ -171,7 +171,8 @@ impl ContentBuilder {
     }
 }
 
-/// Whether `lines` say `data` already: as JSON, or the one value that it wraps as `{"result": X}`, as text or item by item.
+/// Returns whether `lines` contain `data` already: as JSON, or the one value in `{"result": X}`, as text or item by
+/// item.
 fn is_shown(lines: &[String], data: &Value) -> bool {
     let says = |line: &String, value: &Value| {
         value.as_str() == Some(line) || serde_json::from_str::<Value>(line).is_ok_and(|shown| shown == *value)
@@ -302,7 +303,7 @@ mod tests {
         );
     }
 
-    /// M4: data that only wraps what a text says is not shown twice.
+    /// M4: data that only wrap a text block are not shown twice.
     #[test]
     fn m4_wrapped_data_is_shown_once() {
         for (texts, value) in [

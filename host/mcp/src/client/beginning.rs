@@ -31,7 +31,7 @@ where
         Era::Handshake => ClientLifecycleMode::Initialize,
         Era::Stateless => ClientLifecycleMode::Discover { preferred_versions },
     };
-    // The token is the connection's own: dropping what is returned cancels it.
+    // The token is the connection's own: dropping the returned value cancels it.
     serve_client_with_lifecycle_and_ct(handler, transport, lifecycle, CancellationToken::new()).await
 }
 
@@ -46,7 +46,7 @@ pub(super) fn check_version(connection: Connection) -> Result<Connection, Server
     }
 }
 
-/// Why a server did not begin, where it is a child that may have ended.
+/// Returns why a server did not start, if it is a child that may have ended.
 pub(super) async fn explain_end(child: &Child, error: &ClientInitializeError) -> ServerError {
     match error {
         ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
@@ -63,7 +63,7 @@ pub(super) async fn explain_end(child: &Child, error: &ClientInitializeError) ->
     }
 }
 
-/// Why a server did not begin, as it said itself.
+/// Returns the server's own reason for not starting.
 pub(super) fn refused(error: &ClientInitializeError) -> ServerError {
     match error {
         ClientInitializeError::JsonRpcError(error) => error.clone().into(),

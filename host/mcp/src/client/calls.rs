@@ -22,17 +22,17 @@ pub(super) struct Listener {
     pub(super) call: String,
     /// Receives its events.
     pub(super) events: Events,
-    /// What the server's part of the call is a part of.
+    /// The trace context of the server's part of the call.
     pub(super) trace: Option<TraceParent>,
     /// The client that makes it.
     pub(super) client: Client,
     /// Whom the server may ask during the call.
     pub(super) person: Option<Arc<dyn Elicitor>>,
-    /// What the client sent with the call for the server.
+    /// The client's metadata in the call for the server.
     pub(super) meta: Option<Map<String, Value>>,
 }
 
-/// Calls under way.
+/// Running calls.
 #[derive(Debug, Default)]
 pub(super) struct OngoingCalls {
     /// Held while a request is sent, since a notification about it may arrive before it is registered.
@@ -69,8 +69,8 @@ impl OngoingCalls {
         self.ongoing.lock().retain(|ongoing| ongoing.token != *token);
     }
 
-    /// The call that a question of the server belongs to: the latest one, where all are of one client. A question does not
-    /// say which call it is about, and no client is asked for another one's call.
+    /// Returns the call that a question of the server belongs to: the latest one, if all are of one client. A
+    /// question names no call, and no client is asked about another one's call.
     pub(super) fn asking(&self) -> Option<Listener> {
         let ongoing = self.ongoing.lock();
         let last = &ongoing.last()?.listener;

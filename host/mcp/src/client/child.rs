@@ -19,9 +19,9 @@ pub(super) const DYING: Duration = Duration::from_secs(1);
 pub(super) struct Child {
     pub(super) life: Life,
     pub(super) wire: Arc<Wire>,
-    /// What it may do.
+    /// The rights of the child.
     pub(super) grant: Grant,
-    /// Where program.toml says so.
+    /// The table of program.toml with these rights.
     pub(super) table: RightsTable,
 }
 
@@ -38,7 +38,7 @@ pub(super) async fn ended(child: &Child) -> ServerError {
         }
     };
     let words = life.last_words();
-    // Its last words say more.
+    // The last lines of standard error say more.
     let noise = if words.is_empty() { wire.noise() } else { String::new() };
     let hints = Refusal::hints(&life.refused(), (grant, table), &words);
     ServerError::Ended { how: how + &noise, words, hints }

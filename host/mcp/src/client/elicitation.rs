@@ -27,7 +27,7 @@ impl AskingClock {
         self.0.lock().questions
     }
 
-    /// Counts until what is returned is dropped.
+    /// Counts until the returned guard is dropped.
     pub(super) fn begin(&self) -> AskingGuard<'_> {
         let mut state = self.0.lock();
         state.questions += 1;

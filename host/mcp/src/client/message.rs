@@ -12,7 +12,7 @@ use haft_core::scan::{MAX_VALUES, Scan};
 /// Messages of a batch that are read.
 const MAX_BATCH: usize = 1000;
 
-/// Where an object stands in a message. `*` is every member, or every element.
+/// The places of objects in a message. `*` is every member, or every element.
 const OBJECTS: &[&str] = &[
     "params",
     "params/_meta",
@@ -29,7 +29,7 @@ const OBJECTS: &[&str] = &[
     "result/tools/*/outputSchema",
 ];
 
-/// The messages in `text`; of what is an answer, but malformed, an error for its request.
+/// Returns the messages in `text`; a malformed answer becomes an error for its request.
 ///
 /// # Errors
 /// `text` has no message, in words that follow `it`.
@@ -92,10 +92,10 @@ fn message(mut value: Value) -> Option<ServerJsonRpcMessage> {
     serde_json::from_value(value).ok()
 }
 
-/// The one key of a result that is kept as it was sent. rmcp's types drop what they do not know, and write numbers anew.
+/// The only key of a result that is kept unmodified. rmcp's types drop unknown fields, and rewrite numbers.
 const WHOLE: &str = "haft/whole";
 
-/// The keys of results that are kept so. What rmcp itself has to understand is none of them.
+/// The keys of results that are kept unmodified. rmcp itself needs none of them.
 const KEPT: &[&str] = &[
     "completion",
     "content",
@@ -108,8 +108,8 @@ const KEPT: &[&str] = &[
     "tools",
 ];
 
-/// Puts a result in a place where rmcp leaves it alone: of its own the key [`WHOLE`]. A list of tools stays beside it, since
-/// the transport over HTTP reads which arguments of them are headers. Returns whether it did.
+/// Moves a result to the key [`WHOLE`], which rmcp leaves unmodified. A list of tools also stays in its place,
+/// since the HTTP transport reads from it which arguments are headers. Returns whether the result was moved.
 fn keep_whole(result: &mut Value) -> bool {
     let Some(fields) = result.as_object() else { return false };
     let is_asking = fields.get("resultType").is_some_and(|kind| kind != "complete");
@@ -159,7 +159,8 @@ fn mend(value: &mut Value, place: &str) {
     }
 }
 
-/// What `text` says, for a message: of JSON the words of its error, of a page its text. At most a few lines.
+/// Returns the text of an answer for a message: the error's text in JSON, the text of an HTML page. At most a few
+/// lines.
 pub(super) fn words(text: &[u8]) -> String {
     let said = json::read(text).ok().and_then(|value| {
         let at = |path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);

@@ -30,14 +30,14 @@ pub use self::login::Login;
 pub use self::revocation::Revoked;
 pub use self::sign_in::SignIn;
 
-/// How haft shows an authorization server who it is, and what it asks for there.
+/// haft's identity at an authorization server, and the requested scopes.
 #[derive(Clone, Debug, Default)]
 pub struct OAuthSettings {
     /// The client that was registered there by hand. It comes before the other two ways.
     pub client_id: Option<String>,
-    /// Its secret: one value, where it has one.
+    /// The client secret: one value, if there is one.
     pub client_secret: Option<Arc<dyn Values>>,
-    /// The scopes to ask for; empty for those that the server says it needs.
+    /// The requested scopes; empty: those that the server requires.
     pub scopes: Vec<String>,
     /// Where haft's client ID metadata document is, for servers that take such. Without it, and where they do not, haft
     /// is registered at each login (RFC 7591).
@@ -58,16 +58,16 @@ impl OAuthSettings {
 /// Where the login at one server is kept, for every haft process of this user.
 #[async_trait]
 pub trait LoginStore: Debug + Send + Sync {
-    /// What is kept; `None` where nobody logged in.
+    /// Returns the stored login; `None` if nobody logged in.
     async fn read(&self) -> Result<Option<Login>, String>;
 
-    /// Where it is kept, in words; `None` where nobody logged in.
+    /// Returns the location of the stored login, as text; `None` if nobody logged in.
     fn place(&self) -> Option<String>;
 
-    /// Keeps `login` in the place of what is there, whole or not at all.
+    /// Replaces the stored login by `login`, completely or not at all.
     async fn write(&self, login: &Login) -> Result<(), String>;
 
-    /// Removes what is there.
+    /// Removes the stored login.
     async fn remove(&self) -> Result<(), String>;
 
     /// Waits, for a bounded time, until no other process changes it. It is held until the value is dropped.

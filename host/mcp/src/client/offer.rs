@@ -30,7 +30,7 @@ pub struct ServerOffer {
     server: Arc<Server>,
 }
 
-/// What clients are shown.
+/// The definition for clients.
 #[derive(Debug)]
 enum Shown {
     Prompt { definition: Value, completes: bool },
@@ -38,7 +38,7 @@ enum Shown {
 }
 
 impl ServerOffer {
-    /// All of `listed`, which `server` has, each with the name that patterns of `tools` know it by.
+    /// Returns all offers of `listed`, which belongs to `server`, each with its name for the patterns of `tools`.
     pub fn all(server: &Arc<Server>, listed: &ToolList) -> Vec<(String, Self)> {
         let offers = &listed.offers;
         let prompts = offers.prompts.iter().filter_map(|prompt| {
@@ -71,7 +71,7 @@ impl ServerOffer {
     }
 }
 
-/// What a call is checked by, and named by in rules and in the journal.
+/// Returns the definition that checks a call, and names it in rules and in the journal.
 fn definition(server: &str, own: &str, shown: &Shown) -> ToolDef {
     let description = match shown {
         Shown::Prompt { definition, .. } => definition["description"].as_str().unwrap_or_default().to_owned(),

@@ -15,7 +15,7 @@ use super::ServerError;
 /// The request `method` with `params`.
 ///
 /// # Errors
-/// These are no parameters of it.
+/// `params` are invalid for the method.
 pub(super) fn request_of(method: &str, params: &JsonObject) -> Result<ClientRequest, ServerError> {
     fn read<P: DeserializeOwned>(method: &str, params: &JsonObject) -> Result<P, ServerError> {
         serde_json::from_value(Value::Object(params.clone())).map_err(|error| ServerError::Answer {

@@ -34,7 +34,7 @@ pub(super) struct StdioTransport {
     reader: LineReader,
     /// Requests that were not answered yet.
     awaited: HashSet<RequestId>,
-    /// What a batch held besides its first message.
+    /// The messages of a batch after its first one.
     queued: VecDeque<ServerJsonRpcMessage>,
     wire: Arc<Wire>,
     news: Arc<ListNews>,

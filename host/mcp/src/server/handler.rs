@@ -71,10 +71,10 @@ const LATER_METHODS: &[&str] = &["subscriptions/listen"];
 /// The methods that are answered where calls may become tasks.
 const TASK_METHODS: &[&str] = &["tasks/get", "tasks/update", "tasks/cancel"];
 
-/// What a request is answered with.
+/// The answer to a request.
 pub(super) type Answer = Result<ServerResult, ErrorData>;
 
-/// What all clients of a server share. Clones share everything.
+/// The state that all clients of a server share. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct ServerShared {
     pub(super) snapshots: ToolSnapshots,
@@ -88,25 +88,25 @@ pub(super) struct ServerShared {
 /// Who calls.
 #[derive(Clone, Debug)]
 enum Calling {
-    /// Clients that are not told apart, by this id: those with the same token.
+    /// Clients without separate identities, under this id: those with one token.
     All(Arc<str>),
-    /// One of several callers.
+    /// An identified caller.
     One(Caller),
 }
 
-/// One client, or one request of a client that opens no session.
+/// A client, or one request of a client that opens no session.
 #[derive(Debug)]
 pub(super) struct Handler {
     pub(super) shared: ServerShared,
     /// The least level of log messages that the client gets; `info` unless it sets one.
     level: Lock<LoggingLevel>,
-    /// Identifies the client, where it has a session or connection of its own.
+    /// Identifies the client, if it has its own session or connection.
     client: Client,
     /// The name that the client gave of itself as it opened its session.
     name: Lock<Option<Arc<str>>>,
     /// The rights that its person has given for the session.
     widening: Widening,
-    /// What its person has allowed for the session.
+    /// The user's approvals for the session.
     approvals: Approvals,
     /// The resources that the client of a session watches.
     watched: Watched,
@@ -117,9 +117,9 @@ pub(super) struct Handler {
 /// The era that a request is of.
 #[derive(Clone, Copy)]
 struct Era {
-    /// Whether it is a request of a session.
+    /// Whether the request belongs to a session.
     has_session: bool,
-    /// Whether its revision is 2026-07-28 or a later one.
+    /// Whether its revision is 2026-07-28 or later.
     is_later: bool,
 }
 
@@ -144,7 +144,7 @@ impl ServerShared {
         }
     }
 
-    /// The caller, where callers are told apart.
+    /// Returns the caller, if callers are identified.
     fn known(&self) -> Option<&Caller> {
         match &self.caller {
             Calling::All(_) => None,
@@ -191,7 +191,7 @@ impl Handler {
         era.dressed(answer)
     }
 
-    /// Answers what is neither a call of a tool nor a ping.
+    /// Answers requests other than tool calls and pings.
     async fn answer_other(&self, request: ClientRequest, requester: Requester, era: Era) -> Answer {
         inline::leave().await;
         match request {
@@ -249,7 +249,7 @@ impl Handler {
         }
     }
 
-    /// Answers what is asked about a task.
+    /// Answers requests about a task.
     async fn answer_for_task(&self, request: ClientRequest, requester: &Requester) -> Answer {
         match request {
             ClientRequest::GetTaskRequest(request) => {
@@ -268,7 +268,7 @@ impl Handler {
         }
     }
 
-    /// What the server says of itself.
+    /// Returns the server's description of itself.
     pub(super) fn config(&self) -> ServerConfig {
         let snapshots = &self.shared.snapshots;
         server_config(&snapshots.now(), snapshots.tasks().is_some())
@@ -281,8 +281,8 @@ impl Handler {
         since.and_then(|since| PATIENCE.checked_sub(since)).unwrap_or(PATIENCE)
     }
 
-    /// Waits a little for servers that are starting: what they say to models is told as a session is opened, and at no other
-    /// time.
+    /// Waits briefly for servers that are starting: their instructions to models are sent only at the start of a
+    /// session.
     pub(super) async fn settle(&self) {
         *self.opened.lock() = Some(Instant::now());
         if self.shared.snapshots.now().info().awaits_servers {
@@ -290,7 +290,7 @@ impl Handler {
         }
     }
 
-    /// Opens the client's session; what is agreed on for it.
+    /// Opens the client's session; returns the agreement.
     pub(super) fn open(&self, request: &InitializeRequestParams) -> (InitializeResult, Agreed) {
         *self.name.lock() = Some(named(&request.client_info));
         let (version, mut config) = (agreed_version(&request.protocol_version), self.config());
@@ -300,8 +300,9 @@ impl Handler {
         (config, Agreed { version, shows_forms, shows_urls })
     }
 
-    /// What is offered beside tools. Many clients ask for it where there is nothing, and take an error for a broken server;
-    /// and what was announced while servers were starting is answered also where nothing came of it.
+    /// Returns the offers besides tools. Many clients request them from servers without offers, and take an error
+    /// for a broken server; and offers that were announced while servers were starting are answered even if there
+    /// are none.
     async fn offers(&self, request: Option<PaginatedRequestParams>) -> Result<Arc<ToolSnapshot>, ErrorData> {
         one_page(request)?;
         Ok(self.shared.snapshots.complete_within(self.patience()).await)
@@ -313,7 +314,7 @@ impl Handler {
         if requester.takes_tasks() { Ok(tasks) } else { Err(tasks_are_missing()) }
     }
 
-    /// A call under way, which ends when haft does.
+    /// Runs a call until its end or haft's.
     async fn while_open<T>(&self, call: impl Future<Output = Result<T, ErrorData>>) -> Result<T, ErrorData> {
         let _running = self.shared.calls.begin();
         tokio::select! {
@@ -326,7 +327,7 @@ impl Handler {
     /// Identifies the calling client. One without a session is identified by its name and version.
     fn client(&self, requester: &Requester) -> Client {
         match requester.meta.client_info().filter(|_| requester.is_sessionless()) {
-            // Of two callers each may say what it likes of itself.
+            // Two callers may use one client name.
             Some(info) => Client::named(&[&**self.shared.caller(), &info.name, &info.version].join("\0")),
             None => self.client,
         }
@@ -340,10 +341,10 @@ impl Handler {
 }
 
 impl Era {
-    /// That of `request`.
+    /// Returns the protocol generation of `request`.
     ///
     /// # Errors
-    /// It names a revision that haft does not speak, or lacks what its era says with every request.
+    /// The request names a revision that haft does not support, or lacks required metadata.
     fn of(request: &ClientRequest, requester: &Requester) -> Result<Self, ErrorData> {
         let (later, opens) =
             (ProtocolVersion::V_2026_07_28, matches!(request, ClientRequest::InitializeRequest(_)));
@@ -369,12 +370,12 @@ impl Era {
         Ok(Self { has_session, is_later: version.is_some_and(|version| version >= later) })
     }
 
-    /// An error where the method `M` is one of earlier revisions alone.
+    /// Returns an error if only earlier revisions have the method `M`.
     fn is_earlier<M: ConstString>(self) -> Result<(), ErrorData> {
         if self.is_later { Err(ErrorData::method_not_found::<M>()) } else { Ok(()) }
     }
 
-    /// An answer with what its era has in it, and without what it has not.
+    /// Returns an answer with the required fields of its revision, without unknown ones.
     fn dressed(self, answer: Answer) -> Answer {
         match answer {
             Ok(ServerResult::CustomResult(CustomResult(Value::Object(mut result)))) => {
@@ -397,12 +398,12 @@ impl Era {
     }
 }
 
-/// A result that is sent as it is.
+/// Returns a result that is sent unmodified.
 fn raw(result: Value) -> ServerResult {
     CustomResult::new(result).into()
 }
 
-/// A client by what it says of itself.
+/// Returns the id of a client from its description of itself.
 fn named(client: &Implementation) -> Arc<str> {
     shortened(&format!("{} {}", client.name, client.version), MAX_CLIENT).into()
 }
@@ -416,13 +417,15 @@ fn one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     })
 }
 
-/// The revision of a session whose client asks for `asked`: that one where it has sessions, else the last that has.
+/// Returns the revision of a session for a client that requests `asked`: this one if it has sessions, otherwise the
+/// last one that has.
 fn agreed_version(asked: &ProtocolVersion) -> ProtocolVersion {
     let is_spoken = asked.has_initialize() && ProtocolVersion::KNOWN_VERSIONS.contains(asked);
     if is_spoken { asked.clone() } else { ProtocolVersion::LATEST_WITH_INITIALIZE }
 }
 
-/// The answer to what is no request that rmcp knows: another method, or one of these with other parameters.
+/// Returns the answer to a request that rmcp does not know: an unknown method, or a known one with invalid
+/// parameters.
 fn custom(method: &str, era: Era, has_tasks: bool) -> ErrorData {
     let own = if era.is_later { LATER_METHODS } else { EARLIER_METHODS };
     let tasks = if has_tasks { TASK_METHODS } else { &[] };
@@ -432,7 +435,7 @@ fn custom(method: &str, era: Era, has_tasks: bool) -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, bounded_text(method), None)
 }
 
-/// The answer to a client that asks for tasks and does not say that it knows them.
+/// Returns the error for a client that requests tasks without declaring support.
 fn tasks_are_missing() -> ErrorData {
     let mut needed = ClientCapabilities::default();
     needed.extensions = Some(tasks_extension());

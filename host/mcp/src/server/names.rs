@@ -14,13 +14,13 @@ use serde_json::{Map, Value};
 use haft_core::call::McpAnswer;
 use haft_core::tool::{Served, client_name};
 
-/// What the URIs of MCP servers begin with where clients see them, before the name of the server.
+/// The prefix of MCP servers' URIs for clients, before the name of the server.
 const RESOURCES: &str = "haft://mcp__";
-/// The same of user interfaces (MCP Apps), which clients know by their scheme.
+/// The prefix of user interfaces (MCP Apps), which clients recognise by their scheme.
 const INTERFACES: &str = "ui://mcp__";
 /// The scheme of these.
 const UI: &str = "ui://";
-/// The key of a tool's `_meta` that has its user interface, and the one that it had before.
+/// The key of a tool's `_meta` with its user interface, and the key of earlier revisions.
 const UI_KEY: &str = "ui";
 const LEGACY_UI_KEY: &str = "ui/resourceUri";
 /// The URI in [`UI_KEY`].
@@ -31,7 +31,7 @@ const UI_URI: &str = "resourceUri";
 pub(super) struct Names {
     /// The prefix of names that clients do not see.
     pub(super) prefix: String,
-    /// The MCP server that is served alone, by its own names.
+    /// The only served MCP server, which keeps its own names.
     pub(super) alone: Option<String>,
     /// Whether URIs of MCP servers are their own.
     pub(super) own_uris: bool,
@@ -56,7 +56,8 @@ impl Names {
         }
     }
 
-    /// What `server` calls the resource that a client calls `shown`, if that is one of it.
+    /// Returns the original URI at `server` of the resource that a client calls `shown`, if it is one of this
+    /// server.
     pub(super) fn own_uri(&self, server: &str, shown: &str) -> Option<String> {
         let after = |prefix: &str| shown.strip_prefix(prefix)?.strip_prefix(server)?.strip_prefix('/');
         match (after(INTERFACES), after(RESOURCES)) {
@@ -108,7 +109,7 @@ impl Names {
     }
 }
 
-/// Takes the user interface out of the definition of a tool whose client may not read it.
+/// Removes the user interface from the definition of a tool whose client may not read it.
 pub(super) fn without_interface(fields: &mut Map<String, Value>) {
     if let Some(Value::Object(meta)) = fields.get_mut("_meta") {
         meta.remove(LEGACY_UI_KEY);

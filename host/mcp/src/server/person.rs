@@ -39,7 +39,7 @@ impl ClientPerson {
         let message = if self.is_one_server {
             message.clone()
         } else {
-            // A line of its own cannot pass for haft's.
+            // Quoted line by line, so that no line looks like one of haft.
             let lines: Vec<_> = message.lines().collect();
             format!("MCP server `{server}` asks: {}", lines.join("\n> "))
         };

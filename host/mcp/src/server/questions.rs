@@ -27,10 +27,10 @@ const LIFE: Duration = Duration::from_mins(10);
 /// The form of a state. Another form has another number.
 const FORM: u8 = 2;
 
-/// Bytes of the number that tells two questions about one call apart.
+/// Size in bytes of the number that distinguishes two questions about one call.
 const NONCE: usize = 16;
 
-/// Bytes of what is signed: the form, the time, the nonce and what was asked.
+/// Size in bytes of the signed payload: format, time, nonce and question.
 const PAYLOAD: usize = 1 + 8 + NONCE + size_of::<QuestionHash>();
 
 /// The questions of one program. Clones share them.
@@ -45,7 +45,7 @@ struct QuestionsState {
     signing_state: OnceCell<SigningState>,
 }
 
-/// Where the key and what was claimed are.
+/// The place of the key and of the claims.
 #[derive(Debug, Default)]
 enum Place {
     /// In this process alone.
@@ -69,10 +69,10 @@ pub(super) enum UnusableAnswer {
     /// The state is none, or one for another call, caller or program, or with another key.
     #[error("this answers no question that was asked about this call, by this program and of this caller")]
     Foreign,
-    /// It was asked too long ago.
+    /// The question has expired.
     #[error("this answers a question that was asked too long ago: make the call again without an answer")]
     Late,
-    /// It was answered before, here or at another replica.
+    /// The question was answered before, here or at another replica.
     #[error(
         "this answer was used before: an answer is good for one call, once; make the call again without an answer"
     )]
@@ -92,7 +92,7 @@ impl Questions {
         Self::at(Place::Folder(folder), program)
     }
 
-    /// The questions of `program`, good for every one of `replicas`.
+    /// Returns the questions of `program`, valid at every one of `replicas`.
     pub fn of_replicas(replicas: Arc<dyn Replicas>, program: Vec<u8>) -> Self {
         Self::at(Place::Replicas(replicas), program)
     }
@@ -119,7 +119,8 @@ impl Questions {
         Ok(BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat()))
     }
 
-    /// The words of the question, where `state` is of one about `call` that was not answered yet. It is used up then.
+    /// Returns the hash of the question, if `state` belongs to an unanswered one about `call`, and uses the state
+    /// up.
     pub(super) async fn redeem(
         &self,
         state: &str,
@@ -183,7 +184,7 @@ fn is_forbidden(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }
 
-/// The time, what was signed of it and the signature, where `state` has the form of one.
+/// Returns the time, the signed payload and the signature, if `state` has this form.
 fn parse(state: &str) -> Option<(u64, [u8; PAYLOAD], [u8; TAG])> {
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(state).ok()?;
     let (payload, tag) = bytes.split_at_checked(PAYLOAD)?;
@@ -203,7 +204,7 @@ pub(super) fn fingerprint(caller: &str, tool: &str, arguments: Option<&JsonObjec
 
 /// The hash of all that the person reads.
 pub(super) fn question_hash(question: &Question) -> QuestionHash {
-    // The same question comes again with another call's id.
+    // A repeated question may have another call id.
     let Question { tool, agent, verb, .. } = question;
     Sha256::digest([tool, agent.as_deref().unwrap_or_default(), *verb, &question.text].join("\0")).into()
 }
@@ -255,7 +256,7 @@ mod tests {
         }
     }
 
-    /// C07: not one bit of it can be another.
+    /// C07: no bit of it can be changed.
     #[tokio::test]
     async fn c07_nobody_changes_a_state() {
         let questions = Questions::default();
@@ -285,8 +286,8 @@ mod tests {
         }
     }
 
-    /// RP01: what one replica asks another takes the answer to, and then none does; nothing is good where what they share
-    /// cannot be reached.
+    /// RP01: another replica accepts the answer to a replica's question, once; no answer is valid while the shared
+    /// state is unreachable.
     #[tokio::test]
     async fn rp01_an_answer_is_good_for_every_replica_once() {
         let shared = Arc::new(OneMap::default());

@@ -24,8 +24,8 @@ use super::handler::ServerShared;
 use super::snapshot::{PATIENCE, ToolSnapshots};
 use haft_core::trace::Wire;
 
-/// How long answers may take to what was asked right before standard input ended: as long as plugins that
-/// were never seen before are waited for, and two seconds for the call.
+/// Maximal time for answers to requests right before the end of standard input: the wait for new plugins, and two
+/// seconds for the call.
 const ANSWERS: Duration = PATIENCE.saturating_add(Duration::from_secs(2));
 
 /// How long calls may go on when the client has hung up and has asked nothing right before.
@@ -65,12 +65,12 @@ struct Hangup(Arc<HangupState>);
 
 #[derive(Debug, Default)]
 struct HangupState {
-    /// When the first request was read whose answer the client waits for: set where standard input ended with a
+    /// When the first request was read whose answer the client waits for: set if standard input ended with a
     /// [`Burst`].
     since: OnceLock<Instant>,
     /// Standard input has ended.
     ended: CancellationToken,
-    /// The client no longer reads what is written.
+    /// Cancelled when the client no longer reads.
     client_gone: CancellationToken,
 }
 
@@ -93,7 +93,7 @@ pub async fn serve(
         flush = ending(&link, &hangup, &stop) => flush,
         never = link.tell_news(&handler) => match never {},
     };
-    // What lasts, or takes too long, ends and says so.
+    // Long requests end with an error.
     shared.calls.close();
     shared.calls.wait_until_idle(NOTING).await;
     let written = async {
@@ -104,7 +104,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Ends when serving should, and returns how long it may take to write what is left.
+/// Returns when serving should end, with the time limit for the remaining output.
 async fn ending(link: &StdioLink, hangup: &Hangup, stop: &CancellationToken) -> Duration {
     let answered = |since: Option<Instant>| {
         link.conversation.answered(move |open| !open.lasts && since.is_none_or(|since| open.since >= since))
@@ -136,12 +136,12 @@ impl Burst {
         }
     }
 
-    /// What was read is passed on.
+    /// The read messages are passed on.
     fn is_ready(&mut self) {
         self.ready = Some(Instant::now());
     }
 
-    /// When the burst began whose end is the end of standard input; `None` where the client paused before that.
+    /// Returns when the burst began that ended with the end of standard input; `None` if the client paused before.
     fn since(&self) -> Option<Instant> {
         self.first.filter(|_| !self.has_paused(Instant::now()))
     }
@@ -160,7 +160,7 @@ impl Hangup {
         self.0.ended.cancel();
     }
 
-    /// The client no longer reads what is written.
+    /// The client no longer reads.
     fn client_is_gone(&self) {
         self.0.client_gone.cancel();
         self.0.ended.cancel();
@@ -171,7 +171,7 @@ impl Hangup {
         self.0.since.get().is_some() && !self.0.client_gone.is_cancelled()
     }
 
-    /// The requests from this time on are those that the client waits for; nothing where it waits for none.
+    /// Returns the time of the first request that the client waits for, if any.
     fn waited_for_since(&self) -> Option<Instant> {
         self.0.since.get().copied()
     }

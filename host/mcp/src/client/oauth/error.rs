@@ -26,12 +26,12 @@ impl LoginError {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// What to do about it.
+    /// Returns the remedy.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// Whether what was there is no login any more.
+    /// Returns whether the stored login is no longer valid.
     pub(super) fn is_refusal(&self) -> bool {
         self.is_refusal
     }

@@ -33,10 +33,10 @@ const SECRETS: &[&str] =
 const MIN_TOKEN: usize = 16;
 /// Characters that it has at most.
 const MAX_TOKEN: usize = 64 << 10;
-/// What a token counts as at least, in bytes, where the tokens of one account are bounded.
+/// Minimal size in bytes that a token counts, for the bound of an account's tokens.
 const COST: usize = 512;
 
-/// What a token is, for errors.
+/// The definition of a token, for errors.
 pub(super) const TOKEN: &str = "16 to 65,536 visible characters of ASCII";
 
 /// Whether `text` is a token that haft takes from an authorization server: [`TOKEN`] (RFC 6749, appendix A, without spaces).
@@ -58,7 +58,7 @@ pub(super) enum NoAnswer {
     TooLong,
 }
 
-/// Asks what a login needs.
+/// Sends the requests of a login.
 pub(super) struct Exchange {
     client: Client,
     reach: Arc<Reach>,
@@ -124,7 +124,7 @@ impl Exchange {
         matches!((read, found), (Some(Ok(read)), Ok(found)) if read == found)
     }
 
-    /// Notes what was answered to a request of rmcp, whose posts are for tokens and registrations.
+    /// Records the answer to a request of rmcp, whose posts are for tokens and registrations.
     fn note(&self, method: &Method, url: &Url, answer: &Answer) {
         match *method {
             Method::GET if answer.status() == StatusCode::OK => {

@@ -10,7 +10,8 @@ const OAUTH: &str = "/.well-known/oauth-authorization-server";
 /// Where providers of OIDC have it.
 const OPENID: &str = "/.well-known/openid-configuration";
 
-/// The metadata that `body` is, read at `url`; `None` where it is none, or its issuer has it elsewhere.
+/// Returns the metadata in `body`, read at `url`; `None` if there are none, or if their issuer publishes them
+/// elsewhere.
 pub(super) fn own(url: &Url, body: &[u8]) -> Option<AuthorizationMetadata> {
     let metadata: AuthorizationMetadata = serde_json::from_slice(body).ok()?;
     let issuer = Url::parse(metadata.issuer.as_deref()?).ok()?;

@@ -50,7 +50,8 @@ impl Reach {
         Arc::new(Self { server: server.clone(), own: OnceCell::new(), proxies: proxies.collect() })
     }
 
-    /// Whether `url` may be asked, or opened by a browser, as far as its text says; names are judged by [`Self::resolved`].
+    /// Returns whether `url` may be requested, or opened by a browser, by its text; [`Self::resolved`] checks
+    /// names.
     pub(super) async fn judge(&self, url: &Url) -> Result<(), Unreachable> {
         if !is_safe(url) {
             let mut shown = url.clone();
@@ -112,7 +113,7 @@ impl Reach {
     }
 }
 
-/// The kind of addresses that a name has, where all are of one kind that is not public, and one that a name may have.
+/// Returns the kind of a name's addresses, if all are of one kind that is not public and that a name may have.
 fn of_name(addresses: &[IpAddr]) -> Option<AddressError> {
     let mut kinds = addresses.iter().map(|address| local(*address));
     let kind = kinds.next()??;
@@ -142,7 +143,7 @@ mod tests {
         Reach::of(&server).judge(&url).await.map_err(|why| why.to_string())
     }
 
-    /// What a server on the internet names is on the internet too.
+    /// URLs of a server on the internet lead to the internet.
     #[tokio::test]
     async fn a_server_leads_to_no_address_that_is_not_of_its_own_kind() {
         const PUBLIC: &str = "https://8.8.8.8/mcp";
@@ -192,7 +193,7 @@ mod tests {
         }
     }
 
-    /// A name is what it resolves to.
+    /// A name is judged by its resolution.
     #[tokio::test]
     async fn a_name_is_judged_by_its_addresses() {
         let public = Reach::of(&Url::parse("https://8.8.8.8/mcp").unwrap());

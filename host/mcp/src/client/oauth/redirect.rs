@@ -17,7 +17,7 @@ const PATH: &str = "/callback";
 const MAX_HEAD: usize = 32 << 10;
 /// Connections at one time. Browsers open some that they do not use.
 const MAX_CONNECTIONS: usize = 16;
-/// How long a connection may take to say what it wants, and to take the answer.
+/// Maximal time for a connection to send its request, and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The open port.
@@ -37,7 +37,7 @@ impl Callback {
         Ok(Self { port, found: Mutex::new(found), accepting })
     }
 
-    /// What the authorization server sends the browser to.
+    /// Returns the redirect URI for the authorization server.
     pub(super) fn address(&self) -> String {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
@@ -69,7 +69,7 @@ async fn accept(listener: TcpListener, port: u16, found: mpsc::Sender<(String, B
             let browser = Browser(stream);
             match target {
                 Some(target) if target.split('?').next() == Some(PATH) => {
-                    // Nobody may wait for it any more.
+                    // The receiver may be gone.
                     let _ = found.send((format!("http://127.0.0.1:{port}{target}"), browser)).await;
                 }
                 Some(_) => browser.answer("404 Not Found", "There is nothing here.").await,
@@ -80,7 +80,7 @@ async fn accept(listener: TcpListener, port: u16, found: mpsc::Sender<(String, B
     }
 }
 
-/// What the request asks for, where it is a GET.
+/// Returns the target of the request, if it is a GET.
 async fn target(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {

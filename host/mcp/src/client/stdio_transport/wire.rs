@@ -9,11 +9,11 @@ use haft_core::sync::Lock;
 /// Characters of a line that are shown.
 const MAX_SHOWN: usize = 200;
 
-/// Bytes that wait to be written: two of the largest messages. A server that sends requests and reads no
-/// answers is not answered any more, and one that is sent calls it does not read gets no more of them.
+/// Maximal number of queued bytes: two of the largest messages. A server that sends requests and reads no answers
+/// gets no more of them, nor calls that it does not read.
 const MAX_UNWRITTEN: usize = 32 << 20;
 
-/// What is known of the two pipes.
+/// The state of the two pipes.
 #[derive(Debug, Default)]
 pub(in super::super) struct Wire {
     unwritten: AtomicUsize,
@@ -27,7 +27,7 @@ impl Wire {
         self.unwritten.load(Ordering::SeqCst) > 0
     }
 
-    /// What the child wrote instead of an answer, to be added to why there is none.
+    /// Returns the child's output that was not an answer, for the error message.
     pub(in super::super) fn noise(&self) -> String {
         let noise = self.noise.lock();
         let describe = |line: &String| format!("; it wrote a line that is not JSON-RPC: `{line}`");

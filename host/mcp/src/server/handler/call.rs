@@ -32,7 +32,7 @@ use haft_core::sync::Lock;
 use haft_core::tool::{Entry, Session, Toolbox, Widening, inline};
 use haft_core::trace::{Operation, Span, TraceParent};
 
-/// What a call is answered with.
+/// The answer to a call.
 pub(super) enum Answered {
     Result(ToolResult),
     /// A question to the person; the call comes again with the answer.
@@ -48,9 +48,9 @@ struct ProgressNotifier {
 
 /// Which notifications a client wants.
 struct NotificationFilter {
-    /// Whether and as what it wants progress.
+    /// The token for progress notifications, if the client wants them.
     progress: Option<ProgressToken>,
-    /// Messages of this level and above; none where it wants none.
+    /// The minimal level of log messages; `None`: the client wants none.
     log: Option<LoggingLevel>,
 }
 
@@ -66,7 +66,7 @@ impl Handler {
         ElicitingApprover::new(requester, request, questions, caller, fallback).await
     }
 
-    /// A call begins, as a part of what its client says that it is a part of.
+    /// Begins a call, as a part of the client's trace.
     fn begin(&self, snapshot: &ToolSnapshot, requester: &Requester, tool: &str) -> Span {
         let parent =
             || TraceParent::parse(requester.meta.get_traceparent()?, requester.meta.get_tracestate());
@@ -84,14 +84,15 @@ impl Handler {
         })
     }
 
-    /// A call within the quota of its caller, where callers are told apart. What is refused is noted in no journal: whoever
-    /// calls too often would write it full.
+    /// Returns a permit within the caller's quota, if callers are identified. A refusal is not journalled: frequent
+    /// calls would fill the journal.
     pub(super) fn permit(&self) -> Result<Option<CallPermit>, String> {
         let permit = self.shared.known().map(Caller::begin_call).transpose();
         permit.map_err(|exhausted| exhausted.to_string())
     }
 
-    /// The notifications that the client gets of a call. Clients of later revisions say so with each call.
+    /// Returns the notifications that the client gets of a call. Clients of later revisions state them with each
+    /// call.
     fn notification_filter(&self, requester: &Requester) -> NotificationFilter {
         let own = *self.level.lock();
         let log = if requester.is_sessionless() { requester.meta.log_level() } else { Some(own) };
@@ -160,7 +161,7 @@ impl Handler {
         let Some(tasks) = tasks.filter(|_| requester.is_sessionless() && requester.takes_tasks()) else {
             return self.while_open(self.call(request, requester)).await.map(CallResponse::into_result);
         };
-        // It may outlive the request that this handler is for.
+        // The task may outlive the request of this handler.
         let own = self.shared.handler();
         let call = |requester| async move {
             own.while_open(own.call(request, requester)).await.and_then(CallResponse::into_response)
@@ -225,7 +226,7 @@ impl CallResponse {
         }
     }
 
-    /// The same for what is kept of a task.
+    /// Returns the response for a stored task.
     fn into_response(self) -> Result<CallToolResponse, ErrorData> {
         match self {
             Self::Own(response) => Ok(response),
@@ -238,7 +239,7 @@ impl CallResponse {
     }
 }
 
-/// What the MCP server `server` answered, as a client gets it. Nothing where it is not the server that answered.
+/// Returns the answer of the MCP server `server` for a client; `None` if another component answered.
 pub(super) fn from_server(
     names: &Names,
     server: &str,
@@ -254,16 +255,16 @@ pub(super) fn from_server(
     })
 }
 
-/// What the keys of `_meta` begin with that are between a client and haft.
+/// The prefixes of `_meta` keys between a client and haft.
 const OWN_META: &[&str] = &["progressToken", "traceparent", "tracestate", "baggage"];
 
-/// What the names of the protocol's own fields begin with.
+/// The prefix of the protocol's own fields.
 const OF_PROTOCOL: &str = "io.modelcontextprotocol/";
 
 /// Bytes of `_meta` that a server gets of a client, as JSON.
 const MAX_META: usize = 64 << 10;
 
-/// What of the `_meta` of a request is for the server of the tool.
+/// Returns the part of a request's `_meta` for the server of the tool.
 fn meta_for_server(requester: &Requester) -> Option<Arc<JsonObject>> {
     let is_own = |key: &str| OWN_META.contains(&key) || key.starts_with(OF_PROTOCOL);
     let fields = requester.meta.iter().filter(|(key, _)| !is_own(key));
@@ -308,7 +309,7 @@ impl ProgressNotifier {
     }
 }
 
-/// Whether an event is one of many.
+/// Returns whether an event is one of many.
 fn is_piece(event: &Event) -> bool {
     matches!(event, Event::Stdout { .. } | Event::Stderr { .. } | Event::Partial { .. })
 }

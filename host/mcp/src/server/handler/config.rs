@@ -10,7 +10,7 @@ pub(super) fn server_config(snapshot: &ToolSnapshot, has_tasks: bool) -> ServerC
     let mut capabilities = ServerCapabilities::default();
     capabilities.logging = Some(JsonObject::new());
     capabilities.tools.get_or_insert_default().list_changed = Some(true);
-    // Of those that offer none clients need not ask. What is not listed yet may offer some.
+    // Without offers clients need not ask. Unlisted servers may have some.
     let (offers, is_complete) = (snapshot.offers(), snapshot.is_complete());
     if !offers.is_empty() || !is_complete {
         capabilities.prompts.get_or_insert_default().list_changed = Some(true);

@@ -26,7 +26,7 @@ const MIN_TOKEN: usize = 16;
 /// The caller id of clients without a token.
 const ANYBODY: &str = "anybody over HTTP";
 
-/// The caller id where callers are told apart, until one is known: no client has it.
+/// The caller id before identification, if callers are identified: no client has it.
 const NOBODY: &str = "nobody over HTTP";
 
 /// Who is let in.
@@ -34,7 +34,7 @@ const NOBODY: &str = "nobody over HTTP";
 pub enum Admission {
     /// Every client that reaches the address.
     Anybody,
-    /// Those that show this token; all are one caller.
+    /// Clients with this token; all are one caller.
     Token(Token),
     /// These callers, each with its own tools.
     Callers(Callers),
@@ -47,16 +47,16 @@ pub struct Token(SecretString);
 /// Why a text is no token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It could be guessed.
+    /// The token could be guessed.
     #[error("the token is too short: expected at least {MIN_TOKEN} characters that nobody can guess")]
     TooShort,
-    /// It cannot be sent.
+    /// The token cannot be sent.
     #[error("the token holds white space or characters that no HTTP header can carry")]
     NotAToken,
 }
 
 impl Admission {
-    /// Identifies those who are not told apart.
+    /// Returns the id of clients that are not distinguished.
     pub(super) fn caller_id(&self) -> String {
         match self {
             Self::Anybody => ANYBODY.to_owned(),
@@ -77,8 +77,8 @@ impl Admission {
         (!issuers.is_empty()).then(|| (issuers, callers.scopes()))
     }
 
-    /// What the client of a request shares with others, where it is let in; `shared` is for those who are not told
-    /// apart. What takes time or opens connections is done on `runtime`.
+    /// Returns the state that the client of an admitted request shares with others; `shared` is for clients that
+    /// are not distinguished. Slow or connecting work runs on `runtime`.
     pub(super) async fn admit(
         &self,
         headers: &HeaderMap,
@@ -110,7 +110,7 @@ async fn verified(callers: &Callers, token: &str, runtime: &Handle) -> Result<Ca
     verified.await.unwrap_or(Err(Denied::Unavailable))
 }
 
-/// The token that a request shows, where it shows one.
+/// Returns the token of a request, if it has one.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut shown = headers.get_all(AUTHORIZATION).iter();
     let (Some(only), None) = (shown.next(), shown.next()) else { return None };
@@ -119,11 +119,11 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// The refusal of somebody who is not let in. `metadata` is where clients find which tokens are taken.
+/// Returns the refusal of a client. `metadata` is the URL of the metadata about accepted tokens.
 pub(super) fn refusal(denied: &Denied, metadata: Option<&str>) -> Refusal {
     let metadata = metadata.map(|url| format!(", resource_metadata=\"{url}\"")).unwrap_or_default();
     let (status, more) = match denied {
-        // RFC 6750, section 3.1: whoever shows nothing is told of no error.
+        // RFC 6750, section 3.1: a request without a token gets no error code.
         Denied::Missing => (StatusCode::UNAUTHORIZED, String::new()),
         Denied::Invalid(why) => (
             StatusCode::UNAUTHORIZED,
@@ -176,8 +176,8 @@ impl Token {
         BASE64_URL_SAFE_NO_PAD.encode(digest)
     }
 
-    /// Digests are compared: they have one length, and what they have in common with a guess says
-    /// nothing of the token.
+    /// Digests are compared: they have one length, and a common prefix with a guess reveals nothing about the
+    /// token.
     fn matches(&self, token: &str) -> bool {
         let digests = [self.0.expose_secret(), token].map(Sha256::digest);
         let [own, other] = digests;
@@ -185,8 +185,8 @@ impl Token {
     }
 }
 
-/// Checks that a request is meant for this server, and comes from no foreign page. `local` is where it arrived, `hosts` what
-/// else this machine is called.
+/// Checks that a request is meant for this server, and comes from no foreign page. `local` is the address at which
+/// it arrived, `hosts` the other names of this machine.
 pub(super) fn check_source(
     headers: &HeaderMap,
     local: Option<SocketAddr>,
@@ -212,7 +212,7 @@ pub(super) fn host_of(url: &str) -> Option<String> {
     url.parse::<Uri>().ok()?.host().map(str::to_owned)
 }
 
-/// What the one `Host` says.
+/// Returns the value of the only `Host` header.
 fn authority(headers: &HeaderMap) -> Option<Authority> {
     let mut all = headers.get_all(HOST).iter();
     let (Some(only), None) = (all.next(), all.next()) else { return None };
@@ -224,7 +224,7 @@ fn is_own_host(host: &str, local: Option<SocketAddr>, hosts: &[String]) -> bool 
     is_loopback(host) || local.is_some_and(is_local) || hosts.iter().any(|own| own.eq_ignore_ascii_case(host))
 }
 
-/// Whether there is no `Origin`, or one of this machine. `null` may be any page.
+/// Returns whether there is no `Origin`, or one of this machine. `null` may be any page.
 fn is_own_origin(headers: &HeaderMap) -> bool {
     let mut all = headers.get_all(ORIGIN).iter();
     let (only, more) = (all.next(), all.next());

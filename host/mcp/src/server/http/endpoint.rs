@@ -39,7 +39,7 @@ const MAX_SHORT: usize = 64 << 10;
 
 type Request = JsonRpcRequest<ClientRequest>;
 
-/// What a call came to where it was begun, or the rest of it.
+/// The result of a call, or the task that continues it.
 type Begun<T> = Result<T, JoinHandle<T>>;
 
 /// The endpoint.
@@ -198,7 +198,7 @@ impl Endpoint {
         Ok(whole.unwrap_or_else(|| stream.response(None, primes, self.end(session))))
     }
 
-    /// Begins a request in a session, which is answered in a stream too where it `has_stream`.
+    /// Begins a request in a session, with its answer also in a stream if it `has_stream`.
     fn begin_in(
         &self,
         session: &SessionGuard,
@@ -294,7 +294,7 @@ impl Endpoint {
         }
     }
 
-    /// The same, which tells the client of a session of other tools.
+    /// Notifies the client of a session of changed tools.
     fn news(&self, session: SessionGuard) -> impl Future<Output = ()> + Send + use<> {
         let closing = self.closing.clone();
         let telling = async move {
@@ -307,10 +307,11 @@ impl Endpoint {
         }
     }
 
-    /// Polls `call` once on this thread where it `is_short` and this thread runs calls inline. The runtime polls it on.
+    /// Polls `call` once on this thread if it `is_short` and this thread runs calls inline. The runtime continues
+    /// it.
     ///
     /// # Errors
-    /// The call, where it goes on.
+    /// The call, if it continues.
     fn begin<F>(&self, call: F, is_short: bool) -> Begun<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
@@ -319,13 +320,13 @@ impl Endpoint {
             return Err(self.runtime.spawn(call));
         }
         let polled = inline::poll_once(Box::pin(call), &self.runtime);
-        // What is left is cleared when this thread has nothing else to do (`threads`).
+        // Remains are dropped when this thread is idle (`threads`).
         inline::run_cleanups(ThreadLoad::Busy);
         polled.map_err(|call| self.runtime.spawn(call))
     }
 }
 
-/// What a call that was begun comes to.
+/// Returns the result of a begun call.
 async fn ended<T>(begun: Begun<T>) -> Result<T, Refusal> {
     match begun {
         Ok(output) => Ok(output),
@@ -350,7 +351,7 @@ fn wants_events(request: &ClientRequest) -> bool {
     matches!(request, ClientRequest::SubscriptionsListenRequest(_)) || (is_call(request) && asks())
 }
 
-/// The status of an answer to a request without a session, which `is_whole` where it brings all that it has to.
+/// Returns the status of an answer to a request without a session; `is_whole`: the request is self-contained.
 fn status_of(answer: &Answer, is_whole: bool) -> StatusCode {
     let Err(error) = answer else { return StatusCode::OK };
     match error.code {

@@ -39,7 +39,7 @@ const MAX_BODIES: usize = 16 * MAX_BODY;
 pub(super) struct Gate {
     admission: Admission,
     public: Public,
-    /// For clients that are not told apart.
+    /// For clients that are not distinguished.
     shared: ServerShared,
     hosts: Vec<String>,
     bodies: Bodies,
@@ -57,7 +57,7 @@ pub(super) struct HttpConnection {
     pub(super) local: Option<SocketAddr>,
 }
 
-/// What all bodies of a server have room in.
+/// The memory budget of all bodies of a server.
 struct Bodies {
     room: Arc<Semaphore>,
     patience: Duration,
@@ -82,7 +82,7 @@ impl Gate {
         Self { admission, public, shared, hosts, bodies, endpoint, ended: CancellationToken::new(), runtime }
     }
 
-    /// What is answered without a token.
+    /// Returns the part that answers without a token.
     pub(super) fn public(&self) -> &Public {
         &self.public
     }
@@ -173,7 +173,7 @@ impl Bodies {
         Self { room: Arc::new(Semaphore::new(MAX_BODIES)), patience }
     }
 
-    /// All of a body.
+    /// Reads a complete body.
     async fn read(&self, body: Incoming) -> Result<Whole, Refusal> {
         let whole = tokio::time::timeout(self.patience, self.collect(body)).await;
         whole.unwrap_or_else(|_| {
@@ -199,7 +199,7 @@ impl Bodies {
         Ok(Whole { bytes: bytes.freeze(), _room: room })
     }
 
-    /// Takes room for so many bytes more.
+    /// Reserves `bytes` more bytes.
     fn reserve(&self, bytes: usize, room: &mut Option<OwnedSemaphorePermit>) -> Result<(), Refusal> {
         let count = u32::try_from(bytes).unwrap_or(u32::MAX);
         let more = self.room.clone().try_acquire_many_owned(count).map_err(|_| {
@@ -214,7 +214,7 @@ impl Bodies {
     }
 }
 
-/// Checks the size that a request says it has, that its client takes the forms of an answer, and that it sends JSON.
+/// Checks the declared size of a request, that its client accepts the forms of an answer, and that it sends JSON.
 fn check_head(request: &Request<impl Sized>) -> Result<(), Refusal> {
     let headers = request.headers();
     let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());

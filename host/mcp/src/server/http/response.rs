@@ -37,22 +37,22 @@ pub(super) const EVENTS: &str = "text/event-stream";
 /// Has a proxy pass events on as they come.
 const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// Events of a stream that wait to be read: all that a plugin may tell in a call.
+/// Maximal number of queued events of a stream: as many as a plugin may send in a call.
 const WAITING: usize = 1024;
 
-/// Of those, pieces of what a process prints or of an answer, which are long.
+/// Maximal number of queued pieces among them, of process output or of an answer, which are long.
 const PIECES: usize = 256;
 
-/// Events of a stream that are kept after they were read, and those that wait where nobody reads.
+/// Number of events of a stream that are kept after they were read, and that are queued without a reader.
 const KEPT: usize = 8;
 
-/// How long a stream says nothing before it says that it is there: proxies close what is silent for longer.
+/// Interval of comments on a silent stream: proxies close longer silent ones.
 pub(super) const PING: Duration = Duration::from_secs(15);
 
 /// After how long a client asks again for a stream that broke.
 const RETRY: Duration = Duration::from_secs(3);
 
-/// What says that a stream is there: a comment.
+/// A comment, which keeps a stream alive.
 const COMMENT: &[u8] = b":\n\n";
 
 /// The response to any request.
@@ -94,7 +94,7 @@ impl Refusal {
         Self { status, why: why.into(), content_type: "", header: None }
     }
 
-    /// An error of JSON-RPC, of the request `id` where that can be told. `is_sessionless`: of 2026-07-28 or later.
+    /// Returns a JSON-RPC error, for the request `id` if known. `is_sessionless`: of 2026-07-28 or later.
     pub(super) fn error(id: Option<RequestId>, error: ErrorData, is_sessionless: bool) -> Self {
         let why = message::refusal(id, error, is_sessionless).to_string();
         Self { content_type: JSON, ..Self::new(StatusCode::BAD_REQUEST, why) }
@@ -122,7 +122,7 @@ impl Refusal {
     }
 }
 
-/// One stream. Whoever tells something appends to it, and one connection at a time reads it.
+/// A stream. Any thread appends events, and one connection at a time reads them.
 pub(super) struct EventStream {
     ids: Ids,
     state: Lock<State>,
@@ -158,15 +158,15 @@ struct State {
     status: StatusCode,
 }
 
-/// What a client named as the last event that it has.
+/// The last event that a client received.
 pub(super) struct LastEvent {
-    /// The number of the request whose stream it is of.
+    /// The number of the request with the stream.
     pub(super) request: Option<u64>,
     event: u64,
 }
 
 impl LastEvent {
-    /// That of a header.
+    /// Parses the value of a header.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (event, request) = match text.split_once('/') {
             Some((event, request)) => (event, Some(request.parse().ok()?)),
@@ -181,7 +181,7 @@ impl EventStream {
         Arc::new(Self { ids, state: Lock::default(), changed: Notify::new() })
     }
 
-    /// Appends a message, unless too many wait. `is_piece`: one of many. Returns whether there was room.
+    /// Appends a message, unless too many are queued. `is_piece`: one of many. Returns whether there was room.
     pub(super) fn append(&self, message: &impl Serialize, is_piece: bool) -> bool {
         let text = text(message);
         let mut state = self.state.lock();
@@ -217,7 +217,7 @@ impl EventStream {
         self.changed.notify_waiters();
     }
 
-    /// Keeps no more than is worth it where nobody reads.
+    /// Limits the queue of a stream without a reader.
     pub(super) fn forget_old(&self) {
         let mut state = self.state.lock();
         while state.waiting() > KEPT {
@@ -231,7 +231,8 @@ impl EventStream {
         self.state.lock().events.iter().map(Bytes::len).sum()
     }
 
-    /// All events, where the stream is over and nobody reads it: its whole body. `primes`: as of [`EventStream::response`].
+    /// Returns all events as one body, if the stream is over and has no reader. `primes`: as for
+    /// [`EventStream::response`].
     pub(super) fn whole(&self, primes: bool) -> Option<HttpResponse> {
         let mut state = self.state.lock();
         if !state.is_over {
@@ -245,8 +246,9 @@ impl EventStream {
         Some(headers(whole(StatusCode::OK, EVENTS, text)))
     }
 
-    /// A response that reads the stream from the event after `last`, if that is kept, else from now on, until `end` at most,
-    /// which is polled as long as it is read. `primes`: it begins with an event without data, whose id says what to ask for.
+    /// Returns a response that reads the stream from the event after `last`, if it is kept, otherwise from now on,
+    /// at most until `end`, which is polled meanwhile. `primes`: begins with an event without data, whose id allows
+    /// to resume the stream.
     pub(super) fn response(
         self: Arc<Self>,
         last: Option<&LastEvent>,
@@ -286,7 +288,7 @@ impl EventStream {
         self.until(begun).await
     }
 
-    /// The next event for `reader`; nothing where there is none any more.
+    /// Returns the next event for `reader`; `None` at the end.
     fn poll_next(&self, reader: u64) -> Poll<Option<Bytes>> {
         let mut state = self.state.lock();
         if reader < state.first_reader {
@@ -420,7 +422,7 @@ impl Body for EventBody {
             self.has_ended = true;
         }
         if self.has_ended {
-            // What waits is still sent.
+            // Queued events are still sent.
             let Poll::Ready(event) = self.stream.poll_next(self.reader) else { return Poll::Ready(None) };
             return Poll::Ready(event.map(|event| Ok(Frame::data(event))));
         }

@@ -28,8 +28,8 @@ const MARGIN: u64 = 60;
 /// The record of used states. All processes that accept the same states share one.
 #[async_trait]
 pub(super) trait Claims: Debug + Send + Sync {
-    /// Claims the state with the signature `tag`, which is good until `until`, in seconds since 1970.
-    /// Whether it was unclaimed.
+    /// Claims the state with the signature `tag`, which is valid until `until`, in seconds since 1970. Returns
+    /// whether it was unclaimed.
     ///
     /// # Errors
     /// The claim cannot be recorded; the state must not be used then.
@@ -72,7 +72,7 @@ impl FolderClaims {
         if self.sweep(unix_seconds(SystemTime::now()))? >= MAX_CLAIMS {
             return Err(full());
         }
-        // The system makes it for one of all that try at the same time.
+        // Of several concurrent attempts the system creates the file for one.
         let new =
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.0.join(name(tag, until)));
         match new {
@@ -107,7 +107,7 @@ impl FolderClaims {
 #[async_trait]
 impl Claims for FolderClaims {
     async fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool> {
-        // It waits for the disk, and lists the folder.
+        // Blocking: it accesses the disk, and lists the folder.
         let (folder, tag) = (self.clone(), *tag);
         let claimed = tokio::task::spawn_blocking(move || folder.claim(&tag, until)).await;
         claimed.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| {
@@ -204,7 +204,7 @@ impl Key {
         tag
     }
 
-    /// Compared in a time that says nothing of where they differ.
+    /// Compared in constant time.
     pub(super) fn is_signed(&self, message: &[u8], tag: &[u8; TAG]) -> bool {
         hmac::verify(&self.0, message, tag).is_ok()
     }
