@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contract {
-    /// The `haft:plugin` world: a list of tools and a call of one of them.
+    /// The `haft:plugin` world: functions to list tools and to call one.
     Plugin,
     /// The `act:tools` world of other hosts: a list of tools and a call, with arguments in CBOR.
     Act,

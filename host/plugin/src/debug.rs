@@ -31,10 +31,10 @@ use haft_core::sync::Lock;
 /// CBOR, compressed (zlib).
 pub const LINES_SECTION: &str = "haft:lines";
 
-// What `haft plugin build` keeps of what a compiler wrote down for debuggers: which line of which file each piece of code is of,
-// in a section of some kilobytes.
+// The compact form of a compiler's debugging information: the source line of each piece of code, in a section of
+// some kilobytes.
 
-/// What is kept besides.
+/// Other custom sections to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// Nothing: the component is to be shipped.
@@ -43,8 +43,8 @@ pub enum Kept {
     Everything,
 }
 
-/// A component or core module whose author's files are those below `root`, as its compiler names it, without what was
-/// written down for debuggers, and the content of its [`LINES_SECTION`], where there was any.
+/// Returns a component or core module without debugging information, and the content of its [`LINES_SECTION`], if
+/// there was any. `root` is the folder of the author's files, as the compiler names it.
 ///
 /// # Errors
 /// The file is malformed.
@@ -65,10 +65,10 @@ pub fn compact(
     Ok((stripped, section))
 }
 
-// What is taken down of the calls of a process for an author: where guests are at every tick, and the memory and stack of
-// one that trapped.
+// Records the calls of a process for an author: the stacks of guests at every tick, and the memory and stack of a
+// trapped one.
 
-/// Functions under way that are looked at.
+/// Maximal number of recorded stack frames.
 const MAX_DEPTH: usize = 256;
 
 /// Different stacks that are kept.
@@ -93,7 +93,7 @@ struct Recorded {
 }
 
 impl Recorder {
-    /// What takes down where guests are (`profile`), and the state of one that traps (`coredump`).
+    /// Creates a recorder of stacks (`profile`), and of the state of a trapped guest (`coredump`).
     pub fn new(profile: bool, coredump: bool) -> Self {
         Self(Arc::new(Shared { profile, coredump, recorded: Lock::default() }))
     }
@@ -109,7 +109,7 @@ impl Recorder {
         self.0.recorded.lock().coredump.take()
     }
 
-    /// Whether it is looked at every tick where guests are.
+    /// Returns whether stacks are recorded at every tick.
     pub(crate) fn has_profile(&self) -> bool {
         self.0.profile
     }
@@ -139,7 +139,7 @@ impl Recorder {
         }
     }
 
-    /// Names the functions of what was seen so far.
+    /// Resolves the functions of the recorded stacks.
     pub(crate) fn name(&self, component: &[u8]) {
         let symbolizer = Symbolizer::new(component);
         let mut recorded = self.0.recorded.lock();

@@ -27,20 +27,20 @@ pub enum GrantPlace {
     SearchUrl,
 }
 
-/// Before the guest runs: what was taken from its grant.
+/// Before the guest runs: notes the rights removed from its grant.
 pub(crate) fn narrowed(notes: &Notes, only_reads: bool) {
     if only_reads {
         notes.decision(|| "narrowed: the tool says that it only reads, and may not write".into());
     }
 }
 
-/// After it ran: what it did not get.
+/// After the guest ran: notes its refused accesses.
 pub(crate) fn used(notes: &Notes, state: &GuestState, only_reads: bool) {
     notes.memory(state.budget.used());
     let denied = &state.shared.denied;
     if !denied.writes.is_empty() || !denied.reads.is_empty() {
         let mut proposed = hints::rights(state);
-        // More than reading is given to no tool that says that it only reads.
+        // A tool that declares itself read-only gets no more than read rights.
         proposed.retain(|right| !only_reads || !matches!(right, Right::Write(_)));
         notes.refused(proposed);
     }

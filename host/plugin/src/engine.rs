@@ -29,18 +29,18 @@ use haft_core::sync::TryOnceLock;
 /// How an engine is to be made.
 #[derive(Clone, Debug, Default)]
 pub struct EngineOptions {
-    /// Where compiled code is kept; `None` compiles everything anew in every process.
+    /// The directory of compiled code; `None` compiles everything again in every process.
     pub cache: Option<PathBuf>,
     /// Everything that any tool may write, which the cache must not be part of.
     pub writable: Vec<Reach>,
     /// Keep memory for instances reserved and reuse it. Worth its start-up where many calls are made.
     pub pooling: bool,
-    /// Make an instance ahead of the next call of a plugin in use whose calls are long or may write. A process that makes
-    /// one call has no use for it.
+    /// Whether to create an instance ahead of the next call of a plugin in use with calls that are long or may
+    /// write. Useless in a process that makes one call.
     pub prewarm: bool,
     /// Where slow compilations are reported.
     pub events: Events,
-    /// What takes down for an author how calls go.
+    /// The recorder of calls for an author.
     pub recorder: Option<Recorder>,
     /// Compile a component in less than half the time at first, to slower code, and once more, optimized and beside its
     /// calls, when there were many or a long one. Where there is no cache, or a recorder, it is optimized at once.
@@ -58,9 +58,9 @@ struct EngineShared {
     clock: EpochClock,
     threads: Threads,
     client: Arc<Connector>,
-    /// What compiles quickly, and what compiles beside calls.
+    /// The quick compiler, and the compiler beside calls.
     compilers: [OnceLock<Option<wasmtime::Engine>>; 2],
-    /// Opened when it is first asked; nothing where it cannot be used safely.
+    /// Opened at the first use; `None` if it cannot be used safely.
     cache: OnceLock<Option<Cache>>,
     protected_paths: ProtectedPathsCache,
     compilations: Compilations,
@@ -115,8 +115,8 @@ impl Engine {
         }))
     }
 
-    /// What calls run with. Starts the engine, with the threads that every guest needs, if it has not started yet; not on
-    /// a guest's thread, but where there is a guest it has.
+    /// Returns the engine of calls. Starts it, with the threads that every guest needs, if it has not started yet;
+    /// not from a guest's thread, but a guest implies a started engine.
     fn calls(&self) -> Result<&EngineAndImports, LoadError> {
         let start = || {
             let part = EngineAndImports::for_calls(&self.0.options).map_err(|error| error.to_string())?;
@@ -146,12 +146,12 @@ impl Engine {
         &self.0.threads
     }
 
-    /// What takes down how calls go.
+    /// Returns the recorder of calls.
     pub(super) fn recorder(&self) -> Option<&Recorder> {
         self.0.options.recorder.as_ref()
     }
 
-    /// What makes the guests' connections.
+    /// Returns the connector of the guests' connections.
     pub(super) fn client(&self) -> &Arc<Connector> {
         &self.0.client
     }
@@ -171,12 +171,12 @@ impl Engine {
         self.0.idle_slot.clone().try_acquire_owned().ok()
     }
 
-    /// The compilations under way, which bounds and reports them.
+    /// Returns the running compilations, with their bound and reports.
     pub(super) fn compilations(&self) -> &Compilations {
         &self.0.compilations
     }
 
-    /// The cache, if there is one that can be used. Its key is made of the engine's settings, so this starts the engine.
+    /// Returns the cache, if it is usable. Its key contains the engine's settings, so this starts the engine.
     pub(super) fn cache(&self) -> Option<&Cache> {
         let directory = self.0.options.cache.as_ref()?;
         let engine = self.wasmtime().ok()?;
@@ -207,7 +207,7 @@ impl Engine {
         runs.then(|| self.cache()?.load(engine, code)).flatten()
     }
 
-    /// What compiles for a tier, where that is not the engine of calls.
+    /// Returns the compiler of a tier, if that is not the engine of calls.
     fn compiler(&self, tier: Tier) -> Option<&wasmtime::Engine> {
         let [quick, optimizing] = &self.0.compilers;
         let slot = if tier == Tier::Quick { quick } else { optimizing };
@@ -227,8 +227,8 @@ impl Engine {
         self.compile_with(compiler, tier, bytes)
     }
 
-    /// The same on the calling thread alone, and optimized: for a component that was compiled quickly, whose code is
-    /// removed.
+    /// Compiles a quickly compiled component again with optimizations, on the calling thread alone, and removes the
+    /// old code.
     pub(super) fn optimize(&self, bytes: &[u8]) -> Result<(Component, Option<CompiledCode>), LoadError> {
         let compiler = self.compiler(Tier::Optimized).map_or_else(|| self.wasmtime(), Ok)?;
         self.compile_with(compiler, Tier::Optimized, bytes)
@@ -277,7 +277,7 @@ impl Engine {
     }
 }
 
-/// The cache in `directory`; `None`, with a warning, where it cannot be used safely.
+/// Opens the cache in `directory`; `None`, with a warning, if it cannot be used safely.
 fn open_cache(directory: &Path, options: &EngineOptions, engine: &wasmtime::Engine) -> Option<Cache> {
     let writable: Vec<&Reach> = options.writable.iter().collect();
     let opened = Cache::open(directory, key(engine), &writable);
@@ -305,7 +305,7 @@ impl std::fmt::Debug for Engine {
 // Everything that components may import. Most know WASI 0.2 and nothing later, so that what few import is linked when the
 // first component asks for it.
 
-/// What components of one engine may import.
+/// The imports that components of one engine may use.
 struct Imports {
     linker: Linker<GuestState>,
     /// With what few components import.

@@ -35,8 +35,8 @@ use haft_core::tool::ToolError;
 /// the result limit is added.
 const MAX_TRANSFER: usize = 16 << 20;
 
-/// Tasks, streams and futures of a guest, with both of their ends, beside what [`MAX_HANDLES`] counts: a task that calls
-/// another one of the same component has no handle of its own.
+/// Maximal number of a guest's tasks, streams and futures, with both ends, besides those in [`MAX_HANDLES`]: a task
+/// that calls another one of its component has no handle.
 const MAX_CONCURRENT: usize = 3 * MAX_HANDLES;
 
 /// An instance, between its calls.
@@ -102,12 +102,12 @@ impl Instance {
         self.slot = Some(slot);
     }
 
-    /// Whether it was made ahead of its first call, which has not begun.
+    /// Returns whether the instance was created ahead of its first call, which has not begun.
     pub(super) fn is_prewarmed(&self) -> bool {
         self.slot.is_some() && self.calls == 0
     }
 
-    /// What the guest has.
+    /// Returns the guest's state.
     pub(super) fn state(&self) -> &GuestState {
         self.store.data()
     }
@@ -122,7 +122,7 @@ impl Instance {
     pub(super) fn is_tidy(&mut self) -> bool {
         let is_at_work = self.store.concurrent_resource_table().is_some_and(|table| !table.is_empty());
         let GuestState { shared: Shared { call, table, .. }, budget, .. } = self.store.data_mut();
-        // One more: the directory that stands for `/`.
+        // One more: the directory for `/`.
         let directories = call.grant.preopens().len() + storage::granted(&call.grant).count() + 1;
         !is_at_work
             && self.guest.is_reusable()
@@ -142,7 +142,7 @@ impl Instance {
         listed.map_err(|error| self.ended(&error))
     }
 
-    /// Asks for what it offers beside its tools; or how the guest ended.
+    /// Requests its prompts and resources; the error is how the guest ended.
     pub(super) async fn offers(mut self) -> Result<Offers, End> {
         let listed = Box::pin(bounds(&self.store).hold(self.guest.offers(&mut self.store))).await;
         listed.map_err(|error| self.ended(&error))
@@ -163,7 +163,7 @@ impl Instance {
     }
 }
 
-/// A store for a guest, without a guest yet, bounded in what the guest may have of it.
+/// Creates a store without a guest, with the limits of the guest's resources.
 fn store(
     engine: &Engine,
     component: &LinkedComponent,
@@ -193,7 +193,7 @@ fn store(
     store
 }
 
-/// What bounds the work of the guest of `store`.
+/// Returns the bounds of the guest's work in `store`.
 fn bounds(store: &Store<GuestState>) -> Bounds {
     let GuestState { shared, turn, .. } = store.data();
     shared.call.bounds(turn.held())

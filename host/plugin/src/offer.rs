@@ -43,14 +43,14 @@ impl PluginOffer {
         prompts.chain(resources).collect()
     }
 
-    /// What a tool, a prompt or the resources called `own` are called where the plugin is called `plugin`. No tool has the
-    /// name of a prompt or of resources.
+    /// Returns the exposed name of a tool, a prompt or the resources with the original name `own`, of the plugin
+    /// `plugin`. No tool has the name of a prompt or of resources.
     pub fn exposed_name(plugin: &str, own: &str) -> String {
         let is_offer = own.starts_with(PROMPTS) || own == READ;
         if is_offer { format!("{plugin}__{own}") } else { exposed_name(&[plugin, own]) }
     }
 
-    /// What is agreed to, by the plugin's own name for it.
+    /// Returns the definition that consent covers, under the plugin's own name.
     pub fn own(&self) -> &ToolDef {
         &self.own
     }

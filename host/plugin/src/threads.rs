@@ -89,7 +89,8 @@ impl Threads {
         self.own.get_or_try_init(start)
     }
 
-    /// Waits until one more guest of the tenant may run, for `time` at most. The call holds so many `bytes` meanwhile.
+    /// Waits until one more guest of the tenant may run, for `time` at most. The call holds `bytes` bytes
+    /// meanwhile.
     pub(super) async fn acquire(
         &self,
         tenant: Tenant,
@@ -100,8 +101,8 @@ impl Threads {
         self.permits.acquire(tenant, bytes, time, cancel).await
     }
 
-    /// Polls `work` once on the calling thread, if calls may run inline there and `writable` is empty. `Pending`
-    /// where it may not, or where `work` waits.
+    /// Polls `work` once on the calling thread, if calls may run inline there and `writable` is empty. Otherwise,
+    /// or if `work` waits, returns `Pending`.
     pub(super) fn poll_inline<W: Future + ?Sized>(
         &self,
         writable: &Writable,
@@ -113,8 +114,8 @@ impl Threads {
         self.pools.pool(writable)?.poll_inline(work).map_err(NoAnswer::Unconfined)
     }
 
-    /// Runs `work` on a guest's thread that may write where `writable` says, and waits for what it
-    /// sends. The work may go on after that.
+    /// Runs `work` on a guest's thread that may write to `writable`, and waits for the value that it sends. The
+    /// work may continue after that.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         permit: Permit,
@@ -151,12 +152,12 @@ impl Threads {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
-        // A new thread inherits the restrictions of the one that starts it, which may be a guest's.
+        // A new thread inherits the restrictions of its parent, which may be a guest's thread.
         let done = self.start_own()?.spawn(async { tokio::task::spawn_blocking(work).await }).await;
         done.flatten().map_err(|_| NoAnswer::Panicked)
     }
 
-    /// What does work for guests.
+    /// Returns the threads that work for guests.
     pub(super) fn for_guests(&self) -> OwnThreads {
         OwnThreads(self.start_own().ok().map(|own| own.handle().clone()))
     }
@@ -185,8 +186,8 @@ impl Threads {
 pub(super) struct OwnThreads(Option<Handle>);
 
 impl OwnThreads {
-    /// Runs blocking work with all of haft's rights, from a guest's thread: the thread that does it is started by one of
-    /// haft's own, since it would have the guest's restrictions otherwise.
+    /// Runs blocking work with all of haft's rights, from a guest's thread: a thread of haft starts the worker,
+    /// since a child of the guest's thread would have its restrictions.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

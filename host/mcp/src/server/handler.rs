@@ -300,9 +300,8 @@ impl Handler {
         (config, Agreed { version, shows_forms, shows_urls })
     }
 
-    /// Returns the offers besides tools. Many clients request them from servers without offers, and take an error
-    /// for a broken server; and offers that were announced while servers were starting are answered even if there
-    /// are none.
+    /// Returns the offers besides tools. Clients also request them from servers without offers, and take an error
+    /// for a broken server; and offers announced while servers were starting may turn out to be absent.
     async fn offers(&self, request: Option<PaginatedRequestParams>) -> Result<Arc<ToolSnapshot>, ErrorData> {
         one_page(request)?;
         Ok(self.shared.snapshots.complete_within(self.patience()).await)
@@ -417,8 +416,7 @@ fn one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     })
 }
 
-/// Returns the revision of a session for a client that requests `asked`: this one if it has sessions, otherwise the
-/// last one that has.
+/// Returns the session revision for a client that requests `asked`: `asked` if it has sessions, else the last such.
 fn agreed_version(asked: &ProtocolVersion) -> ProtocolVersion {
     let is_spoken = asked.has_initialize() && ProtocolVersion::KNOWN_VERSIONS.contains(asked);
     if is_spoken { asked.clone() } else { ProtocolVersion::LATEST_WITH_INITIALIZE }

@@ -20,7 +20,7 @@ use crate::component::listing::Listing;
 use crate::component::source::{Digest, Source, Stamp};
 use haft_core::grant::{Reach, Root};
 
-/// The largest listing that is read back: far above what a plugin may list.
+/// Maximal size in bytes of a cached listing: far above the limits of a plugin's list.
 const MAX_RECORD: u64 = 8 << 20;
 
 /// Bytes of most records: they are read at once.
@@ -98,7 +98,7 @@ impl Cache {
         self.read(&self.record(digest))
     }
 
-    /// Stores what a component lists and the code it was compiled to.
+    /// Stores a component's listing and its compiled code.
     pub(crate) fn store_listing(&self, digest: &Digest, code: CompiledCode, listing: &Listing) {
         self.write_record(&self.record(digest), &CachedComponent { listing: listing.clone(), code });
     }
@@ -116,7 +116,7 @@ impl Cache {
         self.read(&self.code_record(compiled, tier))
     }
 
-    /// Removes code that there is `better` of; whoever has it loaded keeps it.
+    /// Removes code for which `better` exists; processes that have it loaded keep it.
     pub(crate) fn remove_code(&self, compiled: &Digest, tier: Tier, better: &CompiledCode) {
         let worse = self.code(compiled, tier).filter(|code| code.checksum != better.checksum);
         let Some(code) = worse else { return };
@@ -134,16 +134,16 @@ impl Cache {
         format!("{}-{}.{suffix}", compiled.as_str(), self.engine)
     }
 
-    /// Loads compiled code, or nothing where it is missing or damaged.
+    /// Loads compiled code; `None` if it is missing or damaged.
     pub(crate) fn load(&self, engine: &wasmtime::Engine, code: &CompiledCode) -> Option<Component> {
         let path = self.directory.join(code.file());
         if File::open(&path).and_then(checksum_of_reader).ok()? != code.checksum {
             tracing::warn!(path = %path.display(), "compiled component is damaged; compiling it again");
             return None;
         }
-        // SAFETY: wasmtime asks that the file be its own output, unmodified. It lies in a directory
-        // that only this user can write and no tool was granted (checked in `open`), under the
-        // checksum it was written with (checked above), and no process rewrites a file in place.
+        // SAFETY: wasmtime requires that the file be its own output, unmodified. Its directory is writable by this
+        // user only and was granted to no tool (checked in `open`), its checksum matches (checked above), and no
+        // process rewrites a file in place.
         #[expect(unsafe_code, reason = "see the comment above")]
         let component = unsafe { Component::deserialize_file(engine, &path) };
         component.inspect_err(|error| tracing::warn!(%error, "compiled component not loaded")).ok()

@@ -11,7 +11,7 @@ impl Sections {
     /// The contract of the component.
     ///
     /// # Errors
-    /// It exports nothing that could be a tool, or an unsupported version of a contract.
+    /// The component exports nothing that could be a tool, or an unsupported version of a contract.
     pub fn contract(&self) -> Result<Contract, LoadError> {
         let exports = self
             .exports

@@ -12,13 +12,13 @@ use haft_core::tool::exposed_name;
 /// Characters of a description; the longest in use are some thousands.
 pub(crate) const MAX_DESCRIPTION: usize = 16_000;
 
-/// Characters of a title, which stands in a list.
+/// Maximal number of characters of a title, which appears in lists.
 pub(crate) const MAX_TITLE: usize = 200;
 
-/// What the name of a prompt begins with, as the plugin's own.
+/// The prefix of a prompt's original name.
 pub(crate) const PROMPTS: &str = "prompts/";
 
-/// The name of the one that reads resources, as the plugin's own.
+/// The original name of the call that reads resources.
 pub(crate) const READ: &str = "resources/read";
 
 /// The argument of [`READ`], as the component gets it.
@@ -41,10 +41,10 @@ const MAX_PATH: usize = 1024;
 /// Characters of the name of a resource.
 const MAX_NAME: usize = 200;
 
-/// Characters of a URI that a client may ask for, where a template has no bound of its own.
+/// Maximal number of characters of a client's URI, if a template has no limit of its own.
 const MAX_URI: usize = 2048;
 
-/// What clients see before the path of each resource of the plugin `name`.
+/// Returns the prefix of the URIs of the plugin `name` for clients.
 pub(crate) fn prefix(name: &str) -> String {
     format!("haft://{name}/")
 }
@@ -65,13 +65,13 @@ pub(crate) fn check(offers: Offers) -> Result<Offers, LoadError> {
     Ok(offers)
 }
 
-/// Bytes of what the offers say of themselves.
+/// Returns the size in bytes of the definitions of the offers.
 pub(crate) fn size(offers: &Offers) -> usize {
     serde_json::to_string(offers).map_or(usize::MAX, |text| text.len())
 }
 
-/// The definitions of calls of the offers of the plugin `name`, by the names that are its own: one for each prompt, one
-/// for all resources. They have all that is shown of an offer in them, so that whoever agreed to them agreed to it.
+/// Returns the definitions of calls of the plugin `name`'s offers, by original names: one for each prompt, one for
+/// all resources. They contain every displayed part of an offer, so that consent covers it.
 pub(crate) fn definitions(name: &str, offers: &Offers) -> Vec<ToolDef> {
     let resources = (!offers.resources.is_empty()).then(|| reading(name, &offers.resources));
     offers.prompts.iter().map(filling_in).chain(resources).collect()
@@ -114,7 +114,7 @@ pub(crate) fn reading(name: &str, resources: &ResourceList) -> ToolDef {
         }
         one
     });
-    // The component says which paths there are.
+    // The component determines the paths.
     let templates = resources.templates.iter().map(|one| {
         let ResourceDef { place, name, title, description, .. } = one;
         json!({
@@ -207,13 +207,14 @@ fn check_resource(resource: &ResourceDef, is_place: fn(&str) -> bool) -> Result<
     check_texts(resource.title.as_deref(), &resource.description)
 }
 
-/// Whether it is a relative path as in a URI. No client resolves it to another: it has no `.`, `..` or empty parts.
+/// Returns whether the text is a relative URI path that no client resolves to another one: without `.`, `..` or
+/// empty parts.
 fn is_path(path: &str) -> bool {
     let is_part = |part: &str| !part.is_empty() && part != "." && part != "..";
     path.len() <= MAX_PATH && path.split('/').all(is_part) && path.bytes().all(is_path_byte)
 }
 
-/// The same of a template, with expressions in braces.
+/// Returns whether the text is such a path with expressions in braces.
 fn is_template(template: &str) -> bool {
     let is_byte = |byte: u8| is_path_byte(byte) || b"{}?#".contains(&byte);
     let is_part = |part: &str| part != "." && part != "..";
@@ -283,7 +284,7 @@ mod tests {
         assert!(wrong(with(vec![bad])).contains("media type"));
     }
 
-    /// The URI of another plugin, or what was not listed, does not fit.
+    /// The URI of another plugin, or of an unlisted resource, is refused.
     #[test]
     fn a_uri_has_to_be_one_of_the_plugin() {
         let schema =

@@ -40,7 +40,7 @@ use haft_core::call::Hints;
 use haft_core::sync::Lock;
 use serde_json::{Value, json};
 
-/// The interface that makes a component one of this world; its version follows.
+/// The interface that identifies this world; its version follows.
 const INTERFACE: &str = "act:tools/tool-provider@";
 
 /// The versions that are spoken here, for people.
@@ -50,7 +50,8 @@ const SUPPORTED: &str = "0.1 and 0.2";
 const BRIDGE: &str = "it is a bridge, whose tools are known within a session alone, and a plugin's tools are what it \
                       lists when it is installed";
 
-/// Whether a version is one of [`SUPPORTED`]. 0.2 has its types in an interface of their own; their shapes are the same.
+/// Returns whether a version is one of [`SUPPORTED`]. 0.2 has its types in a separate interface with the same
+/// shapes.
 fn is_spoken(version: &str) -> bool {
     version.starts_with("0.1.") || version.starts_with("0.2.")
 }
@@ -81,7 +82,7 @@ fn link(Linked { pre, exports, .. }: &Linked<'_>) -> Result<MakeGuest, LoadError
     }))
 }
 
-/// One instance, and its two functions.
+/// An instance, and its two functions.
 struct ActGuest {
     instance: Instance,
     list: ComponentExportIndex,
@@ -134,7 +135,7 @@ impl Guest for ActGuest {
 /// Events taken at once.
 const AT_ONCE: usize = 64;
 
-/// Bytes that one event costs beside what is in it.
+/// Size in bytes that one event counts besides its content.
 const EVENT: usize = 64;
 
 /// Reads a stream to its end, a failure, or slightly more than the transfer limit, so that the check of the answer's
@@ -210,9 +211,9 @@ fn progress(state: &mut GuestState, event: &Event) {
     }
 }
 
-// Sessions (`act:sessions`): what a component keeps between calls, which ends with the call here. A component that has
-// sessions gets one for each call, opened with its configuration (`[plugins.config]`) and closed behind the answer, so
-// that its tools work which need no more than one call.
+// Sessions (`act:sessions`): a component's state between calls, which in haft ends with the call. A component with
+// sessions gets one for each call, opened with its configuration (`[plugins.config]`) and closed after the answer,
+// so that tools that need only one call work.
 
 /// The interface; its version follows.
 const SESSIONS: &str = "act:sessions/session-provider@";
@@ -233,7 +234,7 @@ struct Session<'a> {
 }
 
 impl Sessions {
-    /// Those of a component, if it has any; 0.1 and 0.2 have the same functions.
+    /// Returns the sessions of a component, if it has any; 0.1 and 0.2 have the same functions.
     fn of(component: &Component, exports: &[&str]) -> Option<Self> {
         let is_spoken = |name: &&&str| {
             let version = name.strip_prefix(SESSIONS).unwrap_or_default();
@@ -264,7 +265,7 @@ impl Sessions {
 }
 
 impl Session<'_> {
-    /// What tells a component which session a call belongs to.
+    /// Returns the metadata that names the session of a call.
     fn metadata(&self) -> Metadata {
         vec![(ID.to_owned(), cbor::encode(&self.id.as_str().into()))]
     }
@@ -329,7 +330,7 @@ fn localized(value: &Cbor) -> Option<String> {
     shapes::choose_language(&texts.collect::<Vec<_>>(), None).map(str::to_owned)
 }
 
-/// A schema that says nothing of its type is an object's all the same: arguments are nothing else.
+/// A schema without a type is an object's: arguments always are one.
 fn parameters(schema: &str) -> String {
     match serde_json::from_str(schema) {
         Ok(Value::Object(mut object)) if !object.contains_key("type") => {

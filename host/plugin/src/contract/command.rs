@@ -25,13 +25,13 @@ use haft_core::tool::ToolError;
 /// The interface that makes a component a command; the rest of its version follows.
 const INTERFACE: &str = "wasi:cli/run@0.2.";
 
-/// The same of WASI 0.3.
+/// The interface of WASI 0.3.
 const LATER: &str = "wasi:cli/run@0.3.";
 
-/// What the tool is called.
+/// The name of the tool.
 const NAME: &str = "run";
 
-/// What the tool does, where the component says nothing of itself.
+/// The description of the tool, if the component has none.
 const DESCRIPTION: &str = "Runs this WebAssembly program with the words of a command line and the text of its standard \
                            input, and returns what it writes.";
 
@@ -48,7 +48,7 @@ fn is_among(exports: &[&str], interface: &str) -> bool {
     exports.iter().any(|name| name.starts_with(interface))
 }
 
-/// The one tool. `description`: what the component says of itself.
+/// Returns the only tool. `description`: the component's own.
 fn listing(description: Option<&str>) -> Listing {
     let description = match description.map(str::trim).filter(|text| !text.is_empty()) {
         Some(text) => format!("{text}\n\n{DESCRIPTION}").chars().take(MAX_DESCRIPTION).collect(),
@@ -92,7 +92,7 @@ fn link(Linked { pre, exports, .. }: &Linked<'_>) -> Result<MakeGuest, LoadError
     Ok(Arc::new(move |store, instance| Ok(Box::new(CommandGuest::Later(command.load(store, &instance)?)))))
 }
 
-/// One instance, which is run once.
+/// An instance, which is run once.
 enum CommandGuest {
     Earlier(p2::Command),
     Later(p3::Command),

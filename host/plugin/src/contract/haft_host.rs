@@ -18,7 +18,7 @@ pub(crate) const MAX_MESSAGE: usize = 2000;
 /// The `tracing` target of messages that are also events, so that a subscriber that shows events can filter them out.
 pub const EVENT_TARGET: &str = "haft::told";
 
-/// Of which a guest has nothing of its own.
+/// Host functions without state.
 pub(crate) struct HostFunctions;
 
 impl Capability for HostFunctions {
@@ -38,7 +38,7 @@ impl ActiveCall {
         (self.logged <= MAX_MESSAGES).then(|| message.chars().take(MAX_MESSAGE).collect())
     }
 
-    /// A line of the guest, as far as it says no more than [`MAX_MESSAGES`] of them.
+    /// Emits a line of the guest, up to [`MAX_MESSAGES`] lines.
     pub(crate) fn tell(&mut self, level: Level, message: &str) {
         let Some(message) = self.bounded(message) else { return };
         let plugin = &*self.plugin;
@@ -52,7 +52,7 @@ impl ActiveCall {
         self.events.emit(|| Event::Info { call: self.id.clone(), message });
     }
 
-    /// How far the guest says it is.
+    /// Emits the guest's progress.
     pub(crate) fn progress(&mut self, done: f64, total: Option<f64>, message: &str) {
         let Some(message) = self.bounded(message) else { return };
         self.events.emit(|| Event::Progress { call: self.id.clone(), done, total, message });

@@ -12,8 +12,9 @@ use crate::engine::Engine;
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 
-/// Every contract. The first that a component keeps is its own: typed functions come before a server and a command, which
-/// export nothing else, and a server before a command, since toolchains of servers export a `main` that does nothing.
+/// Every contract. A component has the first one that it follows: typed functions come before a server and a
+/// command, which have no other exports, and a server before a command, since server toolchains export an empty
+/// `main`.
 const KINDS: [&Kind; 6] =
     [&haft_world::KIND, &act::KIND, &typed::HOOK, &typed::KIND, &mcp::KIND, &command::KIND];
 
@@ -24,7 +25,7 @@ pub(crate) struct LinkedComponent {
     pub(crate) kind: &'static Kind,
     linked: InstancePre<GuestState>,
     make: MakeGuest,
-    /// Whether it offers prompts or resources.
+    /// Whether it has prompts or resources.
     pub(crate) has_offers: bool,
 }
 
@@ -46,8 +47,7 @@ fn kind(exports: &[&str]) -> Result<&'static Kind, LoadError> {
 }
 
 impl LinkedComponent {
-    /// Links a component and resolves its exports, once for all guests. `listing`: what was found out when its tools
-    /// were listed.
+    /// Links a component and resolves its exports, once for all guests. `listing`: the result of listing its tools.
     ///
     /// # Errors
     /// A missing import, or exports that fit no contract.

@@ -37,13 +37,13 @@ use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
 use haft_core::tool::ToolError;
 
-/// Bytes of a page of tools; all that they say of themselves may have half as many.
+/// Maximal size in bytes of a page of tools; all definitions may have half as many.
 const MAX_PAGE: u64 = 8 << 20;
 
-/// Bytes of an answer beside what the limit of results is for: JSON's own, and a picture is longer in base64.
+/// Maximal size in bytes of an answer beyond the result limit: JSON syntax, and base64 of pictures.
 const MAX_OVERHEAD: u64 = 1 << 20;
 
-/// The contract. Whether what a component serves is MCP shows when it is asked for its tools.
+/// The contract. A request for its tools shows whether a component serves MCP.
 pub(crate) const KIND: Kind = Kind {
     contract: Contract::Mcp,
     is_exported: |exports| Ok(server::is_exported(exports)),
@@ -63,7 +63,7 @@ fn link(Linked { pre, exports, listing }: &Linked<'_>) -> Result<MakeGuest, Load
     }))
 }
 
-/// What the instances of a component share.
+/// The state that the instances of a component share.
 struct Shared {
     manner: OnceLock<Manner>,
     /// How far the inquiry for its tools is.
@@ -132,7 +132,7 @@ impl McpGuest {
     }
 }
 
-/// What `tools/call` is sent with. The call's own id is the token of its progress.
+/// Returns the parameters of `tools/call`. The call's own id is its progress token.
 fn params(call: &Call) -> Map<String, Value> {
     let arguments = call.arguments.value().into_owned();
     let meta = json!({ "progressToken": call.id });
@@ -142,8 +142,8 @@ fn params(call: &Call) -> Map<String, Value> {
         .collect()
 }
 
-// The content of a result: text as it is, binary data as attachments, and a line for everything else. A result that says
-// that it is an error is the tool's error.
+// The content of a result: text unmodified, binary data as attachments, and a line for everything else. A result
+// marked as an error is the tool's error.
 
 /// The answer in the result of `tools/call`.
 fn answer(result: &Value) -> Result<Output, ToolError> {
@@ -164,13 +164,13 @@ fn answer(result: &Value) -> Result<Output, ToolError> {
     Ok(Output { pieces, structured })
 }
 
-/// What the result is where it is no answer yet: a question, or a task.
+/// Returns what the result is if it is not an answer yet: a question, or a task.
 fn unfinished(result: &Value) -> Option<String> {
     let kind = result.get("resultType").and_then(Value::as_str).filter(|kind| *kind != "complete");
     kind.map(shown)
 }
 
-/// Whether a text says the same as the data.
+/// Returns whether a text contains the data.
 fn is_shown(pieces: &[Piece], data: &Value) -> bool {
     pieces.iter().any(|piece| match piece {
         Piece::Text(text) => serde_json::from_str::<Value>(text).is_ok_and(|shown| shown == *data),
@@ -246,7 +246,7 @@ impl News {
         Self { plugin, call, events, told: 0, done: f64::NEG_INFINITY }
     }
 
-    /// Nobody's.
+    /// Belongs to no component.
     fn none() -> Self {
         let (plugin, call, events) = (Arc::from(""), String::new(), Events::none());
         Self { plugin, call, events, told: 0, done: f64::NEG_INFINITY }

@@ -40,7 +40,7 @@ pub(crate) fn is_interface(name: &str) -> bool {
     name.starts_with(INTERFACE)
 }
 
-/// Whether the interface is among `exports`. Fails where it is exported in an unsupported version only.
+/// Returns whether the interface is among `exports`. Fails if only an unsupported version is exported.
 pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
     haft_world::has(exports, INTERFACE)
 }

@@ -107,7 +107,7 @@ struct ResolvedFunction {
     signature: Signature,
 }
 
-/// One instance, and its functions by the names of their tools.
+/// An instance, and its functions by the names of their tools.
 struct TypedGuest {
     component: Component,
     instance: Instance,
@@ -158,8 +158,7 @@ impl Function {
 
 // The tools of typed functions: names, descriptions and schemas, or the reason why a function cannot be a tool.
 
-/// Bytes of one schema. A type that is used ten times is in it ten times, and every one of them is
-/// in the prompt.
+/// Maximal size in bytes of one schema. A type that is used ten times occurs ten times in it and in every prompt.
 const MAX_SCHEMA: usize = 64 << 10;
 
 /// Functions that are named as none that can be called.

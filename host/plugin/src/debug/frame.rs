@@ -16,7 +16,7 @@ pub(crate) struct Place {
     pub(crate) line: u32,
 }
 
-/// A function under way.
+/// A stack frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Frame {
     pub(crate) function: String,
@@ -58,7 +58,7 @@ impl fmt::Display for Frame {
     }
 }
 
-/// The end of a path, which says more than its beginning.
+/// Returns the end of a path, which is more informative than its beginning.
 fn end_of(path: &str) -> String {
     let beyond = path.chars().count().saturating_sub(MAX_NAME);
     if beyond == 0 { path.to_owned() } else { ['…'].into_iter().chain(path.chars().skip(beyond)).collect() }
@@ -81,7 +81,7 @@ const LIBRARIES: &[&str] = &[
     "/node_modules/",
 ];
 
-/// What such paths begin with where they are relative.
+/// Prefixes of such relative paths.
 const BEGINNINGS: &[&str] = &["library/std/", "library/core/", "library/alloc/", "node_modules/"];
 
 /// Files that `haft plugin build` writes between the author's own and the component.

@@ -15,9 +15,10 @@ const MAX_MODULES: usize = 1000;
 /// A core module.
 #[derive(Debug, Default)]
 pub(super) struct Module<'a> {
-    /// Where its code lies in the file, its number of functions included: addresses of DWARF count from there.
+    /// The range of its code in the file, including the number of functions: DWARF addresses are relative to its
+    /// start.
     pub(super) code: Range<usize>,
-    /// Where each of its own functions lies in the file.
+    /// The range of each of its own functions in the file.
     pub(super) functions: Vec<Range<usize>>,
     /// How many functions it imports, which are counted first.
     pub(super) imported: u32,
@@ -73,7 +74,7 @@ impl<'a> Module<'a> {
         }
     }
 
-    /// Names its code: what is written down of it elsewhere counts for no other code.
+    /// Returns a hash of its code: debugging information elsewhere applies only to code with this hash.
     pub(super) fn hash(&self, bytes: &[u8]) -> u64 {
         xxh3_64(bytes.get(self.code.clone()).unwrap_or_default())
     }

@@ -19,11 +19,11 @@ const CUSTOM: u8 = 0;
 const CORE_MODULE: u8 = 1;
 const COMPONENT: u8 = 4;
 
-/// What wasmtime compiles: hints for branches are custom sections too.
+/// Returns the sections that wasmtime compiles: branch hints are custom sections too.
 pub(crate) fn for_compiler(bytes: &[u8]) -> Cow<'_, [u8]> {
     match without(bytes, &|name| !name.starts_with("metadata.code.")) {
         Ok(stripped) => Cow::Owned(stripped),
-        // wasmtime says better what is wrong with it.
+        // wasmtime has a better error message.
         Err(_) => Cow::Borrowed(bytes),
     }
 }

@@ -8,7 +8,7 @@ use haft_core::report::shortened;
 /// Characters of a message.
 const MAX_MESSAGE: usize = 300;
 
-/// Frames that are read; what is deeper says less.
+/// Maximal number of read frames; deeper ones are less informative.
 const MAX_FRAMES: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +19,12 @@ pub(crate) struct LastWords {
     pub(crate) is_panic: bool,
     /// The line that a message without a stack names.
     pub(crate) place: Option<Place>,
-    /// The author's functions that were under way, innermost first.
+    /// The author's stack frames, innermost first.
     pub(crate) frames: Vec<Frame>,
 }
 
-/// The last words in what a guest wrote to standard error. What an interpreter says comes before what the program says
-/// that the interpreter is part of.
+/// Returns the last message in a guest's standard error. An interpreter's message takes precedence over that of the
+/// program that embeds the interpreter.
 pub(crate) fn read(stderr: &str) -> Option<LastWords> {
     [traceback, script, goroutine, panic, assertion].iter().find_map(|read| read(stderr))
 }
@@ -42,8 +42,8 @@ impl LastWords {
     }
 }
 
-/// Python: `Traceback (most recent call last):`, files and functions, the exception. Of several the last is the one that
-/// nobody handled.
+/// Python: `Traceback (most recent call last):`, files and functions, the exception. Of several the last is the
+/// unhandled one.
 fn traceback(stderr: &str) -> Option<LastWords> {
     let (_, text) = stderr.rsplit_once("Traceback (most recent call last):\n")?;
     let mut frames: Vec<Frame> = text
@@ -73,7 +73,7 @@ fn mounted(file: &str) -> &str {
     rest.filter(|(folder, _)| folder.bytes().all(|byte| byte.is_ascii_digit())).map_or(file, |(_, path)| path)
 }
 
-/// JavaScript, as `haft plugin build` has it told: `Uncaught TypeError: …` and `    at f (plugin.js:3:5)`.
+/// JavaScript, as `haft plugin build` prints it: `Uncaught TypeError: …` and `    at f (plugin.js:3:5)`.
 fn script(stderr: &str) -> Option<LastWords> {
     let (_, text) = stderr.rsplit_once("Uncaught ")?;
     let is_frame = |line: &&str| line.starts_with("    at ");
@@ -212,7 +212,7 @@ fn is_own(frame: &Frame) -> bool {
 mod tests {
     use super::*;
 
-    /// The message, the place and the functions of what a guest said.
+    /// Returns the message, the place and the functions in a guest's standard error.
     fn told(stderr: &str) -> (String, String, Vec<String>) {
         let words = read(stderr).unwrap_or_else(|| panic!("nothing in {stderr}"));
         let place = words.place().map(ToString::to_string).unwrap_or_default();

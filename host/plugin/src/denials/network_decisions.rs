@@ -46,7 +46,7 @@ impl NetworkDecisions {
         self.0.lock().push(&format!("allowed {what}"));
     }
 
-    /// Records what was refused, and why.
+    /// Records a refusal and its reason.
     pub(crate) fn refuse(&self, what: impl Display, why: impl Display) {
         self.0.lock().push(&format!("refused {what}: {why}"));
     }

@@ -28,7 +28,7 @@ pub(crate) struct IdleInstances {
 
 #[derive(Default)]
 struct List {
-    /// The one used last stands last.
+    /// The most recently used is last.
     waiting: Vec<Waiting>,
     /// Whether a task that drops expired instances is running.
     is_watched: bool,
@@ -36,16 +36,16 @@ struct List {
 
 struct Waiting {
     instance: Instance,
-    /// Of the calls that it served; nothing where it served none.
+    /// The rights of the calls that it served; `None` if it served none.
     rights: Option<InstanceRights>,
     since: Instant,
 }
 
-/// What an instance that served a call depends on besides its grant: who calls, since its memory knows what earlier calls
-/// were about; its open directories, and the runtime that drives its timers and sockets.
+/// The dependencies of a used instance besides its grant: the caller, since its memory may contain data of earlier
+/// calls; its open directories, and the runtime that drives its timers and sockets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InstanceRights {
-    /// Where a server tells its callers apart.
+    /// The caller, if a server identifies callers.
     caller: Option<Arc<str>>,
     runtime: runtime::Id,
     directories: Vec<Option<DirectoryId>>,

@@ -71,7 +71,7 @@ impl Reuse {
         self.permits.available_permits()
     }
 
-    /// Whether an instance may serve another call after one that it served to its end.
+    /// Returns whether an instance may serve another call after a completed one.
     pub(crate) fn may_keep(&self, instance: &mut Instance) -> bool {
         instance.calls() < self.settings.max_calls && instance.is_tidy()
     }
@@ -86,8 +86,8 @@ const STANDARD_STREAMS: usize = 3;
 /// Pollables that a guest may keep: those of its streams, and those that a C library never drops.
 const MAX_KEPT: usize = 100;
 
-/// Whether nothing is open but what a guest needs for any call: `directories` directories, standard
-/// streams, and what waits for them. Not files, connections, requests or answers.
+/// Returns whether only resources of every call are open: `directories` directories, standard streams, and their
+/// pollables. Not files, connections, requests or answers.
 pub(crate) fn is_clean(table: &mut ResourceTable, directories: usize) -> bool {
     let (mut own, mut streams, mut others) = (0, 0, 0);
     for entry in table.iter_mut() {
@@ -132,7 +132,7 @@ mod tests {
         table
     }
 
-    /// What every guest has may stay; anything else that is open may not.
+    /// The resources of every guest may stay open; others may not.
     #[test]
     fn what_is_open_is_seen() {
         assert!(is_clean(&mut table(|_| {}), 1));

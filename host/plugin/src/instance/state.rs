@@ -30,7 +30,7 @@ pub(crate) const MAX_HANDLES: usize = 10_000;
 /// Entries of a guest's tables, all together: function pointers, of which CPython has 20,000.
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 1_000_000;
 
-/// Core instances of a component: a Rust one has 4, one that embeds an interpreter some 30.
+/// Maximal number of core instances of a component: a Rust one has 4, one that embeds an interpreter some 30.
 const MAX_INSTANCES: usize = 256;
 
 /// Tables and memories of a component.
@@ -49,7 +49,7 @@ macro_rules! capabilities {
         }
 
         impl GuestState {
-            /// That of a new guest.
+            /// Returns the state of a new guest.
             pub(crate) fn new(guest: &NewGuest<'_>, turn: Turn) -> Self {
                 $(let mut $name = <$capability>::new(guest);)*
                 let mut wasi = WasiCtxBuilder::new();
@@ -78,13 +78,13 @@ macro_rules! capabilities {
             }
         }
 
-        /// Links everything that components may import, but for what [`link_later`] links.
+        /// Links all imports of components except those of [`link_later`].
         pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
             $(<$capability>::link(linker)?;)*
             Ok(())
         }
 
-        /// Whether an interface is one of those that few components import.
+        /// Returns whether an interface is one of those that few components import.
         pub(crate) fn has_later(interface: &str) -> bool {
             [$(<$capability>::has_later(interface)),*].contains(&true)
         }
@@ -144,7 +144,7 @@ impl WasiHttpView for GuestState {
     }
 }
 
-/// Memory and table limits, and the one that was exceeded.
+/// Memory and table limits, and the exceeded one.
 pub(crate) struct Budget {
     memory: usize,
     used: usize,

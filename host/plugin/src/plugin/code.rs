@@ -18,7 +18,7 @@ use crate::threads::NoAnswer;
 /// Calls in one process after which quick code is worth being optimized: of fewer, compiling takes longer than all of them.
 const MANY: u64 = 32;
 
-/// How long a call is under way after which it is worth it for the next, which is likely as long.
+/// Duration of a call from which optimized code pays off for the next one.
 const LONG: Duration = Duration::from_secs(1);
 
 /// The code of a plugin, linked.
@@ -61,8 +61,8 @@ impl PluginShared {
         Some((self.engine.load(engine, &code)?, code.tier))
     }
 
-    /// Loads the component with all of haft's rights: from the cache or, when it is its turn, by compiling it. What goes
-    /// wrong is told by the first call.
+    /// Loads the component with all of haft's rights: from the cache or, in its turn, by compilation. The first
+    /// call reports a failure.
     pub(crate) async fn load_code(plugin: &Arc<Self>) -> Result<(), NoAnswer> {
         let (threads, own) = (plugin.engine.threads(), plugin.clone());
         if plugin.is_loaded() || threads.own(move || own.link_cached()).await? {
@@ -146,7 +146,7 @@ impl PluginShared {
         let Discovered { source, digest, key, listing } = &*self.discovered;
         let component = discover::optimize(&self.engine, source, (digest, key), listing)?;
         let code = self.code_of(&component, Tier::Optimized)?;
-        // Nobody else does this for the plugin.
+        // No other task does this for the plugin.
         let _ = self.optimized.set(code);
         Ok(())
     }

@@ -7,11 +7,11 @@ use crate::threads::permits::MAX_GUESTS;
 use crate::wasi::capability::MAX_RESOURCES;
 use haft_core::limit::original_open_files;
 
-/// What all guests may open together, and as much as one of them for haft itself: a guest that
-/// opens all it may must not keep another, or a child process, from opening one.
+/// Number of descriptors that all guests may open together, and as many as one of them for haft itself: a guest
+/// with all of its files open must not prevent another, or a child process, from opening one.
 const NEEDED: u64 = ((MAX_GUESTS + 1) * MAX_RESOURCES) as u64;
 
-/// Raises the soft limit of open files as far as it is needed and allowed.
+/// Raises the soft limit of open files to the needed or the allowed number.
 pub(crate) fn make_room() {
     // Children get it back.
     original_open_files();

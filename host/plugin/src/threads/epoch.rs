@@ -38,7 +38,7 @@ struct ClockState {
 pub(crate) struct EpochTicks(Arc<Shared>);
 
 impl EpochClock {
-    /// A clock that is quicker where it is looked at every tick where guests are.
+    /// Creates a clock, with shorter ticks if stacks are recorded at every tick.
     pub(crate) fn new(profiles: bool) -> Self {
         let tick = if profiles { PROFILE_TICK } else { TICK };
         Self(Arc::new(Shared { tick, state: Lock::default(), changed: Condvar::new() }))

@@ -31,7 +31,7 @@ pub(crate) struct Shares {
     free: usize,
     /// No entry is zero, so there are never more of them than things.
     taken: HashMap<Tenant, usize>,
-    /// The sums of it, by plugin and by client.
+    /// The sums by plugin and by client.
     of_plugins: HashMap<u64, usize>,
     of_clients: HashMap<Client, usize>,
 }
@@ -42,11 +42,10 @@ impl Shares {
         Self { free: count, taken, of_plugins, of_clients }
     }
 
-    /// Takes one, if that leaves enough for others: more must be free than the tenant has, plus what its plugin or its
-    /// client, whichever has more, has in all. So one client of one plugin gets a
-    /// third of all, a plugin or a client less than half, and whoever has none gets one as long as there
-    /// is any: the more take part, the less each may have. (Dynamic thresholds, as switches use them for
-    /// their buffers: Choudhury and Hahne, 1998.)
+    /// Takes one, if enough remain for others: the free ones must exceed the tenant's own plus all of its plugin or
+    /// its client, whichever has more. One client of one plugin thus gets a third of all, a plugin or a client less
+    /// than half, and a tenant without any gets one while there are any: the more tenants, the fewer each may have.
+    /// (Dynamic thresholds, as switches use them for their buffers: Choudhury and Hahne, 1998.)
     pub(crate) fn take(&mut self, tenant: Tenant) -> bool {
         let of_client = self.of_clients.get(&tenant.client).copied().unwrap_or_default();
         let admits = self.has(tenant) + self.of_plugin(tenant.plugin).max(of_client) < self.free;
@@ -67,7 +66,7 @@ impl Shares {
         }
     }
 
-    /// Whether no tenant of the plugin gets one now, not even one that has none.
+    /// Returns whether every tenant of the plugin would be refused now, even one without any.
     pub(crate) fn is_full(&self, plugin: u64) -> bool {
         self.of_plugin(plugin) >= self.free
     }

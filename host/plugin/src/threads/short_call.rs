@@ -15,12 +15,12 @@ use haft_core::sync::Lock;
 /// notice. An unoptimised build of haft needs more.
 const SHORT_CALL: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 1 });
 
-/// The longest that a short call takes where it waits for its processor or a disk.
+/// Maximal duration of a short call that waits for its processor or a disk.
 const LONGEST: Duration = SHORT_CALL.saturating_mul(50);
 
-/// What a call comes to, and whether it is short. Other threads may have the processor in between: for a call that
-/// waits for nothing, what counts is the time of the processor. Otherwise calls would stay long on a busy machine, since
-/// long calls run on threads of their own, which are in each other's way.
+/// Returns the output of a call, and whether it was short. Other threads may use the processor in between: for a
+/// call that does not wait, its processor time counts. Otherwise calls would count as long on a busy machine, since
+/// long calls run on separate threads, which delay each other.
 pub(crate) async fn measure<F: Future>(call: F) -> (F::Output, bool) {
     let (begun, used, mut polls) = (Instant::now(), processor_time(), 0_usize);
     let mut call = pin!(call);
@@ -61,7 +61,7 @@ impl LastCalls {
     /// meanwhile would all go to threads of their own, where they are in each other's way.
     const FORGIVEN: u8 = 1;
 
-    /// Notes a call that was short, or was not. One that another machine may keep waiting the next time counts as neither.
+    /// Records whether a call was short. A call that another machine may delay next time is not recorded.
     pub(crate) fn note(&self, is_short: bool, grant: &Grant) {
         if !is_short {
             let less = |left: u8| left.checked_sub(1);
@@ -84,7 +84,7 @@ impl LastCalls {
         *self.read.lock() = Read { directories: grant.readable(), is_local: false };
     }
 
-    /// Whether all directories of a grant are on this machine. Opens them where it is another grant than before.
+    /// Returns whether all directories of a grant are local. Opens them if the grant changed.
     fn is_local(&self, grant: &Grant) -> bool {
         let directories = grant.readable();
         {
@@ -99,8 +99,8 @@ impl LastCalls {
     }
 }
 
-/// The processor time that a guest may use of the thread that read its call. What others use of the processor in between
-/// does not count, as long as it is not [`LONGEST`].
+/// The processor time that a guest may use of the reading thread. Time of other threads on the processor does not
+/// count, up to [`LONGEST`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InlineTime {
     /// Of the thread's processor time.
@@ -109,12 +109,12 @@ pub(crate) struct InlineTime {
 }
 
 impl InlineTime {
-    /// That of a call which begins now, on this thread.
+    /// Returns the limit of a call that begins now, on this thread.
     pub(crate) fn from_now() -> Self {
         Self { end: processor_time().saturating_add(SHORT_CALL), begun: Instant::now() }
     }
 
-    /// Whether it is used up. Asked on the thread that began the call.
+    /// Returns whether the time is used up. Called on the thread that began the call.
     pub(crate) fn is_over(&self) -> bool {
         processor_time() >= self.end || self.begun.elapsed() >= LONGEST
     }

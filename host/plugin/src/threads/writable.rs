@@ -30,8 +30,8 @@ struct OpenedDirectories {
 
 type Directory = (File, DirectoryId);
 
-/// The identity of a directory, independent of its name: device, inode and, where the kernel has it, the mount. Another
-/// file system may come to have the same device and inode.
+/// The identity of a directory, independent of its name: device, inode and, if the kernel reports it, the mount.
+/// Another file system may later have the same device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DirectoryId {
     device: u64,
@@ -55,7 +55,7 @@ impl Writable {
             || storage::granted(grant).next().is_some()
     }
 
-    /// Opens the directories that `grant` lets a guest write, its own in `storage` among them.
+    /// Opens the directories that `grant` lets a guest write, including its own in `storage`.
     pub(crate) fn open(grant: &Grant, storage: Option<&Storage>) -> Self {
         let mut opened = OpenedDirectories::default();
         let text = |error: io::Error| error.to_string();
@@ -84,7 +84,7 @@ impl Writable {
         &self.0.private
     }
 
-    /// Those of them that could not be had, and why.
+    /// Returns the directories that could not be opened, and the reasons.
     pub(crate) fn missing(&self) -> &[(&'static str, String)] {
         &self.0.missing
     }
@@ -94,7 +94,7 @@ impl Writable {
         self.0.private.iter().for_each(|private| private.quota.release());
     }
 
-    /// A handle of `root`, or why there is none. Only for what may be written.
+    /// Returns a handle of `root`, or why there is none. Only for writable directories.
     pub(crate) fn directory(&self, root: &Root) -> Result<File, String> {
         let text = |error: io::Error| error.to_string();
         match self.0.roots.iter().find(|(own, _)| own == root) {
@@ -117,8 +117,8 @@ impl Writable {
         !self.0.everywhere && self.0.roots.is_empty()
     }
 
-    /// The identities of all directories of `grant` at this moment, in order; `None` for one that cannot be opened.
-    /// These are the writable directories of the same grant.
+    /// Returns the current identities of all directories of `grant`, in order; `None` for one that cannot be
+    /// opened. `self` has the writable directories of this grant.
     pub(crate) fn identities(&self, grant: &Grant) -> Vec<Option<DirectoryId>> {
         let identity_of = |root: &Root| match self.0.roots.iter().find(|(own, _)| own == root) {
             Some((_, opened)) => opened.as_ref().ok().map(|(_, identity)| *identity),
@@ -134,7 +134,7 @@ impl Writable {
     }
 }
 
-/// Whether all of these directories are on a disk of this machine or in its memory. What is mounted below them need not be.
+/// Returns whether all of these directories are on a local disk or in memory. Mounts below them may not be.
 pub(crate) fn is_local(reach: &Reach) -> bool {
     reach.roots().iter().all(|root| root.open().is_ok_and(|directory| is_of_local_disk(&directory)))
 }
@@ -157,7 +157,7 @@ fn is_of_local_disk(directory: &File) -> bool {
     fstatfs(directory).is_ok_and(|about| LOCAL.contains(&about.f_type))
 }
 
-/// What an open directory is, whatever its name.
+/// Returns the identity of an open directory, independent of its name.
 #[cfg(target_os = "linux")]
 fn identity(directory: &File) -> io::Result<DirectoryId> {
     let mask = StatxFlags::INO | StatxFlags::MNT_ID;
@@ -173,7 +173,7 @@ fn is_of_local_disk(_: &File) -> bool {
     false
 }
 
-/// What an open directory is, whatever its name: its device and inode.
+/// Returns the identity of an open directory, independent of its name: its device and inode.
 #[cfg(target_os = "macos")]
 fn identity(directory: &File) -> io::Result<DirectoryId> {
     let metadata = directory.metadata()?;

@@ -17,7 +17,7 @@ const MAX_RANDOM: u64 = 1 << 20;
 /// The beginning of the version of every interface of WASI 0.3.
 const LATER: &str = "@0.3.";
 
-/// Of which a guest has nothing of its own.
+/// Interfaces without state.
 pub(crate) struct Basics;
 
 impl Capability for Basics {

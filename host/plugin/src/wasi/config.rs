@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// What a plugin reads of its configuration. Clones share it.
+/// A plugin's configuration. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Config(Arc<[(String, SecretString)]>);
 
@@ -21,7 +21,7 @@ impl Config {
         found.map(|(_, value)| value.expose_secret().to_owned())
     }
 
-    /// What its values are called.
+    /// Returns the keys.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(key, _)| key.as_str())
     }

@@ -159,7 +159,7 @@ impl HostDescriptor for Files<'_> {
         let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let protected = self.denied.protected.clone();
         let created = self.make_directory(&directory, &path);
-        // As in the kernel, `Exist` comes before a refusal: tools create all parent directories of a file without
+        // As in the kernel, `Exist` precedes a refusal: tools create all parent directories of a file without
         // checking which exist.
         if created.is_err() && self.resolve_visible(&directory, &path, Links::Keep, self.bounds()).is_ok() {
             self.denied.protected = protected;
@@ -228,7 +228,7 @@ impl HostDescriptor for Files<'_> {
         linked
     }
 
-    // What follows hands every call on, but that what is written is counted.
+    // The following functions forward every call, and charge writes.
 
     async fn advise(
         &mut self,

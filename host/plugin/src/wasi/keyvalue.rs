@@ -11,7 +11,7 @@ use crate::wasi::drafts::wasi::keyvalue::store::{self, Error, Host, HostBucket, 
 use crate::wasi::drafts::wasi::keyvalue::{atomics, batch};
 use haft_state::{Change, Store, StoreError};
 
-/// What a call of the interface comes to: the outer error ends the guest.
+/// The result of a call of the interface: the outer error ends the guest.
 type Answer<T> = wasmtime::Result<Result<T, Error>>;
 
 /// Where a guest's plugin keeps its keys and values.
@@ -55,7 +55,7 @@ impl View<'_, KeyValues> {
             return Ok(Err(self.failed(&StoreError::Busy(haft_state::WAIT))));
         };
         let worked = self.own.own_threads.run(move || {
-            // Until the work is done, also where nobody waits for it any more.
+            // Held until the work is done, even without a waiting caller.
             let _turn = turn;
             work(&storage.store(quota), &bucket)
         });

@@ -7,10 +7,10 @@ use wasmtime::component::Linker;
 use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
 use crate::wasi::drafts::wasi::logging::logging;
 
-/// What the interface is called without a version.
+/// The name of the interface without a version.
 const UNVERSIONED: &str = "wasi:logging/logging";
 
-/// Of which a guest has nothing of its own.
+/// An interface without state.
 pub(crate) struct Logging;
 
 impl Capability for Logging {

@@ -7,7 +7,7 @@ use wasmparser::{
     ComponentTypeRef, Encoding, Instance, Payload,
 };
 
-/// What an instance of a component comes to.
+/// The expanded size of an instance of a component.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Whole {
     pub(super) instances: u64,
@@ -28,11 +28,11 @@ impl Whole {
 #[derive(Default)]
 struct Frame {
     is_module: bool,
-    /// Those that it can instantiate, by their indices.
+    /// The components that it can instantiate, by index.
     components: Vec<Whole>,
     whole: Whole,
     lowered: u64,
-    /// Bytes of its own types, and of those around it that it takes from.
+    /// Size in bytes of its own types, and of the surrounding ones that it uses.
     types: u64,
     outer: u64,
 }
@@ -45,7 +45,7 @@ pub(super) struct Expansion {
 }
 
 impl Expansion {
-    /// What the outermost component comes to, once all was read.
+    /// Returns the expanded size of the outermost component, after everything was read.
     pub(super) fn whole(&self) -> Whole {
         self.root
     }
@@ -53,7 +53,7 @@ impl Expansion {
     /// Takes in the next part of the file.
     ///
     /// # Errors
-    /// That components are passed around as values, so that nobody knows how many of them there will be.
+    /// The component passes components as values, so that their number is unknown.
     pub(super) fn read(&mut self, payload: &Payload<'_>) -> Result<(), wasmtime::Error> {
         match payload {
             Payload::Version { encoding, .. } => {
@@ -112,7 +112,7 @@ impl Expansion {
         Ok(())
     }
 
-    /// What is of the innermost component alone.
+    /// Adds the parts of the innermost component alone.
     fn own(&mut self, payload: &Payload<'_>) {
         let Some(frame) = self.frames.last_mut() else { return };
         match payload {

@@ -10,7 +10,7 @@ use haft_core::tool::ToolError;
 /// Added to the error of a component that needs a session.
 const NO_SESSION: &str = "it works inside a session, and a plugin keeps none: nothing in it outlives a call";
 
-/// What a session that could not be opened lacks, where it lacks anything.
+/// The missing parameter of a session that could not be opened, if any.
 const SESSION_REFUSED: &str =
     "no session could be opened for the call, whose arguments come from `[plugins.config]`";
 
@@ -26,7 +26,7 @@ pub(super) fn answer(events: Vec<Event>, no_session: Option<&str>) -> Result<Out
     Ok(output)
 }
 
-/// A failure; the parts before it are part of what it says.
+/// Returns the error of a failure; the parts before it are part of its text.
 fn failed(failure: &Failure, output: &Output, no_session: Option<&str>) -> ToolError {
     let message = match no_session {
         Some(why) => format!("{}\n{SESSION_REFUSED}: {why}", text_of(failure)),
@@ -42,7 +42,7 @@ fn failed(failure: &Failure, output: &Output, no_session: Option<&str>) -> ToolE
     ToolError::ExecutionFailed(texts.chain([message]).collect::<Vec<_>>().join("\n"))
 }
 
-/// What a failure says; its kind where it says nothing.
+/// Returns the text of a failure; its kind if it has none.
 pub(super) fn message(failure: &Failure) -> String {
     let text = text_of(failure);
     match failure.kind.as_str() {

@@ -110,7 +110,7 @@ pub(super) fn localized_text(text: &Localized) -> &str {
     }
 }
 
-/// Whether a BCP 47 tag is `language_tag` or one of its regions and scripts.
+/// Returns whether a BCP 47 tag is `language_tag` or one of its regions and scripts.
 fn matches(tag: &str, language_tag: &str) -> bool {
     let start = tag.get(..language_tag.len()).filter(|start| start.eq_ignore_ascii_case(language_tag));
     start.is_some() && matches!(tag.as_bytes().get(language_tag.len()), None | Some(b'-'))

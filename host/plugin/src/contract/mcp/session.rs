@@ -17,7 +17,7 @@ use haft_core::net::{Frames, Framing};
 /// Characters of a version; they are dates.
 const MAX_VERSION: usize = 32;
 
-/// What requests to one instance go through.
+/// The channel for requests to one instance.
 pub(super) struct Channel<'a> {
     guest: &'a Server,
     news: News,
@@ -29,7 +29,7 @@ pub(super) struct Channel<'a> {
 /// Requests that belong together.
 pub(super) struct Session {
     manner: Manner,
-    /// What the server calls the session.
+    /// The server's id of the session.
     id: Option<String>,
     /// The id of the last request.
     last: u64,
@@ -171,7 +171,7 @@ impl Session {
     }
 }
 
-/// What each request of the stateless protocol says of its client.
+/// Adds the client's metadata that each request of the stateless protocol contains.
 fn add_meta(params: &mut Map<String, Value>) {
     let meta = params.entry("_meta").or_insert_with(|| json!({}));
     let Some(meta) = meta.as_object_mut() else { return };
@@ -195,7 +195,7 @@ const MAX_REFUSAL: u64 = 64 << 10;
 /// Characters of a session's id; the usual ones have 36.
 const MAX_SESSION: usize = 1000;
 
-/// The answer to a request, as far as it is there.
+/// The answer to a request, as received so far.
 pub(super) struct Reply<'a> {
     method: &'static str,
     /// The request's; `None` for a notification, which has no answer.
@@ -278,7 +278,7 @@ impl<'a> Reply<'a> {
         match Message::read(message, id) {
             Message::Answer(answer) => self.outcome = Some(answer),
             Message::Notification { method, params } => self.news.tell(&method, &params),
-            // Whoever asks whether somebody is there goes on without an answer.
+            // A server that sends `ping` continues without an answer.
             Message::Request { method } if method != "ping" => {
                 let why = format!(
                     "asks for `{}`, and nothing answers a plugin in the middle of a call",
@@ -321,7 +321,7 @@ impl ReadAnswer for Reply<'_> {
             }
             Form::Events(events) => events.push(piece, &mut frames).map_err(|_| ()),
         };
-        // What came before a message that is too long may be the answer.
+        // A message before an oversized one may be the answer.
         frames.iter().filter(|frame| !frame.is_empty()).try_for_each(|frame| self.message(frame))?;
         if cut.is_err() { self.too_long() } else { ControlFlow::Continue(()) }
     }

@@ -15,7 +15,7 @@ const DONE: &str = "done";
 /// The error message of a `result` whose error has no value.
 pub(super) const FAILED: &str = "the function failed and does not say why";
 
-/// The media type of bytes that do not tell theirs.
+/// The media type of bytes without a known type.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 pub(super) fn from_returned(

@@ -27,7 +27,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What is wrong with a value, and where.
+/// The error of a value, and its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wrong {
     /// From the inside out.
@@ -327,7 +327,7 @@ fn float(value: &Value) -> Result<f64, Wrong> {
     floats::number(value).ok_or_else(|| expected(expectation, value))
 }
 
-/// What a number of half the size is, for people.
+/// The range of 32-bit numbers, for people.
 const SINGLE: &str = "a number between -3.4028235e38 and 3.4028235e38, or \"Infinity\" or \"-Infinity\"";
 
 /// The nearest number of half the size, if it has any but the infinite.

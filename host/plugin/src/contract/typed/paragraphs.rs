@@ -16,13 +16,13 @@ use haft_core::call::Hints;
 /// A function's text, taken apart.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Paragraphs {
-    /// What is left for the function itself.
+    /// The remaining text of the function.
     pub(super) text: String,
     /// By the parameters' names.
     pub(super) params: BTreeMap<String, String>,
 }
 
-/// Lines that say no more than that parameters follow.
+/// Headings of parameter lists.
 const HEADINGS: [&str; 6] = ["arguments", "parameters", "params", "args", "inputs", "input"];
 
 impl Paragraphs {
@@ -30,7 +30,7 @@ impl Paragraphs {
     pub(super) fn parse(text: &str, params: &[&str]) -> Self {
         let mut found = Self::default();
         let mut remaining: Vec<&str> = Vec::new();
-        // The parameter that an indented line goes on about.
+        // The parameter that an indented line continues.
         let mut current: Option<(String, usize)> = None;
         for line in text.lines() {
             let indent = line.len() - line.trim_start().len();
@@ -98,8 +98,8 @@ fn is_name(word: &str, param: &str) -> bool {
     plain(word) == plain(param)
 }
 
-/// What follows a name and what separates it from its words. A tag needs no more than a space; a line
-/// without a mark at its beginning needs a separator that no sentence has.
+/// Returns the separator after a name and the text. A tag needs only a space; a line without a mark at its
+/// beginning needs a separator that no sentence has.
 fn separated(rest: &str, tagged: bool, bullet: bool) -> Option<&str> {
     let rest = rest.trim_start();
     // A type in parentheses, as some languages' comments have it.
@@ -142,9 +142,9 @@ fn without_headings(lines: &[&str]) -> String {
 // @title Words        what it is called where people choose it
 // ```
 //
-// One line may have several of the first four. A line with anything else in it is text, and stays.
+// One line may have several of the first four. A line with other text is not an annotation, and stays.
 
-/// What is said of a function's behaviour.
+/// The annotations of a function's behaviour.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Annotations {
     pub(super) title: Option<String>,
@@ -159,7 +159,7 @@ impl Annotations {
             return (found, text.into());
         }
         let remaining: Vec<&str> = text.lines().filter(|line| !found.take_line(line.trim())).collect();
-        // A tool that only reads is held to it, and destroys nothing.
+        // A read-only tool is restricted to reading, and destroys nothing.
         found.hints.destructive &= !found.hints.read_only;
         (found, remaining.join("\n").into())
     }
@@ -180,7 +180,7 @@ impl Annotations {
     }
 }
 
-/// Sets the hint that a word stands for, if it stands for one.
+/// Sets the hint that a word names, if it names one.
 fn set(hints: &mut Hints, word: &str) -> bool {
     let hint = match word {
         "@read-only" => &mut hints.read_only,

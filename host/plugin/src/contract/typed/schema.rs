@@ -22,7 +22,7 @@ pub(super) fn type_schema(ty: &Type) -> Map<String, Value> {
     match ty {
         Type::Bool => typed("boolean"),
         Type::Integer(integer) => number(*integer),
-        // As a list of types, which haft says as `anyOf` to the one vendor that takes no such list.
+        // As a list of types, which haft converts to `anyOf` for the one vendor that rejects such a list.
         Type::Float32 | Type::Float64 => map(json!({ "type": ["number", "string"] })),
         Type::Char => map(json!({ "type": "string", "minLength": 1, "maxLength": 1 })),
         Type::String => typed("string"),
@@ -55,7 +55,7 @@ pub(super) fn type_schema(ty: &Type) -> Map<String, Value> {
     }
 }
 
-/// The schema with the documentation of its use in front of its own.
+/// Returns the schema with the documentation of its use before its own.
 pub(super) fn described(mut schema: Map<String, Value>, docs: Option<&str>) -> Map<String, Value> {
     let Some(docs) = docs else { return schema };
     let text = match schema.get("description").and_then(Value::as_str) {
@@ -128,7 +128,7 @@ fn dictionary(key: &Type, value: &Type) -> Map<String, Value> {
     map(json!({ "type": "array", "items": entry }))
 }
 
-/// An array of exactly these types. `items` stands beside `prefixItems` for vendors that know only one.
+/// Returns an array of exactly these types. `items` accompanies `prefixItems` for vendors that support only one.
 fn tuple(types: &[Type]) -> Map<String, Value> {
     let schemas: Vec<Value> = types.iter().map(|ty| Value::Object(type_schema(ty))).collect();
     let mut different: Vec<Value> = Vec::new();
@@ -163,7 +163,7 @@ fn variant(cases: &[Case]) -> Map<String, Value> {
         let Some(ty) = &case.ty else { continue };
         let tag = json!({ "type": "string", "enum": [case.name] });
         let value = Value::Object(type_schema(ty));
-        // A value that may be absent is `null` here: the tag alone would not say that it was meant.
+        // An optional value may be `null` here: the tag alone would not show the intention.
         let branch = closed([("tag".to_owned(), tag), ("val".to_owned(), value)], &["tag", "val"]);
         branches.push(Value::Object(described(map(branch), case.docs.as_deref())));
     }
@@ -173,7 +173,7 @@ fn variant(cases: &[Case]) -> Map<String, Value> {
     }
 }
 
-/// One of some names, with what is written about them.
+/// Returns an enum of these names, with their documentation.
 fn choice(names: &[Name]) -> Map<String, Value> {
     let all: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
     let line = |name: &Name| Some(format!("- {}: {}", name.name, name.docs.as_deref()?));

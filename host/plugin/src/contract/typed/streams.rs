@@ -21,7 +21,7 @@ use crate::contract::answer::Output;
 use crate::instance::state::GuestState;
 use haft_core::tool::ToolError;
 
-/// What a function answered in the end, or its error.
+/// The final answer of a function, or its error.
 type Answer = Result<Output, ToolError>;
 
 /// Puts streams and futures in the place of the values that are to go through them.

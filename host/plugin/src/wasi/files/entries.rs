@@ -16,7 +16,7 @@ use crate::denials::denied_access::AccessKind;
 use crate::wasi::files::resolve::{self, Bounds, Links, enter};
 use crate::wasi::files::view::Files;
 
-/// What a new directory may be, before the user's own mask.
+/// The mode of a new directory, before the user's umask.
 const NEW_DIRECTORY: Mode = Mode::from_raw_mode(0o777);
 
 /// A name in an open directory.
@@ -33,7 +33,7 @@ impl Entry {
         Ok(FileType::from_raw_mode(stat.map_err(errno)?.st_mode))
     }
 
-    /// Refuses what was named with a slash at its end and is no directory.
+    /// Refuses a non-directory that was named with a slash at its end.
     fn check_kind(&self) -> FsResult<()> {
         let wrong = self.must_be_directory && self.kind()? != FileType::Directory;
         if wrong { Err(ErrorCode::NotDirectory.into()) } else { Ok(()) }
@@ -114,7 +114,7 @@ impl Files<'_> {
         self.disk.charge_entry(|| symlinkat(target, &entry.directory, &*entry.name)).map_err(errno)
     }
 
-    /// Two entries, refused before either is touched where only one of them may be changed.
+    /// Prepares two entries; if either may not be changed, refuses before touching the other.
     fn both(&mut self, (from, old): (&Dir, &str), (to, new): (&Dir, &str)) -> FsResult<(Entry, Entry)> {
         if to.perms.write_not_permitted() {
             return Err(ErrorCode::NotPermitted.into());

@@ -25,7 +25,7 @@ use self::convert::{earlier, later};
 use crate::wasi::files::{Files, HasFiles};
 use haft_core::tool::inline;
 
-/// What a guest does with its files, by way of the store.
+/// A guest's access to its files, through the store.
 type Guest<S> = Accessor<S, HasFiles>;
 
 /// The end of a stream, and how it ended.
@@ -51,7 +51,7 @@ fn with_files<S: 'static, T>(
     })
 }
 
-/// An error of WASI 0.2 as one of WASI 0.3.
+/// Converts an error of WASI 0.2 to one of WASI 0.3.
 fn error(error: FsError) -> FilesystemError {
     match error.downcast() {
         Ok(code) => later::error_code(code).into(),

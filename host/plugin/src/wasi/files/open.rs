@@ -22,17 +22,17 @@ use crate::wasi::files::view::Files;
 /// path meanwhile. The kernel follows as many links.
 const MAX_ATTEMPTS: usize = 40;
 
-/// What a new file may be, before the user's own mask.
+/// The mode of a new file, before the user's umask.
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 
-/// What an `open-at` asks for.
+/// The arguments of an `open-at`.
 #[derive(Clone, Copy)]
 pub(super) struct OpenRequest {
     open: OpenFlags,
     flags: DescriptorFlags,
 }
 
-/// What a file may be that will replace another one, until the rename gives it the mode of the file that it replaces.
+/// The mode of a file that will replace another one, until the rename copies the mode of the replaced file.
 const PRIVATE_FILE: Mode = Mode::from_raw_mode(0o600);
 
 /// The outcome of creating a file.
@@ -114,7 +114,7 @@ impl Files<'_> {
         links: Links,
         request: OpenRequest,
     ) -> FsResult<Descriptor> {
-        // What is read by a path that leads anywhere can be read and nothing else.
+        // A file that was reached by a path with unrestricted links can only be read.
         let (bounds, permissions) = match self.bounds() {
             Bounds::Anywhere if !request.changes() => (Bounds::Anywhere, FsPerms::ReadOnly),
             _ => (Bounds::Beneath, directory.perms),
@@ -213,7 +213,7 @@ fn target(entry: &Entry) -> Option<String> {
     readlinkat(&entry.directory, &*entry.name, Vec::new()).ok()?.into_string().ok()
 }
 
-/// The path that the target of the link at `path` stands for; the kernel refuses one that leads out.
+/// Returns the path of the target of the link at `path`; the kernel refuses one that leads out.
 fn beside(path: &str, target: &str) -> String {
     match path.trim_end_matches('/').rsplit_once('/') {
         Some((parent, _)) if !target.starts_with('/') => format!("{parent}/{target}"),

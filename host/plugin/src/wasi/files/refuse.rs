@@ -15,8 +15,8 @@ use crate::wasi::files::protected::{ProtectedObject, ProtectionCheck};
 use crate::wasi::files::resolve::{self, Bounds, Links, Object, resolve_path};
 use crate::wasi::files::view::Files;
 
-/// How often a path is resolved again whose object disappears before it is checked, as when another process keeps
-/// replacing a file.
+/// Maximal number of attempts to resolve a path whose object disappears before its check, as when another process
+/// keeps replacing a file.
 const MAX_ATTEMPTS: usize = 40;
 
 impl Files<'_> {
@@ -42,8 +42,8 @@ impl Files<'_> {
         Err(ErrorCode::NoEntry.into())
     }
 
-    /// The object of a metadata query. A hidden directory itself is visible, since listing its parent shows it; what
-    /// is in it is not.
+    /// Resolves the object of a metadata query. A hidden directory itself is visible, since listing its parent
+    /// shows it; its content is not.
     pub(super) fn resolve_visible(
         &mut self,
         directory: &Dir,
@@ -73,7 +73,8 @@ impl Files<'_> {
         ErrorCode::Access.into()
     }
 
-    /// The error of a path that does not resolve. Below a hidden directory it must not tell whether the path exists.
+    /// Returns the error of a path that does not resolve. Below a hidden directory it must not reveal whether the
+    /// path exists.
     pub(super) fn missing_path_error(
         &mut self,
         directory: &Dir,

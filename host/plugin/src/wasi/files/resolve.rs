@@ -39,7 +39,7 @@ pub(super) enum Links {
     Keep,
 }
 
-/// What a path led to.
+/// A resolved object.
 pub(super) struct Object {
     /// A handle for metadata only.
     pub(super) file: File,
@@ -47,7 +47,7 @@ pub(super) struct Object {
 }
 
 impl Object {
-    /// What `file` is.
+    /// Returns the object of `file`.
     pub(super) fn from_file(file: File) -> io::Result<Self> {
         let stat = fstat(&file)?;
         Ok(Self { file, stat })
@@ -57,8 +57,8 @@ impl Object {
         FileType::from_raw_mode(self.stat.st_mode)
     }
 
-    /// Opens it. What is neither file nor directory is not: opening a FIFO could wait for ever, and
-    /// opening a device does something already.
+    /// Opens the object. Refuses all kinds but files and directories: opening a FIFO could block forever, and
+    /// opening a device has effects.
     pub(super) fn open(&self, how: OFlags) -> FsResult<File> {
         match self.kind() {
             FileType::RegularFile | FileType::Directory => {
@@ -70,7 +70,7 @@ impl Object {
     }
 }
 
-/// What `path` below `directory` leads to.
+/// Resolves `path` below `directory`.
 pub(super) fn resolve_path(directory: &Dir, path: &str, links: Links, bounds: Bounds) -> FsResult<Object> {
     let file = platform::find(&directory.dir, path, links, bounds).map_err(escape)?;
     if platform::holds_processes(&file).map_err(error)? {
@@ -93,7 +93,7 @@ pub(super) fn enter(directory: &Dir, path: &str) -> FsResult<File> {
     }
 }
 
-/// The absolute path that `path` below `directory` stands for, as text for people.
+/// Returns the absolute path of `path` below `directory`, as text for people.
 pub(super) fn place(directory: &Dir, path: &str) -> FsResult<PathBuf> {
     Ok(real_path(&directory.dir).map_err(error)?.join(path))
 }
@@ -101,7 +101,7 @@ pub(super) fn place(directory: &Dir, path: &str) -> FsResult<PathBuf> {
 /// Where an open object is now, as the kernel has it. Fails for what has no place any more.
 pub(super) fn real_path(object: &File) -> io::Result<PathBuf> {
     let path = platform::kernel_path(object)?;
-    // What was cut off by unmounting has a path that starts nowhere.
+    // An unmounted object has a relative path.
     if path.is_absolute() { Ok(path) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
@@ -142,9 +142,9 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Gives the file `old` what the file `new` is besides its content. A guest that asked for that by a [`PRIVATE`] name is
-/// told that the file is busy where it is not to be had, and writes it as it lies there. What other guests cannot keep is
-/// left as it is: the rename itself is what they asked for.
+/// Copies the metadata of the file `old` to the file `new`. A guest that asked for that by a [`PRIVATE`] name gets
+/// "busy" if it is impossible, and overwrites the file in place. For other guests missing metadata are ignored:
+/// they asked for the rename only.
 pub(super) fn keep((from, old): (&File, &str), (to, new): (&File, &str)) -> FsResult<()> {
     let is_private = old.starts_with(PRIVATE);
     let keep = || -> io::Result<bool> {

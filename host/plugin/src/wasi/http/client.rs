@@ -24,7 +24,7 @@ use haft_core::grant::{Destination, Scheme};
 /// request was cancelled.
 const MAX_LOOKUPS: usize = 8;
 
-/// How long a name may take: twice what the system's resolver waits for one server.
+/// Maximal time of a name lookup: twice the wait of the system's resolver for one server.
 const LOOKUP: Duration = Duration::from_secs(10);
 
 /// Addresses of one name that are tried.
@@ -76,14 +76,14 @@ impl Connector {
         looking.await?
     }
 
-    /// A connection to one of `addresses`, of which there is at least one.
+    /// Connects to one of `addresses`, which is not empty.
     pub(super) async fn connect(&self, addresses: Vec<SocketAddr>) -> Result<TcpStream> {
         let stream = race(addresses).await.map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused => Error::ConnectionRefused,
             io::ErrorKind::TimedOut => Error::ConnectionTimeout,
             _ => Error::DestinationUnavailable,
         })?;
-        // A request is written at once; waiting for more of it would only delay it.
+        // A request is written at once; Nagle's algorithm would only delay it.
         stream.set_nodelay(true).map_err(Error::Connect)?;
         Ok(stream)
     }

@@ -14,7 +14,7 @@ use wasmtime_wasi_http::p3::bindings::Service;
 use super::incoming::{AfterAnswer, FINISH, NoAnswer, Post, ReadAnswer, read_answer};
 use crate::instance::state::GuestState;
 
-/// Hands `post` to a guest, and what it answers to `reader`.
+/// Passes `post` to a guest, and its response to `reader`.
 ///
 /// # Errors
 /// The guest trapped or was stopped before its answer was known, or gave none.
@@ -31,7 +31,7 @@ pub(crate) async fn exchange(
         let response = store.with(|access| response.into_http(access, async { Ok(()) }))?;
         let body = read_answer(response, reader).await?;
         is_known = true;
-        // Nobody reads it, which a guest that still writes is told.
+        // The reader is done; a guest that still writes gets an error.
         drop(body);
         wasmtime::error::Ok(finished(store).await)
     });

@@ -31,7 +31,7 @@ impl Mask {
         (end > 0).then_some(hidden)
     }
 
-    /// Puts `*` over all secrets of `text`, and says where the last one ends: 0 without any.
+    /// Puts `*` over all secrets of `text`, and returns where the last one ends: 0 without any.
     fn cover(&self, text: &[u8], covered: &mut [u8]) -> usize {
         let mut last = 0;
         for found in self.finder.find_overlapping_iter(text) {
@@ -59,19 +59,19 @@ impl Mask {
 /// Masks a body that comes in pieces.
 pub(super) struct Masker {
     mask: Option<Arc<Mask>>,
-    /// What may be the beginning of a secret, as it came.
+    /// The possible beginning of a secret, unmodified.
     pending: Vec<u8>,
-    /// How many bytes of it end a secret whose beginning is gone already.
+    /// The number of its bytes that end a secret whose beginning was passed on.
     covered: usize,
 }
 
 impl Masker {
-    /// Passes everything on as it is, where there is no mask.
+    /// Without a mask, passes everything on unmodified.
     pub(super) fn new(mask: Option<Arc<Mask>>) -> Self {
         Self { mask, pending: Vec::new(), covered: 0 }
     }
 
-    /// What may be passed on, now that `piece` has come. May be nothing.
+    /// Returns the bytes that may be passed on after `piece`; possibly none.
     pub(super) fn next(&mut self, piece: Bytes) -> Bytes {
         let Some(mask) = self.mask.clone() else { return piece };
         let mut text = std::mem::take(&mut self.pending);
@@ -80,7 +80,7 @@ impl Masker {
         self.pass(&mask, text, open)
     }
 
-    /// What was held back to the last, now that nothing comes any more.
+    /// Returns the remaining held bytes, at the end of the response.
     pub(super) fn end(&mut self) -> Bytes {
         let Some(mask) = self.mask.clone() else { return Bytes::new() };
         let text = std::mem::take(&mut self.pending);

@@ -12,8 +12,7 @@ use crate::denials::network_decisions::Refusal;
 
 /// Answers requests in the place of their destinations: no request leaves this machine.
 pub trait Responder: Send + Sync {
-    /// The answer to a request that the grant lets through; `None` where there is none, which the guest meets as a
-    /// refused request.
+    /// Returns the response to a permitted request; `None` refuses the connection.
     fn respond(&self, request: OutgoingRequest) -> Option<CannedResponse>;
 }
 

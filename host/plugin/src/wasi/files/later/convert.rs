@@ -5,7 +5,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types as p2;
 use wasmtime_wasi::p3::bindings::clocks::system_clock::Instant;
 use wasmtime_wasi::p3::bindings::filesystem::types as p3;
 
-/// What a guest hands over.
+/// Converts a guest's arguments.
 pub(super) mod earlier {
     use super::{Datetime, p2, p3};
 
@@ -57,7 +57,7 @@ pub(super) mod earlier {
     }
 }
 
-/// What a guest gets.
+/// Converts a guest's results.
 pub(super) mod later {
     use super::{Datetime, Instant, p2, p3};
 

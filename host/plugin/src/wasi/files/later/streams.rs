@@ -44,7 +44,7 @@ pub(super) struct Writing {
 
 /// The token of one more open stream.
 fn open(files: &Files<'_>) -> FsResult<Arc<()>> {
-    // One is no stream's.
+    // One reference is not a stream's.
     if Arc::strong_count(files.open_streams) > MAX_RESOURCES {
         return Err(FsError::trap(ResourceTableError::Full));
     }
@@ -83,7 +83,7 @@ impl Writing {
     }
 }
 
-/// Writes what comes from a guest into what was opened, or tells it why not.
+/// Writes a guest's data to the opened file, or reports the error.
 pub(super) fn write<S: 'static>(
     mut access: Access<'_, S, HasFiles>,
     mut data: StreamReader<u8>,
@@ -122,7 +122,7 @@ pub(super) fn entries(
     Ok((entries, None))
 }
 
-/// Ends a stream, and tells how.
+/// Ends a stream, and reports its result.
 fn end(sender: &mut Option<End>, error: StreamError) -> wasmtime::Result<StreamResult> {
     let how = match error {
         StreamError::Closed => Ok(()),
@@ -130,7 +130,7 @@ fn end(sender: &mut Option<End>, error: StreamError) -> wasmtime::Result<StreamR
         StreamError::Trap(trap) => return Err(trap),
     };
     if let Some(sender) = sender.take() {
-        // A guest that does not ask is not told.
+        // The guest may not wait for the result.
         _ = sender.send(how);
     }
     Ok(StreamResult::Dropped)

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::wasi::files::resolve::{Bounds, Links};
 
-/// A handle that needs no right to what it is of.
+/// A handle that needs no right to its object.
 pub(in crate::wasi::files) const HANDLE: OFlags = OFlags::PATH;
 
 /// `PROC_SUPER_MAGIC` of `linux/magic.h`: `/proc`, where a process's environment and memory are files.
@@ -52,7 +52,7 @@ pub(in crate::wasi::files) fn leads_elsewhere(directory: &File, path: &str) -> b
     matches!(found, Err(Errno::XDEV))
 }
 
-/// Opens a resolved object: the very same one, whatever became of its path.
+/// Opens a resolved object: the very same one, whatever happened to its path.
 pub(in crate::wasi::files) fn reopen(seen: &File, how: OFlags) -> rustix::io::Result<File> {
     open(own_link(seen), how, Mode::empty()).map(File::from)
 }

@@ -16,7 +16,7 @@ use crate::wasi::files::resolve::{ALWAYS, Bounds, Links};
 /// There is no handle without the right to read.
 pub(in crate::wasi::files) const HANDLE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
 
-/// What `path` below `directory` leads to. A path that leads out is `EXDEV`, as on Linux.
+/// Resolves `path` below `directory`. A path that leads out is `EXDEV`, as on Linux.
 pub(in crate::wasi::files) fn find(
     directory: &File,
     path: &str,
@@ -42,7 +42,7 @@ fn errno(error: io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::XDEV)
 }
 
-/// Opens a resolved object by its present path, if that still leads to it. It is truncated only then.
+/// Opens a resolved object by its current path, if that still leads to it. Truncates only then.
 pub(in crate::wasi::files) fn reopen(seen: &File, how: OFlags) -> rustix::io::Result<File> {
     let late = how - OFlags::TRUNC;
     let opened = File::from(open(getpath(seen)?, late | OFlags::NOFOLLOW, Mode::empty())?);
