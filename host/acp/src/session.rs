@@ -51,7 +51,7 @@ pub(crate) struct Session {
     turn: Lock<Option<CancellationToken>>,
 }
 
-/// A prompt under way, until this is dropped.
+/// A running prompt, until this is dropped.
 pub(crate) struct Working {
     session: Arc<Session>,
     pub(crate) cancel: CancellationToken,
@@ -92,7 +92,7 @@ impl Session {
         self.is_awake.load(Ordering::SeqCst)
     }
 
-    /// Whether no prompt is under way.
+    /// Returns whether no prompt is running.
     pub(crate) fn is_idle(&self) -> bool {
         self.turn.lock().is_none()
     }
@@ -107,7 +107,7 @@ impl Session {
         self.has_said.load(Ordering::SeqCst)
     }
 
-    /// Begins work; fails if a prompt is under way.
+    /// Begins work; fails if a prompt is running.
     pub(crate) fn begin_work(self: &Arc<Self>) -> Result<Working, Error> {
         let mut turn = self.turn.lock();
         if turn.is_some() {
@@ -334,8 +334,8 @@ fn title(text: &str) -> String {
     shortened(&plain(&text.split_whitespace().collect::<Vec<_>>().join(" ")), MAX_TITLE)
 }
 
-// Only the user chooses a mode. It is told as the protocol's session modes, and as the option that replaces them in newer
-// editors.
+// Only the user chooses a mode. It is sent as the protocol's session modes, and as the option that replaces them in
+// newer editors.
 
 pub(crate) const MODE: &str = "mode";
 

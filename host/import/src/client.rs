@@ -11,7 +11,7 @@ use super::variable::Notation;
 pub struct Client {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What people call it.
+    /// The display name.
     pub title: &'static str,
     /// The format of its files.
     pub(crate) syntax: Syntax,
@@ -41,7 +41,7 @@ pub const CLIENTS: &[Client] = &[
             ]
         },
     },
-    // Codex (0.13x): without variables; `env_vars` names those that are handed on.
+    // Codex (0.13x): without variable references; `env_vars` names the passed variables.
     Client {
         name: "codex",
         title: "Codex",
@@ -76,7 +76,7 @@ pub const CLIENTS: &[Client] = &[
             vec![Machine::user(machine.home.join(".cursor/mcp.json")), machine.in_project(".cursor/mcp.json")]
         },
     },
-    // VS Code (1.12x): `inputs` are what the person is asked for.
+    // VS Code (1.12x): `inputs` are prompts to the user.
     Client {
         name: "vscode",
         title: "VS Code",
@@ -193,8 +193,8 @@ impl Client {
         (self.places)(machine)
     }
 
-    /// The client whose file `path` with the content `root` is: the one that has it at this place, or else the first that
-    /// has such a table.
+    /// Returns the client of the file `path` with the content `root`: the one with this location, otherwise the
+    /// first with such a table.
     pub(crate) fn of_file(path: &Path, root: &Node, machine: &Machine) -> Option<(&'static Self, Place)> {
         let has = |client: &&Self| client.tables.iter().any(|keys| !under(root, keys).is_empty());
         let candidates = || CLIENTS.iter().filter(has);
@@ -208,7 +208,7 @@ impl Client {
     }
 }
 
-/// The tables that `keys` lead to, each with what `*` stands for.
+/// Returns the tables at `keys`, each with the match of `*`.
 pub(crate) fn under<'a>(node: &'a Node, keys: &[&str]) -> Vec<(Option<&'a str>, &'a Node)> {
     match keys.split_first() {
         None => vec![(None, node)].into_iter().filter(|(_, node)| node.is_table()).collect(),

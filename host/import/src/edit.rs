@@ -9,7 +9,7 @@ use super::syntax::Syntax;
 pub(crate) struct Edit {
     /// The bytes that go.
     pub(crate) range: Range<usize>,
-    /// What comes in their place.
+    /// The replacement.
     pub(crate) text: String,
 }
 
@@ -28,7 +28,8 @@ impl Edit {
         Self { range: first.start..first.start, text: words }
     }
 
-    /// The key `key` with `value` behind the value at `behind`, whose own key begins at `start`.
+    /// Returns the edit that inserts the key `key` with `value` after the value at `behind`, whose own key begins
+    /// at `start`.
     pub(crate) fn follow(
         text: &str,
         syntax: Syntax,
@@ -62,7 +63,7 @@ pub(crate) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
     out
 }
 
-/// What stands before `at` on its line.
+/// Returns the text before `at` on its line.
 fn line_before(text: &str, at: usize) -> &str {
     let before = text.get(..at).unwrap_or_default();
     before.get(before.rfind('\n').map_or(0, |newline| newline + 1)..).unwrap_or_default()

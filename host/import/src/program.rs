@@ -22,9 +22,9 @@ pub struct ProgramServer {
     pub url: Option<String>,
     /// Variables, or the headers of an address.
     pub values: Vec<(String, TextOrSecret)>,
-    /// Whether it is used.
+    /// Whether the server is used.
     pub enabled: bool,
-    /// What the person has to do or to know, a line each.
+    /// Notes and tasks for the user, one a line.
     pub notes: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ impl ProgramServer {
     /// `server` of a client's file for program.toml; `environment` has the variables of the person.
     ///
     /// # Errors
-    /// What keeps it from being written there, in words.
+    /// The reason why program.toml cannot express it, as text.
     pub fn of(
         config: &Config,
         server: &Server,

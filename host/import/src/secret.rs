@@ -42,7 +42,7 @@ const SCHEMES: &[&str] = &["Bearer", "Basic", "Token"];
 /// Characters of a word that is a key by its look; names of packages and models are shorter or have separators.
 const LONG: usize = 28;
 
-/// What is shown in the place of a secret.
+/// Replaces a secret in output.
 const HIDDEN: &str = "***";
 
 /// Whether `value`, of the variable or header `name`, is a secret: by its name, or by its look. A reference to a variable
@@ -91,8 +91,8 @@ fn is_name(name: &str) -> bool {
     is_credential(name) || name.to_ascii_lowercase().ends_with("key")
 }
 
-/// What of `value` stands in the file itself: without references to variables (`${NAME}`, `{env:NAME}`, `$NAME` as the
-/// whole value) and the scheme before one. A reference's default is written in the file.
+/// Returns the part of `value` that is in the file itself: without references to variables (`${NAME}`,
+/// `{env:NAME}`, `$NAME` as the whole value) and the scheme before one. A reference's default is in the file.
 fn written(value: &str) -> String {
     let is_variable = |name: &str| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:".contains(c))

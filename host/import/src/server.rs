@@ -17,7 +17,7 @@ const MARKS: &[&str] = &["enabled", "disabled", "settings"];
 /// A server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// What the client calls it.
+    /// The client's name for the server.
     pub name: String,
     /// The project that it is for, where the file has servers of several.
     pub project: Option<String>,
@@ -45,7 +45,7 @@ pub enum Start {
         /// The variable that holds the bearer token.
         bearer: Option<String>,
     },
-    /// The file says neither how it is started nor where it is.
+    /// The file contains neither a command nor a URL.
     Elsewhere,
 }
 
@@ -56,11 +56,11 @@ pub struct Process {
     pub words: Vec<String>,
     /// Variables with their values.
     pub env: Vec<(String, String)>,
-    /// Variables that are handed on from the client's environment.
+    /// Variables passed from the client's environment.
     pub passed: Vec<String>,
-    /// The file with more variables, as it is written.
+    /// The path of a file with more variables, unmodified.
     pub env_file: Option<String>,
-    /// The directory that it starts in, as it is written.
+    /// The working directory, unmodified.
     pub cwd: Option<String>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum Slot {
 }
 
 impl Process {
-    /// Whether it is behind `haft wrap`; `haft`: the running program as it is written into files.
+    /// Returns whether the server is behind `haft wrap`; `haft` is the running program as written in files.
     pub fn is_wrapped(&self, haft: &str) -> bool {
         let is_haft =
             |word: &String| word == haft || Path::new(word).file_name().is_some_and(|name| name == "haft");
@@ -100,7 +100,7 @@ impl Process {
 }
 
 impl Server {
-    /// Reads an entry; `None` for what is no server.
+    /// Parses an entry; `None` if it is not a server.
     pub(crate) fn read(name: &str, project: Option<&str>, node: &Node) -> Option<Self> {
         // Zed once had a table for the command.
         let inner = node.get("command").filter(|command| command.is_table());
@@ -161,7 +161,7 @@ impl Server {
         };
         match &self.slot {
             Some(Slot::Words(list, items)) => vec![cut(list, items, dashes + 1)],
-            // The words of the arguments begin with the second of all.
+            // The arguments begin with the second word.
             Some(Slot::Command { command, args: Some((list, items)), .. }) => {
                 let Some(program) = items.get(dashes) else { return Vec::new() };
                 let own = text.get(program.clone()).unwrap_or_default().to_owned();
@@ -187,7 +187,7 @@ impl Slot {
     }
 }
 
-/// The process of an entry, whose command is `key` of `inner`; `None` where its arguments are no texts.
+/// Returns the process of an entry, whose command is `key` of `inner`; `None` if its arguments are not texts.
 fn process(node: &Node, inner: &Node, key: &str) -> Option<Process> {
     let command = inner.get(key)?;
     let words = match command.text() {

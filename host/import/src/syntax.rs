@@ -17,12 +17,12 @@ pub(crate) enum Syntax {
 }
 
 impl Syntax {
-    /// The format of a text: one of JSON begins with a brace or a comment, one of TOML with neither.
+    /// Returns the format of a text: JSON begins with a brace or a comment, TOML with neither.
     pub(crate) fn of(text: &str) -> Self {
         if text.trim_start().starts_with(['{', '/']) { Self::Json } else { Self::Toml }
     }
 
-    /// The tree of `text`; `None` where there is none.
+    /// Parses `text`; `None` if it is empty.
     pub(crate) fn parse(self, text: &str) -> Result<Option<Node>, SyntaxError> {
         match self {
             Self::Json => parse_json(text),

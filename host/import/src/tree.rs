@@ -18,7 +18,7 @@ pub(crate) enum Value {
     Text(String),
     /// `true` or `false`.
     Flag(bool),
-    /// Anything else, as it is written.
+    /// Any other value, unmodified.
     Other(String),
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Member {
 pub(crate) struct SyntaxError {
     /// The byte at which it is.
     pub(crate) at: usize,
-    /// What is wrong.
+    /// The error.
     pub(crate) message: String,
 }
 

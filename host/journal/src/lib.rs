@@ -26,7 +26,7 @@ use haft_core::journal::Lines;
 pub use haft_core::journal::{Granted, Journal, Outcome, Program, Record};
 use haft_core::limit::KeptJournal;
 
-/// The journal in `directory`, of the calls of `program`, of which as much is kept as `kept` says. Nothing is made or
+/// Opens the journal in `directory`, of the calls of `program`, with the retention `kept`. Nothing is created or
 /// opened before the first call.
 pub fn open(directory: &Path, program: Program, kept: KeptJournal) -> Journal {
     Journal::of(program, Handle(Arc::new(Writer::new(directory, kept))))

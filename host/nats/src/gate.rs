@@ -54,7 +54,7 @@ pub struct Gate {
     fleet: Arc<Fleet>,
     /// The tools that calls may want, as long as they exist.
     wanted: Arc<Lock<AllWanted>>,
-    /// The number of calls under way.
+    /// The number of running calls.
     calls: Arc<AtomicU64>,
     connected: OnceCell<Arc<Connected>>,
 }
@@ -83,7 +83,7 @@ impl Gate {
         Self { server, identity, fleet, wanted, calls, connected }
     }
 
-    /// Counts a call as under way until the returned value is dropped.
+    /// Counts a call as running until the returned value is dropped.
     fn count(&self) -> Counted {
         self.calls.fetch_add(1, Ordering::Relaxed);
         Counted(self.calls.clone())
@@ -194,7 +194,7 @@ impl AllWanted {
     }
 }
 
-/// A call under way.
+/// A running call.
 struct Counted(Arc<AtomicU64>);
 
 impl Drop for Counted {

@@ -64,7 +64,7 @@ fn two_targets(manifest: &Manifest, target: &Target) -> Option<Problem> {
     )
 }
 
-/// What was chosen, if anything was: for an agent of another program, what was for that.
+/// Returns the selected backend, if any: for an agent of another program, that program's.
 pub(super) fn chosen(manifest: &Manifest, options: &Options, dirs: &Dirs) -> Option<BackendConfig> {
     match &options.under {
         Some(under) => under.backend().cloned(),
@@ -72,7 +72,7 @@ pub(super) fn chosen(manifest: &Manifest, options: &Options, dirs: &Dirs) -> Opt
     }
 }
 
-/// A place that an agent of another program names: it could be one that its caller may not reach.
+/// Returns a problem if an agent of another program names a place: its caller may not be able to reach it.
 fn without_effect(manifest: &Manifest, options: &Options) -> Option<Problem> {
     let BackendTable { container, ssh, .. } = &manifest.backend;
     let is_named = options.under.is_some() && (container.is_some() || ssh.is_some());
@@ -80,7 +80,7 @@ fn without_effect(manifest: &Manifest, options: &Options) -> Option<Problem> {
     is_named.then(|| Problem::new(text).warning())
 }
 
-/// What was chosen, if anything was.
+/// Returns the selected backend, if any.
 fn choice(manifest: &Manifest, target: &Target, dirs: &Dirs) -> Option<BackendConfig> {
     let written = &manifest.backend;
     if target.here {
@@ -92,7 +92,7 @@ fn choice(manifest: &Manifest, target: &Target, dirs: &Dirs) -> Option<BackendCo
         (None, None) => None,
     };
     let choice = match named {
-        // What `[backend]` says of another place is not meant for this one.
+        // Settings of `[backend]` for another place do not apply to this one.
         Some(place) => BackendConfig { place, ..BackendConfig::default() },
         None => of_table(manifest, written, dirs),
     };
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(two_targets(&manifest, &named), None);
     }
 
-    /// BE01, CL02: the command line and program.toml choose; nothing said is this machine.
+    /// BE01, CL02: the command line and program.toml select the backend; the default is this machine.
     #[test]
     fn be01_cl02_the_backend_is_the_one_that_was_chosen() {
         let none = Target::default();

@@ -24,7 +24,7 @@ const MAX_PROGRAMS: usize = 64;
 /// The programs that work for one as agents.
 #[derive(Debug, Default)]
 pub(super) struct Family {
-    /// The files of the programs that this one works for, and its own.
+    /// The files of the calling programs, and its own.
     chain: Vec<PathBuf>,
     members: Vec<Manifest>,
     /// Their files, without links.
@@ -72,7 +72,7 @@ impl Family {
                 Err(report) if chain.len() == self.chain.len() + 1 => {
                     self.broken.push((program.span, unusable(agent, &path, &report)));
                 }
-                // For whoever calls that one to find out.
+                // A call of that agent reports the error.
                 Err(_) => {}
             }
         }
@@ -99,7 +99,7 @@ impl Family {
         (self.seen.len() >= MAX_PROGRAMS).then(|| format!("at most {MAX_PROGRAMS} programs may work for one"))
     }
 
-    /// The files of the programs that it works for, and its own.
+    /// Returns the files of the calling programs, and its own.
     pub(super) fn chain(&self) -> &[PathBuf] {
         &self.chain
     }
@@ -109,12 +109,12 @@ impl Family {
         &self.members
     }
 
-    /// Closes to tools what `manifest` names, too: the program before something was left out of it.
+    /// Also closes the files that `manifest` names to tools: the program before parts were removed.
     pub(super) fn keep_sealed(&mut self, manifest: Manifest) {
         self.members.push(manifest);
     }
 
-    /// What is wrong with agents of the program itself.
+    /// Returns the errors of the program's own agents.
     pub(super) fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.broken.iter().map(|(_, problem)| problem)
     }
@@ -137,7 +137,8 @@ impl Family {
         self.members.iter().for_each(|member| Secrets::new(member, home, redactor).learn());
     }
 
-    /// What they are made of, closed: a tool that could write it would say what they ask, and of whom. Allows nothing.
+    /// Returns a grant that only closes the files of the agents: a tool that could write them would control their
+    /// prompts and models.
     pub(super) fn sealed(&self, home: &Path) -> anyhow::Result<Grant> {
         let mut grant = Grant::none();
         let root = |path: &Path| Root::resolve(Path::new("/"), path);

@@ -16,7 +16,7 @@ use haft_manifest::AnswerForm;
 /// Bytes of a file that are read: a schema of a sixteenth of that is too large already.
 const MAX_FILE: u64 = 1 << 20;
 
-/// What a schema looks like, for whoever has none.
+/// The remedy for a missing schema.
 const EXAMPLE: &str = "a JSON Schema says what the answer is, such as \
      `{\"type\": \"object\", \"properties\": {\"count\": {\"type\": \"integer\"}}, \"required\": [\"count\"]}`";
 

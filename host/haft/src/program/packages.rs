@@ -19,7 +19,7 @@ pub(super) struct Installed<'a> {
 }
 
 impl Installed<'_> {
-    /// Its entry and what it is.
+    /// Returns its entry and its bundle.
     pub(super) fn parts(&self) -> (&Declared, &Bundle) {
         (self.declared, &self.bundle)
     }
@@ -30,7 +30,7 @@ impl Installed<'_> {
         plugins.map(|plugin| plugin.name.as_str())
     }
 
-    /// Whether it starts processes.
+    /// Returns whether it starts processes.
     pub(super) fn has_commands(&self) -> bool {
         self.bundle.manifest.has_commands()
     }
@@ -85,7 +85,7 @@ fn open(declared: &Declared, loaded: &Loaded) -> Result<(Bundle, Option<Agreed>)
     Ok((bundle.with_own_paths().with_anchors(&private::data_of(&own)), agreed(pin)))
 }
 
-/// What the package needs and this machine has not got (PR06).
+/// Returns the host requirements of the package that this machine lacks (PR06).
 fn unmet(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     let missing = bundle.missing_programs();
     let name = declared.name.as_str();
@@ -108,8 +108,8 @@ fn ignored(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     Some(problem.hint(hint))
 }
 
-/// The tools that there may be besides those of `installed`: what is switched off, and what enabled packages
-/// have that are not usable. Theirs may be called anything.
+/// Returns possible tools besides those of `installed`: of disabled packages, and of enabled ones that are
+/// unusable. Their names are unknown.
 pub(super) fn unseen(loaded: &Loaded, installed: &[Installed<'_>]) -> Unseen {
     let manifest = &loaded.manifest;
     let mut unseen = Unseen::switched_off(manifest);
@@ -129,7 +129,7 @@ pub(super) fn origin(manifest: &Manifest, declared: &Declared) -> String {
     format!("package `{}` at {}", declared.name.as_str(), manifest.source.place(declared.name.span))
 }
 
-/// What the packages tell the model.
+/// Returns the packages' skills for the model.
 pub(super) fn skills(installed: &[Installed<'_>]) -> Vec<Shelved> {
     installed.iter().flat_map(|package| package.bundle.shelved_skills()).collect()
 }

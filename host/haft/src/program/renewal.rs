@@ -15,16 +15,16 @@ use haft_core::tool::{Rules, Tool, Toolbox};
 use haft_manifest::ToolPattern;
 use haft_mcp::client::{Server, ServerTool, exposed, owns};
 
-/// What tells an agent of them.
+/// Notifies an agent of changed tools.
 pub struct Renewal {
     /// All tools of the program.
     all: Toolbox,
-    /// Those that the agent has by now.
+    /// The agent's current tools.
     chosen: Lock<Toolbox>,
     servers: Vec<Watched>,
     rules: Rules,
     hooks: Vec<Watching>,
-    /// Those that the agent may have; all where there is none.
+    /// The patterns of the agent's tools; all if empty.
     patterns: Vec<ToolPattern>,
     budget: Option<u32>,
     is_planning: bool,
@@ -33,7 +33,7 @@ pub struct Renewal {
 struct Watched {
     server: Arc<Server>,
     changes: Lock<watch::Receiver<u64>>,
-    /// Those of its tools that program.toml names; all where it names none.
+    /// The server's tools that program.toml names; all if `None`.
     patterns: Option<Vec<ToolPattern>>,
 }
 
@@ -55,7 +55,7 @@ impl Program {
         }
     }
 
-    /// A server of the program's own: what a package may offer was agreed to, and stays.
+    /// Only servers of the program itself: the tools of a package were agreed to, and stay.
     fn watched(&self, Tracked { server, changes }: &Tracked) -> Option<Watched> {
         let name = &server.config().name;
         let declared = self.manifest.mcp_servers.iter().find(|own| own.name.as_str() == name)?;

@@ -10,13 +10,13 @@ use haft_core::grant::Root;
 use haft_mcp::server::{Questions, ToolSnapshots};
 use haft_nats::SharedState;
 
-/// Where Linux says what a machine is called.
+/// The file with the machine's name on Linux.
 const NAME_FILE: &str = "/proc/sys/kernel/hostname";
 
-/// What a machine is called that does not say so.
+/// The name of a machine without one.
 const NAMELESS: &str = "replica";
 
-/// `offers`, with whoever they share approvals with.
+/// Returns `offers` with the processes that share its approvals.
 pub(super) fn shared(
     offers: ToolSnapshots,
     program: &Program,
@@ -54,7 +54,7 @@ fn of_this_user(program: &Program) -> Questions {
     Questions::in_folder(program.dirs.approvals(), names.map(OsStrExt::as_bytes).join(&0))
 }
 
-/// What this machine is called.
+/// Returns the name of this machine.
 fn machine() -> String {
     let named = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
     let known = || std::fs::read_to_string(NAME_FILE).ok().map(|name| name.trim().to_owned());

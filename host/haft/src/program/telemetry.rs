@@ -29,7 +29,8 @@ pub async fn answer_at(address: SocketAddr) -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// Where the calls of a program are told, and what keeps telemetry from being sent, which stops no call.
+/// Returns the recorder of the program's calls, and the problem that prevents sending telemetry, which stops no
+/// call.
 pub(super) async fn of(loaded: &Loaded) -> (Trace, Option<Problem>) {
     if let Some(started) = STARTED.get() {
         return (started.trace(), None);
@@ -45,7 +46,7 @@ pub(super) async fn of(loaded: &Loaded) -> (Trace, Option<Problem>) {
     }
 }
 
-/// Sends what is left, within a few seconds.
+/// Sends the remaining data, within a few seconds.
 pub async fn close() {
     if let Some(telemetry) = STARTED.get() {
         telemetry.clone().close().await;

@@ -17,7 +17,7 @@ pub(super) const SHELL_CONFIRM: &str = "`shell_confirm = true` in `[builtins]`";
 /// The line that has a person asked before `fetch_url` asks for an address.
 pub(super) const FETCH_CONFIRM: &str = "`fetch_confirm = true` in `[builtins]`";
 
-/// What binds a program that works as an agent of another.
+/// The bounds of a program that works as an agent of another.
 #[derive(Clone, Debug)]
 pub struct Under {
     most: Grant,
@@ -28,18 +28,18 @@ pub struct Under {
     hooks: Vec<Watching>,
 }
 
-/// What a program says that has agents.
+/// The settings of a program with agents.
 pub(super) struct Said<'a> {
     pub(super) manifest: &'a Manifest,
     /// Its rules, with the folder that their relative paths start in.
     pub(super) rules: Rules,
-    /// What binds itself, where it works for others.
+    /// Its own bounds, if it works for others.
     pub(super) under: Option<&'a Under>,
 }
 
 impl Under {
-    /// What binds the agents of the program that says what `said` has: they get no more than `most`, their commands run on
-    /// `backend` and `hooks` see their calls.
+    /// Returns the bounds of the agents of the program with the settings `said`: they get at most `most`, their
+    /// commands run on `backend`, and `hooks` see their calls.
     pub(super) fn new(
         said: Said<'_>,
         most: Grant,
@@ -68,20 +68,20 @@ impl Under {
         &self.chain
     }
 
-    /// What the programs that it works for say of its calls, nearest first.
+    /// Returns the rules of the calling programs for its calls, nearest first.
     pub(super) fn bounds(&self) -> &[Bounds] {
         &self.bounds
     }
 
-    /// What sees the calls of its tools too.
+    /// Returns the hooks that also see its calls.
     pub(super) fn hooks(&self) -> &[Watching] {
         &self.hooks
     }
 
-    /// What is left of `wanted`. Values of its own that a component sees are no right, and stay.
+    /// Returns the remainder of `wanted`. A component's configuration values are not rights, and stay.
     pub(super) fn narrowed(&self, wanted: &Grant) -> Grant {
         let grant = wanted.intersect(&self.most);
-        // Nor is a right what a process needs to run, and has to itself.
+        // The paths that a process needs to run, and its private directory, are not rights either.
         let grant = grant.with_needs(wanted.needs().iter().cloned());
         let grant = match (wanted.private(), wanted.caches()) {
             (Some(own), Some(caches)) => grant.with_private(own.clone()).with_caches(caches.clone()),
@@ -90,7 +90,7 @@ impl Under {
         wanted.values().iter().fold(grant, |grant, (name, value)| grant.with_value(name, value))
     }
 
-    /// What is not left of `wanted`, in words that follow "may not".
+    /// Returns the removed part of `wanted`, as text that follows "may not".
     pub(super) fn withheld(&self, wanted: &Grant) -> Vec<String> {
         let left = self.narrowed(wanted);
         let path = |root: &Root| root.path().display().to_string();
@@ -112,7 +112,7 @@ impl Under {
     }
 }
 
-/// What a program says of the calls of its agents.
+/// Returns the rules of a program for the calls of its agents.
 fn own_bounds(manifest: &Manifest, rules: Rules) -> Bounds {
     let builtins = &manifest.builtins;
     let line = |asks: bool, setting: &str| {
@@ -135,8 +135,8 @@ pub(super) fn denied(manifest: &Manifest, under: Option<&Under>) -> Vec<String> 
     all
 }
 
-/// The most that an agent of a program gets: of files and processes what `files` may, the built-in tools for files; of
-/// hosts, variables and what is kept between calls what any tool of `toolbox` may. What is blocked for `fetch_url` is blocked.
+/// Returns the most that an agent of a program gets: files and processes as `files`, the rights of the built-in
+/// file tools; hosts, variables and storage as any tool of `toolbox`. Hosts blocked for `fetch_url` are blocked.
 pub(super) fn most(files: &Grant, toolbox: &Toolbox, manifest: &Manifest) -> Grant {
     let blocked = manifest.builtins.fetch_block.iter().cloned();
     let mut most = blocked.fold(files.clone(), Grant::with_blocked_host);
@@ -163,7 +163,7 @@ mod tests {
         Under::new(said, Grant::none(), None, Vec::new(), Vec::new())
     }
 
-    /// Every program on the way counts, and none lifts what another says.
+    /// Every program on the way counts, and none relaxes another's rules.
     #[test]
     fn what_callers_ask_and_deny_holds_all_the_way_down() {
         let asks = "[builtins]\nshell_confirm = true\nfetch_confirm = true\nshell_deny = [\"git push\"]\n";

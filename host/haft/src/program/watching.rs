@@ -21,7 +21,7 @@ impl Watching {
     }
 }
 
-/// The same tools, whose calls the hooks see, in the order of program.toml.
+/// Returns the tools with these hooks, in the order of program.toml.
 pub(super) fn on(tools: &Toolbox, hooks: &[Watching]) -> Toolbox {
     hooks.iter().fold(tools.clone(), |tools, watching| tools.hooked(&watching.tools, &watching.hook))
 }

@@ -17,7 +17,7 @@ use super::{
 /// The file of the servers.
 const SERVERS: &str = ".mcp.json";
 
-/// What is told and not run: the folder or file, and what it is called.
+/// Parts that are reported and not run: the folder or file, and the name of its kind.
 const NOT_RUN: &[(&str, &str)] = &[
     ("commands", "commands"),
     ("agents", "agents"),
@@ -27,7 +27,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("monitors", "monitors"),
 ];
 
-/// Names that are told of each of them.
+/// Maximal number of reported names of each kind.
 const MAX_NAMED: usize = 6;
 
 /// Reads a plugin of Claude Code.
@@ -92,8 +92,8 @@ fn skills(
     skills
 }
 
-/// The folders with a SKILL.md: those in `skills`, and those that the manifest names or in which they lie; the plugin
-/// itself where it has no other.
+/// Returns the folders with a SKILL.md: those in `skills`, those that the manifest names, and those within the
+/// named ones; the plugin itself if there is no other.
 fn folders(files: &Files<'_>, fields: &Map<String, Value>) -> Vec<String> {
     let has = |folder: &str| files.has(&format!("{folder}/{}", haft_core::skill::FILE));
     let named = paths(fields.get("skills")).into_iter().map(own);
@@ -185,7 +185,8 @@ fn translated(text: &str) -> String {
     text.replace("${CLAUDE_PLUGIN_DATA}", &placeholder(DATA))
 }
 
-/// The value of a variable: haft's own where the text is `${NAME}` or `${NAME:-…}`. Any other one is as it is written.
+/// Returns the value of a variable: haft's own variable if the text is `${NAME}` or `${NAME:-…}`, otherwise the
+/// text.
 fn variable(text: &str) -> Text {
     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     let name = inner.map(|inner| inner.split(":-").next().unwrap_or(inner));
@@ -195,7 +196,7 @@ fn variable(text: &str) -> Text {
     }
 }
 
-/// The value of a header. One that has a variable among other text is no value that program.toml can have.
+/// Returns the value of a header. program.toml cannot express a variable within other text.
 fn header(name: &str, text: &str) -> Result<Text, String> {
     match variable(text) {
         Text::Written(text) if text.contains("${") => Err(format!(
@@ -206,7 +207,7 @@ fn header(name: &str, text: &str) -> Result<Text, String> {
     }
 }
 
-/// What is there and is not run.
+/// Reports the parts that are not run.
 fn not_run(files: &Files<'_>, faults: &mut Vec<Fault>) {
     for (place, what) in NOT_RUN {
         let is_own = |path: &&str| {

@@ -18,7 +18,7 @@ const FILE: &str = "dev.haft/permissions.json";
 /// Rights of one server or skill at most: what fits on a screen.
 const MAX_RIGHTS: usize = 64;
 
-/// What the author proposes.
+/// The author's proposal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Permissions {
     /// Whether the author proposes anything at all.
@@ -62,12 +62,12 @@ impl Permissions {
         found
     }
 
-    /// What is proposed for a server; `None` where the author proposes nothing for any part.
+    /// Returns the proposal for a server; `None` if the author proposes nothing for any part.
     pub(super) fn server(&self, name: &str) -> Option<Vec<Right>> {
         self.is_there.then(|| self.servers.get(name).cloned().unwrap_or_default())
     }
 
-    /// The same for a skill's scripts and its own servers.
+    /// Returns the proposal for a skill's scripts and its own servers.
     pub(super) fn skill(&self, name: &str) -> Option<Vec<Right>> {
         self.is_there.then(|| self.skills.get(name).cloned().unwrap_or_default())
     }

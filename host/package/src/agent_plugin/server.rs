@@ -11,7 +11,7 @@ pub struct PluginServer {
     pub called: String,
     /// How it is reached.
     pub start: Start,
-    /// What its author proposes for it; `None` where nothing is proposed for any part of the plugin.
+    /// The author's proposal; `None` if nothing is proposed for any part of the plugin.
     pub proposed: Option<Vec<Right>>,
 }
 

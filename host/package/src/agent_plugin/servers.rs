@@ -58,7 +58,7 @@ fn top(document: &Value) -> Result<&Map<String, Value>, String> {
 
 /// Why a server is left out.
 pub(super) enum Skipped {
-    /// It breaks a rule.
+    /// The entry breaks a rule.
     Invalid(String),
     /// haft does not speak its transport.
     Transport,
@@ -127,7 +127,7 @@ fn named(
     Ok(server)
 }
 
-/// One entry of mcp.json.
+/// Parses one entry of mcp.json.
 fn entry(value: &Value) -> Result<Start, Skipped> {
     let fields = value.as_object().ok_or("expected an object")?;
     let kind = fields.get("type").and_then(Value::as_str).ok_or("expected `type`, a string")?;
@@ -164,7 +164,7 @@ fn stdio(fields: &Map<String, Value>) -> Result<Start, Skipped> {
     Ok(Start::Stdio { words, env, directory })
 }
 
-/// One token: the bare name of a program, or `./…` below the plugin's folder (§7.2.1).
+/// Parses one token: the bare name of a program, or `./…` below the plugin's folder (§7.2.1).
 pub(super) fn program(command: &str) -> Result<String, String> {
     match command.strip_prefix("./") {
         Some(path) => match inside(path) {
@@ -198,7 +198,7 @@ pub(super) fn placeholder(name: &str) -> String {
     format!("${{{name}}}")
 }
 
-/// A path without `.` and `..`; `None` where it leads out.
+/// Returns a path without `.` and `..`; `None` if it leads out.
 fn inside(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

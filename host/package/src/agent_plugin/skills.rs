@@ -11,7 +11,7 @@ use crate::listing::listed;
 /// The folder of the skills (§6.1).
 pub const FOLDER: &str = "skills";
 
-/// Skills of one plugin at most; a model is told of no more.
+/// Maximal number of skills of one plugin; models get no more.
 const MAX_SKILLS: usize = haft_core::skill::MAX_SKILLS;
 
 /// Scripts of one skill at most that its tool names.
@@ -31,7 +31,7 @@ pub struct PluginSkill {
     pub scripts: Vec<String>,
     /// The name of the tool that runs them, of which no two skills have the same.
     pub tool: String,
-    /// What its author proposes for it; `None` where nothing is proposed for any part of the plugin.
+    /// The author's proposal; `None` if nothing is proposed for any part of the plugin.
     pub proposed: Option<Vec<Right>>,
 }
 

@@ -23,7 +23,7 @@ pub(super) fn text(plugin: &AgentPlugin) -> String {
     toml::to_string(&all).unwrap_or_default()
 }
 
-/// Fails where program.toml cannot say what a server is.
+/// Fails if program.toml cannot express a server.
 pub(super) fn check_server(written: &PluginServer) -> Result<(), String> {
     let mut all = Table::new();
     put_list(&mut all, "mcp_servers", std::iter::once(server(written)));
@@ -98,7 +98,7 @@ fn put_values(entry: &mut Table, key: &str, values: &[(String, Text)]) {
     }
 }
 
-/// A process of a plugin always has a table of its own: without one it would have what `[sandbox]` allows.
+/// Writes a table for every process of a plugin: without one it would have the rights of `[sandbox]`.
 fn put_grant(entry: &mut Table, proposed: Option<&[Right]>) {
     let mut grant = Table::new();
     for right in proposed.unwrap_or_default() {

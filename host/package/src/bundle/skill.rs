@@ -48,8 +48,8 @@ impl Bundle {
         self.skills.iter().any(|skill| listed(&skill.folder, FILE) == path)
     }
 
-    /// Whether the file is a script of a plugin's skill, or one that a server of the plugin may run: which those are is
-    /// known of no server.
+    /// Returns whether the file is a script of a plugin's skill, or may be run by a server of the plugin: any file
+    /// may.
     pub(crate) fn is_script(&self, path: &str) -> bool {
         let is_named_so = || {
             let name = path.rsplit('/').next().unwrap_or_default();

@@ -140,7 +140,7 @@ fn environment(
 
 /// A text as a literal of Python.
 fn python_text(text: &str) -> String {
-    // A literal of JSON is one of Python.
+    // A JSON literal is also a Python literal.
     serde_json::Value::from(text).to_string()
 }
 

@@ -47,7 +47,7 @@ impl Env {
     }
 }
 
-/// A server, and what it says of itself.
+/// A server, and its description.
 #[derive(Debug)]
 pub(super) struct Server {
     /// A text that becomes its name.
@@ -132,7 +132,7 @@ impl Server {
     }
 }
 
-/// Writes a new file: one that the package brings itself is not replaced.
+/// Writes a new file; an existing one of the package is not replaced.
 pub(super) fn put(path: &Path, text: &str) -> Result<(), ForeignError> {
     let written = crate::folder::write(text.as_bytes(), path, text.len() as u64, false);
     written.map(|_| ()).map_err(io_error("write", path))

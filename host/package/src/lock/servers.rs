@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Lock;
 
-/// The tools of one server as somebody agreed to them.
+/// The agreed tools of one server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerPin {

@@ -19,7 +19,7 @@ pub(super) enum Value {
     Secret(SecretSource),
 }
 
-/// Reads the values of one entry, and notes what is missing.
+/// Reads the values of one entry, and collects the missing ones.
 pub(super) struct Values<'a> {
     settings: &'a [(String, String)],
     /// Whether a secret without a value is asked for.
@@ -52,8 +52,8 @@ impl<'a> Values<'a> {
         Ok(self.notes)
     }
 
-    /// Returns the value of `input`, called `key` in settings; `None` where it has none. `variable` has it by default,
-    /// where it is a secret.
+    /// Returns the value of `input`, called `key` in settings; `None` if it has none. For a secret, `variable` is
+    /// the default source.
     pub(super) fn value(
         &mut self,
         key: &str,
@@ -153,7 +153,7 @@ impl<'a> Values<'a> {
         Ok(Some(given))
     }
 
-    /// Returns where a secret is; `None` where it is nowhere, or is to be asked for.
+    /// Returns the source of a secret; `None` if it has none, or the user is to be asked.
     fn secret(
         &mut self,
         key: &str,
@@ -218,7 +218,7 @@ impl Part<'_> {
     }
 }
 
-/// What stands around a secret.
+/// The text around a secret.
 type Around = (String, String);
 
 fn field(key: &str, input: &Input, around: Around) -> SecretField {

@@ -9,7 +9,7 @@ pub const SIGSTORE: &str = "sigstore:";
 /// Limit on the characters of an issuer or a subject: ten times the longest address of a workflow.
 const MAX_NAME: usize = 2000;
 
-/// What stands before the branch or tag in the address of a workflow.
+/// Precedes the branch or tag in the URL of a workflow.
 const REFERENCE: &str = "@refs/";
 
 /// Between the repository and the workflow of another repository that built for it.
@@ -42,7 +42,7 @@ impl Identity {
         is_right.then(|| Self { issuer: issuer.to_owned(), subject: subject.to_owned() })
     }
 
-    /// Returns the identity of a workflow's certificate: `repository` is that whose code was built, if it says so.
+    /// Returns the identity of a workflow's certificate: `repository` is the one whose code was built, if stated.
     pub(super) fn of_workflow(issuer: &str, workflow: &str, repository: Option<&str>) -> Option<Self> {
         let is_own =
             |repository: &str| workflow.strip_prefix(repository).is_some_and(|rest| rest.starts_with('/'));

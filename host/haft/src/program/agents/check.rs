@@ -5,7 +5,7 @@ use crate::program::Program;
 use haft_core::report::Problem;
 
 impl Program {
-    /// What is wrong with its agents, and what they ask for and do not get.
+    /// Returns the errors of its agents, and the permissions that they request and do not get.
     pub async fn agent_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for tool in &self.agents.tools {
@@ -44,14 +44,14 @@ async fn of_agent(tool: &AgentTool) -> Vec<Problem> {
         }
         Ok(None) => {}
     }
-    // What is missing may be there when it is called.
+    // A missing part may exist at the time of the call.
     let model = tool.ready().await.err().filter(|_| problems.iter().all(Problem::is_warning));
     problems
         .extend(model.map(|error| at(format!("it cannot ask its model: {}", first_line(&error))).warning()));
     problems
 }
 
-/// A report is many lines; the first says what is wrong.
+/// A report has many lines; the first is the error.
 fn first_line(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
     let line = text.lines().next().unwrap_or_default();

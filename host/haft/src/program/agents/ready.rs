@@ -26,14 +26,14 @@ pub(super) struct Ready {
     pub(super) journal: Option<Journal>,
 }
 
-/// What a task came to, and the session in which it is kept.
+/// The result of a task, and its session.
 pub(super) struct Done {
     pub(super) outcome: Outcome,
     pub(super) session: Option<String>,
 }
 
 impl Ready {
-    /// The agent of `program`, whose model `provider` is.
+    /// Creates the agent of `program` with the model `provider`.
     pub(super) fn of_program(
         program: &Program,
         under: Option<&Under>,

@@ -34,7 +34,7 @@ pub(super) fn about(program: &Program, choice: &ToolChoice) -> ServerInfo {
     ServerInfo { title, instructions, of_servers, has_one_server, awaits_servers }
 }
 
-/// What MCP servers say to models of themselves, each as a quotation that cannot pass for haft's words.
+/// Returns the instructions of MCP servers to models, each quoted so that it cannot pass for haft's text.
 fn of_servers(program: &Program, choice: &ToolChoice) -> Vec<(String, String)> {
     let is_served = |name: &str| choice.server.as_deref().is_none_or(|server| server == name);
     let said = program.servers.iter().filter_map(|server| {

@@ -23,7 +23,7 @@ pub struct ProgramHook<'p> {
     pub name: &'p str,
     /// How many tools it sees the calls of.
     pub tools: usize,
-    /// Whether it cannot be had: the calls of these tools are refused.
+    /// Whether the hook is unavailable: the calls of these tools are refused.
     pub is_absent: bool,
 }
 
@@ -75,20 +75,20 @@ impl Hook for Absent {
     }
 }
 
-/// The tools whose calls a declared plugin is to see, where it is to be a hook.
+/// Returns the tools whose calls a declared plugin sees, if it is a hook.
 fn seen_by(declared: &Declared) -> Option<Vec<ToolPattern>> {
     let seen =
         |hooks: &Vec<Located<ToolPattern>>| hooks.iter().map(|pattern| pattern.value.clone()).collect();
     declared.hooks.as_ref().map(seen)
 }
 
-/// What refuses every call that the plugin was to see, since it cannot be had; `None` where it is no hook.
+/// Returns a hook that refuses every call of the unavailable hook's tools; `None` if the plugin is not a hook.
 pub(super) fn absent(declared: &Declared, why: &str) -> Option<Watching> {
     let (name, why) = (declared.name.as_str().to_owned(), why.to_owned());
     seen_by(declared).map(|tools| Watching { tools, hook: Arc::new(Absent { name, why }), is_absent: true })
 }
 
-/// What a plugin adds that is a hook, or is to be one: its functions are no tools. `None` for any other.
+/// Returns the contribution of a plugin that is a hook: its functions are not tools. `None` for any other.
 pub(super) fn contribution(pending: &PendingPlugin<'_>, plugin: &Plugin) -> Option<Contribution> {
     let (declared, name, mut found) = (pending.declared?, &pending.name, Contribution::default());
     let is_hook = plugin.contract() == Contract::Hook;

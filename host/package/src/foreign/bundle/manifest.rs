@@ -46,7 +46,7 @@ pub(super) struct Server {
     mcp_config: Option<Run>,
 }
 
-/// What runs the server.
+/// The runtime of the server.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {

@@ -16,7 +16,7 @@ use haft_sandbox::process::private;
 const KEPT: u64 = 256 << 20;
 
 impl Grants<'_> {
-    /// What the processes of the plugin `bundle` may do, which the program has as `declared`.
+    /// Returns the rights of the processes of the plugin `bundle`, which the program has as `declared`.
     pub(super) fn agent_plugin(
         &mut self,
         (declared, bundle): (&Package, &Bundle),
@@ -72,7 +72,7 @@ impl Grants<'_> {
         Ok(all)
     }
 
-    /// What one process gets: what is asked for it and granted, or where nothing is proposed what is granted.
+    /// Returns the rights of one process: the proposed and granted ones, or without a proposal the granted ones.
     fn of_part(
         &mut self,
         process: &Process<'_>,
@@ -98,14 +98,15 @@ impl Grants<'_> {
 struct Plugin<'a> {
     declared: &'a Package,
     bundle: &'a Bundle,
-    /// What program.toml grants it.
+    /// The rights that program.toml grants.
     granted: Grant,
-    /// What its servers have to themselves.
+    /// The private directory of its servers.
     own: PathBuf,
 }
 
 impl Plugin<'_> {
-    /// What gives a part more: program.toml, unless its author proposed something else for it.
+    /// Returns the place that can widen a part's rights: program.toml, unless the plugin's author proposed other
+    /// rights.
     fn table(&self, is_proposed: bool) -> RightsTable {
         let name = self.declared.name.as_str().to_owned();
         if is_proposed {
@@ -116,13 +117,13 @@ impl Plugin<'_> {
     }
 }
 
-/// The working directory of a server, which stays where it is said to be.
+/// Returns the working directory of a server, which stays where it is declared.
 fn directory_of(directory: &Directory, folder: &Path, data: &Path) -> anyhow::Result<Root> {
     let (anchor, path) = match directory {
         Directory::Root(path) => (folder, folder.join(path)),
         Directory::Data(path) => (data, data.join(path)),
     };
     let (anchor, found) = (root(anchor)?, root(&path)?);
-    // A link that the plugin made in what it keeps leads nowhere else.
+    // A link that the plugin made in its own data leads nowhere else.
     Ok(if anchor.contains(&found) { found } else { anchor })
 }
