@@ -87,7 +87,7 @@ impl Session {
         }
     }
 
-    /// Whether its program is loaded.
+    /// Returns whether its program is loaded.
     pub(crate) fn is_awake(&self) -> bool {
         self.is_awake.load(Ordering::SeqCst)
     }
@@ -97,12 +97,12 @@ impl Session {
         self.turn.lock().is_none()
     }
 
-    /// Whether unloading loses nothing.
+    /// Returns whether unloading loses nothing.
     pub(crate) fn can_rest(&self, host: &dyn Host) -> bool {
         self.is_idle() && (host.keeps() || !self.has_said.load(Ordering::SeqCst))
     }
 
-    /// Whether there was a prompt.
+    /// Returns whether there was a prompt.
     pub(crate) fn has_said(&self) -> bool {
         self.has_said.load(Ordering::SeqCst)
     }
@@ -270,7 +270,7 @@ impl Session {
         vec![mode, option.category(SessionConfigOptionCategory::Model)]
     }
 
-    /// Whether tools only read, from the next prompt on.
+    /// Returns whether tools only read, from the next prompt on.
     pub(crate) fn is_planning(&self) -> bool {
         self.is_planning.load(Ordering::SeqCst)
     }
@@ -363,7 +363,7 @@ fn mode_option(is_planning: bool) -> SessionConfigOption {
     option.category(SessionConfigOptionCategory::Mode)
 }
 
-/// Whether the mode `id` is plan mode.
+/// Returns whether the mode `id` is plan mode.
 fn is_plan(id: &str) -> Result<bool, Error> {
     let [default, plan] = MODES.map(|(id, ..)| id);
     match id {

@@ -284,14 +284,14 @@ pub struct ResourceContents {
 }
 
 impl Offers {
-    /// Whether there is nothing.
+    /// Returns whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.prompts.is_empty() && self.resources.is_empty()
     }
 }
 
 impl ResourceList {
-    /// Whether there is nothing to read.
+    /// Returns whether there is nothing to read.
     pub fn is_empty(&self) -> bool {
         self.listed.is_empty() && self.templates.is_empty()
     }

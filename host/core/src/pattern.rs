@@ -47,7 +47,7 @@ impl ToolPattern {
         rest.ends_with(last)
     }
 
-    /// The pattern as text.
+    /// Returns the pattern as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

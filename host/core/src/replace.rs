@@ -46,7 +46,7 @@ fn file_at(directory: impl AsFd, name: &str) -> io::Result<Option<Stat>> {
     }
 }
 
-/// Whether the regular file `name` in `directory` has hard links, which a rename would separate from it.
+/// Returns whether the regular file `name` in `directory` has hard links, which a rename would separate from it.
 ///
 /// # Errors
 /// The file cannot be inspected; a missing file is no error.

@@ -52,7 +52,7 @@ words! {
 }
 
 impl RulePattern {
-    /// Every call of these tools.
+    /// Returns every call of these tools.
     pub fn every(tools: ToolPattern) -> Self {
         Self { tools, about: None }
     }
@@ -63,12 +63,12 @@ impl RulePattern {
         format!("{name}({})", Self::escaped(about)).parse().ok()
     }
 
-    /// `text` as a pattern that means nothing else.
+    /// Returns `text` as a pattern that means nothing else.
     pub(crate) fn escaped(text: &str) -> String {
         text.replace('\\', "\\\\").replace('*', "\\*")
     }
 
-    /// The tools.
+    /// Returns the tools.
     pub fn tools(&self) -> &ToolPattern {
         &self.tools
     }

@@ -64,7 +64,8 @@ impl Redactor {
     }
 }
 
-/// Whether a variable holds a secret. An existing path (`GOOGLE_APPLICATION_CREDENTIALS`) is no secret itself.
+/// Returns whether a variable holds a secret. An existing path (`GOOGLE_APPLICATION_CREDENTIALS`) is no secret
+/// itself.
 fn is_secret((name, value): &(String, String)) -> bool {
     let path = Path::new(value);
     let is_key = name.to_ascii_lowercase().ends_with("key");

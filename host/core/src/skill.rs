@@ -154,7 +154,7 @@ impl Shelf {
         &self.problems
     }
 
-    /// Whether there are no skills.
+    /// Returns whether there are no skills.
     pub fn is_empty(&self) -> bool {
         self.skills.is_empty()
     }

@@ -89,7 +89,8 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// Why a call with these arguments is refused, whether approved or not. Checked before a person is asked.
+    /// Returns why a call with these arguments is refused, whether approved or not. Checked before a person is
+    /// asked.
     fn refusal(&self, _arguments: &Value) -> Option<ToolError> {
         None
     }
@@ -100,15 +101,15 @@ pub trait Tool: Send + Sync {
         Subject::arguments(arguments)
     }
 
-    /// The path of the file on this machine that a call with these arguments is about, as the caller wrote it: a person who
-    /// is asked is shown what would change there. The default is none.
+    /// Returns the path of the file on this machine that a call with these arguments is about, as the caller wrote
+    /// it: a person who is asked is shown what would change there. The default is none.
     fn file<'a>(&self, _arguments: &'a Value) -> Option<&'a str> {
         None
     }
 
-    /// Whether the future of [`Tool::call`] may first be polled on the thread that read the call, so that a
-    /// short call costs no switch of threads. A hint about the next call with the rights `grant`; `false` is
-    /// always right, and the default.
+    /// Returns whether the future of [`Tool::call`] may first be polled on the thread that read the call, so that a
+    /// short call costs no switch of threads. A hint about the next call with the rights `grant`; `false` is always
+    /// right, and the default.
     ///
     /// `true` promises that the first poll only computes, for well under a millisecond, and reads local files: it
     /// starts no thread or process, and returns `Pending` instead of blocking. The future moves to the runtime at
@@ -128,9 +129,9 @@ pub trait Tool: Send + Sync {
         true
     }
 
-    /// Whether the tool acts with rights that were settled before the call, as a server that runs already does: with
-    /// a narrower [`Context::grant`] it does the same as with a wider one. `false`, the default, promises that it does
-    /// nothing that the grant of the call does not allow; plan mode withholds all others.
+    /// Returns whether the tool acts with rights that were settled before the call, as a server that runs already
+    /// does: with a narrower [`Context::grant`] it does the same as with a wider one. `false`, the default,
+    /// promises that it does nothing that the grant of the call does not allow; plan mode withholds all others.
     fn has_fixed_rights(&self) -> bool {
         false
     }

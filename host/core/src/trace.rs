@@ -139,7 +139,7 @@ impl Trace {
         Self(Some(Target { recorder, parent: None, has_call: false }))
     }
 
-    /// Whether there is a recorder.
+    /// Returns whether there is a recorder.
     pub fn is_told(&self) -> bool {
         self.0.is_some()
     }

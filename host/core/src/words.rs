@@ -17,7 +17,7 @@ macro_rules! words {
             /// Every variant with its word.
             pub const ALL: &[(&'static str, Self)] = &[$(($word, Self::$variant)),+];
 
-            /// The word.
+            /// Returns the word.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }

@@ -236,7 +236,7 @@ impl Program {
         Self { journal, ..self }
     }
 
-    /// A worker that runs calls of this program's toolbox.
+    /// Returns a worker that runs calls of this program's toolbox.
     pub async fn worker(&self, settings: WorkerSettings) -> Result<Arc<Worker>, LinkError> {
         let server = self.nats().settings().await?;
         Worker::connect(settings, &server, self.reading()).await
@@ -275,12 +275,12 @@ impl Program {
         widening(&self.dirs)
     }
 
-    /// The sessions of this machine; `None` where nothing is to be noted down.
+    /// Returns the sessions of this machine; `None` where nothing is to be noted down.
     pub fn sessions(&self) -> Option<Sessions> {
         self.journal.is_kept().then(|| self.dirs.kept_sessions())
     }
 
-    /// How a session of this program begins, in the folder that it is run in.
+    /// Returns how a session of this program begins, in the folder that it is run in.
     pub fn begun(&self) -> Begun {
         let name = self.manifest.program.as_ref().map(|program| program.name.as_str());
         let path = Some(self.manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
@@ -306,14 +306,14 @@ impl Program {
         tools.at_most(self.max_tools())
     }
 
-    /// How many tools a request to the provider of program.toml may name.
+    /// Returns how many tools a request to the provider of program.toml may name.
     fn max_tools(&self) -> usize {
         let vendor = self.manifest.provider.as_ref().filter(|provider| provider.base_url.is_none());
         let kind = vendor.and_then(|provider| haft_agent::provider::kind(provider.name.value.as_str()).ok());
         kind.and_then(|kind| kind.max_tools).unwrap_or(usize::MAX)
     }
 
-    /// Everything wrong, as one report; `None` when nothing is.
+    /// Returns everything wrong, as one report; `None` when nothing is.
     pub fn report(&self) -> Option<Report> {
         (!self.problems.is_empty()).then(|| self.manifest.report(self.problems.clone()))
     }
@@ -355,7 +355,7 @@ async fn sources(rights: &Rights<'_>, known: Contribution) -> anyhow::Result<(Me
     Ok((merged, agents))
 }
 
-/// The journal of this machine, with the program's name.
+/// Returns the journal of this machine, with the program's name.
 fn journal(manifest: &Manifest, dirs: &Dirs) -> Journal {
     let name = manifest.program.as_ref().map(|program| program.name.as_str());
     let path = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());

@@ -119,7 +119,7 @@ const EDITIONS: &[&str] = &["Code", "Code - Insiders", "VSCodium"];
 /// The most profiles of an edition that are looked at.
 const MAX_PROFILES: usize = 100;
 
-/// A file for each edition of VS Code, for each profile, and for the project.
+/// Returns a file for each edition of VS Code, for each profile, and for the project.
 fn vscode(machine: &Machine) -> Vec<Place> {
     let users = EDITIONS.iter().map(|edition| machine.applications().join(edition).join("User"));
     let files = users.flat_map(|user| {
@@ -152,7 +152,7 @@ pub struct Place {
 }
 
 impl Machine {
-    /// The folder that the variable `name` of the environment names, or `default` in the home.
+    /// Returns the folder that the variable `name` of the environment names, or `default` in the home.
     fn folder(&self, name: &str, default: &str) -> PathBuf {
         match std::env::var_os(name) {
             Some(folder) if !folder.is_empty() => self.project.join(folder),
@@ -160,19 +160,19 @@ impl Machine {
         }
     }
 
-    /// Where desktop applications keep their files.
+    /// Returns where desktop applications keep their files.
     #[cfg(target_os = "linux")]
     fn applications(&self) -> PathBuf {
         self.config.clone()
     }
 
-    /// Where desktop applications keep their files.
+    /// Returns where desktop applications keep their files.
     #[cfg(target_os = "macos")]
     fn applications(&self) -> PathBuf {
         self.home.join("Library/Application Support")
     }
 
-    /// A file for all projects of the user.
+    /// Returns a file for all projects of the user.
     fn user(path: PathBuf) -> Place {
         Place { path, scope: "user" }
     }
@@ -183,12 +183,12 @@ impl Machine {
 }
 
 impl Client {
-    /// The client of this name.
+    /// Returns the client of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         CLIENTS.iter().find(|client| client.name == name)
     }
 
-    /// Where its files are, whether they exist or not.
+    /// Returns where its files are, whether they exist or not.
     pub fn places(&self, machine: &Machine) -> Vec<Place> {
         (self.places)(machine)
     }

@@ -87,7 +87,7 @@ impl Config {
         Self::parse(client, &Place { path: path.to_owned(), ..place }, text)
     }
 
-    /// The file of a client at `path`, which holds `text`.
+    /// Returns the file of a client at `path`, which holds `text`.
     ///
     /// # Errors
     /// The text is not in the client's format.
@@ -116,7 +116,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The text without a byte order mark.
+    /// Returns the text without a byte order mark.
     fn body(&self) -> &str {
         self.text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&self.text)
     }
@@ -142,7 +142,7 @@ impl Config {
         })
     }
 
-    /// The text with no server behind `haft wrap`.
+    /// Returns the text with no server behind `haft wrap`.
     ///
     /// # Errors
     /// The file has a form that cannot be changed.
@@ -179,7 +179,7 @@ impl Config {
         if is_right { Ok(text) } else { Err(ConfigError::Form(self.path.clone())) }
     }
 
-    /// The names of the variables in a server's `envFile`.
+    /// Returns the names of the variables in a server's `envFile`.
     ///
     /// # Errors
     /// The file cannot be read.

@@ -14,7 +14,7 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// `words` in front of the values of a list: the list is at `list`, its values at `items`.
+    /// Returns `words` in front of the values of a list: the list is at `list`, its values at `items`.
     pub(crate) fn insert(text: &str, list: &Range<usize>, items: &[Range<usize>], words: &[String]) -> Self {
         let Some(first) = items.first() else {
             let at = list.start + 1;
@@ -50,7 +50,7 @@ impl Edit {
     }
 }
 
-/// `text` with all `edits`, which do not overlap.
+/// Returns `text` with all `edits`, which do not overlap.
 pub(crate) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
     edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
     let (mut out, mut at) = (String::with_capacity(text.len()), 0);

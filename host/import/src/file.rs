@@ -25,7 +25,7 @@ pub(crate) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The names of the variables in a `.env` file, in its order. Their values are not kept.
+/// Returns the names of the variables in a `.env` file, in its order. Their values are not kept.
 pub(crate) fn variables(path: &Path) -> io::Result<Vec<String>> {
     let text = read_bounded(path)?;
     let name = |line: &str| {

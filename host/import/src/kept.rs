@@ -144,7 +144,7 @@ impl Originals {
         })
     }
 
-    /// The changes that were not undone, newest first, and why others cannot be.
+    /// Returns the changes that were not undone, newest first, and why others cannot be.
     ///
     /// # Errors
     /// The records cannot be listed, or another haft changes files.
@@ -218,7 +218,7 @@ impl Originals {
         Ok(path)
     }
 
-    /// The paths of the records, in any order.
+    /// Returns the paths of the records, in any order.
     fn names(&self) -> Result<Vec<PathBuf>, KeptError> {
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -278,14 +278,15 @@ fn digest(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
 
-/// Whether a kill ended the writing of `new` over `old` in place: a file that has other names is not replaced.
+/// Returns whether a kill ended the writing of `new` over `old` in place: a file that has other names is not
+/// replaced.
 fn is_torn(now: &str, new: &str, old: &str) -> bool {
     let same = now.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
     let rest = |text: &str| text.as_bytes().get(same..).unwrap_or_default().to_owned();
     same > 0 && rest(now) == rest(old)
 }
 
-/// The lines of `now` that are not those of `new`.
+/// Returns the lines of `now` that are not those of `new`.
 fn changed(now: &str, new: &str) -> Undone {
     let (own, other): (Vec<_>, Vec<_>) = (now.lines().collect(), new.lines().collect());
     let head = own.iter().zip(&other).take_while(|(a, b)| a == b).count();

@@ -45,8 +45,8 @@ const LONG: usize = 28;
 /// Replaces a secret in output.
 const HIDDEN: &str = "***";
 
-/// Whether `value`, of the variable or header `name`, is a secret: by its name, or by its look. A reference to a variable
-/// is none.
+/// Returns whether `value`, of the variable or header `name`, is a secret: by its name, or by its look. A reference
+/// to a variable is none.
 pub fn is_secret(name: &str, value: &str) -> bool {
     let written = written(value);
     !written.is_empty() && (is_name(name) || looks_secret(&written))
@@ -72,7 +72,7 @@ pub fn hidden(words: &[String]) -> Vec<String> {
     words.iter().map(&mut show).collect()
 }
 
-/// The part of an address that may be shown: neither user nor path nor query, any of which may be a key.
+/// Returns the part of an address that may be shown: neither user nor path nor query, any of which may be a key.
 pub fn origin(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -80,7 +80,7 @@ pub fn origin(url: &str) -> String {
     if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
 }
 
-/// Whether an address may have a key in it: a user, a query, or a part of its path that looks like one.
+/// Returns whether an address may have a key in it: a user, a query, or a part of its path that looks like one.
 pub(crate) fn is_in_address(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.contains(['?', '@']) || rest.split('/').any(looks_secret)

@@ -87,13 +87,13 @@ impl Process {
         self.words.first().is_some_and(is_haft) && self.words.get(1).is_some_and(|word| word == "wrap")
     }
 
-    /// Its words without `haft wrap` in front of them.
+    /// Returns its words without `haft wrap` in front of them.
     pub(crate) fn own_words(&self) -> &[String] {
         let dashes = self.words.iter().position(|word| word == "--").filter(|_| self.is_wrapped("haft"));
         dashes.and_then(|dashes| self.words.get(dashes + 1..)).unwrap_or(&self.words)
     }
 
-    /// The names of the variables that the file gives it.
+    /// Returns the names of the variables that the file gives it.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.env.iter().map(|(name, _)| name).chain(&self.passed).map(String::as_str)
     }
@@ -118,7 +118,7 @@ impl Server {
         Some(Self { name: name.to_owned(), project: project.map(str::to_owned), enabled, start, slot })
     }
 
-    /// The process, if the client starts one.
+    /// Returns the process, if the client starts one.
     pub fn process(&self) -> Option<&Process> {
         match &self.start {
             Start::Process(process) => Some(process),
@@ -173,7 +173,7 @@ impl Server {
 }
 
 impl Slot {
-    /// Where the command under `key` of a table is.
+    /// Returns where the command under `key` of a table is.
     fn of(node: &Node, key: &str) -> Option<Self> {
         let ranges = |node: &Node| node.items().iter().map(|item| item.range.clone()).collect();
         let member = node.member(key)?;
@@ -216,7 +216,8 @@ fn http(node: &Node) -> Option<Start> {
     })
 }
 
-/// The words that are put in front of a command: haft at `haft`, the variables that the server is granted, and its name.
+/// Returns the words that are put in front of a command: haft at `haft`, the variables that the server is granted,
+/// and its name.
 pub(crate) fn prefix<'a>(haft: &str, name: &str, variables: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut words = vec![haft.to_owned(), "wrap".to_owned()];
     for variable in variables.filter(|variable| variable.parse::<Variable>().is_ok()) {

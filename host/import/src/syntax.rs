@@ -30,7 +30,7 @@ impl Syntax {
         }
     }
 
-    /// `word` as a text of this format.
+    /// Returns `word` as a text of this format.
     pub(crate) fn quoted(self, word: &str) -> String {
         match self {
             Self::Json => serde_json::Value::from(word).to_string(),
@@ -60,7 +60,7 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// The tree of `text`; `None` where there is nothing but blanks and comments.
+/// Returns the tree of `text`; `None` where there is nothing but blanks and comments.
 fn parse_json(text: &str) -> Result<Option<Node>, SyntaxError> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS)
         .map_err(|error| SyntaxError { at: error.range().start, message: error.kind().to_string() })?;
@@ -88,7 +88,7 @@ fn of_json(json: &Json<'_>) -> Node {
     Node { range: range.start..range.end, value }
 }
 
-/// The tree of `text`.
+/// Returns the tree of `text`.
 fn parse_toml(text: &str) -> Result<Node, SyntaxError> {
     let document = Document::parse(text).map_err(|error| SyntaxError {
         at: error.span().map_or(0, |span| span.start),

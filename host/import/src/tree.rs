@@ -42,7 +42,7 @@ pub(crate) struct SyntaxError {
 }
 
 impl Node {
-    /// The members of a table; none of anything else.
+    /// Returns the members of a table; none of anything else.
     pub(crate) fn members(&self) -> &[Member] {
         match &self.value {
             Value::Table(members) => members,
@@ -50,17 +50,17 @@ impl Node {
         }
     }
 
-    /// The member of this name; the last one where there are several, as clients read it.
+    /// Returns the member of this name; the last one where there are several, as clients read it.
     pub(crate) fn member(&self, key: &str) -> Option<&Member> {
         self.members().iter().rev().find(|member| member.key == key)
     }
 
-    /// The value of this name.
+    /// Returns the value of this name.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         self.member(key).map(|member| &member.node)
     }
 
-    /// The values of a list; none of anything else.
+    /// Returns the values of a list; none of anything else.
     pub(crate) fn items(&self) -> &[Self] {
         match &self.value {
             Value::List(items) => items,
@@ -75,13 +75,13 @@ impl Node {
         }
     }
 
-    /// The texts of a list, or `None` if it is no list of texts.
+    /// Returns the texts of a list, or `None` if it is no list of texts.
     pub(crate) fn texts(&self) -> Option<Vec<String>> {
         let Value::List(items) = &self.value else { return None };
         items.iter().map(|item| item.text().map(str::to_owned)).collect()
     }
 
-    /// The texts, numbers and flags of a table by their names.
+    /// Returns the texts, numbers and flags of a table by their names.
     pub(crate) fn pairs(&self) -> Vec<(String, String)> {
         let pair = |member: &Member| {
             let text = match &member.node.value {

@@ -57,7 +57,7 @@ impl File {
         Self { directory: directory.to_owned(), table, open: None, is_settled: false, looked: None }
     }
 
-    /// Whether the next lines go to the open file.
+    /// Returns whether the next lines go to the open file.
     pub(super) fn is_settled(&self) -> bool {
         self.is_settled
     }

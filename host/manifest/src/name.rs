@@ -124,7 +124,7 @@ impl FromStr for Variable {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        // The kernel has no bound of its own; a longer one is a mistake.
+        // The kernel has no limit; a longer name is an error.
         check_length(text, 255)?;
         check_characters(text, Self::ALLOWED, |c| c.is_ascii_alphanumeric() || c == '_')?;
         check_first(text, "a letter or `_`", |c| !c.is_ascii_digit())?;

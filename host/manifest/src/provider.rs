@@ -136,7 +136,7 @@ impl Provider {
 }
 
 fn format(section: &Section<'_>) -> Option<ApiFormat> {
-    // A wrong name is noted where it is read itself.
+    // An invalid name is reported by its own reader.
     let name = section.get("name", |entry| entry.raw().as_str());
     let is_other =
         |(word, provider): &(&str, ProviderName)| Some(*word) == name && *provider != ProviderName::OpenAi;

@@ -132,7 +132,7 @@ fn named(name: &Located<String>, entry: &Entry<'_>) -> Option<CommandTool> {
 
 fn name(section: &Section<'_>) -> Option<Located<ToolName>> {
     match section.head() {
-        // What is wrong with a name in a head was noted with the head.
+        // The head's reader has reported an invalid name.
         Some(head) => Some(Located { value: head.parse().ok()?, span: head.span }),
         None => section.require("name", FromValue::from_value),
     }
@@ -212,7 +212,7 @@ fn required(section: &Section<'_>) -> bool {
 }
 
 fn default(section: &Section<'_>) -> Option<Value> {
-    // A wrong type is noted where it is read itself.
+    // A wrong type is reported by its own reader.
     let word = section.get("type", |entry| entry.raw().as_str()).unwrap_or_default();
     let kind = ArgumentType::ALL.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind);
     section.get("default", |entry| read_default(entry, kind.unwrap_or_default()))

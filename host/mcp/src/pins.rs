@@ -72,7 +72,8 @@ pub enum Difference {
 }
 
 impl ToolPins {
-    /// The pins of `tools`, each as the server sent it in an answer to `tools/list`. What has no name is no tool.
+    /// Returns the pins of `tools`, each as the server sent it in an answer to `tools/list`. What has no name is no
+    /// tool.
     pub fn of<'a>(tools: impl IntoIterator<Item = &'a Value>) -> Self {
         let mut pins = Self::default();
         tools.into_iter().for_each(|tool| pins.add(tool));
@@ -89,22 +90,22 @@ impl ToolPins {
         }
     }
 
-    /// Whether `pins` have each of these tools exactly so.
+    /// Returns whether `pins` have each of these tools exactly so.
     pub fn is_part_of(&self, pins: &Self) -> bool {
         self.0.iter().all(|(name, pin)| pins.0.get(name) == Some(pin))
     }
 
-    /// Whether a tool of this name is pinned.
+    /// Returns whether a tool of this name is pinned.
     pub fn has(&self, tool: &str) -> bool {
         self.0.contains_key(tool)
     }
 
-    /// The names of all tools, sorted.
+    /// Returns the names of all tools, sorted.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// How `now` differs from these pins, sorted by the names of the tools.
+    /// Returns how `now` differs from these pins, sorted by the names of the tools.
     pub fn differences(&self, now: &Self) -> Vec<Difference> {
         let mut all: Vec<_> =
             now.0.iter().filter_map(|(tool, pin)| self.difference(tool, pin, now)).collect();
@@ -229,7 +230,7 @@ fn write_sorted<'a>(fields: impl Iterator<Item = (&'a String, &'a Value)>, text:
 }
 
 impl Difference {
-    /// The tool that the list has, or had.
+    /// Returns the tool that the list has, or had.
     pub fn tool(&self) -> &str {
         let (Self::Added { tool }
         | Self::Changed { tool, .. }

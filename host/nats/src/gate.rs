@@ -101,13 +101,13 @@ impl Gate {
         self.wanted.lock().count
     }
 
-    /// Whether another gate may replace this one at once: it knows no worker.
+    /// Returns whether another gate may replace this one at once: it knows no worker.
     pub fn can_be_replaced(&self) -> bool {
         self.fleet.is_empty()
     }
 
-    /// Whether workers have at least half as many places for the tools wanted since `mark` as they have for the
-    /// same tools of `before`, a gate of an earlier reading of the program.
+    /// Returns whether workers have at least half as many places for the tools wanted since `mark` as they have for
+    /// the same tools of `before`, a gate of an earlier reading of the program.
     pub fn can_follow(&self, before: &Self, mark: u64) -> bool {
         let older = before.wanted.lock().since(0);
         let newer = self.wanted.lock().since(mark);
@@ -280,7 +280,7 @@ impl Connected {
         Some((labels, tools))
     }
 
-    /// Whether `subject` has a subscriber; `None` if the server does not answer.
+    /// Returns whether `subject` has a subscriber; `None` if the server does not answer.
     async fn is_heard(&self, worker: &str, subject: String) -> Option<bool> {
         let Expected { subject: reply, last, .. } = &mut self.inbox.expect(worker).ok()?;
         self.link.client.publish_with_reply(subject, reply.clone(), Bytes::new()).await.ok()?;
@@ -288,7 +288,7 @@ impl Connected {
         Some(message.status != Some(StatusCode::NO_RESPONDERS))
     }
 
-    /// Whether the server itself answers on a subject without subscribers.
+    /// Returns whether the server itself answers on a subject without subscribers.
     async fn server_answers(&self) -> bool {
         self.is_heard(ANY, self.subjects.nobody()).await.is_some()
     }

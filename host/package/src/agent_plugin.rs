@@ -220,7 +220,7 @@ impl<'a> Files<'a> {
         self.listing.bytes(self.folder, path, most)
     }
 
-    /// The JSON of a file, or why it is none.
+    /// Returns the JSON of a file, or why it is none.
     fn json(&self, path: &str) -> Result<Value, String> {
         let bytes = self.bytes(path, MAX_JSON).map_err(|error| error.to_string())?;
         serde_json::from_slice(&bytes).map_err(|error| format!("it is not valid JSON: {error}"))

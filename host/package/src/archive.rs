@@ -117,7 +117,7 @@ fn top(to: &Path) -> Result<PathBuf, ArchiveError> {
     }
 }
 
-/// Whether a folder of this archive is a package or a plugin.
+/// Returns whether a folder of this archive is a package or a plugin.
 fn is_package(folder: &Path) -> bool {
     let has = |file: &str| folder.join(file).is_file();
     has(MANIFEST) || agent_plugin::is_plugin(has)

@@ -279,7 +279,7 @@ fn check(found: &Digest, expected: Option<&Digest>, source: &str) -> Result<(), 
     }
 }
 
-/// The real path of the folder `inside` of `around`; a link may not lead out of that.
+/// Returns the real path of the folder `inside` of `around`; a link may not lead out of that.
 fn contained(around: &Path, inside: &Path) -> io::Result<PathBuf> {
     let around = Root::resolve(Path::new("/"), around)?;
     let found = Root::resolve(around.real(), inside)?;

@@ -76,7 +76,7 @@ pub enum Start {
 }
 
 impl Wanted {
-    /// The server's name, without its namespace.
+    /// Returns the server's name, without its namespace.
     pub fn stem(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or_default()
     }
@@ -146,7 +146,7 @@ impl Registry {
         resolve::resolved(&answer, wanted)
     }
 
-    /// Its address, without a user's name and password.
+    /// Returns its address, without a user's name and password.
     pub fn shown(&self) -> String {
         download::shown_text(&self.url)
     }
@@ -176,7 +176,7 @@ impl Registry {
     }
 }
 
-/// A part of a path or query of a URL.
+/// Returns a part of a path or query of a URL.
 fn encoded(text: &str) -> String {
     text.replace('/', "%2F").replace('+', "%2B")
 }

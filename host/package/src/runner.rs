@@ -138,7 +138,7 @@ impl<'a> Runner<'a> {
         Ok(Self { grant: self.grant.with_read(root), ..self })
     }
 
-    /// The program's file.
+    /// Returns the program's file.
     pub(super) fn program(&self) -> &Path {
         &self.program
     }

@@ -86,7 +86,7 @@ pub(crate) enum Arguments {
 }
 
 impl Arguments {
-    /// `arguments` for a component of `contract`.
+    /// Returns `arguments` for a component of `contract`.
     pub(crate) fn new(contract: Contract, arguments: &Value) -> Self {
         if contract == Contract::Plugin {
             Self::Text(arguments.to_string())
@@ -111,7 +111,7 @@ impl Arguments {
     }
 }
 
-/// Bytes of memory that a value holds, more or less.
+/// Returns the number of bytes of memory that a value holds, more or less.
 pub(crate) fn held(value: &Value) -> usize {
     let own = size_of::<Value>();
     own + match value {
@@ -181,7 +181,7 @@ impl ActiveCall {
         }
     }
 
-    /// Whether the guest, which asks, is to end by itself: it was cancelled, or its time is nearly over.
+    /// Returns whether the guest, which asks, is to end by itself: it was cancelled, or its time is nearly over.
     pub(crate) fn should_end(&mut self) -> bool {
         let cancelled = self.cancel.is_cancelled();
         self.cancellation_seen.fetch_or(cancelled, Ordering::Relaxed);
@@ -189,13 +189,13 @@ impl ActiveCall {
         cancelled || self.warned
     }
 
-    /// Whether the guest may still go on, for what blocks its thread.
+    /// Returns whether the guest may still go on, for what blocks its thread.
     pub(crate) fn goes_on(&self) -> GoesOn {
         let (cancel, deadline) = (self.cancel.clone(), self.deadline);
         Arc::new(move || !cancel.is_cancelled() && Instant::now() < deadline)
     }
 
-    /// Why the guest, which computes, must end now, if it must.
+    /// Returns why the guest, which computes, must end now, if it must.
     pub(crate) fn stop(&mut self) -> Option<Stop> {
         let now = Instant::now();
         if now >= self.deadline {
@@ -208,8 +208,8 @@ impl ActiveCall {
         (now - since >= grace_after_cancel(&self.cancellation_seen)).then_some(Stop::Cancelled)
     }
 
-    /// Whether the guest has used up its time on the thread that read its call. It yields then, once, to go on on another
-    /// thread.
+    /// Returns whether the guest has used up its time on the thread that read its call. It yields then, once, to go
+    /// on on another thread.
     pub(crate) fn leaves_thread(&mut self) -> bool {
         self.inline_time.take_if(|time| time.is_over()).is_some()
     }
@@ -230,7 +230,7 @@ impl Deref for ActiveCall {
     }
 }
 
-/// How long a guest may go on after it was cancelled.
+/// Returns how long a guest may go on after it was cancelled.
 fn grace_after_cancel(cancellation_seen: &AtomicBool) -> Duration {
     if cancellation_seen.load(Ordering::Relaxed) { CLEANUP_GRACE } else { CANCEL_GRACE }
 }

@@ -98,13 +98,13 @@ impl Recorder {
         Self(Arc::new(Shared { profile, coredump, recorded: Lock::default() }))
     }
 
-    /// How often guests were seen in which functions, outermost first.
+    /// Returns how often guests were seen in which functions, outermost first.
     pub fn profile(&self) -> Vec<(Vec<String>, u64)> {
         self.0.recorded.lock().profile.clone()
     }
 
-    /// The state of the guest that trapped last, as `wasm-tools` and debuggers read it: a module with the sections of
-    /// the tool conventions of WebAssembly.
+    /// Returns the state of the guest that trapped last, as `wasm-tools` and debuggers read it: a module with the
+    /// sections of the tool conventions of WebAssembly.
     pub fn coredump(&self) -> Option<Vec<u8>> {
         self.0.recorded.lock().coredump.take()
     }

@@ -96,8 +96,8 @@ impl EngineAndImports {
 }
 
 impl Engine {
-    /// An engine that starts, with all that is expensive about it, when the first component is to be compiled or run. A
-    /// cache that cannot be used safely is left out then, with a warning.
+    /// Returns an engine that starts, with all that is expensive about it, when the first component is to be
+    /// compiled or run. A cache that cannot be used safely is left out then, with a warning.
     pub fn new(options: &EngineOptions) -> Self {
         descriptors::make_room();
         let compilations = Compilations::new(options.events.clone());
@@ -128,8 +128,8 @@ impl Engine {
         calls.map_err(|error: String| LoadError::Internal(format!("the engine does not start: {error}")))
     }
 
-    /// How much of the Landlock restrictions of guests' threads the kernel enforces. Starts a thread to find out if no
-    /// guest has run yet.
+    /// Returns how much of the Landlock restrictions of guests' threads the kernel enforces. Starts a thread to
+    /// find out if no guest has run yet.
     pub fn landlock_state(&self) -> LandlockState {
         self.0.threads.landlock_state()
     }
@@ -156,17 +156,17 @@ impl Engine {
         &self.0.client
     }
 
-    /// The paths that stay protected from a guest with this grant, whatever else it allows.
+    /// Returns the paths that stay protected from a guest with this grant, whatever else it allows.
     pub(super) fn protected_paths(&self, grant: &Grant) -> Arc<ProtectedPaths> {
         self.0.protected_paths.for_grant(grant)
     }
 
-    /// Whether instances are made ahead of calls.
+    /// Returns whether instances are made ahead of calls.
     pub(super) fn prewarms(&self) -> bool {
         self.0.options.prewarm
     }
 
-    /// A permit to hold an idle instance; `None` where the pool has no room for another.
+    /// Returns a permit to hold an idle instance; `None` where the pool has no room for another.
     pub(super) fn idle_slot(&self) -> Option<OwnedSemaphorePermit> {
         self.0.idle_slot.clone().try_acquire_owned().ok()
     }
@@ -190,18 +190,18 @@ impl Engine {
         }
     }
 
-    /// Bytes of native code that the component was compiled to, where that was done and kept.
+    /// Returns the number of bytes of native code that the component was compiled to, where that was done and kept.
     pub fn compiled(&self, source: &Source) -> Option<u64> {
         let (cache, digest) = (self.cache()?, self.digest(source).ok()?);
         cache.size(&cache.lookup(&digest.combined_with_docs(source.sibling_wit().as_deref()))?.code)
     }
 
-    /// Whether components are compiled quickly at first.
+    /// Returns whether components are compiled quickly at first.
     pub(super) fn is_tiered(&self) -> bool {
         self.0.options.tiered && self.0.options.recorder.is_none()
     }
 
-    /// The component of compiled code, if it is in the cache and of a tier that this engine runs.
+    /// Returns the component of compiled code, if it is in the cache and of a tier that this engine runs.
     pub(super) fn load(&self, engine: &wasmtime::Engine, code: &CompiledCode) -> Option<Component> {
         let runs = code.tier == Tier::Optimized || self.is_tiered();
         runs.then(|| self.cache()?.load(engine, code)).flatten()

@@ -190,7 +190,7 @@ fn size(name: &str, proposed: u64, most: u64) -> Option<String> {
     (proposed <= most).then(|| format!("{name} = \"{written}\""))
 }
 
-/// A length and an eighth, in whole KiB or MiB: the next answer may be a little longer.
+/// Returns a length and an eighth, in whole KiB or MiB: the next answer may be a little longer.
 fn with_spare(length: u64) -> u64 {
     let unit = if length < 1 << 20 { 1 << 10 } else { 1 << 20 };
     length.saturating_add(length / 8).div_ceil(unit).saturating_mul(unit)
@@ -240,8 +240,9 @@ impl End {
     }
 }
 
-/// Why a check that clang put into a program ended it, which it writes into the DWARF as a function that is called there:
-/// `__clang_trap_msg$Undefined Behavior Sanitizer$Alignment, null, or object-size error`. And the functions around it.
+/// Returns why a check that clang put into a program ended it, which it writes into the DWARF as a function that is
+/// called there: `__clang_trap_msg$Undefined Behavior Sanitizer$Alignment, null, or object-size error`. And the
+/// functions around it.
 fn reason(found: &[Frame]) -> (Option<&str>, &[Frame]) {
     let told = found.split_first().and_then(|(first, around)| {
         let (_, reason) = first.function.strip_prefix("__clang_trap_msg$")?.rsplit_once('$')?;
@@ -255,7 +256,7 @@ fn reason(found: &[Frame]) -> (Option<&str>, &[Frame]) {
 /// Maximal number of characters of a guest's standard error in an error.
 const MAX_STDERR_EXCERPT: usize = 300;
 
-/// How the guest of `store` ended.
+/// Returns how the guest of `store` ended.
 pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>) -> End {
     tracing::debug!(error = format!("{error:?}"), "guest ended");
     let state = store.data();
@@ -330,7 +331,7 @@ fn host_refusal(error: &wasmtime::Error, limits: &Limits, transfer: usize) -> En
     }
 }
 
-/// The line for an exceeded time limit.
+/// Returns the line for an exceeded time limit.
 fn timed_out(limit: Duration) -> String {
     format!("timed out after {limit:?}: reached its time limit")
 }
@@ -375,7 +376,7 @@ const WAYS: &[(&str, &str)] = &[
 /// Where none of them fits.
 const COMPOSE: &str = "join it with a component that exports it (`wac plug`), or build it without";
 
-/// The way out for a component that imports `import`, an interface or a function of one.
+/// Returns the way out for a component that imports `import`, an interface or a function of one.
 fn way_around(import: &str) -> &'static str {
     let interface = import.rsplit(" of ").next().unwrap_or(import).trim_start_matches('`');
     WAYS.iter().find(|(beginning, _)| interface.starts_with(beginning)).map_or(COMPOSE, |(_, way)| way)

@@ -93,7 +93,7 @@ impl Hook for PluginHook {
     }
 }
 
-/// The record `call`.
+/// Returns the record `call`.
 fn call(seen: &Seen<'_>) -> Value {
     let ToolCall { id, tool, arguments } = seen.call;
     json!({ "id": id, "tool": tool, "arguments": arguments.to_string(), "origin": seen.origin })

@@ -84,14 +84,14 @@ impl Instance {
         }
     }
 
-    /// Whether the instance was made with exactly these rights and limits.
+    /// Returns whether the instance was made with exactly these rights and limits.
     pub(super) fn is_for(&self, grant: &Grant, limits: &Limits) -> bool {
         let call = &self.store.data().shared.call;
         *call.grant == *grant && call.limits == *limits
     }
 
-    /// Whether the instance has asked for its directories or used the network. Before a call, both are too early: it
-    /// may not serve one then.
+    /// Returns whether the instance has asked for its directories or used the network. Before a call, both are too
+    /// early: it may not serve one then.
     pub(super) fn has_reached_out(&self) -> bool {
         let Shared { denied, decisions, .. } = &self.store.data().shared;
         denied.opened || !decisions.list().is_empty()
@@ -112,13 +112,13 @@ impl Instance {
         self.store.data()
     }
 
-    /// How many calls it has served.
+    /// Returns how many calls it has served.
     pub(super) fn calls(&self) -> u32 {
         self.calls
     }
 
-    /// Whether the instance may serve another call: the last one was not cancelled, reached no limit, and left nothing
-    /// open.
+    /// Returns whether the instance may serve another call: the last one was not cancelled, reached no limit, and
+    /// left nothing open.
     pub(super) fn is_tidy(&mut self) -> bool {
         let is_at_work = self.store.concurrent_resource_table().is_some_and(|table| !table.is_empty());
         let GuestState { shared: Shared { call, table, .. }, budget, .. } = self.store.data_mut();
@@ -199,7 +199,7 @@ fn bounds(store: &Store<GuestState>) -> Bounds {
     shared.call.bounds(turn.held())
 }
 
-/// How a guest ended, which is also taken down where that is wanted.
+/// Returns how a guest ended, which is also taken down where that is wanted.
 fn ended(error: &wasmtime::Error, store: &mut Store<GuestState>, recorder: Option<&Recorder>) -> End {
     if let Some(recorder) = recorder {
         let name = store.data().shared.call.plugin.clone();

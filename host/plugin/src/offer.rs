@@ -24,7 +24,7 @@ enum Shown {
 }
 
 impl PluginOffer {
-    /// All that `plugin` offers, for a program that calls it `name`.
+    /// Returns all that `plugin` offers, for a program that calls it `name`.
     pub fn all(plugin: &Plugin, name: &str, place: &GrantPlace) -> Vec<Self> {
         let offers = plugin.offers();
         let offer = |own: ToolDef, shown: Shown| {
@@ -55,7 +55,7 @@ impl PluginOffer {
         &self.own
     }
 
-    /// The arguments as the component gets them: of resources the path behind what haft puts before it.
+    /// Returns the arguments as the component gets them: of resources the path behind what haft puts before it.
     fn own_arguments(&self, arguments: &Value) -> Value {
         let Shown::Resources { prefix, .. } = &self.shown else { return arguments.clone() };
         let uri = arguments.get("uri").and_then(Value::as_str).unwrap_or_default();
@@ -98,7 +98,7 @@ impl Tool for PluginOffer {
     }
 }
 
-/// The resources by the URIs that clients see.
+/// Returns the resources by the URIs that clients see.
 fn seen(prefix: &str, resources: &ResourceList) -> ResourceList {
     let seen = |one: &ResourceDef| ResourceDef { place: format!("{prefix}{}", one.place), ..one.clone() };
     ResourceList {

@@ -102,7 +102,7 @@ impl Plugin {
         Self::new(engine, name.into(), Arc::new(discovered), code, PluginOptions::default())
     }
 
-    /// The component with `options` in the place of all that it had, and with no instance yet.
+    /// Returns the component with `options` in the place of all that it had, and with no instance yet.
     #[must_use]
     pub fn with(&self, options: PluginOptions) -> Self {
         let PluginShared { engine, name, discovered, code, optimized, .. } = &*self.0;
@@ -142,7 +142,7 @@ impl Plugin {
         self.0.idle.count()
     }
 
-    /// The tools it lists, by the names it gives them.
+    /// Returns the tools it lists, by the names it gives them.
     pub fn tools(&self) -> &[ToolDef] {
         &self.0.discovered.listing.tools
     }
@@ -164,12 +164,12 @@ impl Plugin {
         self.0.discovered.listing.definitions(name)
     }
 
-    /// The exported functions that cannot be tools, with the reasons.
+    /// Returns the exported functions that cannot be tools, with the reasons.
     pub fn uncallable(&self) -> &[Uncallable] {
         &self.0.discovered.listing.uncallable
     }
 
-    /// The JSON Schema of the configuration that it reads, where the component brings one.
+    /// Returns the JSON Schema of the configuration that it reads, where the component brings one.
     pub fn config_schema(&self) -> Option<&Value> {
         self.0.discovered.listing.config.as_ref()
     }
@@ -182,12 +182,12 @@ impl Plugin {
         discover::write_record(&self.0.discovered.digest, &self.0.discovered.listing)
     }
 
-    /// The contract of the component.
+    /// Returns the contract of the component.
     pub fn contract(&self) -> Contract {
         self.0.discovered.listing.contract
     }
 
-    /// SHA-256 of the component, in hexadecimal.
+    /// Returns SHA-256 of the component, in hexadecimal.
     pub fn digest(&self) -> &str {
         self.0.discovered.digest.as_str()
     }
@@ -199,7 +199,7 @@ impl Discovered {
         Self { source, digest, key, listing }
     }
 
-    /// The component's bytes, where they are still those that were compiled.
+    /// Returns the component's bytes, where they are still those that were compiled.
     pub(super) fn bytes(&self) -> Option<Vec<u8>> {
         let bytes = self.source.read().ok()?;
         let bytes = (Digest::compute(&bytes) == self.digest).then_some(bytes)?;

@@ -40,7 +40,7 @@ pub(crate) fn name(kept: Kept) -> &'static str {
     }
 }
 
-/// The private directories that `grant` allows, with their quotas.
+/// Returns the private directories that `grant` allows, with their quotas.
 pub(crate) fn granted(grant: &Grant) -> impl Iterator<Item = (Kept, u64)> {
     let state = grant.state().map(|bytes| (Kept::State, bytes));
     state.into_iter().chain(grant.cache().map(|bytes| (Kept::Cache, bytes)))
@@ -53,7 +53,7 @@ impl Storage {
         Self(Arc::new(Place { homes, owner, store: Lock::default(), turns }))
     }
 
-    /// The store, with room for `quota` bytes.
+    /// Returns the store, with room for `quota` bytes.
     pub(crate) fn store(&self, quota: u64) -> Store {
         let mut store = self.0.store.lock();
         match &*store {

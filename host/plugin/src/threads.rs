@@ -162,7 +162,7 @@ impl Threads {
         OwnThreads(self.start_own().ok().map(|own| own.handle().clone()))
     }
 
-    /// The turns of one more guest.
+    /// Returns the turns of one more guest.
     pub(super) fn turn(&self) -> Turn {
         self.turns.turn()
     }
@@ -175,7 +175,7 @@ impl Threads {
         }
     }
 
-    /// How much of the restrictions of guests' threads the kernel enforces.
+    /// Returns how much of the restrictions of guests' threads the kernel enforces.
     pub(super) fn landlock_state(&self) -> LandlockState {
         self.pools.state()
     }

@@ -81,7 +81,7 @@ struct Remains {
 }
 
 impl PluginTool {
-    /// The tool that `plugin` lists as `own`, under another name.
+    /// Returns the tool that `plugin` lists as `own`, under another name.
     pub fn new(plugin: &Plugin, own: &ToolDef, exposed: String, grant_place: GrantPlace) -> Self {
         let shared = Arc::new(ToolShared {
             plugin: plugin.0.clone(),
@@ -195,7 +195,7 @@ impl ToolShared {
         permit.map_err(|none| self.waited(&none, matches!(none, NoPermit::Busy { .. }), context))
     }
 
-    /// The error of a call that waited in vain.
+    /// Returns the error of a call that waited in vain.
     fn waited(&self, none: &dyn Display, is_timed_out: bool, context: &Context<'_>) -> ToolError {
         if is_timed_out {
             context.notes.timed_out();
@@ -203,7 +203,7 @@ impl ToolShared {
         self.ended(&none.to_string())
     }
 
-    /// The call as its guest gets it.
+    /// Returns the call as its guest gets it.
     fn call(
         &self,
         call: &ToolCall,
@@ -372,7 +372,7 @@ impl ToolShared {
         HintContext { plugin: &call.plugin, place, limits: &call.limits, only_reads: def.hints.read_only }
     }
 
-    /// An error of haft's own about this call.
+    /// Returns an error of haft's own about this call.
     fn ended(&self, end: &str) -> ToolError {
         ToolError::Host(format!("`{}` {end}", self.def.name))
     }
@@ -390,7 +390,7 @@ impl PluginShared {
         self.engine.threads().own(move || Writable::open(&grant, storage.as_ref())).await
     }
 
-    /// An instance that waits for such a call, or a new one. `rights`: where instances serve several calls.
+    /// Returns an instance that waits for such a call, or a new one. `rights`: where instances serve several calls.
     async fn take_or_make(&self, call: &Arc<Call>, rights: Option<&InstanceRights>) -> Result<Instance, End> {
         if let Some(instance) = self.idle.take(call, rights) {
             return Ok(instance);

@@ -21,7 +21,7 @@ pub struct HostName(String);
 pub struct HostNameError;
 
 impl HostName {
-    /// Whether `host` is this host or a name below it.
+    /// Returns whether `host` is this host or a name below it.
     fn covers(&self, host: &str) -> bool {
         let above = host.strip_suffix(&self.0).filter(|_| self.address().is_none());
         host == self.0 || above.is_some_and(|rest| rest.ends_with('.'))
@@ -54,7 +54,7 @@ impl Grant {
         self.blocked_hosts().iter().find(|host| host.covers(destination.host()) || by_address(host))
     }
 
-    /// Whether `address` is closed.
+    /// Returns whether `address` is closed.
     pub(super) fn blocks_address(&self, address: IpAddr) -> bool {
         self.blocked_hosts().iter().any(|host| host.is(address))
     }

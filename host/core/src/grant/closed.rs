@@ -104,7 +104,7 @@ impl Grant {
         self.hidden_for_reasons().map(|closed| &closed.root)
     }
 
-    /// Whether `root` is hidden, or lies below a hidden directory.
+    /// Returns whether `root` is hidden, or lies below a hidden directory.
     pub fn hides(&self, root: &Root) -> bool {
         self.hidden().any(|hidden| hidden.contains(root))
     }
@@ -165,7 +165,7 @@ impl Grant {
     }
 }
 
-/// Whether `text` contains `path`, not only as the beginning of another name.
+/// Returns whether `text` contains `path`, not only as the beginning of another name.
 fn names(text: &str, path: &Path) -> bool {
     let Some(path) = path.to_str().filter(|path| !path.is_empty()) else { return false };
     let goes_on = |rest: &str| rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '-' | '_'));

@@ -76,7 +76,7 @@ impl UsualRights {
         read.chain(write).chain(hosts).collect()
     }
 
-    /// The keys of a grant of these rights with one more.
+    /// Returns the keys of a grant of these rights with one more.
     fn with(&self, key: &str, value: &str) -> String {
         let hosts = if self.network { vec!["*".to_owned()] } else { Vec::new() };
         let lists = [("read", &self.read), ("write", &self.write), ("hosts", &hosts)];

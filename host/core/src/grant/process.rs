@@ -56,12 +56,12 @@ impl Grant {
         self
     }
 
-    /// Whether child processes may use the network.
+    /// Returns whether child processes may use the network.
     pub fn network(&self) -> bool {
         self.children.network
     }
 
-    /// Whether child processes may connect to the sockets of services on this machine.
+    /// Returns whether child processes may connect to the sockets of services on this machine.
     pub fn unix_sockets(&self) -> bool {
         self.children.unix_sockets
     }

@@ -250,7 +250,7 @@ impl Record {
 }
 
 impl Outcome {
-    /// Whether the call has ended without success.
+    /// Returns whether the call has ended without success.
     pub fn is_failure(self) -> bool {
         !matches!(self, Self::Started | Self::Ok)
     }

@@ -73,7 +73,7 @@ fn put(folder: SkillFolder, name: &str, shelf: &mut Shelf) {
     }
 }
 
-/// Whether there is nothing that could hold a skill.
+/// Returns whether there is nothing that could hold a skill.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

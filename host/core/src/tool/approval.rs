@@ -143,12 +143,12 @@ impl Approvals {
         is_withdrawn
     }
 
-    /// The rules that hold for the session, in the order in which they came.
+    /// Returns the rules that hold for the session, in the order in which they came.
     pub fn allowed(&self) -> Vec<RulePattern> {
         self.always.borrow().clone()
     }
 
-    /// The rules that hold for agents in the session, each with the agent's path.
+    /// Returns the rules that hold for agents in the session, each with the agent's path.
     pub fn allowed_to_agents(&self) -> Vec<(String, RulePattern)> {
         let lists = self.of_agents().into_iter();
         let named = |(agent, always): (String, Allowed)| {

@@ -147,7 +147,7 @@ impl Schema {
         Ok(Self { subject: Subject::Configuration, ..Self::compile(schema)? })
     }
 
-    /// Whether a check of `arguments` takes microseconds. Any other ends too, within seconds.
+    /// Returns whether a check of `arguments` takes microseconds. Any other ends too, within seconds.
     pub(super) fn is_quick(&self, arguments: &Value) -> bool {
         self.work.is_little(arguments)
     }
@@ -205,19 +205,19 @@ fn options<'i>() -> ValidationOptions<'i> {
     jsonschema::options().with_pattern_options(patterns)
 }
 
-/// Whether a regular expression can be read.
+/// Returns whether a regular expression can be read.
 pub(super) fn is_pattern(pattern: &str) -> bool {
     options().build(&serde_json::json!({ "pattern": pattern })).is_ok()
 }
 
-/// Whether compiling takes long, or memory.
+/// Returns whether compiling takes long, or memory.
 fn is_too_large(schema: &Value) -> bool {
     patterns(schema) > MAX_PATTERNS
         || occurrences(schema, &|key, _| usize::from(matches!(key, "$ref" | "$dynamicRef" | "$recursiveRef")))
             > MAX_REFERENCES
 }
 
-/// How many patterns a schema has.
+/// Returns how many patterns a schema has.
 fn patterns(schema: &Value) -> usize {
     occurrences(schema, &|key, field| match key {
         "patternProperties" => field.as_object().map_or(0, serde_json::Map::len),
@@ -225,7 +225,7 @@ fn patterns(schema: &Value) -> usize {
     })
 }
 
-/// The sum of `count` over all keys of a schema.
+/// Returns the sum of `count` over all keys of a schema.
 fn occurrences(schema: &Value, count: &impl Fn(&str, &Value) -> usize) -> usize {
     match schema {
         Value::Array(items) => items.iter().map(|item| occurrences(item, count)).sum(),

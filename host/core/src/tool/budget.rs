@@ -11,7 +11,7 @@ use crate::call::ToolDef;
 /// Bytes of JSON a token, roughly, for every vendor's tokenizer.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// Bytes of JSON that a definition adds to a prompt.
+/// Returns the number of bytes of JSON that a definition adds to a prompt.
 pub fn bytes(def: &ToolDef) -> usize {
     serde_json::to_string(def).map_or(0, |text| text.len())
 }

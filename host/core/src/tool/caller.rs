@@ -29,12 +29,12 @@ impl<'a> Caller<'a> {
         Self { session, record: None, trace: &session.trace }
     }
 
-    /// The name of the caller, if the server distinguishes callers.
+    /// Returns the name of the caller, if the server distinguishes callers.
     pub fn name(&self) -> Option<&'a str> {
         self.session.caller.as_deref()
     }
 
-    /// The trace that the operations of the tool are parts of.
+    /// Returns the trace that the operations of the tool are parts of.
     pub fn trace(&self) -> &'a Trace {
         self.trace
     }
@@ -54,7 +54,7 @@ impl<'a> Caller<'a> {
         self.session.meta.as_deref()
     }
 
-    /// The agents that the call passed through.
+    /// Returns the agents that the call passed through.
     pub fn lineage(&self) -> &'a Lineage {
         &self.session.lineage
     }

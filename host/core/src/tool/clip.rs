@@ -17,7 +17,7 @@ pub enum Keep {
     Tail,
 }
 
-/// `text`, cut to at most `limit` characters with a notice of how many there were.
+/// Returns `text`, cut to at most `limit` characters with a notice of how many there were.
 pub fn clip(text: &str, limit: usize, keep: Keep) -> String {
     // No text has more characters than bytes.
     if text.len() <= limit {
@@ -81,7 +81,7 @@ impl Clipper {
         }
     }
 
-    /// How many characters there were; all of them once it was ended.
+    /// Returns how many characters there were; all of them once it was ended.
     pub fn total(&self) -> usize {
         self.total + usize::from(!self.partial.is_empty())
     }
@@ -226,7 +226,7 @@ impl Tail {
     }
 }
 
-/// Whether more bytes could make a character of these.
+/// Returns whether more bytes could make a character of these.
 fn is_beginning(bytes: &[u8]) -> bool {
     str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
@@ -236,7 +236,7 @@ fn room_beside(notice: &str, limit: usize) -> Option<usize> {
     limit.checked_sub(notice.chars().count())
 }
 
-/// The first `count` characters.
+/// Returns the first `count` characters.
 fn first(text: &str, count: usize) -> &str {
     if text.len() <= count {
         return text;

@@ -73,7 +73,7 @@ fn first_line(text: &str) -> String {
     }
 }
 
-/// A value in a few characters.
+/// Returns a value in a few characters.
 fn brief(value: &Value) -> String {
     if let Some(bytes) = digested(value) {
         return format!("({bytes} bytes)");
@@ -84,7 +84,7 @@ fn brief(value: &Value) -> String {
     }
 }
 
-/// Bytes of a value that the journal keeps the SHA-256 of.
+/// Returns the number of bytes of a value that the journal keeps the SHA-256 of.
 fn digested(value: &Value) -> Option<u64> {
     let fields = value.as_object().filter(|fields| fields.len() == 2 && fields.contains_key("sha256"))?;
     fields.get("bytes")?.as_u64()
@@ -94,7 +94,7 @@ fn lines_of(count: usize) -> String {
     if count == 1 { "1 line".to_owned() } else { format!("{count} lines") }
 }
 
-/// A value as one word, which no other value is written as: JSON, and a plain text without its quotes.
+/// Returns a value as one word, which no other value is written as: JSON, and a plain text without its quotes.
 fn word(value: &Value) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:@%+,~*".contains(c);
     match value.as_str() {

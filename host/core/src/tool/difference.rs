@@ -72,7 +72,7 @@ impl Difference {
         Some(Self::between(vec![CONTENT.to_owned()], (file?, text(CONTENT)?), true))
     }
 
-    /// The difference of two texts, which are whole files or parts of one.
+    /// Returns the difference of two texts, which are whole files or parts of one.
     fn between(arguments: Vec<String>, (before, after): (&str, &str), is_whole: bool) -> Self {
         let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, after);
         let (mut found, mut room) = (Self { arguments, ..Self::default() }, MAX_TEXT);
@@ -129,7 +129,7 @@ impl Difference {
     }
 }
 
-/// A part of a file, of which it is not known whether its last line ends there.
+/// Returns a part of a file, of which it is not known whether its last line ends there.
 fn ended(text: &str) -> Cow<'_, str> {
     if text.is_empty() || text.ends_with('\n') { text.into() } else { format!("{text}\n").into() }
 }

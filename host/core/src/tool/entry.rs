@@ -99,7 +99,7 @@ impl Entry {
         }
     }
 
-    /// Whether a person may be asked before a call.
+    /// Returns whether a person may be asked before a call.
     pub fn asks(&self) -> bool {
         let is_asked = self.setting.is_some() || self.rules.as_ref().is_some_and(|rules| rules.may_ask());
         is_asked || self.bounds.iter().any(ToolBounds::may_ask)
@@ -117,7 +117,7 @@ impl Entry {
         !self.hooks.is_empty() || self.tool.may_have_effects(&self.grant)
     }
 
-    /// Where the tool comes from, for people.
+    /// Returns where the tool comes from, for people.
     pub fn origin(&self) -> &str {
         &self.origin
     }
@@ -136,8 +136,8 @@ impl Entry {
         Self { grant, ..self.again() }
     }
 
-    /// Whether `other`, the same tool with fewer rights, would act with more than those: its rights are fixed before
-    /// a call ([`Tool::has_fixed_rights`]).
+    /// Returns whether `other`, the same tool with fewer rights, would act with more than those: its rights are
+    /// fixed before a call ([`Tool::has_fixed_rights`]).
     pub fn ignores_grant_of(&self, other: &Self) -> bool {
         self.has_fixed_rights() && self.grant != other.grant
     }
@@ -147,12 +147,12 @@ impl Entry {
         Self { grant: self.grant.planning(), ..self.again() }
     }
 
-    /// Whether a narrower grant would leave it with the rights that it has ([`Tool::has_fixed_rights`]).
+    /// Returns whether a narrower grant would leave it with the rights that it has ([`Tool::has_fixed_rights`]).
     pub(super) fn has_fixed_rights(&self) -> bool {
         self.tool.has_fixed_rights()
     }
 
-    /// Whether program.toml has a person asked before every call.
+    /// Returns whether program.toml has a person asked before every call.
     pub(super) fn has_setting(&self) -> bool {
         self.setting.is_some()
     }
@@ -288,7 +288,7 @@ impl Entry {
         }
     }
 
-    /// The call under the tool's own name and without secrets.
+    /// Returns the call under the tool's own name and without secrets.
     fn public(&self, call: &ToolCall, session: &Session) -> ToolCall {
         ToolCall { tool: self.def().name.clone(), ..session.redactor.call(call).into_owned() }
     }
@@ -297,7 +297,7 @@ impl Entry {
         Seen { call, origin: &self.origin, cancel: &session.cancel, client: session.client }
     }
 
-    /// Where relative paths of a call start, whether files there may be read or not.
+    /// Returns where relative paths of a call start, whether files there may be read or not.
     fn workspace(&self) -> Option<&Path> {
         self.grant.base().map(Root::path)
     }

@@ -53,7 +53,7 @@ pub fn run_cleanups(load: ThreadLoad) {
     }
 }
 
-/// Whether calls may run inline on the calling thread.
+/// Returns whether calls may run inline on the calling thread.
 pub fn is_enabled() -> bool {
     ENABLED.get()
 }
@@ -133,7 +133,7 @@ impl InlineThreads {
         (0..count).map(|_| InlineThread::start(name)).collect::<io::Result<Vec<_>>>().map(Self)
     }
 
-    /// The thread that runs the least, or the first of those.
+    /// Returns the thread that runs the least, or the first of those.
     pub fn least_busy(&self) -> Option<&InlineThread> {
         // An ended thread runs nothing, and would always have the least work.
         self.0.iter().filter(|thread| !thread.work.is_closed()).min_by_key(|thread| thread.running())

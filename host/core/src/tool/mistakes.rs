@@ -116,7 +116,7 @@ fn misses(outer: &ValidationError<'_>, inner: &ValidationError<'_>) -> u8 {
     }
 }
 
-/// The value that is wrong.
+/// Returns the value that is wrong.
 fn quoted(error: &ValidationError<'_>) -> String {
     shorten(&error.instance().to_string())
 }
@@ -193,7 +193,7 @@ fn typed(name: &str, schema: &Map<String, Value>, depth: usize) -> String {
     }
 }
 
-/// A text of a mistake's length.
+/// Returns a text of a mistake's length.
 pub(super) fn shorten(text: &str) -> String {
     shortened(text, MAX_MISTAKE)
 }

@@ -50,7 +50,7 @@ impl Notes {
         Self(Some(Arc::default()))
     }
 
-    /// Whether anything is kept.
+    /// Returns whether anything is kept.
     pub(crate) fn is_kept(&self) -> bool {
         self.0.is_some()
     }

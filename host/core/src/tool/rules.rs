@@ -108,7 +108,7 @@ impl Rule {
     }
 }
 
-/// The place of an effect among others: the strictest comes first.
+/// Returns the place of an effect among others: the strictest comes first.
 pub(super) const fn rank(effect: Effect) -> u8 {
     match effect {
         Effect::Deny => 0,
@@ -144,7 +144,7 @@ impl ToolRules {
         self.home.as_deref()
     }
 
-    /// Whether a person may be asked about some call.
+    /// Returns whether a person may be asked about some call.
     pub(super) fn may_ask(&self) -> bool {
         let effects = self.rules.iter().map(|rule| rule.effect);
         let mut all = effects.chain(self.otherwise.iter().map(|(effect, _)| *effect));
@@ -152,7 +152,7 @@ impl ToolRules {
     }
 }
 
-/// Whether a rule that allows means a call about this.
+/// Returns whether a rule that allows means a call about this.
 pub(super) fn is_allowed(about: &str, subject: &Subject, places: Places<'_>) -> bool {
     match subject {
         Subject::Command(command) => command::is_allowed(&Glob::new(about), command),
@@ -162,7 +162,7 @@ pub(super) fn is_allowed(about: &str, subject: &Subject, places: Places<'_>) -> 
     }
 }
 
-/// Whether a rule that refuses or asks means a call about this.
+/// Returns whether a rule that refuses or asks means a call about this.
 fn is_touched(about: &str, subject: &Subject, places: Places<'_>) -> bool {
     match subject {
         Subject::Command(command) => command::is_touched(&Glob::new(about), command),

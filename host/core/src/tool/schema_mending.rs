@@ -232,7 +232,7 @@ impl Mending<'_> {
         }
     }
 
-    /// Whether `items` may be a list in the dialect of the whole.
+    /// Returns whether `items` may be a list in the dialect of the whole.
     fn is_older(&self) -> bool {
         let dialect = self.root.get("$schema").and_then(Value::as_str).unwrap_or_default();
         dialect.contains("draft-0") || dialect.contains("2019-09")
@@ -361,7 +361,7 @@ impl Mending<'_> {
         None
     }
 
-    /// Whether there is a schema where a pointer leads, which may be written as in an address.
+    /// Returns whether there is a schema where a pointer leads, which may be written as in an address.
     fn has(&self, pointer: &str) -> bool {
         let plain = pointer.replace("%24", "$").replace("%2F", "~1").replace("%20", " ").replace("%25", "%");
         let found = self.root.pointer(pointer).or_else(|| self.root.pointer(&plain));

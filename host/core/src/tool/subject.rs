@@ -41,7 +41,7 @@ impl SubjectArgument {
         found.unwrap_or_else(|| Subject::arguments(arguments))
     }
 
-    /// The path that a call with `arguments` is about.
+    /// Returns the path that a call with `arguments` is about.
     pub fn path(self, arguments: &Value) -> Option<&str> {
         match self {
             Self::Path(name) => arguments.get(name).and_then(Value::as_str),
@@ -56,7 +56,7 @@ impl Subject {
         Self::Arguments(canonical(arguments).to_string())
     }
 
-    /// A command line that is the argument `name`.
+    /// Returns a command line that is the argument `name`.
     pub fn command(arguments: &Value, name: &str) -> Self {
         let command = arguments.get(name).and_then(Value::as_str);
         command.map_or_else(|| Self::arguments(arguments), |command| Self::Command(command.to_owned()))
@@ -71,7 +71,7 @@ impl Subject {
         }
     }
 
-    /// The answer to a call that a person denied.
+    /// Returns the answer to a call that a person denied.
     pub(super) fn denied(&self) -> &'static str {
         match self {
             Self::Command(_) => "Command execution denied by user.",
@@ -92,7 +92,7 @@ impl Subject {
         }
     }
 
-    /// The text itself.
+    /// Returns the text itself.
     pub fn text(&self) -> &str {
         match self {
             Self::Command(text) | Self::Address(text) | Self::Path(text) | Self::Arguments(text) => text,

@@ -120,7 +120,7 @@ impl Line {
 }
 
 impl Screen {
-    /// The line that the cursor is in.
+    /// Returns the line that the cursor is in.
     fn line(&mut self) -> Option<&mut Line> {
         if self.lines.len() <= self.row {
             self.lines.resize_with(self.row + 1, Line::default);

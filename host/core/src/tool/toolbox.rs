@@ -144,7 +144,7 @@ impl Toolbox {
         Self { withheld: withheld.into_iter().collect(), ..self }
     }
 
-    /// Why the tool `name` is not here, where that is known.
+    /// Returns why the tool `name` is not here, where that is known.
     pub fn withheld(&self, name: &str) -> Option<&str> {
         let is_meant =
             |(prefix, _): &&(String, String)| !prefix.is_empty() && name.starts_with(prefix.as_str());
@@ -165,8 +165,8 @@ impl Toolbox {
         self.chosen(|name| patterns.iter().any(|pattern| pattern.matches(name)), grant)
     }
 
-    /// The tools that `patterns` name with no more than `grant`, and the names of those left out that would have more: their
-    /// rights are fixed before a call.
+    /// Returns the tools that `patterns` name with no more than `grant`, and the names of those left out that would
+    /// have more: their rights are fixed before a call.
     pub fn bound_by(&self, patterns: &[ToolPattern], grant: &Grant) -> (Self, Vec<String>) {
         let narrowed = self.select(patterns, Some(grant));
         let is_unbound = |(wide, narrow): (Option<&Entry>, &Entry)| {
@@ -231,8 +231,8 @@ impl Toolbox {
         Self { entries, offers, ..self.clone() }
     }
 
-    /// Every name that each tool can be called by, in no order. All at once: found tool by tool they would take time that
-    /// grows with the square of the tools.
+    /// Returns every name that each tool can be called by, in no order. All at once: found tool by tool they would
+    /// take time that grows with the square of the tools.
     fn all_names(&self) -> Vec<Vec<&str>> {
         let mut all = vec![Vec::new(); self.entries.len()];
         for (name, index) in &self.names {
@@ -255,22 +255,22 @@ impl Toolbox {
         )
     }
 
-    /// The tools, in order.
+    /// Returns the tools, in order.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
         self.entries.iter().map(Arc::as_ref)
     }
 
-    /// The prompts and resources, in order.
+    /// Returns the prompts and resources, in order.
     pub fn offers(&self) -> impl ExactSizeIterator<Item = &Entry> {
         self.offers.iter().map(Arc::as_ref)
     }
 
-    /// The prompt or the resources of exactly this name.
+    /// Returns the prompt or the resources of exactly this name.
     pub fn find_offer(&self, name: &str) -> Option<&Entry> {
         self.offers().find(|offer| offer.def().name == name)
     }
 
-    /// Every name that a tool can be called by, and those of prompts and resources, in no order.
+    /// Returns every name that a tool can be called by, and those of prompts and resources, in no order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let offers = self.offers().map(|offer| offer.def().name.as_str());
         self.names.keys().map(String::as_str).chain(offers)
@@ -281,12 +281,12 @@ impl Toolbox {
         self.offered().into_iter().map(|(def, _)| def).collect()
     }
 
-    /// The tool that `name` means: exactly, as an alias, or without regard to case.
+    /// Returns the tool that `name` means: exactly, as an alias, or without regard to case.
     pub fn find(&self, name: &str) -> Option<&Entry> {
         self.entry(name).map(Arc::as_ref)
     }
 
-    /// The tool that [`Toolbox::find`] finds, to be kept for its call.
+    /// Returns the tool that [`Toolbox::find`] finds, to be kept for its call.
     pub fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
         let exact = self.names.get(name).and_then(|index| self.entries.get(*index));
         let is_it = |entry: &&Arc<Entry>| entry.def().name.eq_ignore_ascii_case(name);

@@ -90,7 +90,7 @@ impl<'a> Watch<'a> {
         self.redacting.events()
     }
 
-    /// The journal's id of the call.
+    /// Returns the journal's id of the call.
     pub(super) fn record(&self) -> Option<&str> {
         self.line.record.as_ref().map(|record| record.id.as_str())
     }

@@ -57,8 +57,8 @@ impl Widening {
             .map_or_else(Self::default, |inner| Self::new(inner.widen.clone(), inner.write.clone()))
     }
 
-    /// The command that writes `rights` of `tool`, as a shell reads it, where they can be written. A path that a person could
-    /// not read there is not.
+    /// Returns the command that writes `rights` of `tool`, as a shell reads it, where they can be written. A path
+    /// that a person could not read there is not.
     pub(super) fn written_by(&self, tool: &str, rights: &[String]) -> Option<String> {
         let can_write = self.0.as_ref().is_some_and(|inner| inner.write.is_some());
         let word = |right: &String| match right.split_once('=') {
@@ -83,7 +83,7 @@ impl Widening {
         Self(self.0.filter(|_| is_allowed()))
     }
 
-    /// Whether a person may be asked.
+    /// Returns whether a person may be asked.
     pub fn is_possible(&self) -> bool {
         self.0.is_some()
     }
@@ -96,7 +96,7 @@ impl Widening {
         if rights.is_empty() { None } else { (inner.widen)(grant, &rights) }
     }
 
-    /// `grant` with `rights`, which a person has not declined for `tool`.
+    /// Returns `grant` with `rights`, which a person has not declined for `tool`.
     pub(super) fn widened(&self, tool: &str, grant: &Grant, rights: &[Right]) -> Option<Grant> {
         let inner = self.0.as_ref()?;
         let is_declined = |right| inner.declined.lock().contains(&(tool.to_owned(), right));

@@ -150,7 +150,7 @@ struct Ready {
 }
 
 impl Ready {
-    /// Whether the current file must be removed before the old one can be restored.
+    /// Returns whether the current file must be removed before the old one can be restored.
     fn is_in_the_way(&self) -> bool {
         let is_folder = |state: &State| matches!(state, State::Folder { .. });
         self.now != State::Absent

@@ -65,7 +65,7 @@ impl Acp {
     }
 }
 
-// What to add to an editor's configuration, so that it starts the agent. Each form is the editor's own.
+// The entry for an editor's configuration that starts the agent, in the format of each editor.
 
 /// An editor that can be told of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

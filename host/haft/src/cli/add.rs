@@ -177,7 +177,7 @@ impl Add {
             return Ok(Exit::Declined);
         }
         let (mut fetched, mut exit) = (Vec::new(), Exit::Success);
-        // What is there already, since another program installed it, is this one's too from now on.
+        // Content that another program installed is registered for this program too.
         session.installer().register().map_err(install_error)?;
         let (here, full_command) = (std::env::current_dir()?, "haft add --full".to_owned());
         let consent = TerminalConsent { rights: &self.rights, terminal, session, here, full_command };

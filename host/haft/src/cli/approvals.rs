@@ -67,7 +67,7 @@ impl Approver for Anybody {
     async fn ask(&self, question: &Question) -> Decision {
         let (mut person, mut page) = (self.person.ask(question), self.page.ask(question));
         tokio::select! {
-            // The terminal first: without one it says so at once.
+            // The terminal first: without a terminal it returns at once.
             biased;
             decision = &mut person => match decision {
                 Decision::Unasked(why) => {

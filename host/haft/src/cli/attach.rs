@@ -104,7 +104,7 @@ fn media_type(data: &[u8]) -> Result<&'static str, String> {
         }
         None => {}
     }
-    // What was read of a file that is too large may end within a character.
+    // The read part of an oversized file may end within a character.
     let is_text = match std::str::from_utf8(data) {
         Ok(_) => true,
         Err(error) => error.error_len().is_none() && data.len() as u64 > MAX_FILE,

@@ -115,7 +115,7 @@ impl Page<'_> {
             let named: Vec<String> = left_out.iter().take(MAX_NAMED).map(|path| clean(path)).collect();
             let more = left_out.len().saturating_sub(named.len());
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            // The files of a plugin are those that its format says.
+            // The plugin's format defines the files of a plugin.
             let how = if self.is_agent_plugin() { "" } else { " (`include` in its `[program]` adds files)" };
             let text = format!("{}{more}: no part of the package{how}", named.join(", "));
             sheet.line("left out", DIM, &text);

@@ -198,7 +198,7 @@ impl Inspect {
                         .components
                         .push(Component::inspect(subject, session.context.engine()?, self.no_run).await?);
                 }
-                // What is wrong with a component itself it says.
+                // The component's own report has its errors.
                 if found.components.iter().all(Component::is_sound) {
                     found.problems.push(error.to_string());
                 }

@@ -120,7 +120,7 @@ pub(super) fn install_error(error: InstallError) -> anyhow::Error {
     match error {
         InstallError::Project(error) => project_error(error),
         InstallError::Caller(error) => error,
-        // With what they come from.
+        // With their causes.
         error @ (InstallError::Store(_) | InstallError::Tree(_)) => error.into(),
         error => with_hint(error.hint().as_deref(), error),
     }

@@ -298,7 +298,7 @@ async fn copied(log: &Log, common: &Common, terminal: Terminal) -> anyhow::Resul
         anyhow::bail!("`--follow` shows this machine's calls; those of workers are shown without it");
     }
     let options = Options { known_only: true, ask: Ask::Never, ..common.options(terminal, false)? };
-    // Only where NATS is: nothing of the program is loaded, and nothing of it reported.
+    // Only the NATS server is needed: nothing of the program is loaded or reported.
     let program = Box::pin(trusted::loaded(&options, terminal)).await?;
     let link = Link::connect(&program.nats().settings().await?, "haft-log").await?;
     let folder = TempDir::with_prefix("haft-log-")?;

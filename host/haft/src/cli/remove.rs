@@ -20,11 +20,11 @@ pub(super) struct Remove {
 impl Remove {
     pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let session = InstallSession::open(common, terminal)?;
-        // All of them or none.
+        // All entries or none.
         session.installer().remove(&self.names).map_err(install_error)?;
         let mut cleared = Vec::new();
         for name in &self.names {
-            // Gone from program.toml it has no right to it any more, and the next of that name must not find it.
+            // A removed plugin has no right to its state, and a later one of the same name must not find it.
             if session.context.dirs.homes().remove(&session.project.path, name)? {
                 cleared.push(name);
             }

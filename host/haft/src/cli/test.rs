@@ -187,7 +187,7 @@ impl Runner {
             let time = ran.time.as_millis();
             return self.page(&format!("  {GOOD}ok{GOOD:#}    {} {DIM}({time} ms{kept}){DIM:#}", case.name));
         }
-        // Where not all is told, the file was not named before.
+        // In quiet mode the file was not named before.
         let of_file = if self.quiet { format!("{}: ", file.display()) } else { String::new() };
         let mut text = format!("  {FAILED}FAIL{FAILED:#}  {of_file}{}", case.name);
         for line in ran.complaints.iter().flat_map(|complaint| complaint.lines()) {

@@ -190,7 +190,7 @@ fn first_line(text: &str) -> String {
     }
 }
 
-// Tools whose schema some vendor would refuse: what models are sent in its place. `haft check` shows it too.
+// Tools whose schema some vendor would reject: the schema that models get instead. `haft check` shows it too.
 
 /// What had to be changed of the schema of `def`.
 fn changes(def: &ToolDef) -> Vec<String> {

@@ -67,7 +67,7 @@ impl Outcomes {
             Ok(Outcome::Updated(described)) => self.updated.push(described),
             Ok(Outcome::Declined) => self.declined.push(name.to_owned()),
             Err(error) if verb.names.len() == 1 => return Err(error),
-            // One that cannot be had does not keep the others from being updated.
+            // A failed entry does not prevent updates of the others.
             Err(error) => {
                 terminal.fail(&error.context(format!("`{name}` was not updated")));
                 self.has_failed = true;

@@ -69,7 +69,7 @@ impl Agents {
     }
 }
 
-/// The name of an agent's tool.
+/// Returns the name of an agent's tool.
 fn exposed(name: &str) -> String {
     exposed_name(&[PREFIX, name])
 }

@@ -12,7 +12,7 @@ use haft_manifest::{BackendTable, ContainerEngine, Manifest};
 use haft_sandbox::native::is_of_target;
 use haft_sandbox::{self, Backend, BackendConfig, BackendError, Engine, HostContext, Place};
 
-/// The backend with the native tools for it, or those of this machine.
+/// Returns the backend with the native tools for it, or those of this machine.
 pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribution> {
     let Rights { options, manifest, target, .. } = rights;
     let backend = connected(rights).await?;
@@ -26,7 +26,7 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribu
     })
 }
 
-/// The backend of a program; `None` where commands run on this machine as `bash` does it.
+/// Returns the backend of a program; `None` where commands run on this machine as `bash` does it.
 async fn connected(rights: &Rights<'_>) -> anyhow::Result<Option<Arc<dyn Backend>>> {
     let Rights { options, manifest, dirs, confiner, .. } = rights;
     let Some(choice) = &rights.target else { return Ok(None) };
@@ -105,8 +105,8 @@ fn choice(manifest: &Manifest, target: &Target, dirs: &Dirs) -> Option<BackendCo
     is_chosen.then_some(choice)
 }
 
-/// Whether commands run without a pane and neither program.toml nor the command line decided that. On a host they run
-/// in one wherever it has tmux.
+/// Returns whether commands run without a pane and neither program.toml nor the command line decided that. On a
+/// host they run in one wherever it has tmux.
 pub(super) fn is_without_pane(manifest: &Manifest, target: &Target) -> bool {
     let table = &manifest.backend;
     let is_settled = target.container.is_some() || table.container.is_some();

@@ -84,7 +84,7 @@ impl Program {
     }
 }
 
-/// The rules of program.toml. `home` is what `~` means in them.
+/// Returns the rules of program.toml. `home` is what `~` means in them.
 pub(super) fn rules(manifest: &Manifest, home: &Path) -> Rules {
     let (table, source) = (&manifest.agent.rules, &manifest.source);
     let rule = |(effect, rule): (_, &Located<RulePattern>)| Rule {
@@ -98,7 +98,8 @@ pub(super) fn rules(manifest: &Manifest, home: &Path) -> Rules {
 }
 
 impl Program {
-    /// The tools for calls that a person types one by one: that is their answer wherever a rule would have them asked.
+    /// Returns the tools for calls that a person types one by one: that is their answer wherever a rule would have
+    /// them asked.
     pub fn typed_tools(&self) -> Toolbox {
         self.toolbox.ruled(&rules(&self.manifest, &self.dirs.home).for_a_person())
     }

@@ -57,7 +57,7 @@ pub struct Dirs {
 }
 
 impl Dirs {
-    /// The directories of the user who runs haft.
+    /// Returns the directories of the user who runs haft.
     pub fn of_this_machine() -> anyhow::Result<Self> {
         let base = etcetera::choose_base_strategy().map_err(|_| {
             anyhow::anyhow!("no home directory; set `HOME` to the directory that `~` should mean")
@@ -82,7 +82,7 @@ impl Dirs {
         })
     }
 
-    /// The caches of commands that work in `workspace`.
+    /// Returns the caches of commands that work in `workspace`.
     pub(super) fn caches_of(&self, workspace: &Root) -> PathBuf {
         let parts = std::iter::once(workspace.real().as_os_str().as_encoded_bytes());
         caches::written(&self.sandbox_caches.join(own_name(workspace.path(), None, parts)))
@@ -113,17 +113,17 @@ impl Dirs {
         caches::written(&self.sandbox_caches.join("packages"))
     }
 
-    /// Where the journal is: below [`Self::state`].
+    /// Returns where the journal is: below [`Self::state`].
     pub fn journal(&self) -> PathBuf {
         self.state.join("journal")
     }
 
-    /// Where sessions are: below [`Self::state`].
+    /// Returns where sessions are: below [`Self::state`].
     pub fn sessions(&self) -> PathBuf {
         self.state.join("sessions")
     }
 
-    /// The sessions there, with the whole of their long answers.
+    /// Returns the sessions there, with the whole of their long answers.
     pub fn kept_sessions(&self) -> Sessions {
         Sessions::new(self.sessions()).with_answers(&self.answers).with_changes(self.state.join("changes"))
     }
@@ -147,32 +147,32 @@ impl Dirs {
         !noted.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
     }
 
-    /// Where it is noted down what commands behind `haft wrap` may do: below [`Self::config`].
+    /// Returns where it is noted down what commands behind `haft wrap` may do: below [`Self::config`].
     pub fn wraps(&self) -> PathBuf {
         self.config.join("wrap")
     }
 
-    /// Where it is noted down which programs were agreed to: below [`Self::state`].
+    /// Returns where it is noted down which programs were agreed to: below [`Self::state`].
     pub(super) fn trust(&self) -> PathBuf {
         self.state.join("trust")
     }
 
-    /// Where it is noted down which tools of MCP servers were agreed to: below [`Self::state`].
+    /// Returns where it is noted down which tools of MCP servers were agreed to: below [`Self::state`].
     pub fn pins(&self) -> PathBuf {
         self.state.join("pins")
     }
 
-    /// Where logins at MCP servers are noted down: below [`Self::state`].
+    /// Returns where logins at MCP servers are noted down: below [`Self::state`].
     pub(super) fn logins(&self) -> PathBuf {
         self.state.join("logins")
     }
 
-    /// Where approvals are signed and used up: below [`Self::state`].
+    /// Returns where approvals are signed and used up: below [`Self::state`].
     pub fn approvals(&self) -> PathBuf {
         self.state.join("approvals")
     }
 
-    /// Where calls wait for a person at a page: below [`Self::state`].
+    /// Returns where calls wait for a person at a page: below [`Self::state`].
     pub fn desk(&self) -> Desk {
         Desk::new(self.state.join("page"))
     }
@@ -290,7 +290,7 @@ fn is_kept_in(place: &Path) -> bool {
     place.is_absolute() && place.metadata().is_ok_and(|found| found.is_file() || found.is_dir())
 }
 
-/// The files that `IdentityFile` names in `~/.ssh/config`.
+/// Returns the files that `IdentityFile` names in `~/.ssh/config`.
 fn keys_of_ssh(home: &Path) -> Vec<PathBuf> {
     let mut config = String::new();
     let Ok(file) = File::open(home.join(".ssh/config")) else { return Vec::new() };

@@ -80,7 +80,7 @@ impl Family {
         Ok(())
     }
 
-    /// Why `program` cannot work for the last of `chain`.
+    /// Returns why `program` cannot work for the last of `chain`.
     fn refusal(&self, chain: &[PathBuf], program: &Path) -> Option<String> {
         let named = |chain: &[PathBuf]| {
             let names = chain.iter().map(PathBuf::as_path).chain([program]);
@@ -104,7 +104,7 @@ impl Family {
         &self.chain
     }
 
-    /// The programs that work for it.
+    /// Returns the programs that work for it.
     pub(super) fn members(&self) -> &[Manifest] {
         &self.members
     }
@@ -119,7 +119,7 @@ impl Family {
         self.broken.iter().map(|(_, problem)| problem)
     }
 
-    /// The agents of `manifest`, the program itself, that can be used.
+    /// Returns the agents of `manifest`, the program itself, that can be used.
     pub(super) fn agents<'m>(&self, manifest: &'m Manifest) -> impl Iterator<Item = &'m AgentTool> {
         let is_broken = |agent: &AgentTool| match &agent.kind {
             AgentKind::Program(program) => self.broken.iter().any(|(span, _)| *span == program.span),
@@ -154,7 +154,7 @@ impl Family {
     }
 }
 
-/// The program.toml that `program` names, be it by its folder.
+/// Returns the program.toml that `program` names, be it by its folder.
 pub(super) fn file(manifest: &Manifest, program: &Located<PathBuf>, home: &Path) -> PathBuf {
     let path = manifest.resolve(&program.value, home);
     if path.is_dir() { path.join(FILE_NAME) } else { path }

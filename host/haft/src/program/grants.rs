@@ -134,8 +134,9 @@ impl<'a> Grants<'a> {
         })
     }
 
-    /// `grant`, where program.toml names no workspace: tools work where those of the caller do, else in the folder of
-    /// program.toml, else in the current one. A person's home directory, or one around it, is not written unless it is named.
+    /// Returns `grant`, where program.toml names no workspace: tools work where those of the caller do, else in the
+    /// folder of program.toml, else in the current one. A person's home directory, or one around it, is not written
+    /// unless it is named.
     fn with_default_workspace(&self, grant: Grant, caller: Option<&Grant>) -> anyhow::Result<Grant> {
         let workspace = match caller.and_then(Grant::base) {
             Some(workspace) => workspace.clone(),
@@ -277,7 +278,7 @@ impl<'a> Grants<'a> {
         Ok(root)
     }
 
-    /// Where relative paths of program.toml start.
+    /// Returns where relative paths of program.toml start.
     fn base(&self) -> &'a Path {
         let folder = self.manifest.folder.as_path();
         if folder.as_os_str().is_empty() { &self.dirs.here } else { folder }
@@ -289,7 +290,7 @@ impl<'a> Grants<'a> {
     }
 }
 
-/// `grant` with the caches of commands. Where everything may be written they use the person's own.
+/// Returns `grant` with the caches of commands. Where everything may be written they use the person's own.
 fn with_caches(grant: Grant, mode: SandboxMode, dirs: &Dirs) -> anyhow::Result<Grant> {
     match grant.base() {
         Some(workspace) if mode != SandboxMode::Rwx => {
@@ -345,7 +346,7 @@ fn closed(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
     Ok(grant)
 }
 
-/// `grant`, closed to a file.
+/// Returns `grant`, closed to a file.
 pub(super) fn closing(grant: Grant, seal: Seal, root: Root) -> Grant {
     match seal {
         Seal::Hidden => grant.with_hidden(root),

@@ -76,7 +76,8 @@ impl Program {
         self.redactor.redact_owned(with_agents_md(prompt, &guidance.agents_md))
     }
 
-    /// All tools of the program, and the one for skills where there are any, all with the rules for their calls.
+    /// Returns all tools of the program, and the one for skills where there are any, all with the rules for their
+    /// calls.
     pub(super) fn with_read_skill(&self) -> Toolbox {
         let mut tools = self.toolbox.clone();
         let skills = self.guidance().skills.clone();

@@ -152,17 +152,18 @@ impl Live {
         self.callers.clone()
     }
 
-    /// Whether commands ran without a pane at the start, and neither program.toml nor the command line decided that.
+    /// Returns whether commands ran without a pane at the start, and neither program.toml nor the command line
+    /// decided that.
     pub fn is_without_pane(&self) -> bool {
         self.is_without_pane
     }
 
-    /// The program's name and place at the start.
+    /// Returns the program's name and place at the start.
     pub fn begun(&self) -> &Begun {
         &self.begun
     }
 
-    /// Where its tools live.
+    /// Returns where its tools live.
     pub fn placement(&self) -> &Placement {
         &self.placement
     }

@@ -103,7 +103,7 @@ impl Machines {
         (Placement::Gate(gate), None)
     }
 
-    /// Whether a server is named for the program `manifest`.
+    /// Returns whether a server is named for the program `manifest`.
     pub(super) fn are_met(&self, manifest: &Manifest) -> bool {
         self.url.is_some() || !manifest.nats.urls.is_empty()
     }
@@ -131,7 +131,7 @@ impl Placement {
         }
     }
 
-    /// Whether what lives on workers labelled `on` runs in this process.
+    /// Returns whether what lives on workers labelled `on` runs in this process.
     pub(super) fn runs(&self, on: &[Label]) -> bool {
         match self {
             Self::Alone | Self::Gate(_) => on.is_empty(),
@@ -139,7 +139,7 @@ impl Placement {
         }
     }
 
-    /// Where `tool` is, which lives on workers labelled `on`, or here where there are no labels.
+    /// Returns where `tool` is, which lives on workers labelled `on`, or here where there are no labels.
     pub(super) fn of(&self, on: &[Label], tool: Arc<dyn Tool>) -> Placed {
         match self {
             _ if self.runs(on) => Placed::Here(tool),
@@ -149,7 +149,7 @@ impl Placement {
         }
     }
 
-    /// Whether this process is a worker.
+    /// Returns whether this process is a worker.
     pub fn is_worker(&self) -> bool {
         matches!(self, Self::Worker(_))
     }
@@ -174,7 +174,7 @@ impl Placement {
     }
 }
 
-/// Why a tool that lives on workers cannot be had.
+/// Returns why a tool that lives on workers cannot be had.
 pub(super) fn elsewhere(on: &[Label]) -> String {
     format!(
         "it lives on workers labelled {}, and no NATS server is named where they could be met: `--nats URL`, or `urls` in \

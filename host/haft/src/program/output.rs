@@ -21,7 +21,7 @@ const EXAMPLE: &str = "a JSON Schema says what the answer is, such as \
      `{\"type\": \"object\", \"properties\": {\"count\": {\"type\": \"integer\"}}, \"required\": [\"count\"]}`";
 
 impl Program {
-    /// `[agent] output`, where there is one.
+    /// Returns `[agent] output`, where there is one.
     pub fn output(&self) -> Result<Option<Arc<OutputSchema>>, Problem> {
         let Some(form) = &self.manifest.agent.output else { return Ok(None) };
         let read = match &form.value {
@@ -32,7 +32,7 @@ impl Program {
     }
 }
 
-/// The schema in a file.
+/// Returns the schema in a file.
 pub fn read_output(path: &Path) -> Result<OutputSchema, Problem> {
     let name = format!("`{}`", path.display());
     let text = text(path).map_err(|error| {

@@ -24,7 +24,7 @@ impl Installed<'_> {
         (self.declared, &self.bundle)
     }
 
-    /// The names of its plugins.
+    /// Returns the names of its plugins.
     pub(super) fn plugins(&self) -> impl Iterator<Item = &str> {
         let plugins = self.bundle.manifest.plugins.iter().filter(|plugin| plugin.enabled);
         plugins.map(|plugin| plugin.name.as_str())
@@ -36,8 +36,8 @@ impl Installed<'_> {
     }
 }
 
-/// The packages that are enabled and installed. What keeps one from being used is a problem, and the
-/// others are used.
+/// Returns the packages that are enabled and installed. What keeps one from being used is a problem, and the others
+/// are used.
 pub(super) fn installed(loaded: &Loaded) -> (Vec<Installed<'_>>, Vec<Problem>) {
     let (mut all, mut problems) = (Vec::new(), Vec::new());
     for declared in loaded.manifest.packages.iter().filter(|package| package.enabled) {
@@ -124,7 +124,7 @@ pub(super) fn unseen(loaded: &Loaded, installed: &[Installed<'_>]) -> Unseen {
     unseen
 }
 
-/// Where tools of a package come from, for people.
+/// Returns where tools of a package come from, for people.
 pub(super) fn origin(manifest: &Manifest, declared: &Declared) -> String {
     format!("package `{}` at {}", declared.name.as_str(), manifest.source.place(declared.name.span))
 }

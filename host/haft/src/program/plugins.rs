@@ -53,7 +53,7 @@ pub(super) struct PendingPlugin<'a> {
 }
 
 impl PendingPlugin<'_> {
-    /// The headers that the program gives it: those of a package by the names that it asks for.
+    /// Returns the headers that the program gives it: those of a package by the names that it asks for.
     pub(super) fn secrets(&self) -> Vec<&PluginSecret> {
         let Some(declared) = self.declared else { return Vec::new() };
         let Some(package) = self.package else { return declared.secrets.iter().collect() };
@@ -62,7 +62,7 @@ impl PendingPlugin<'_> {
         package.secrets.iter().filter(is_asked).collect()
     }
 
-    /// Whether the tool that is `own` to the plugin is offered under its exposed name.
+    /// Returns whether the tool that is `own` to the plugin is offered under its exposed name.
     pub(super) fn offers(&self, own: &str, exposed: &str) -> bool {
         is_offered(self.declared, own) && self.package.is_none_or(|package| offers(package, exposed))
     }
@@ -397,7 +397,7 @@ fn is_offered(declared: Option<&Declared>, tool: &str) -> bool {
     patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(tool)))
 }
 
-/// Whether the program wants the tool with this exposed name of a package.
+/// Returns whether the program wants the tool with this exposed name of a package.
 pub(super) fn offers(package: &Package, exposed: &str) -> bool {
     package.tools.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(exposed)))
 }

@@ -58,7 +58,7 @@ impl Program {
         self.models().provider(choice).await
     }
 
-    /// Which of its models does the work.
+    /// Returns which of its models does the work.
     pub fn route(&self, choice: &ModelChoice) -> Route {
         self.models().route(choice)
     }
@@ -113,7 +113,7 @@ impl Models<'_> {
         section.filter(|section| section.name.value.as_str() == kind.name)
     }
 
-    /// Everything about a provider but its models.
+    /// Returns everything about a provider but its models.
     async fn settings(
         &self,
         choice: &ModelChoice,
@@ -157,7 +157,7 @@ impl Models<'_> {
         })
     }
 
-    /// Which of its models does the work.
+    /// Returns which of its models does the work.
     pub(super) fn route(&self, choice: &ModelChoice) -> Route {
         match (choice.route(), choice.named_model()) {
             (Some(route), _) => route,
@@ -254,12 +254,12 @@ fn models(
     Ok(())
 }
 
-/// The key where the vendor's own tools look for it.
+/// Returns the key where the vendor's own tools look for it.
 fn usual_key(kind: &ProviderKind) -> Option<SecretString> {
     std::env::var(kind.key_variable).ok().filter(|key| !key.is_empty()).map(SecretString::from)
 }
 
-/// Where the vendor's own tools look for a server of one's own.
+/// Returns where the vendor's own tools look for a server of one's own.
 fn usual_url(kind: &ProviderKind) -> Option<String> {
     let base_url =
         std::env::var(OLLAMA_HOST).ok().filter(|base_url| kind.name == "ollama" && !base_url.is_empty())?;

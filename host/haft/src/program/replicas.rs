@@ -43,7 +43,7 @@ pub(super) fn shared(
     offers
 }
 
-/// The questions of a program: an answer is good for every haft of this user that serves the same
+/// Returns the questions of a program: an answer is good for every haft of this user that serves the same
 /// program.toml for the same workspace.
 fn of_this_user(program: &Program) -> Questions {
     let path = &program.manifest.path;

@@ -118,7 +118,8 @@ impl<'a> Rights<'a> {
     }
 }
 
-/// `grant` of `bash`, which does not reach the scripts of installed plugins: they run with rights of their own.
+/// Returns `grant` of `bash`, which does not reach the scripts of installed plugins: they run with rights of their
+/// own.
 fn without_scripts(grant: Grant, installed: &[Installed<'_>]) -> anyhow::Result<Grant> {
     let bundles = installed.iter().map(|one| &one.bundle);
     let mut with_scripts =
@@ -148,7 +149,7 @@ fn children(confiner: &Confiner, grant: &Grant, many_calls: bool) -> Option<Prob
     refusal.map(|error| Problem::new(format!("`bash` and commands are {error}")))
 }
 
-/// The engine of plugins with the grants `grants`.
+/// Returns the engine of plugins with the grants `grants`.
 pub(super) fn engine<'g>(
     options: &Options,
     dirs: &Dirs,

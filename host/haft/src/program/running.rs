@@ -44,7 +44,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(500);
 
 impl Running {
-    /// The MCP servers of the last reading.
+    /// Returns the MCP servers of the last reading.
     pub(super) fn servers(&self) -> Servers {
         self.0.lock().servers.clone()
     }
@@ -133,7 +133,7 @@ impl Parts {
         self.agents.is_empty() && self.backend.is_none()
     }
 
-    /// Whether there are still tools of that reading, which only its snapshot and its calls have.
+    /// Returns whether there are still tools of that reading, which only its snapshot and its calls have.
     fn is_used(&self) -> bool {
         let is_shared = |backend: &Arc<dyn Backend>| Arc::strong_count(backend) > 1;
         self.agents.are_used() || self.backend.as_ref().is_some_and(is_shared)

@@ -51,7 +51,7 @@ struct Declared<'a> {
     package: Option<&'a Package>,
 }
 
-/// The servers of a program, and their tools.
+/// Returns the servers of a program, and their tools.
 pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribution> {
     let Rights { options, dirs, confiner, .. } = rights;
     let (declared, problems) = without_duplicates(declared(rights));
@@ -84,8 +84,8 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribu
     Ok(found)
 }
 
-/// The servers that run in this process: the program's own and, of installed packages, all, since installing one included
-/// consent to each of its servers.
+/// Returns the servers that run in this process: the program's own and, of installed packages, all, since
+/// installing one included consent to each of its servers.
 fn declared<'a>(rights: &Rights<'a>) -> Vec<Declared<'a>> {
     let Rights { manifest, placement, .. } = rights;
     let mut all = enabled(manifest, &rights.processes);
@@ -99,7 +99,7 @@ fn declared<'a>(rights: &Rights<'a>) -> Vec<Declared<'a>> {
     all
 }
 
-/// The servers that a program.toml declares and has not switched off.
+/// Returns the servers that a program.toml declares and has not switched off.
 fn enabled<'a>(manifest: &'a Manifest, processes: &Processes) -> Vec<Declared<'a>> {
     let shared = Arc::new(manifest.clone());
     let declared = |(server, rights): (&'a McpServer, &ProcessRights)| Declared {
@@ -179,7 +179,7 @@ impl Declared<'_> {
         tools.map(|tool| self.new_tool(program, server, tool)).collect()
     }
 
-    /// Its prompts and its resources, which `tools` names as `prompts/NAME` and `resources/read`.
+    /// Returns its prompts and its resources, which `tools` names as `prompts/NAME` and `resources/read`.
     fn prompts_and_resources(
         &self,
         program: &Manifest,
@@ -235,7 +235,7 @@ impl Declared<'_> {
         }
     }
 
-    /// The login at the server, where a person can have one.
+    /// Returns the login at the server, where a person can have one.
     fn account(
         &self,
         url: &str,
@@ -377,7 +377,7 @@ impl Declared<'_> {
     }
 }
 
-/// The tools of each server that was asked; `None` where the cached list will do, or none is needed.
+/// Returns the tools of each server that was asked; `None` where the cached list will do, or none is needed.
 async fn lists(servers: &[Tracked], options: &Options) -> Vec<Option<Result<Arc<ToolList>, ServerError>>> {
     let mut asking = JoinSet::new();
     for (index, own) in servers.iter().enumerate().filter(|(_, own)| must_ask(&own.server, options)) {
@@ -427,7 +427,7 @@ fn settings(oauth: &OAuth, values: impl Fn(&[(String, TextOrSecret)]) -> Arc<dyn
     }
 }
 
-/// The secret of a client, as a named value.
+/// Returns the secret of a client, as a named value.
 fn client_secret(oauth: &OAuth) -> Vec<(String, TextOrSecret)> {
     let secret = oauth.client_secret.iter().cloned().map(TextOrSecret::Secret);
     secret.map(|secret| ("client_secret".to_owned(), secret)).collect()

@@ -91,7 +91,7 @@ impl Agreement {
         Self { records: dirs.trust(), programs, guidance: guidance(manifest) }
     }
 
-    /// Whether nothing is missing that anything here asks for.
+    /// Returns whether nothing is missing that anything here asks for.
     pub fn is_complete(&self) -> bool {
         self.missing(&Known::default()).next().is_none()
     }
@@ -178,7 +178,7 @@ impl Agreement {
         self.programs.iter().map(|program| self.file(&program.place))
     }
 
-    /// All that is asked for now.
+    /// Returns all that is asked for now.
     pub(super) fn known(&self) -> Known {
         let texts = |program: &Asking| {
             program.permissions.iter().map(|permission| permission.text().to_owned()).collect()
@@ -269,7 +269,7 @@ impl LeftOut {
         self.parts.iter().any(|(part, _)| changes(part))
     }
 
-    /// Whether who may call is not known.
+    /// Returns whether who may call is not known.
     pub(super) fn has_callers(&self) -> bool {
         self.parts.iter().any(|(part, _)| matches!(part, Part::Caller(_)))
     }

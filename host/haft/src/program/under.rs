@@ -53,17 +53,17 @@ impl Under {
         Self { most, backend, chain, bounds, denied: denied(manifest, under), hooks }
     }
 
-    /// The most that its tools may do.
+    /// Returns the most that its tools may do.
     pub(super) fn most(&self) -> &Grant {
         &self.most
     }
 
-    /// Where the commands run of the program that it works for; `None`: on this machine.
+    /// Returns where the commands run of the program that it works for; `None`: on this machine.
     pub(super) fn backend(&self) -> Option<&BackendConfig> {
         self.backend.as_ref()
     }
 
-    /// The files of the programs that it works for, outermost first.
+    /// Returns the files of the programs that it works for, outermost first.
     pub(super) fn chain(&self) -> &[PathBuf] {
         &self.chain
     }
@@ -125,7 +125,7 @@ fn own_bounds(manifest: &Manifest, rules: Rules) -> Bounds {
     }
 }
 
-/// The commands that never run in a program, with those that never run in the programs that it works for.
+/// Returns the commands that never run in a program, with those that never run in the programs that it works for.
 pub(super) fn denied(manifest: &Manifest, under: Option<&Under>) -> Vec<String> {
     let usual = || deny::DEFAULT.iter().map(|pattern| (*pattern).to_owned()).collect();
     let mut all: Vec<String> = manifest.builtins.shell_deny.clone().unwrap_or_else(usual);

@@ -15,7 +15,7 @@ pub(super) struct Watching {
 }
 
 impl Watching {
-    /// Whether the hook sees the calls of `tool`.
+    /// Returns whether the hook sees the calls of `tool`.
     pub(super) fn sees(&self, tool: &str) -> bool {
         self.tools.iter().any(|pattern| pattern.matches(tool))
     }

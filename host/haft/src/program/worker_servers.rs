@@ -34,7 +34,7 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> Contribution {
     found
 }
 
-/// Whether workers are asked for the tools of `server`.
+/// Returns whether workers are asked for the tools of `server`.
 fn is_asked(server: &McpServer, options: &Options) -> bool {
     let may_be_called = options.only.as_ref().is_none_or(|tool| client::owns(server.name.as_str(), tool));
     may_be_called && !options.known_only && (options.ask != Ask::Never || options.many_calls)

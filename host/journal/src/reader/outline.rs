@@ -67,7 +67,7 @@ impl Outline {
         self.duration_ms.map(|ms| (ms - self.waited_ms.unwrap_or_default()).max(0.0))
     }
 
-    /// Whether this is the first line of a call.
+    /// Returns whether this is the first line of a call.
     pub(super) fn is_begin(&self) -> bool {
         self.outcome == Outcome::Started
     }

@@ -26,7 +26,7 @@ pub(super) fn is_safe(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_this_machine(url))
 }
 
-/// Whether `url` leads to this machine.
+/// Returns whether `url` leads to this machine.
 pub(super) fn is_this_machine(url: &Url) -> bool {
     url.host_str().is_some_and(haft_core::net::is_loopback)
 }

@@ -20,7 +20,8 @@ const UNKNOWN_TYPE: &str = "application/octet-stream";
 /// Maximal number of an answer's blocks for models.
 const MAX_BLOCKS: usize = 1000;
 
-/// The tool result of `result`, from `tools/call`; at most `limit` characters of text, and the rest in `whole`.
+/// Returns the tool result of `result`, from `tools/call`; at most `limit` characters of text, and the rest in
+/// `whole`.
 pub(super) fn to_tool_result(mut result: Value, limit: usize, whole: &Whole) -> ToolResult {
     let answer = ContentBuilder { attachments: attachments(&mut result), ..ContentBuilder::default() };
     let told = text_of(&result, answer, limit, whole);
@@ -51,7 +52,7 @@ pub(super) fn attachments(result: &mut Value) -> Vec<Attachment> {
     all
 }
 
-/// The result with texts of together at most `limit` characters; nothing where its data is too much.
+/// Returns the result with texts of together at most `limit` characters; nothing where its data is too much.
 fn within(mut result: Value, limit: usize) -> Option<Value> {
     let data = result.get("structuredContent").map_or(0, |data| data.to_string().len());
     let meta = result.get("_meta").map_or(0, |meta| meta.to_string().len());
@@ -188,7 +189,7 @@ fn is_shown(lines: &[String], data: &Value) -> bool {
     is_whole(data) || wrapped.is_some_and(|value| is_whole(value) || is_said(value))
 }
 
-/// The line for a resource: name, URI, media type, size.
+/// Returns the line for a resource: name, URI, media type, size.
 fn describe_resource(resource: &Value) -> String {
     let text = |key: &str| resource.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let name = text("title").or(text("name")).map(|name| format!("{name} "));

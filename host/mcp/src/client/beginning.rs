@@ -35,7 +35,7 @@ where
     serve_client_with_lifecycle_and_ct(handler, transport, lifecycle, CancellationToken::new()).await
 }
 
-/// The connection, if the two speak a common version.
+/// Returns the connection, if the two speak a common version.
 pub(super) fn check_version(connection: Connection) -> Result<Connection, ServerError> {
     let version = connection.peer.peer_info().map(|info| info.protocol_version.clone());
     match version {

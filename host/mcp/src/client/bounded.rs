@@ -30,7 +30,7 @@ impl<T> Bounded<T> {
         Self { transport, room, place: None, open }
     }
 
-    /// The place of one request with this id, which is open no more once that is dropped.
+    /// Returns the place of one request with this id, which is open no more once that is dropped.
     fn end(&mut self, id: Option<&RequestId>) -> Option<OwnedSemaphorePermit> {
         let id = id?;
         let places = self.open.get_mut(id)?;

@@ -110,7 +110,7 @@ impl OngoingCalls {
     }
 }
 
-/// `text` cut to [`MAX_MESSAGE`] characters, without control characters.
+/// Returns `text` cut to [`MAX_MESSAGE`] characters, without control characters.
 pub(super) fn shortened(text: String) -> String {
     let is_fine = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     if text.chars().all(is_fine) && text.len() <= MAX_MESSAGE {

@@ -124,13 +124,13 @@ impl Config {
         hex(&digest.finalize())
     }
 
-    /// Whether both declare the same server.
+    /// Returns whether both declare the same server.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let bounds = |config: &Self| (config.timeout, config.max_result, config.limits);
         self.name == other.name && bounds(self) == bounds(other) && self.endpoint.is_same(&other.endpoint)
     }
 
-    /// Why this server cannot be used, as far as can be checked without starting it.
+    /// Returns why this server cannot be used, as far as can be checked without starting it.
     pub fn problem(&self) -> Option<Problem> {
         let error = match &self.endpoint {
             Endpoint::Stdio { .. } => self.program().err(),
@@ -140,7 +140,7 @@ impl Config {
         Some(error.hints().into_iter().fold(problem, Problem::hint))
     }
 
-    /// The program that the command names; nothing is run to find it.
+    /// Returns the program that the command names; nothing is run to find it.
     pub fn program(&self) -> Result<PathBuf, ServerError> {
         let Endpoint::Stdio { command, folder, home, .. } = &self.endpoint else {
             return Err(ServerError::Start("it is no command".to_owned()));
@@ -169,7 +169,7 @@ impl Config {
         !self.sources(workspace).is_empty()
     }
 
-    /// Its words that are files, and the module that comes after `-m`.
+    /// Returns its words that are files, and the module that comes after `-m`.
     fn sources(&self, workspace: Option<&Path>) -> Vec<PathBuf> {
         let (Endpoint::Stdio { command, .. }, Some(workspace)) = (&self.endpoint, workspace) else {
             return Vec::new();
@@ -207,7 +207,7 @@ const PACKAGES: &[&str] = &[
     "yarn.lock",
 ];
 
-/// `file`, and the sources in its folder and below; of a folder those in it.
+/// Returns `file`, and the sources in its folder and below; of a folder those in it.
 fn beside(file: &Path) -> Vec<PathBuf> {
     let folder = if file.is_dir() { Some(file) } else { file.parent() };
     let (mut found, mut folders) = (vec![file.to_owned()], 0);

@@ -73,7 +73,7 @@ impl Connection {
         Self { peer, running, handler, child, tasks, answered: AtomicBool::new(false) }
     }
 
-    /// Whether no request can be sent any more.
+    /// Returns whether no request can be sent any more.
     pub(super) fn is_closed(&self) -> bool {
         let is_over = |child: &Arc<Child>| child.life.ending().is_some() || child.life.is_stopping();
         self.peer.is_transport_closed() || self.child.as_ref().is_some_and(is_over)
@@ -84,7 +84,7 @@ impl Connection {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Whether the server is of the stateless era.
+    /// Returns whether the server is of the stateless era.
     pub(super) fn is_stateless(&self) -> bool {
         self.peer.peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
     }
@@ -151,7 +151,7 @@ impl Connection {
         value(self.request(method, request, None, limits).await?)
     }
 
-    /// All its tools, without secrets.
+    /// Returns all its tools, without secrets.
     pub(super) async fn tools(
         &self,
         limits: RequestLimits<'_>,
@@ -350,7 +350,7 @@ impl Drop for Connection {
     }
 }
 
-/// Whether a message was not sent since too many wait.
+/// Returns whether a message was not sent since too many wait.
 fn is_full(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }

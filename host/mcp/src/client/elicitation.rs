@@ -16,13 +16,13 @@ struct AskingState {
 }
 
 impl AskingClock {
-    /// How long up to now.
+    /// Returns how long up to now.
     pub(super) fn total(&self) -> Duration {
         let state = self.0.lock();
         state.total + state.since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    /// How many questions are being asked.
+    /// Returns how many questions are being asked.
     pub(super) fn count(&self) -> u32 {
         self.0.lock().questions
     }

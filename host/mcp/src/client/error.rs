@@ -145,13 +145,14 @@ impl ServerError {
         }
     }
 
-    /// Whether starting with the other protocol era may succeed.
+    /// Returns whether starting with the other protocol era may succeed.
     pub(super) fn may_be_wrong_era(&self) -> bool {
         matches!(self, Self::Ended { .. } | Self::Lost(_) | Self::Protocol(_) | Self::Answer { .. })
     }
 }
 
-/// Whether scopes are such that a person can paste them between quotes into a shell (RFC 6749, section 3.3).
+/// Returns whether scopes are such that a person can paste them between quotes into a shell (RFC 6749, section
+/// 3.3).
 fn is_plain(scopes: &str) -> bool {
     let is_allowed =
         |letter: char| (letter.is_ascii_graphic() && !"'\"\\`".contains(letter)) || letter == ' ';

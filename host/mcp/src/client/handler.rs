@@ -58,7 +58,7 @@ impl ListNews {
         self.said.notify_one();
     }
 
-    /// Whether the list is to be asked for. Says so once.
+    /// Returns whether the list is to be asked for. Says so once.
     pub(super) fn take(&self) -> bool {
         self.is_due.swap(false, Ordering::SeqCst)
     }

@@ -42,8 +42,8 @@ const MAX_BEGINNING: usize = 4096;
 /// The transport.
 type Http = StreamableHttpClientTransport<HttpClient>;
 
-/// A transport to `url` that sends `headers` with everything, and the token of `account`. Sends nothing yet. Must be made
-/// inside a runtime.
+/// Returns a transport to `url` that sends `headers` with everything, and the token of `account`. Sends nothing
+/// yet. Must be made inside a runtime.
 pub(super) fn transport(
     url: &str,
     headers: &[(String, SecretString)],
@@ -132,7 +132,7 @@ pub(super) async fn is_of_2024(url: &str, headers: &[(String, SecretString)]) ->
     tokio::time::timeout(BEGINNING, asked).await.is_ok_and(|asked| asked.is_some())
 }
 
-/// The error for a failure of the transport.
+/// Returns the error for a failure of the transport.
 pub(super) fn from_transport_error(error: &(dyn Error + 'static)) -> ServerError {
     let mut cause = Some(error);
     while let Some(found) = cause {

@@ -64,7 +64,7 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<ServerJsonRpcMessage>, String> {
     }
 }
 
-/// An error in the place of the answer to the request `id`, so that it ends.
+/// Returns an error in the place of the answer to the request `id`, so that it ends.
 fn answered(id: Option<RequestId>, why: String) -> Result<Vec<ServerJsonRpcMessage>, String> {
     match id {
         Some(id) => Ok(vec![failure(why, id)]),
@@ -72,7 +72,7 @@ fn answered(id: Option<RequestId>, why: String) -> Result<Vec<ServerJsonRpcMessa
     }
 }
 
-/// The answer that the request `id` failed.
+/// Returns the answer that the request `id` failed.
 pub(super) fn failure(why: String, id: RequestId) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::error(ErrorData::internal_error(why, None), Some(id))
 }
@@ -133,7 +133,7 @@ pub(super) fn whole(result: Value) -> Value {
     take(&mut result, own).or_else(|| take(&mut result, listed)).unwrap_or(result)
 }
 
-/// Where a text may have an empty list.
+/// Returns where a text may have an empty list.
 fn memchr_empty(text: &[u8]) -> Option<usize> {
     let opens = text.iter().enumerate().filter(|(_, byte)| **byte == b'[');
     let is_empty = |at: usize| {

@@ -55,7 +55,7 @@ impl ServerOffer {
         prompts.chain(resources).map(offer).collect()
     }
 
-    /// The method and the parameters of a call.
+    /// Returns the method and the parameters of a call.
     fn request(&self, arguments: &Value) -> Result<(&'static str, Map<String, Value>), ToolError> {
         let methods = match self.shown {
             Shown::Prompt { .. } => OF_PROMPTS,
@@ -130,7 +130,7 @@ impl Tool for ServerOffer {
     }
 }
 
-/// The answer as an MCP client gets it.
+/// Returns the answer as an MCP client gets it.
 fn bounded(mut value: Value, config: &Config) -> Result<ToolResult, ToolError> {
     let files = attachments(&mut value);
     let text = value.to_string();

@@ -35,7 +35,7 @@ pub struct ServerOffers {
 }
 
 impl ServerOffers {
-    /// The resources and templates.
+    /// Returns the resources and templates.
     pub(super) fn of_resources(&self) -> ServerResources {
         ServerResources {
             resources: self.resources.clone(),

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::ServerError;
 
-/// The request `method` with `params`.
+/// Returns the request `method` with `params`.
 ///
 /// # Errors
 /// `params` are invalid for the method.

@@ -93,7 +93,7 @@ struct ConnectionSlot {
 }
 
 impl Server {
-    /// A server that is not started yet.
+    /// Returns a server that is not started yet.
     pub fn new(config: Config, host: Host) -> Arc<Self> {
         let slot = ConnectionSlot::default();
         let server = Self {
@@ -329,7 +329,7 @@ impl Server {
         self.known.lock().clone()
     }
 
-    /// Where it is remembered.
+    /// Returns where it is remembered.
     fn file(&self) -> Option<PathBuf> {
         // haft looks at files there, not the server.
         let workspace = self.host.grant.base().map(Root::path);
@@ -380,7 +380,7 @@ pub(super) struct Answer {
     pub(super) hints: Vec<String>,
 }
 
-/// How a call of a server's tool ended, as a trace has it.
+/// Returns how a call of a server's tool ended, as a trace has it.
 fn told(result: &Result<Value, ServerError>) -> Ended<'static> {
     let error = match result {
         Ok(result) => return (result.get("isError") == Some(&Value::Bool(true))).into(),

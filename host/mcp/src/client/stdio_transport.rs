@@ -64,7 +64,7 @@ impl StdioTransport {
         }
     }
 
-    /// The state of the pipes, for error messages.
+    /// Returns the state of the pipes, for error messages.
     pub(super) fn wire(&self) -> Arc<Wire> {
         self.wire.clone()
     }
@@ -104,7 +104,7 @@ impl StdioTransport {
         }
     }
 
-    /// The message, unless it is an answer that no request waits for.
+    /// Returns the message, unless it is an answer that no request waits for.
     fn if_awaited(&mut self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
         self.news.note(&message);
         let id = match &message {
@@ -121,7 +121,7 @@ impl StdioTransport {
         None
     }
 
-    /// The message of a line, if it is one.
+    /// Returns the message of a line, if it is one.
     fn parse_line(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
         if let Ok(messages) = message::read(line) {

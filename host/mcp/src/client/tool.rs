@@ -115,7 +115,7 @@ pub fn exposed(server: &str, tool: &str) -> String {
     exposed_name(&[FAMILY, server, tool])
 }
 
-/// Whether `name`, as a caller wrote it, can be a tool of the server called `server`.
+/// Returns whether `name`, as a caller wrote it, can be a tool of the server called `server`.
 pub fn owns(server: &str, name: &str) -> bool {
     let own = format!("{FAMILY}__{server}__");
     name.get(..own.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(&own))
@@ -156,7 +156,7 @@ impl Tool for ServerTool {
     }
 }
 
-/// The answer with haft's own hints after it.
+/// Returns the answer with haft's own hints after it.
 fn hinted(mut answer: ToolResult, hints: &[String]) -> ToolResult {
     if hints.is_empty() {
         return answer;

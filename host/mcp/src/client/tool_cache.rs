@@ -57,7 +57,7 @@ impl CachedTools {
         Self { at: seconds(), era, listed }
     }
 
-    /// How old it is; a time in the future counts as infinitely old.
+    /// Returns how old it is; a time in the future counts as infinitely old.
     pub(super) fn age(&self) -> Duration {
         seconds().checked_sub(self.at).map_or(Duration::MAX, Duration::from_secs)
     }

@@ -139,17 +139,17 @@ impl Requester {
         Self { id, meta, cancel, session, parameters: None, link }
     }
 
-    /// The revision that the request is of.
+    /// Returns the revision that the request is of.
     pub(super) fn version(&self) -> Option<ProtocolVersion> {
         self.meta.protocol_version().or_else(|| self.session.as_ref().map(|agreed| agreed.version.clone()))
     }
 
-    /// Whether the client opens no session and sends everything with each request (2026-07-28).
+    /// Returns whether the client opens no session and sends everything with each request (2026-07-28).
     pub(super) fn is_sessionless(&self) -> bool {
         self.version().is_some_and(|version| !version.has_initialize())
     }
 
-    /// Whether the client shows forms to its person.
+    /// Returns whether the client shows forms to its person.
     pub(super) fn shows_forms(&self) -> bool {
         let own = self.meta.client_capabilities();
         own.map_or_else(
@@ -158,7 +158,7 @@ impl Requester {
         )
     }
 
-    /// Whether the client has its person open URLs.
+    /// Returns whether the client has its person open URLs.
     pub(super) fn shows_urls(&self) -> bool {
         let own = self.meta.client_capabilities();
         own.map_or_else(
@@ -167,13 +167,13 @@ impl Requester {
         )
     }
 
-    /// Whether the client takes a task for an answer.
+    /// Returns whether the client takes a task for an answer.
     pub(super) fn takes_tasks(&self) -> bool {
         self.meta.client_capabilities().is_some_and(|own| own.supports_tasks())
     }
 }
 
-/// Whether a client has its person open URLs.
+/// Returns whether a client has its person open URLs.
 pub(super) fn shows_urls(capabilities: &ClientCapabilities) -> bool {
     capabilities.elicitation.as_ref().is_some_and(|kinds| kinds.url.is_some())
 }
@@ -308,7 +308,7 @@ impl Conversation {
 }
 
 impl Running {
-    /// Whether the client has not taken the request back. Its id may be that of another one by now.
+    /// Returns whether the client has not taken the request back. Its id may be that of another one by now.
     pub(super) fn is_awaited(&self) -> bool {
         let state = self.conversation.state.lock();
         state.running.get(&self.id).is_some_and(|open| open.number == self.number)

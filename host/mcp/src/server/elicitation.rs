@@ -59,7 +59,7 @@ pub(super) enum ReplacementAnswer {
 }
 
 impl ElicitingApprover {
-    /// The person behind the client of `requester`, who is `caller`, about the call in `request`.
+    /// Returns the person behind the client of `requester`, who is `caller`, about the call in `request`.
     pub(super) async fn new(
         requester: &Requester,
         request: &CallToolRequestParams,
@@ -123,7 +123,7 @@ impl Approver for ElicitingApprover {
 }
 
 impl ApprovalRequest {
-    /// Whether the call is answered with the question.
+    /// Returns whether the call is answered with the question.
     fn is_being_asked(&self) -> bool {
         matches!(*self.replacement.lock(), Some(ReplacementAnswer::Question(_)))
     }

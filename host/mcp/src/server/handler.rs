@@ -152,7 +152,7 @@ impl ServerShared {
         }
     }
 
-    /// A handler for a new client.
+    /// Returns a handler for a new client.
     pub(super) fn handler(&self) -> Handler {
         // A client elsewhere gives nothing of this machine away.
         let widening = match self.over {
@@ -274,8 +274,8 @@ impl Handler {
         server_config(&snapshots.now(), snapshots.tasks().is_some())
     }
 
-    /// How long the lists of plugins and servers are waited for: together with the opening of the session no longer than a
-    /// client waits for a server to come up.
+    /// Returns how long the lists of plugins and servers are waited for: together with the opening of the session
+    /// no longer than a client waits for a server to come up.
     fn patience(&self) -> Duration {
         let since = self.opened.lock().map(|opened| opened.elapsed());
         since.and_then(|since| PATIENCE.checked_sub(since)).unwrap_or(PATIENCE)
@@ -307,7 +307,7 @@ impl Handler {
         Ok(self.shared.snapshots.complete_within(self.patience()).await)
     }
 
-    /// The tasks, where replicas share them and the client knows them.
+    /// Returns the tasks, where replicas share them and the client knows them.
     fn tasks<M: ConstString>(&self, requester: &Requester) -> Result<&Tasks, ErrorData> {
         let tasks = self.shared.snapshots.tasks().ok_or_else(ErrorData::method_not_found::<M>)?;
         if requester.takes_tasks() { Ok(tasks) } else { Err(tasks_are_missing()) }
@@ -332,7 +332,7 @@ impl Handler {
         }
     }
 
-    /// The calling client by the name that it gives of itself.
+    /// Returns the calling client by the name that it gives of itself.
     fn client_name(&self, requester: &Requester) -> Option<Arc<str>> {
         let own = || requester.meta.client_info().as_ref().map(named);
         if requester.is_sessionless() { own() } else { self.name.lock().clone() }
@@ -444,7 +444,7 @@ fn tasks_extension() -> ExtensionCapabilities {
     [(TASKS_EXTENSION_ID.to_owned(), JsonObject::new())].into()
 }
 
-/// A client's text, cut for an error message.
+/// Returns a client's text, cut for an error message.
 fn bounded_text(word: &str) -> String {
     clip(word, MAX_SHOWN, Keep::Head)
 }

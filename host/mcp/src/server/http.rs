@@ -153,7 +153,7 @@ impl Server {
         Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, slots, threads }, drain })
     }
 
-    /// Where it listens: the port that was found, where any was asked for.
+    /// Returns where it listens: the port that was found, where any was asked for.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -209,7 +209,7 @@ fn within_file_limit(most: usize) -> usize {
 }
 
 impl Acceptor {
-    /// Whether every connection was closed in time.
+    /// Returns whether every connection was closed in time.
     async fn are_closed_within(&self, time: Duration) -> bool {
         tokio::time::timeout(time, self.slots.are_empty()).await.is_ok()
     }

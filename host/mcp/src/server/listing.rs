@@ -24,7 +24,7 @@ pub(super) struct ListedTool {
     pub(super) shown: Value,
 }
 
-/// The tools of `toolbox` that clients see, in order, by these names.
+/// Returns the tools of `toolbox` that clients see, in order, by these names.
 pub(super) fn client_tools(toolbox: &Toolbox, names: &Names) -> Vec<ListedTool> {
     let readable: Vec<&str> = toolbox.offers().filter_map(|entry| server_of_resources(entry)).collect();
     toolbox.entries().filter_map(|entry| listed_tool(entry, names, &readable)).collect()

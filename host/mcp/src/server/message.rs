@@ -69,7 +69,7 @@ fn beyond(scan: &Scan, most: usize) -> Option<ErrorData> {
     })
 }
 
-/// Why a message is not read that is longer than any that is.
+/// Returns why a message is not read that is longer than any that is.
 pub(super) fn too_long() -> ErrorData {
     ErrorData::invalid_request(format!("a message longer than {} MiB", MAX_LINE >> 20), None)
 }
@@ -93,7 +93,7 @@ pub(super) struct Invalid {
     pub(super) is_unanswered: bool,
 }
 
-/// The message that `bytes` are, which `scan` has passed over.
+/// Returns the message that `bytes` are, which `scan` has passed over.
 ///
 /// # Errors
 /// The bytes are not a message, or one beyond the bounds of its method.
@@ -154,7 +154,7 @@ impl Invalid {
     }
 }
 
-/// The answer to the request `id`.
+/// Returns the answer to the request `id`.
 pub(super) fn answer(answer: Result<ServerResult, ErrorData>, id: RequestId) -> ServerJsonRpcMessage {
     match answer {
         Ok(result) => JsonRpcMessage::response(result, id),
@@ -162,7 +162,7 @@ pub(super) fn answer(answer: Result<ServerResult, ErrorData>, id: RequestId) -> 
     }
 }
 
-/// The error as a message. Where the id could not be read it is null, as JSON-RPC 2.0 has it; 2026-07-28
+/// Returns the error as a message. Where the id could not be read it is null, as JSON-RPC 2.0 has it; 2026-07-28
 /// leaves it out.
 pub(super) fn refusal(id: Option<RequestId>, error: ErrorData, is_stateless: bool) -> Value {
     match id {
@@ -174,13 +174,14 @@ pub(super) fn refusal(id: Option<RequestId>, error: ErrorData, is_stateless: boo
     }
 }
 
-/// Whether the head of a request is of a revision without sessions.
+/// Returns whether the head of a request is of a revision without sessions.
 pub(super) fn is_sessionless(headers: &HeaderMap) -> bool {
     let named = headers.get(VERSION).and_then(|value| value.to_str().ok());
     named.is_some_and(|named| named >= ProtocolVersion::STANDARD_HEADERS.as_str())
 }
 
-/// Whether a client may send batches: later revisions have none, and the first with a header for its version is the next one.
+/// Returns whether a client may send batches: later revisions have none, and the first with a header for its
+/// version is the next one.
 pub(super) fn may_have_batches(headers: &HeaderMap) -> bool {
     headers.get(VERSION).is_none_or(|version| version == UNNAMED.as_str())
 }
@@ -327,7 +328,7 @@ fn decoded(value: &str) -> Option<String> {
     String::from_utf8(BASE64_STANDARD.decode(inner).ok()?).ok()
 }
 
-/// An argument as a header repeats it.
+/// Returns an argument as a header repeats it.
 fn repeated(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -336,7 +337,7 @@ fn repeated(value: &Value) -> Option<String> {
     }
 }
 
-/// The MCP result of a tool's. `has_schema`: the tool was listed with an output schema.
+/// Returns the MCP result of a tool's. `has_schema`: the tool was listed with an output schema.
 pub(super) fn call_result(result: ToolResult, has_schema: bool) -> CallToolResult {
     let ToolResult { content, is_error, attachments, structured, mcp: _ } = result;
     let is_missing = has_schema && structured.is_none() && !is_error;
@@ -409,7 +410,7 @@ pub(super) fn block(attachment: Attachment, index: usize) -> ContentBlock {
     }
 }
 
-/// A file as an embedded resource. The protocol requires a URI; this one cannot be fetched.
+/// Returns a file as an embedded resource. The protocol requires a URI; this one cannot be fetched.
 fn resource(attachment: &Attachment, encoded: String, index: usize) -> ResourceContents {
     let uri = format!("attachment:{}", index + 1);
     let contents = match attachment.text() {

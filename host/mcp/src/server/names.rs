@@ -38,7 +38,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The tool or prompt that is called `own` in the toolbox.
+    /// Returns the tool or prompt that is called `own` in the toolbox.
     pub(super) fn of(&self, own: &str, served: Option<Served<'_>>) -> String {
         let served = served.filter(|served| self.alone.as_deref() == Some(served.server));
         match served.and_then(|served| served.definition["name"].as_str()) {
@@ -47,7 +47,7 @@ impl Names {
         }
     }
 
-    /// The URI or template `own` of `server`.
+    /// Returns the URI or template `own` of `server`.
     pub(super) fn uri(&self, server: &str, own: &str) -> String {
         match own.strip_prefix(UI) {
             _ if self.own_uris => own.to_owned(),
@@ -67,7 +67,7 @@ impl Names {
         }
     }
 
-    /// A definition of `server` as clients get it: of a tool, a prompt or a resource.
+    /// Returns a definition of `server` as clients get it: of a tool, a prompt or a resource.
     pub(super) fn definition(&self, server: &str, definition: &Value) -> Map<String, Value> {
         let mut fields = definition.as_object().cloned().unwrap_or_default();
         self.rewrite(server, &mut fields);

@@ -95,7 +95,7 @@ impl ClientOffers {
         self.names.push((name, entry.def().name.clone()));
     }
 
-    /// Whether there is nothing.
+    /// Returns whether there is nothing.
     pub(super) fn is_empty(&self) -> bool {
         self.prompts.is_empty() && self.resources.is_empty() && self.templates.is_empty()
     }
@@ -112,7 +112,7 @@ impl ClientOffers {
         &self.templates
     }
 
-    /// The prompt that clients know as `name`, in `toolbox`, of which these are.
+    /// Returns the prompt that clients know as `name`, in `toolbox`, of which these are.
     pub(super) fn prompt<'t>(&self, toolbox: &'t Toolbox, name: &str) -> Option<&'t Entry> {
         let (_, own) = self.names.iter().find(|(shown, _)| shown == name)?;
         toolbox.find_offer(own)
@@ -140,7 +140,7 @@ pub(super) fn reader<'t>(toolbox: &'t Toolbox, names: &Names, uri: &str) -> Opti
     toolbox.offers().find_map(of_plugin).or_else(|| toolbox.offers().find_map(of_server))
 }
 
-/// The messages of a prompt of a plugin.
+/// Returns the messages of a prompt of a plugin.
 ///
 /// # Errors
 /// The data are not messages, which no called plugin can cause.

@@ -86,7 +86,7 @@ pub(super) type Fingerprint = [u8; 32];
 pub(super) type QuestionHash = [u8; 32];
 
 impl Questions {
-    /// The questions of `program`, good for every process that shares `folder`. It is made when the first
+    /// Returns the questions of `program`, good for every process that shares `folder`. It is made when the first
     /// question is asked, for this user alone; no tool may reach it.
     pub fn in_folder(folder: PathBuf, program: Vec<u8>) -> Self {
         Self::at(Place::Folder(folder), program)
@@ -106,7 +106,7 @@ impl Questions {
         self.signing_state().await.map(drop)
     }
 
-    /// A state for the question with these words about `call`.
+    /// Returns a state for the question with these words about `call`.
     pub(super) async fn create_state(
         &self,
         call: &Fingerprint,
@@ -139,7 +139,7 @@ impl Questions {
         Ok(hash.copied().ok_or(UnusableAnswer::Used))
     }
 
-    /// The signed bytes: the payload, and what must be the same when the state comes back.
+    /// Returns the signed bytes: the payload, and what must be the same when the state comes back.
     fn signed(&self, payload: &[u8], call: &Fingerprint) -> Vec<u8> {
         let program: [u8; 32] = Sha256::digest(&self.0.program).into();
         [b"haft question\0", payload, &program, call].concat()
@@ -193,7 +193,7 @@ fn parse(state: &str) -> Option<(u64, [u8; PAYLOAD], [u8; TAG])> {
     (*form == FORM).then_some((until, payload.try_into().ok()?, tag.try_into().ok()?))
 }
 
-/// The fingerprint of a call: who makes it, of which tool, and every byte of the arguments.
+/// Returns the fingerprint of a call: who makes it, of which tool, and every byte of the arguments.
 pub(super) fn fingerprint(caller: &str, tool: &str, arguments: Option<&JsonObject>) -> Fingerprint {
     let arguments = serde_json::to_vec(&arguments).unwrap_or_default();
     let named = [caller, tool]
@@ -202,7 +202,7 @@ pub(super) fn fingerprint(caller: &str, tool: &str, arguments: Option<&JsonObjec
     named.chain_update(arguments).finalize().into()
 }
 
-/// The hash of all that the person reads.
+/// Returns the hash of all that the person reads.
 pub(super) fn question_hash(question: &Question) -> QuestionHash {
     // A repeated question may have another call id.
     let Question { tool, agent, verb, .. } = question;

@@ -106,8 +106,8 @@ impl std::fmt::Debug for Fallback {
 pub struct Publisher(watch::Sender<Arc<ToolSnapshot>>);
 
 impl ToolSnapshot {
-    /// The tools of `toolbox`. Calls get what `session` brings, with the events, the cancel token and
-    /// the approvals of their own client. `is_complete`: no plugin or server is still being listed.
+    /// Returns the tools of `toolbox`. Calls get what `session` brings, with the events, the cancel token and the
+    /// approvals of their own client. `is_complete`: no plugin or server is still being listed.
     pub fn new(toolbox: Toolbox, session: Session, info: ServerInfo, is_complete: bool) -> Self {
         let names = Names { own_uris: info.has_one_server, ..Names::default() };
         Self::with_names(toolbox, session, names, info, is_complete)
@@ -162,14 +162,14 @@ impl ToolSnapshot {
         Self::new(Toolbox::default(), self.session.clone(), self.info.clone(), self.is_complete)
     }
 
-    /// Whether clients see other tools than of `other`.
+    /// Returns whether clients see other tools than of `other`.
     fn differs_from(&self, other: &Self) -> bool {
         let is_other =
             |(name, view): (&String, &Arc<Self>)| other.views.get(name).is_none_or(|own| !own.is_like(view));
         !self.is_like(other) || self.views.len() != other.views.len() || self.views.iter().any(is_other)
     }
 
-    /// Whether clients of one caller see the same.
+    /// Returns whether clients of one caller see the same.
     fn is_like(&self, other: &Self) -> bool {
         self.tools == other.tools && self.offers == other.offers
     }
@@ -178,7 +178,7 @@ impl ToolSnapshot {
         &self.offers
     }
 
-    /// Whether no plugin or server is still being listed.
+    /// Returns whether no plugin or server is still being listed.
     pub(super) fn is_complete(&self) -> bool {
         self.is_complete
     }
@@ -225,7 +225,7 @@ impl ToolSnapshot {
     }
 }
 
-/// The place of each tool, by its name. Of two with one name the first counts.
+/// Returns the place of each tool, by its name. Of two with one name the first counts.
 fn places(tools: &[ListedTool]) -> HashMap<String, usize> {
     let mut places = HashMap::with_capacity(tools.len());
     for (place, tool) in tools.iter().enumerate() {
@@ -299,12 +299,12 @@ impl ToolSnapshots {
         self.replica.as_ref().map(|replica| &replica.tasks)
     }
 
-    /// The name of this machine; nothing where there are no other replicas.
+    /// Returns the name of this machine; nothing where there are no other replicas.
     pub(super) fn machine(&self) -> Option<&str> {
         self.replica.as_ref().map(|replica| &*replica.machine)
     }
 
-    /// The questions that its clients are asked.
+    /// Returns the questions that its clients are asked.
     pub fn questions(&self) -> &Questions {
         &self.questions
     }
@@ -314,12 +314,12 @@ impl ToolSnapshots {
         Self { caller: Some(name.into()), ..self.clone() }
     }
 
-    /// Whether every plugin and server is listed.
+    /// Returns whether every plugin and server is listed.
     pub(super) fn are_complete(&self) -> bool {
         self.now.borrow().is_complete
     }
 
-    /// The current snapshot.
+    /// Returns the current snapshot.
     pub(super) fn now(&self) -> Arc<ToolSnapshot> {
         self.seen_of(&self.now.borrow())
     }
@@ -346,7 +346,7 @@ impl ToolSnapshots {
         }
     }
 
-    /// A snapshot with the tool `name`, where one comes in time, and the tool in it.
+    /// Returns a snapshot with the tool `name`, where one comes in time, and the tool in it.
     pub(super) async fn with_tool(&self, name: &str) -> (Arc<ToolSnapshot>, FoundTool) {
         let now = self.now();
         let found = now.find(name);

@@ -166,7 +166,7 @@ impl Hangup {
         self.0.ended.cancel();
     }
 
-    /// Whether the client waits for answers, once standard input has ended.
+    /// Returns whether the client waits for answers, once standard input has ended.
     fn is_waiting(&self) -> bool {
         self.0.since.get().is_some() && !self.0.client_gone.is_cancelled()
     }

@@ -74,7 +74,7 @@ struct Page {
 }
 
 impl Tasks {
-    /// The tasks of `program`, which `replicas` share.
+    /// Returns the tasks of `program`, which `replicas` share.
     pub(super) fn new(replicas: Arc<dyn Replicas>, program: &[u8]) -> Self {
         let places = Arc::new(Semaphore::new(MAX_RUNNING));
         Self { replicas, program: program.into(), places, patience: PATIENCE }
@@ -146,7 +146,7 @@ impl Tasks {
         hex(&hash.chain_update(caller).chain_update([0]).chain_update(id).finalize())
     }
 
-    /// How far the task `id` of `caller` is.
+    /// Returns how far the task `id` of `caller` is.
     pub(super) async fn get(&self, caller: &str, id: &str) -> Result<GetTaskResult, ErrorData> {
         let name = self.name(caller, id);
         let record = self.load(&name).await?;

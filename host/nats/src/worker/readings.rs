@@ -172,7 +172,7 @@ impl Read {
         self.replaced.lock().is_some_and(is_over)
     }
 
-    /// Whether a call of `tool` is short and only runs a guest; `None` if the reading has no such tool.
+    /// Returns whether a call of `tool` is short and only runs a guest; `None` if the reading has no such tool.
     pub(super) fn is_short(&self, tool: &str) -> Option<bool> {
         let known = self.known.get(tool)?;
         Some(known.reads && self.toolbox.find(tool).is_some_and(Entry::may_run_inline))

@@ -55,7 +55,7 @@ pub(super) fn read(files: &Files<'_>) -> Result<AgentPlugin, PluginError> {
     Ok(AgentPlugin { form: Form::Claude, about, servers, skills, faults })
 }
 
-/// The paths that a field has: a text, or a list of texts.
+/// Returns the paths that a field has: a text, or a list of texts.
 fn paths(value: Option<&Value>) -> Vec<&str> {
     match value {
         Some(Value::String(path)) => vec![path],
@@ -64,7 +64,7 @@ fn paths(value: Option<&Value>) -> Vec<&str> {
     }
 }
 
-/// A path of the plugin, as its listing has it.
+/// Returns a path of the plugin, as its listing has it.
 fn own(path: &str) -> &str {
     path.trim_start_matches("./").trim_end_matches('/')
 }
@@ -138,7 +138,7 @@ fn servers(
     Reading { faults }.all(&entries, |name| permissions.server(name), entry)
 }
 
-/// The servers of a file: in `mcpServers`, or each by itself.
+/// Returns the servers of a file: in `mcpServers`, or each by itself.
 fn entries_of(document: &Value) -> Map<String, Value> {
     let inner = document.get("mcpServers").unwrap_or(document);
     let all = inner.as_object().into_iter().flatten();
@@ -179,7 +179,7 @@ fn stdio(fields: &Map<String, Value>) -> Result<Start, Skipped> {
     Ok(Start::Stdio { words, env, directory: Directory::Root(String::new()) })
 }
 
-/// A text with the placeholders of the Agent Plugins Specification.
+/// Returns a text with the placeholders of the Agent Plugins Specification.
 fn translated(text: &str) -> String {
     let text = text.replace("${CLAUDE_PLUGIN_ROOT}", &placeholder(ROOT));
     text.replace("${CLAUDE_PLUGIN_DATA}", &placeholder(DATA))

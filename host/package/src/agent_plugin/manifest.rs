@@ -95,7 +95,7 @@ fn keywords(value: &Value) -> Result<(), PluginError> {
     all.map(|_| ()).ok_or_else(|| fatal("expected `keywords` to be an array of strings"))
 }
 
-/// The members of `extensions` (§8.1): objects, of which each client reads its own.
+/// Returns the members of `extensions` (§8.1): objects, of which each client reads its own.
 fn extensions<'v>(
     fields: &'v Map<String, Value>,
     faults: &mut Vec<Fault>,

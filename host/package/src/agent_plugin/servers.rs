@@ -82,7 +82,7 @@ pub(super) struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The servers of `entries` that can be used; `read` knows the form of one.
+    /// Returns the servers of `entries` that can be used; `read` knows the form of one.
     pub(super) fn all(
         &mut self,
         entries: &Map<String, Value>,
@@ -178,7 +178,7 @@ pub(super) fn program(command: &str) -> Result<String, String> {
     }
 }
 
-/// The three forms of a working directory (§7.2.1).
+/// Returns the three forms of a working directory (§7.2.1).
 pub(super) fn directory(written: &str) -> Result<Directory, String> {
     let below = |anchor: &str| {
         let rest = written.strip_prefix(anchor)?;
@@ -193,7 +193,7 @@ pub(super) fn directory(written: &str) -> Result<Directory, String> {
     found.ok_or_else(|| format!("its `cwd`, `{written}`, leads out"))
 }
 
-/// `${NAME}`
+/// Returns `${NAME}`
 pub(super) fn placeholder(name: &str) -> String {
     format!("${{{name}}}")
 }

@@ -35,7 +35,7 @@ pub struct PluginSkill {
     pub proposed: Option<Vec<Right>>,
 }
 
-/// The skills in the fixed location.
+/// Returns the skills in the fixed location.
 pub(super) fn discovered(
     files: &Files<'_>,
     permissions: &Permissions,
@@ -88,8 +88,8 @@ pub(super) fn text(files: &Files<'_>, folder: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "its `SKILL.md` is not text in UTF-8".to_owned())
 }
 
-/// The skill of a text that follows the Agent Skills specification: it has a head with the name of its folder and a
-/// description.
+/// Returns the skill of a text that follows the Agent Skills specification: it has a head with the name of its
+/// folder and a description.
 fn strict(text: &str, folder: &str) -> Result<Skill, String> {
     let field = |key: &str| haft_core::skill::head_field(text, key).filter(|value| !value.is_empty());
     let name = field("name").ok_or("its head has no `name`")?;
@@ -112,7 +112,7 @@ fn strict(text: &str, folder: &str) -> Result<Skill, String> {
     Ok(Skill::parse(text, folder))
 }
 
-/// The name of the tool that runs the scripts of a skill.
+/// Returns the name of the tool that runs the scripts of a skill.
 fn tool_name(name: &str) -> String {
     let fits = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
     name.chars().map(fits).take(64).collect()

@@ -12,7 +12,7 @@ use super::server::{Start, Text};
 use super::{AgentPlugin, PluginServer, PluginSkill};
 use crate::semantic::semantic;
 
-/// The text of the program.toml.
+/// Returns the text of the program.toml.
 pub(super) fn text(plugin: &AgentPlugin) -> String {
     let mut all = Table::new();
     all.insert("program".to_owned(), Value::Table(program(plugin)));
@@ -60,7 +60,7 @@ fn program(plugin: &AgentPlugin) -> Table {
     program
 }
 
-/// A tool for the scripts of a skill: its command is the skill's folder, and a call names the script.
+/// Returns a tool for the scripts of a skill: its command is the skill's folder, and a call names the script.
 fn script_tool(skill: &PluginSkill) -> Table {
     let mut tool = Table::new();
     put(&mut tool, "name", skill.tool.as_str());

@@ -43,7 +43,7 @@ impl Bundle {
         })
     }
 
-    /// Whether a model reads the file first of a skill.
+    /// Returns whether a model reads the file first of a skill.
     pub(crate) fn is_instruction(&self, path: &str) -> bool {
         self.skills.iter().any(|skill| listed(&skill.folder, FILE) == path)
     }
@@ -64,7 +64,7 @@ impl Bundle {
             .any(|skill| skill.scripts.iter().any(|script| listed(&skill.folder, script) == path))
     }
 
-    /// The name of the tool that runs the scripts of the skill in the folder `inside`.
+    /// Returns the name of the tool that runs the scripts of the skill in the folder `inside`.
     fn script_tool(&self, inside: &str) -> Option<String> {
         let plugin = self.agent_plugin.as_ref()?;
         let skill = plugin.skills.iter().find(|skill| skill.folder == inside && !skill.scripts.is_empty())?;

@@ -241,7 +241,7 @@ fn refuse_elsewhere(url: &str, known: &str) -> Result<(), DownloadError> {
     Err(DownloadError::Elsewhere(download::shown_text(url)))
 }
 
-/// The index that uv asks.
+/// Returns the index that uv asks.
 fn index() -> String {
     let named =
         INDEX_VARIABLES.iter().find_map(|name| std::env::var(name).ok().filter(|url| !url.is_empty()));
@@ -251,7 +251,7 @@ fn index() -> String {
     named.unwrap_or_else(|| INDEX.to_owned())
 }
 
-/// A line of a list of requirements, with those that continue it.
+/// Returns a line of a list of requirements, with those that continue it.
 fn requirements(text: &str) -> impl Iterator<Item = &str> {
     let is_start = |line: &str| !line.starts_with([' ', '\t']);
     let mut rest = text;

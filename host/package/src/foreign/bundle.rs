@@ -138,7 +138,7 @@ fn environment(
     Ok(env)
 }
 
-/// A text as a literal of Python.
+/// Returns a text as a literal of Python.
 fn python_text(text: &str) -> String {
     // A JSON literal is also a Python literal.
     serde_json::Value::from(text).to_string()

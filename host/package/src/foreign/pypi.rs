@@ -44,8 +44,8 @@ const VERSION: &str = "import sys; print('%d.%d' % sys.version_info[:2])";
 const COMPILE: &str = "import compileall, py_compile, sys; compileall.compile_dir(sys.argv[1], quiet=2, \
                        stripdir=sys.argv[2], invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)";
 
-/// The words that start [`START`]: without the person's packages and variables, and without writing compiled files
-/// beside the sources.
+/// Returns the words that start [`START`]: without the person's packages and variables, and without writing
+/// compiled files beside the sources.
 pub(super) fn command() -> Vec<String> {
     ["python3", "-I", "-B", "./start.py"].map(str::to_owned).into()
 }
@@ -225,7 +225,7 @@ fn tidy(site: &Path) -> Result<(), ForeignError> {
     gone(&lock, fs::remove_file(&lock))
 }
 
-/// The result of removing what need not be there.
+/// Returns the result of removing what need not be there.
 fn gone(path: &Path, removed: std::io::Result<()>) -> Result<(), ForeignError> {
     match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error("remove", path)(error)),

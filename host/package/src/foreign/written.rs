@@ -37,7 +37,7 @@ impl Env {
         Self::Variable { env: name.to_owned() }
     }
 
-    /// The value of a secret of the setting `value`: `env:NAME` or `keyring:SERVICE/USER`.
+    /// Returns the value of a secret of the setting `value`: `env:NAME` or `keyring:SERVICE/USER`.
     pub(super) fn secret(value: &str) -> Option<Self> {
         match Foreign::secret_place(value)? {
             SecretSource::Env(name) => Some(Self::variable(name.as_str())),

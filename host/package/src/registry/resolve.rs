@@ -120,7 +120,7 @@ fn bundle(package: &Package, settings: &[(String, String)]) -> Result<Start, Reg
     Ok(Start::Package { source, digest: Some(digest) })
 }
 
-/// A package of npm or PyPI.
+/// Returns a package of npm or PyPI.
 fn package(package: &Package, values: &mut Values<'_>) -> Result<Start, RegistryError> {
     let (kind, identifier) = (package.registry_type.as_str(), plain(&package.identifier));
     check_registry(package)?;
@@ -241,7 +241,7 @@ fn words(arguments: &[Argument], values: &mut Values<'_>) -> Result<Vec<String>,
     Ok(words)
 }
 
-/// A server that answers elsewhere.
+/// Returns a server that answers elsewhere.
 fn remote(remote: &Remote, name: &str, values: &mut Values<'_>) -> Result<Start, RegistryError> {
     let own = name.rsplit('/').next().unwrap_or(name).to_owned();
     let variables = Input {

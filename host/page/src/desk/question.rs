@@ -176,7 +176,7 @@ struct Sign {
 }
 
 impl Desk {
-    /// Whether a browser shows a page of this user. Removes the files of pages that have ended.
+    /// Returns whether a browser shows a page of this user. Removes the files of pages that have ended.
     pub(crate) fn is_open(&self) -> io::Result<bool> {
         for name in names(&self.folder, |name| name.starts_with(OPEN))? {
             let path = self.folder.join(name);

@@ -18,7 +18,7 @@ const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
 /// The export of a program with a `main`.
 const START: &str = "_start";
 
-/// Whether these bytes begin as those of a core module.
+/// Returns whether these bytes begin as those of a core module.
 pub(crate) fn is_core_module(bytes: &[u8]) -> bool {
     bytes.get(4..8) == Some(&CORE_MODULE)
 }

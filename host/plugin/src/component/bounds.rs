@@ -116,7 +116,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), wasmtime::Error> {
 pub(crate) mod tests {
     use super::check;
 
-    /// A component type within a component type, within one, …
+    /// Returns a component type within a component type, within one, …
     pub(crate) fn nested(depth: usize) -> Vec<u8> {
         let mut types = b"\x41\x01\x01".repeat(depth);
         types.extend(b"\x41\x00");
@@ -133,13 +133,13 @@ pub(crate) mod tests {
         bytes
     }
 
-    /// A section with `count` of something.
+    /// Returns a section with `count` of something.
     fn section(id: u8, count: usize, all: &[u8]) -> Vec<u8> {
         let content = [&number(count), all].concat();
         [&[id], &*number(content.len()), &content].concat()
     }
 
-    /// A module with `count` functions of 50,000 variables each.
+    /// Returns a module with `count` functions of 50,000 variables each.
     fn locals(count: usize) -> Vec<u8> {
         let body = [&[1], &*number(50_000), b"\x7f\x0b"].concat();
         let body = [number(body.len()), body].concat();

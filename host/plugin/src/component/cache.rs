@@ -78,7 +78,7 @@ impl Cache {
         Ok(Self { directory: root.real().to_owned(), engine })
     }
 
-    /// The digest of a source; reads it only if it has changed since it was last seen.
+    /// Returns the digest of a source; reads it only if it has changed since it was last seen.
     pub(crate) fn digest(&self, source: &Source) -> io::Result<Digest> {
         let (Some(path), Some(stamp)) = (source.path(), source.stamp()) else {
             return source.digest();
@@ -111,7 +111,7 @@ impl Cache {
         Ok(code_record)
     }
 
-    /// The code that the bytes with this digest were compiled to, if they were.
+    /// Returns the code that the bytes with this digest were compiled to, if they were.
     pub(crate) fn code(&self, compiled: &Digest, tier: Tier) -> Option<CompiledCode> {
         self.read(&self.code_record(compiled, tier))
     }
@@ -149,7 +149,7 @@ impl Cache {
         component.inspect_err(|error| tracing::warn!(%error, "compiled component not loaded")).ok()
     }
 
-    /// Bytes of compiled code.
+    /// Returns the number of bytes of compiled code.
     pub(crate) fn size(&self, code: &CompiledCode) -> Option<u64> {
         fs::metadata(self.directory.join(code.file())).ok().map(|metadata| metadata.len())
     }
@@ -158,7 +158,7 @@ impl Cache {
         format!("{}-{}.json", digest.as_str(), self.engine)
     }
 
-    /// A record: a line with the checksum of what follows, then JSON.
+    /// Returns a record: a line with the checksum of what follows, then JSON.
     fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let mut bytes = Vec::with_capacity(USUAL_RECORD);
         let file = File::open(self.directory.join(name)).ok()?;
@@ -196,7 +196,7 @@ fn checksum_of(bytes: &[u8]) -> String {
     format!("{:032x}", xxh3_128(bytes))
 }
 
-/// The checksum of a file, read in pieces: mapping it whole would count as haft's memory.
+/// Returns the checksum of a file, read in pieces: mapping it whole would count as haft's memory.
 fn checksum_of_reader(mut source: impl Read) -> io::Result<String> {
     let mut hasher = Xxh3::new();
     let mut piece = vec![0; 128 << 10];

@@ -176,7 +176,7 @@ async fn list(
     Err(LoadError::Listing(format!("after {MAX_INSTANCES} answers there was more to ask")))
 }
 
-/// An instance without any rights.
+/// Returns an instance without any rights.
 async fn instance_to_ask(
     engine: &Engine,
     linked: &LinkedComponent,
@@ -214,7 +214,7 @@ pub(crate) fn optimize(
     Ok(component)
 }
 
-/// The bytes of a source, which have this digest.
+/// Returns the bytes of a source, which have this digest.
 fn same(source: &Source, digest: &Digest) -> Result<Cow<'static, [u8]>, LoadError> {
     let bytes = source.read().map_err(|error| unreadable(source, error))?;
     if Digest::compute(&bytes) == *digest { Ok(bytes) } else { Err(LoadError::Changed) }

@@ -8,7 +8,7 @@ pub use crate::component::sections::{Custom, Extern, ExternKind, Producer, Secti
 pub use crate::contract::act::metadata::{ActMetadata, Asked};
 
 impl Sections {
-    /// The contract of the component.
+    /// Returns the contract of the component.
     ///
     /// # Errors
     /// The component exports nothing that could be a tool, or an unsupported version of a contract.

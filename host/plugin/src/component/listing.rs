@@ -121,7 +121,7 @@ impl Listing {
         Self { contract, tools, uncallable, manner, classes, offers, config }
     }
 
-    /// Its tools, and what calls its offers where a program calls it `name`.
+    /// Returns its tools, and what calls its offers where a program calls it `name`.
     pub(crate) fn definitions(&self, name: &str) -> Vec<ToolDef> {
         self.tools.iter().cloned().chain(offered::definitions(name, &self.offers)).collect()
     }

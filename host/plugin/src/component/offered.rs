@@ -49,7 +49,7 @@ pub(crate) fn prefix(name: &str) -> String {
     format!("haft://{name}/")
 }
 
-/// The offers, if all of them can be used.
+/// Returns the offers, if all of them can be used.
 ///
 /// # Errors
 /// The first that cannot, with the reason.
@@ -82,7 +82,7 @@ pub(crate) fn own_names(offers: &Offers) -> impl Iterator<Item = String> {
     offers.prompts.iter().map(|prompt| format!("{PROMPTS}{}", prompt.name)).chain(read)
 }
 
-/// The definition of getting a prompt.
+/// Returns the definition of getting a prompt.
 pub(crate) fn filling_in(prompt: &PromptDef) -> ToolDef {
     let PromptDef { name, title, description, arguments } = prompt;
     let property = |argument: &haft_core::call::PromptArgument| {
@@ -99,7 +99,7 @@ pub(crate) fn filling_in(prompt: &PromptDef) -> ToolDef {
     definition(format!("{PROMPTS}{name}"), title.clone(), description.clone(), parameters)
 }
 
-/// The definition of reading a resource, by its URI.
+/// Returns the definition of reading a resource, by its URI.
 pub(crate) fn reading(name: &str, resources: &ResourceList) -> ToolDef {
     let prefix = prefix(name);
     let listed = resources.listed.iter().map(|one| {

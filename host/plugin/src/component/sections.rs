@@ -322,7 +322,7 @@ impl Walk {
         }
     }
 
-    /// Whether a section at the present depth takes precedence over one at `other`.
+    /// Returns whether a section at the present depth takes precedence over one at `other`.
     fn is_outermost(&self, other: Option<usize>) -> bool {
         other.is_none_or(|other| self.depth <= other)
     }
@@ -363,7 +363,7 @@ fn push(list: &mut Vec<Extern>, name: &str, kind: ComponentExternalKind) {
     }
 }
 
-/// The beginning of a name, which is all of any that means something.
+/// Returns the beginning of a name, which is all of any that means something.
 fn shortened(name: &str) -> String {
     name.chars().take(MAX_NAME).collect()
 }

@@ -59,7 +59,7 @@ pub(crate) struct Stamp {
 }
 
 impl Source {
-    /// The file, if there is one.
+    /// Returns the file, if there is one.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Embedded(_) | Self::Packed { .. } => None,
@@ -67,7 +67,7 @@ impl Source {
         }
     }
 
-    /// Whether a component of this digest may be used as this one.
+    /// Returns whether a component of this digest may be used as this one.
     pub(crate) fn admits(&self, digest: &Digest) -> bool {
         match self {
             Self::Embedded(_) | Self::Packed { .. } | Self::File(_) => true,
@@ -75,7 +75,7 @@ impl Source {
         }
     }
 
-    /// The component's digest; reads it, unless it is written down.
+    /// Returns the component's digest; reads it, unless it is written down.
     pub(crate) fn digest(&self) -> io::Result<Digest> {
         match self {
             Self::Packed { digest: Some(digest), .. } => Ok(Digest((*digest).to_owned())),
@@ -83,7 +83,7 @@ impl Source {
         }
     }
 
-    /// The component's bytes.
+    /// Returns the component's bytes.
     ///
     /// # Errors
     /// Fails if the file cannot be read, is not a regular file, or has more than 256 MiB.
@@ -157,7 +157,7 @@ impl Digest {
         Self(hex(&Sha256::digest(bytes)))
     }
 
-    /// The digest that is written so, in hexadecimal.
+    /// Returns the digest that is written so, in hexadecimal.
     pub(crate) fn from_hex(text: &str) -> Self {
         Self(text.to_owned())
     }

@@ -303,7 +303,7 @@ fn flag(metadata: &Metadata, name: &str) -> bool {
     annotation(metadata, name) == Some(Cbor::Bool(true))
 }
 
-/// The description with the author's usage hints and examples.
+/// Returns the description with the author's usage hints and examples.
 fn description(definition: &Definition) -> String {
     let mut all = shapes::localized_text(&definition.description).trim().to_owned();
     let more = [("std:usage-hints", "When to use it"), ("std:anti-usage-hints", "When not to use it")];

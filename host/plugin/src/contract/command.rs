@@ -138,7 +138,7 @@ impl Guest for CommandGuest {
     }
 }
 
-/// The program's name, and the words that follow it.
+/// Returns the program's name, and the words that follow it.
 fn command_line(name: &str, arguments: &Value) -> Vec<String> {
     let words = arguments.get("args").and_then(Value::as_array);
     let words = words.into_iter().flatten().filter_map(Value::as_str);

@@ -32,7 +32,7 @@ impl Capability for HostFunctions {
 }
 
 impl ActiveCall {
-    /// `message`, cut to [`MAX_MESSAGE`] characters; `None` after [`MAX_MESSAGES`] messages of the call.
+    /// Returns `message`, cut to [`MAX_MESSAGE`] characters; `None` after [`MAX_MESSAGES`] messages of the call.
     fn bounded(&mut self, message: &str) -> Option<String> {
         self.logged += 1;
         (self.logged <= MAX_MESSAGES).then(|| message.chars().take(MAX_MESSAGE).collect())

@@ -25,7 +25,7 @@ const INTERFACE: &str = "haft:plugin/tools@";
 /// The version of `wit/` that is spoken here.
 const SUPPORTED: &str = "0.1.0";
 
-/// Whether an interface of the world's package is among `exports`.
+/// Returns whether an interface of the world's package is among `exports`.
 pub(super) fn has(exports: &[&str], interface: &str) -> Result<bool, LoadError> {
     exported_version(exports, interface, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
 }

@@ -29,7 +29,7 @@ pub(crate) struct LinkedComponent {
     pub(crate) has_offers: bool,
 }
 
-/// The contract of a component that exports these names.
+/// Returns the contract of a component that exports these names.
 ///
 /// # Errors
 /// A known contract in a version that is not supported, or nothing that could be called.

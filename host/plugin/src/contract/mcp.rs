@@ -145,7 +145,7 @@ fn params(call: &Call) -> Map<String, Value> {
 // The content of a result: text unmodified, binary data as attachments, and a line for everything else. A result
 // marked as an error is the tool's error.
 
-/// The answer in the result of `tools/call`.
+/// Returns the answer in the result of `tools/call`.
 fn answer(result: &Value) -> Result<Output, ToolError> {
     if let Some(kind) = unfinished(result) {
         let why = format!("it answered with `{kind}`, and a plugin's call ends with its answer");
@@ -200,7 +200,7 @@ fn block(block: &Value) -> Vec<Piece> {
     }
 }
 
-/// A resource within the answer.
+/// Returns a resource within the answer.
 fn resource(resource: &Value) -> Vec<Piece> {
     let name = Piece::Text(named(resource));
     match resource.get("text").and_then(Value::as_str) {
@@ -286,7 +286,7 @@ impl News {
     }
 }
 
-/// A text, or any other value as JSON; cut to [`MAX_MESSAGE`] characters.
+/// Returns a text, or any other value as JSON; cut to [`MAX_MESSAGE`] characters.
 fn text(value: &Value) -> String {
     let text = match value {
         Value::Null => String::new(),

@@ -35,7 +35,7 @@ use haft_core::tool::ToolError;
 /// The interface; its version follows.
 const INTERFACE: &str = "haft:plugin/offers@";
 
-/// Whether an export is the interface, in whatever version.
+/// Returns whether an export is the interface, in whatever version.
 pub(crate) fn is_interface(name: &str) -> bool {
     name.starts_with(INTERFACE)
 }
@@ -52,7 +52,7 @@ pub(crate) struct Offering {
 }
 
 impl Offering {
-    /// `guest`, which is `instance` of a component that exports the interface.
+    /// Returns `guest`, which is `instance` of a component that exports the interface.
     pub(crate) fn new(guest: Box<dyn Guest>, instance: Instance) -> Self {
         Self { guest, instance }
     }

@@ -164,7 +164,7 @@ const MAX_SCHEMA: usize = 64 << 10;
 /// Functions that are named as none that can be called.
 const MAX_UNCALLABLE: usize = 100;
 
-/// The tools of a component's functions.
+/// Returns the tools of a component's functions.
 fn listing(
     component: &Component,
     sections: &Sections,
@@ -196,7 +196,7 @@ fn listing(
     Ok(Listing { tools, uncallable, ..Listing::new(Contract::Typed) })
 }
 
-/// The tool that a function is, or why nothing can call it.
+/// Returns the tool that a function is, or why nothing can call it.
 fn tool(exported: &Exported, docs: Option<&FunctionDocs<'_>>) -> Result<ToolDef, String> {
     let signature = Signature::from_function(&exported.ty, docs)?;
     let parameters = match parameters(&signature.params) {
@@ -225,7 +225,7 @@ fn tool(exported: &Exported, docs: Option<&FunctionDocs<'_>>) -> Result<ToolDef,
     })
 }
 
-/// The description of a function without documentation.
+/// Returns the description of a function without documentation.
 fn default_description(exported: &Exported) -> String {
     match &exported.interface {
         Some(interface) => format!("The function `{}` of `{interface}`.", exported.function),
@@ -247,7 +247,7 @@ fn parameters(params: &[Field]) -> Result<Value, String> {
     Ok(schema)
 }
 
-/// The schema of an answer that is an object; MCP has none for others.
+/// Returns the schema of an answer that is an object; MCP has none for others.
 fn output(returned: &Returned) -> Option<Value> {
     let (Returned::Value(ty) | Returned::Result(Some(ty), _)) = returned else { return None };
     if !matches!(ty, Type::Record(_)) {

@@ -90,7 +90,8 @@ fn below(frames: Vec<Frame>, root: &str) -> Vec<Frame> {
     frames.into_iter().filter_map(own).collect()
 }
 
-/// The name of a function without the hash that Rust's compiler ends it with: `f` of `f::h0123456789abcdef`.
+/// Returns the name of a function without the hash that Rust's compiler ends it with: `f` of
+/// `f::h0123456789abcdef`.
 fn unhashed(name: &str) -> &str {
     match name.rsplit_once("::h") {
         Some((name, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => name,

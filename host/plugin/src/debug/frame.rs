@@ -24,7 +24,7 @@ pub(crate) struct Frame {
 }
 
 impl Place {
-    /// The place that is written `FILE:LINE` or `FILE:LINE:COLUMN`.
+    /// Returns the place that is written `FILE:LINE` or `FILE:LINE:COLUMN`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (before, last) = text.trim().rsplit_once(':')?;
         let last = last.parse().ok()?;
@@ -34,7 +34,7 @@ impl Place {
         }
     }
 
-    /// A place, where the file has a name.
+    /// Returns a place, where the file has a name.
     pub(crate) fn new(file: &str, line: u32) -> Option<Self> {
         (!file.is_empty()).then(|| Self { file: file.to_owned(), line })
     }
@@ -87,12 +87,12 @@ const BEGINNINGS: &[&str] = &["library/std/", "library/core/", "library/alloc/",
 /// Files that `haft plugin build` writes between the author's own and the component.
 const GENERATED: &[&str] = &["src/bindings.rs", "build/bindings/", "build/js/", "haft_app.py", "wit_world/"];
 
-/// Whether `path`, below a project's folder, was written by `haft plugin build`.
+/// Returns whether `path`, below a project's folder, was written by `haft plugin build`.
 pub(crate) fn is_generated(path: &str) -> bool {
     GENERATED.iter().any(|part| path.starts_with(part) || path.contains(&format!("/{part}")))
 }
 
-/// Whether `path` is in none of an author's own folders.
+/// Returns whether `path` is in none of an author's own folders.
 pub(crate) fn is_library(path: &str) -> bool {
     path.is_empty()
         || path.starts_with('<')

@@ -96,7 +96,7 @@ fn number<T: Clone + Eq + std::hash::Hash>(known: &mut HashMap<T, u32>, all: &mu
     number
 }
 
-/// The section's content.
+/// Returns the section's content.
 pub(super) fn encode(tables: &[Lines]) -> io::Result<Vec<u8>> {
     let mut plain = Vec::new();
     ciborium::into_writer(tables, &mut plain).map_err(io::Error::other)?;

@@ -26,8 +26,8 @@ pub(super) struct Module<'a> {
     pub(super) names: HashMap<u32, &'a str>,
 }
 
-/// All core modules of a file in their order, which is the same whatever its custom sections are, and the content of the
-/// custom sections `wanted` of the whole file.
+/// Returns all core modules of a file in their order, which is the same whatever its custom sections are, and the
+/// content of the custom sections `wanted` of the whole file.
 pub(super) fn read<'a>(bytes: &'a [u8], wanted: &str) -> (Vec<Module<'a>>, Vec<&'a [u8]>) {
     let (mut modules, mut found, mut open) = (Vec::new(), Vec::new(), Vec::new());
     for payload in Parser::new(0).parse_all(bytes).map_while(Result::ok).take(MAX_SECTIONS) {
@@ -79,7 +79,7 @@ impl<'a> Module<'a> {
         xxh3_64(bytes.get(self.code.clone()).unwrap_or_default())
     }
 
-    /// The index of the function at a place in the file.
+    /// Returns the index of the function at a place in the file.
     pub(super) fn function_at(&self, offset: usize) -> Option<u32> {
         let index = self.functions.partition_point(|function| function.end <= offset);
         self.functions.get(index).filter(|function| function.contains(&offset))?;
@@ -87,7 +87,7 @@ impl<'a> Module<'a> {
     }
 }
 
-/// A stretch of a file that is in memory.
+/// Returns a stretch of a file that is in memory.
 fn in_memory(range: &Range<u64>) -> Range<usize> {
     let offset = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
     offset(range.start)..offset(range.end)

@@ -28,7 +28,7 @@ pub(crate) fn for_compiler(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// A component or module without the custom sections that `goes` names, at every depth.
+/// Returns a component or module without the custom sections that `goes` names, at every depth.
 ///
 /// # Errors
 /// A section that ends beyond the file, or a custom one without a name.

@@ -28,7 +28,7 @@ pub(crate) struct Stack(Vec<usize>);
 pub(crate) struct Symbols(Lock<HashMap<Stack, Vec<Frame>>>);
 
 impl Stack {
-    /// Where the guest of `error` was.
+    /// Returns where the guest of `error` was.
     pub(crate) fn of(error: &wasmtime::Error) -> Self {
         error.downcast_ref::<WasmBacktrace>().map_or_else(Self::default, Self::from)
     }
@@ -37,7 +37,7 @@ impl Stack {
         self.0.is_empty()
     }
 
-    /// The frames of the author's, innermost first.
+    /// Returns the frames of the author's, innermost first.
     pub(crate) fn resolve(&self, symbolizer: &Symbolizer<'_>) -> Vec<Frame> {
         self.0.iter().flat_map(|offset| symbolizer.frames(*offset)).take(MAX_FRAMES).collect()
     }
@@ -65,7 +65,8 @@ impl From<&WasmBacktrace> for Stack {
 }
 
 impl Symbols {
-    /// The frames of a stack; `read` gives the component's bytes, where they are still those that were compiled.
+    /// Returns the frames of a stack; `read` gives the component's bytes, where they are still those that were
+    /// compiled.
     pub(crate) fn frames(&self, stack: &Stack, read: impl FnOnce() -> Option<Vec<u8>>) -> Vec<Frame> {
         if let Some(frames) = self.0.lock().get(stack) {
             return frames.clone();
@@ -122,7 +123,7 @@ impl<'a> Symbolizer<'a> {
         }
     }
 
-    /// The name of the function at an offset, where the component has it.
+    /// Returns the name of the function at an offset, where the component has it.
     pub(crate) fn name(&self, offset: usize) -> Option<Cow<'_, str>> {
         let (part, address) = self.find(offset)?;
         let index = part.module.function_at(part.module.code.start.checked_add(address)?)?;

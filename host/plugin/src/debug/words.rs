@@ -35,7 +35,7 @@ impl LastWords {
         Self { message, is_panic: false, place: None, frames: Vec::new() }
     }
 
-    /// The line of the author's that it is about; of a library's where no other is known.
+    /// Returns the line of the author's that it is about; of a library's where no other is known.
     pub(crate) fn place(&self) -> Option<&Place> {
         let own = self.place.iter().filter(|place| !is_library(&place.file));
         own.chain(self.frames.iter().filter_map(|frame| frame.place.as_ref())).next()
@@ -67,7 +67,8 @@ fn traceback(stderr: &str) -> Option<LastWords> {
     (!exception.is_empty()).then(|| LastWords { frames, ..LastWords::new(&exception.join("\n")) })
 }
 
-/// A file of a component in Python, without the number of the folder that it lay in when the component was made.
+/// Returns a file of a component in Python, without the number of the folder that it lay in when the component was
+/// made.
 fn mounted(file: &str) -> &str {
     let rest = file.strip_prefix('/').and_then(|path| path.split_once('/'));
     rest.filter(|(folder, _)| folder.bytes().all(|byte| byte.is_ascii_digit())).map_or(file, |(_, path)| path)
@@ -116,7 +117,7 @@ fn goroutine(stderr: &str) -> Option<LastWords> {
     Some(LastWords { is_panic: true, frames, ..LastWords::new(message) })
 }
 
-/// The rest of a text after a word that a line begins with.
+/// Returns the rest of a text after a word that a line begins with.
 fn at_line_begin<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     text.strip_prefix(word).or_else(|| Some(text.split_once(&format!("\n{word}"))?.1))
 }

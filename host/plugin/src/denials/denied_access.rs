@@ -84,7 +84,7 @@ impl DeniedAccess {
         }
     }
 
-    /// A refused path that `message` contains, though no argument does.
+    /// Returns a refused path that `message` contains, though no argument does.
     pub(crate) fn named_in(&self, message: &str) -> Option<&(AccessKind, PathBuf)> {
         self.unnamed.iter().find(|(_, path)| path.to_str().is_some_and(|path| message.contains(path)))
     }
@@ -96,7 +96,8 @@ impl DeniedAccess {
         }
     }
 
-    /// The granted directories that could not be opened and that the guest named a path in, with the reasons.
+    /// Returns the granted directories that could not be opened and that the guest named a path in, with the
+    /// reasons.
     pub(crate) fn missed(&self) -> impl Iterator<Item = (&str, &str)> {
         let missed = self.unopened.iter().filter(|unopened| unopened.is_missed);
         missed.map(|unopened| (&*unopened.name, &*unopened.problem))
@@ -153,7 +154,7 @@ impl PathSamples {
         }
     }
 
-    /// The recorded paths, in order.
+    /// Returns the recorded paths, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = std::path::Display<'_>> {
         self.paths().map(Path::display)
     }

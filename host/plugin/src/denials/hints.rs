@@ -57,8 +57,8 @@ impl HintContext<'_> {
         hints
     }
 
-    /// The hints for a guest that trapped or was stopped. Leaves out the environment: every Rust panic reads it for
-    /// `RUST_BACKTRACE`.
+    /// Returns the hints for a guest that trapped or was stopped. Leaves out the environment: every Rust panic
+    /// reads it for `RUST_BACKTRACE`.
     pub(crate) fn hints_for_end(&self, state: &GuestState) -> Vec<String> {
         if state.shared.call.grant.is_planning() {
             return of_plan_mode(self, state);
@@ -75,7 +75,7 @@ impl HintContext<'_> {
         hints
     }
 
-    /// The hint for an exceeded disk limit.
+    /// Returns the hint for an exceeded disk limit.
     fn disk(&self) -> String {
         let limit = format!("one call may write {} and no more", bytes(self.limits.disk));
         self.raise_limit_hint(Limit::Disk).map_or_else(|| limit.clone(), |more| format!("{limit}; {more}"))
@@ -94,7 +94,7 @@ impl HintContext<'_> {
         }
     }
 
-    /// How to grant a host. The tools that come with haft have no table of their own for it.
+    /// Returns how to grant a host. The tools that come with haft have no table of their own for it.
     fn host(&self, destination: &Destination) -> String {
         match self.place {
             GrantPlace::Sandbox => format!("say `--allow host={destination}`"),
@@ -106,12 +106,12 @@ impl HintContext<'_> {
         }
     }
 
-    /// Whether the tool did not come with haft.
+    /// Returns whether the tool did not come with haft.
     fn is_installed(&self) -> bool {
         matches!(self.place, GrantPlace::Plugin | GrantPlace::Package(_))
     }
 
-    /// The table of program.toml that has the plugin's configuration.
+    /// Returns the table of program.toml that has the plugin's configuration.
     fn config_table(&self) -> String {
         match self.place {
             GrantPlace::Package(package) => format!("`[packages.config]` of `{package}`"),
@@ -130,7 +130,8 @@ impl HintContext<'_> {
     }
 }
 
-/// The message, and below it the hints, one a line. A name in a hint may be a guest's own, and hold line ends.
+/// Returns the message, and below it the hints, one a line. A name in a hint may be a guest's own, and hold line
+/// ends.
 pub(crate) fn with_hints(mut message: String, hints: Vec<String>) -> String {
     for hint in hints {
         // Writing to a `String` cannot fail.
@@ -196,7 +197,7 @@ fn proposals<'p>(right: &str, paths: impl Iterator<Item = &'p Path>, table: &str
     all.into_iter().map(|proposal| proposal.hint(right, &table)).collect()
 }
 
-/// The hint for a path that the guest's message names though no argument does.
+/// Returns the hint for a path that the guest's message names though no argument does.
 fn unnamed_paths(context: &HintContext<'_>, state: &GuestState, message: &str) -> Vec<String> {
     let Some((what_for, path)) = state.shared.denied.named_in(message) else { return Vec::new() };
     if state.shared.call.grant.is_planning() && *what_for == AccessKind::Write {
@@ -311,7 +312,7 @@ fn request(context: &HintContext<'_>, refusal: &Refusal) -> String {
     }
 }
 
-/// The hint for a missing variable. Which one is not known: WASI hands over all of them at once.
+/// Returns the hint for a missing variable. Which one is not known: WASI hands over all of them at once.
 fn environment(context: &HintContext<'_>, state: &GuestState, message: &str) -> Option<String> {
     let (plugin, table) = (context.plugin, context.table());
     let is_about_one = state.shared.denied.environment && message.to_lowercase().contains(VARIABLE);

@@ -59,7 +59,7 @@ impl NetworkDecisions {
         }
     }
 
-    /// The decisions, each in one line; the last line counts those that were not kept.
+    /// Returns the decisions, each in one line; the last line counts those that were not kept.
     pub(crate) fn list(&self) -> Vec<String> {
         let list = self.0.lock();
         let more = (list.more > 0).then(|| format!("and {} decisions more", list.more));
@@ -77,7 +77,7 @@ impl NetworkDecisions {
         }
     }
 
-    /// The refusals, in order.
+    /// Returns the refusals, in order.
     pub(crate) fn refusals(&self) -> Vec<Refusal> {
         self.0.lock().refusals.clone()
     }

@@ -52,7 +52,7 @@ pub(crate) struct InstanceRights {
 }
 
 impl InstanceRights {
-    /// The rights of a call on the current thread, which is a guest's.
+    /// Returns the rights of a call on the current thread, which is a guest's.
     pub(crate) fn for_call(call: &Call) -> Self {
         let directories = call.writable.as_ref().map(|writable| writable.identities(&call.grant));
         let (caller, runtime) = (call.caller.clone(), runtime::Handle::current().id());
@@ -75,12 +75,12 @@ impl IdleInstances {
         found.map(|place| list.waiting.remove(place).instance)
     }
 
-    /// Whether an instance with these rights and limits waits.
+    /// Returns whether an instance with these rights and limits waits.
     pub(crate) fn has(&self, grant: &Grant, limits: &Limits) -> bool {
         self.list.lock().waiting.iter().any(|waiting| self.fits(waiting, grant, limits))
     }
 
-    /// How many wait.
+    /// Returns how many wait.
     pub(crate) fn count(&self) -> usize {
         self.list.lock().waiting.len()
     }

@@ -66,7 +66,7 @@ impl Reuse {
         }
     }
 
-    /// How many instances are not used.
+    /// Returns how many instances are not used.
     pub(crate) fn free(&self) -> usize {
         self.permits.available_permits()
     }

@@ -174,7 +174,7 @@ impl Budget {
         Self { memory, used: 0, rest, exceeded: None }
     }
 
-    /// Bytes of all memories together, which is also the most there was: none ever shrinks.
+    /// Returns the number of bytes of all memories together, which is also the most there was: none ever shrinks.
     pub(crate) fn used(&self) -> u64 {
         self.used as u64
     }

@@ -35,12 +35,12 @@ impl Code {
 }
 
 impl PluginShared {
-    /// Whether calls find the component loaded, or know why it cannot be.
+    /// Returns whether calls find the component loaded, or know why it cannot be.
     pub(crate) fn is_loaded(&self) -> bool {
         self.code.get().is_some()
     }
 
-    /// The component, loaded at its first use.
+    /// Returns the component, loaded at its first use.
     pub(crate) fn linked(&self) -> Result<&LinkedComponent, String> {
         self.code().map(|code| &code.linked)
     }
@@ -55,7 +55,7 @@ impl PluginShared {
         self.code.get_or_init(load).as_ref().map_err(String::clone)
     }
 
-    /// The component, if its code is in the cache.
+    /// Returns the component, if its code is in the cache.
     fn cached_component(&self, engine: &wasmtime::Engine) -> Option<(Component, Tier)> {
         let code = self.engine.cache()?.lookup(&self.discovered.key)?.code;
         Some((self.engine.load(engine, &code)?, code.tier))
@@ -99,7 +99,7 @@ impl PluginShared {
         LinkedComponent::new(&self.engine, component, Some(&self.discovered.listing))
     }
 
-    /// Whether the code that calls run was compiled quickly.
+    /// Returns whether the code that calls run was compiled quickly.
     fn is_quick(&self) -> bool {
         let first = self.code.get().and_then(|code| code.as_ref().ok());
         first.is_some_and(|code| code.tier == Tier::Quick) && self.optimized.get().is_none()

@@ -18,7 +18,7 @@ impl Tenant {
     /// haft itself, which asks plugins for their tools.
     pub(crate) const HAFT: Self = Self { plugin: 0, client: Client::HAFT };
 
-    /// A number that no other plugin has.
+    /// Returns a number that no other plugin has.
     pub(crate) fn plugin() -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         NEXT.fetch_add(1, Ordering::Relaxed)
@@ -71,17 +71,17 @@ impl Shares {
         self.of_plugin(plugin) >= self.free
     }
 
-    /// How many the tenants of a plugin have.
+    /// Returns how many the tenants of a plugin have.
     pub(crate) fn of_plugin(&self, plugin: u64) -> usize {
         self.of_plugins.get(&plugin).copied().unwrap_or_default()
     }
 
-    /// How many plugins have any.
+    /// Returns how many plugins have any.
     pub(crate) fn plugins(&self) -> usize {
         self.of_plugins.len()
     }
 
-    /// How many the tenant has.
+    /// Returns how many the tenant has.
     pub(crate) fn has(&self, tenant: Tenant) -> usize {
         self.taken.get(&tenant).copied().unwrap_or_default()
     }

@@ -72,7 +72,7 @@ impl LastCalls {
         }
     }
 
-    /// Whether the next one, with these rights, is likely to be short.
+    /// Returns whether the next one, with these rights, is likely to be short.
     pub(crate) fn were_short(&self, grant: &Grant) -> bool {
         let has_short = self.left.load(Ordering::Relaxed) > 0;
         let read = self.read.lock();

@@ -49,7 +49,7 @@ pub(crate) enum Extent {
 }
 
 impl Writable {
-    /// Whether a grant's writable directories must be opened before its call: that may take a while.
+    /// Returns whether a grant's writable directories must be opened before its call: that may take a while.
     pub(crate) fn needs_opening(grant: &Grant) -> bool {
         matches!(grant.writable(), Reach::Roots(roots) if !roots.is_empty())
             || storage::granted(grant).next().is_some()
@@ -104,7 +104,7 @@ impl Writable {
         }
     }
 
-    /// Where the call may write.
+    /// Returns where the call may write.
     pub(crate) fn extent(&self) -> Extent {
         if self.0.everywhere {
             return Extent::Everywhere;
@@ -112,7 +112,7 @@ impl Writable {
         Extent::Below(self.opened().map(|(_, identity)| *identity).collect())
     }
 
-    /// Whether the call may write nowhere.
+    /// Returns whether the call may write nowhere.
     pub(crate) fn is_nowhere(&self) -> bool {
         !self.0.everywhere && self.0.roots.is_empty()
     }
@@ -151,7 +151,7 @@ fn open(root: &Root) -> io::Result<Directory> {
 const LOCAL: [i64; 7] =
     [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x794c_7630, 0x0102_1994];
 
-/// Whether a directory is of a file system that is known to ask no other machine or program.
+/// Returns whether a directory is of a file system that is known to ask no other machine or program.
 #[cfg(target_os = "linux")]
 fn is_of_local_disk(directory: &File) -> bool {
     fstatfs(directory).is_ok_and(|about| LOCAL.contains(&about.f_type))
@@ -167,7 +167,7 @@ fn identity(directory: &File) -> io::Result<DirectoryId> {
     Ok(DirectoryId { device: makedev(stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, mount })
 }
 
-/// Whether a directory is known to be local: of none on macOS.
+/// Returns whether a directory is known to be local: of none on macOS.
 #[cfg(target_os = "macos")]
 fn is_of_local_disk(_: &File) -> bool {
     false

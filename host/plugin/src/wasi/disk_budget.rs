@@ -81,7 +81,7 @@ impl Disk {
         }
     }
 
-    /// Whether a write was refused.
+    /// Returns whether a write was refused.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.exceeded.load(Ordering::Relaxed)
     }
@@ -134,7 +134,7 @@ impl Disk {
         Ok(self.charge(size.saturating_sub(now))?)
     }
 
-    /// `stream`, which writes to `file`, counted.
+    /// Returns `stream`, which writes to `file`, counted.
     pub(crate) fn counted(
         self: &Arc<Self>,
         stream: DynOutputStream,

@@ -109,7 +109,7 @@ impl Http {
 }
 
 impl Outgoing {
-    /// The exchange for a request.
+    /// Returns the exchange for a request.
     ///
     /// # Errors
     /// The destination is not granted or blocked, the method is refused, or the call has made too many requests.

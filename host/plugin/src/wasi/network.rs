@@ -205,7 +205,7 @@ impl RefusedAddresses {
         addresses.connections.iter().map(|address| address.to_string()).collect()
     }
 
-    /// Whether the guest tried to listen.
+    /// Returns whether the guest tried to listen.
     pub(crate) fn listening(&self) -> bool {
         self.addresses.lock().listening
     }

@@ -61,12 +61,12 @@ impl Work {
         Ok(Self { draft, size: size(schema) + patterns * PATTERN, registry: registry.transpose()? })
     }
 
-    /// Whether a check of `value` takes less time than another thread would.
+    /// Returns whether a check of `value` takes less time than another thread would.
     pub(super) fn is_little(&self, value: &Value) -> bool {
         self.registry.is_none() && self.size.saturating_mul(size(value)) <= FEW_STEPS
     }
 
-    /// Whether `value` can be checked against `schema`, which this is of.
+    /// Returns whether `value` can be checked against `schema`, which this is of.
     pub(super) fn admits(&self, schema: &Value, value: &Value) -> Result<(), TooMuch> {
         if self.is_little(value) {
             return Ok(());
@@ -127,7 +127,7 @@ struct Count {
 }
 
 impl Count {
-    /// The most steps that checking `value` takes.
+    /// Returns the most steps that checking `value` takes.
     fn steps(&mut self, at: At<'_, '_>, value: &Value) -> Result<u64, TooMuch> {
         let Some(keywords) = at.schema.as_object() else { return Ok(1) };
         if at.depth > MAX_DEPTH {

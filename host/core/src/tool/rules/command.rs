@@ -41,7 +41,7 @@ const MAX_QUOTED: usize = 4;
 /// Letters of short options that the value may follow in the same word: `-qec'rm x'`.
 const MAX_LETTERS: usize = 5;
 
-/// Whether a rule that allows means this command.
+/// Returns whether a rule that allows means this command.
 pub(super) fn is_allowed(rule: &Glob, command: &str) -> bool {
     match rule.literal() {
         Some(exact) => exact == command,
@@ -230,7 +230,7 @@ impl Line {
         })
     }
 
-    /// Whether the rule names this very program.
+    /// Returns whether the rule names this very program.
     fn begins_with(&self, program: &str) -> bool {
         let head = self.rest.head();
         let begins = !head.is_empty() && program.starts_with(head);
@@ -268,7 +268,7 @@ impl Line {
     }
 }
 
-/// Whether a word that is only known when the command runs may be `own`, and whatever follows it.
+/// Returns whether a word that is only known when the command runs may be `own`, and whatever follows it.
 fn may_become(word: &str, own: &str) -> bool {
     word.split_once(UNKNOWN).is_some_and(|(known, _)| own.starts_with(known))
 }

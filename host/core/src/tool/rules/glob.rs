@@ -36,7 +36,7 @@ impl Glob {
         self.parts.first().map_or("", String::as_str)
     }
 
-    /// The words that every text that matches begins with, and what follows them and a blank.
+    /// Returns the words that every text that matches begins with, and what follows them and a blank.
     pub(super) fn split_words(&self) -> (Vec<String>, Self) {
         let mut words: Vec<String> = self.head().split(' ').map(str::to_owned).collect();
         let first = words.pop().unwrap_or_default();
@@ -56,7 +56,7 @@ impl Glob {
         left.ends_with(last.as_str())
     }
 
-    /// Whether a text that begins with `prefix` may be meant.
+    /// Returns whether a text that begins with `prefix` may be meant.
     pub(super) fn may_begin_with(&self, prefix: &str) -> bool {
         let head = self.head();
         head.starts_with(prefix) || (self.literal().is_none() && prefix.starts_with(head))

@@ -89,7 +89,7 @@ fn is_path_meant(about: &str, path: &str, places: Places<'_>) -> Option<bool> {
     (path.starts_with('/') == about.starts_with('/')).then(|| Glob::new(&about).matches(&path))
 }
 
-/// A folder as the beginning of a pattern.
+/// Returns a folder as the beginning of a pattern.
 fn literal(folder: &Path) -> Option<PathBuf> {
     folder.to_str().map(|folder| RulePattern::escaped(folder).into())
 }

@@ -14,7 +14,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("null", &["none", "nil", "void", "undefined"]),
 ];
 
-/// The type that a name means.
+/// Returns the type that a name means.
 pub(super) fn canonical(name: &str) -> Option<&'static str> {
     let name = name.trim().to_ascii_lowercase();
     let found = TYPES.iter().find(|(own, others)| *own == name || others.contains(&name.as_str()));

@@ -150,8 +150,8 @@ pub(super) fn calls() -> Vec<CompletionCandidate> {
     call.collect()
 }
 
-// What is known of the program on a line without doing anything for it: no component is compiled, no server started,
-// and what nobody agreed to is left out.
+// The facts about the program on a line that need no action: no component is compiled, no server started, and parts
+// without agreement are left out.
 
 /// How long a user waits for an answer at most, whatever is slow.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -123,7 +123,7 @@ impl Rights {
     }
 }
 
-// What holds plugins besides the directories that they are given.
+// The confinement of plugins besides their preopened directories.
 
 /// What the kernel adds.
 #[derive(Serialize)]

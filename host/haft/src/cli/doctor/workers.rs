@@ -87,8 +87,7 @@ fn of_worker(worker: &WorkerHealth) -> Line {
     Line::new(Mark::Good, &worker.name, text)
 }
 
-// The program's MCP servers, as far as can be said without starting one: that is what a call is
-// for.
+// The program's MCP servers, as far as known without a start.
 
 #[derive(Serialize)]
 pub(super) struct Server {

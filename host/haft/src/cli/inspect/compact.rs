@@ -99,8 +99,8 @@ fn word(text: &str) -> String {
     shortened(&plain(text), MAX_WORD)
 }
 
-// What imports could mean. A component names what it can be linked with; toolchains import much that
-// is never used, so that this decides nothing about rights.
+// The possible meaning of imports. A component names everything that it can be linked with; toolchains import much
+// that is never used, so that this decides nothing about rights.
 
 /// Imports of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]

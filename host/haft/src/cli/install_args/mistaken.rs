@@ -163,7 +163,7 @@ fn launched(text: &str) -> Option<String> {
         command = words.next();
     }
     let package = package.or_else(|| words.next())?;
-    // `latest` is what is installed without a version.
+    // A source without a version installs `latest`.
     let package = package.strip_suffix("@latest").unwrap_or(package);
     let mut words: Vec<&str> = words.collect();
     if package == "mcp-remote" {

@@ -190,7 +190,7 @@ impl Client {
                 let headers = headers(format!("{{env:{variable}}}"));
                 json!({ "type": "remote", "url": url, "enabled": true, "oauth": false, "headers": headers })
             }
-            // It has no variables: the token is put in by hand.
+            // Zed has no variables: the user inserts the token.
             Self::Zed => json!({ "url": url, "headers": headers(format!("<the token in {variable}>")) }),
             Self::Crush => json!({ "type": "http", "url": url, "headers": headers(format!("${variable}")) }),
             Self::Vscode => {

@@ -202,7 +202,7 @@ fn line(mut tty: &File, asked: &CancellationToken) -> io::Result<String> {
             Ok(0) | Err(rustix::io::Errno::INTR) => continue,
             other => other?,
         };
-        // The question may have been withdrawn meanwhile: what is typed now is not an answer to it.
+        // The question may have been withdrawn meanwhile: later input is not an answer to it.
         if asked.is_cancelled() {
             break;
         }

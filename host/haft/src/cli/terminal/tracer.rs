@@ -131,7 +131,7 @@ impl Fields {
             "function" => self.function = text,
             "message" => self.message = text,
             "result" => self.result = text,
-            // What a method is of is a number that nobody knows.
+            // The receiver of a method is a meaningless number.
             "self_" => {}
             _ if self.others.len() < MAX_TEXT => {
                 let separator = if self.others.is_empty() { "" } else { ", " };

@@ -82,7 +82,7 @@ impl Servers {
         let record = program.pin_record(server);
         let read = record.read();
         let is_first = matches!(read, Ok(None));
-        // What cannot be read is shown as a first list is.
+        // Without a readable record the list is shown like a first one.
         let before = read.unwrap_or_default();
         if is_first && verb.names.is_empty() && !verb.rights.yes {
             return Ok(Outcome::Same);

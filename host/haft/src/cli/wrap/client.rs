@@ -131,7 +131,7 @@ impl Client {
         if self.is_answered {
             return Ok(());
         }
-        // What the server wrote before its answer waits: a question of its own would look like haft's.
+        // The server's messages before its answer are held back: a question of it would look like haft's.
         match &trial.answer {
             Some(answer) => self.relay.received.line(answer),
             None => self.relay.output.write(&self.answer_in_place(name)),

@@ -95,7 +95,7 @@ impl Wrapping {
             let Some((digest, known)) = file.to_str().and_then(|path| noted.get(path)) else {
                 return Ok(None);
             };
-            // What the kernel stamped is as it was; else the content says.
+            // A file with an unchanged stamp is unchanged; otherwise its content decides.
             if *known != stamp && *digest != self::digest(file)? {
                 return Ok(None);
             }

@@ -99,7 +99,7 @@ pub(super) fn of_refusals(refused: &[Refusal], grant: &Grant, words: Option<&str
             refused.retain(|refusal| is_needed(refusal, words));
         }
         Some(_) => {}
-        // It works without; what it looks for where it was started is somebody else's.
+        // The server works without these rights: files in its starting folder may belong to another program.
         None => refused.retain(|refusal| !is_read_here(refusal, grant)),
     }
     let rights = refused.into_iter().filter_map(|refusal| right(refusal, grant));

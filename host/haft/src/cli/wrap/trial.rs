@@ -161,7 +161,7 @@ impl Trial {
             }
         }
         if self.has_ended && !is_over {
-            // What it wrote before its end.
+            // The output before its end.
             if let Ok(answered) = timeout(LAST, exchange).await {
                 self.answer = answered?;
             }
@@ -274,7 +274,7 @@ async fn pass_on_errors(mut errors: Receiver, words: Arc<Lock<Vec<u8>>>) {
             let room = MAX_WORDS - words.len();
             words.extend(bytes.iter().take(room));
         }
-        // Where standard error is closed nobody reads it.
+        // Standard error may be closed.
         let _ = out.write_all(bytes).await;
         let _ = out.flush().await;
     }

@@ -151,7 +151,7 @@ async fn client_is_gone(client: Option<Pid>) {
 /// Whether nobody has the other end of standard input.
 fn is_hung_up() -> bool {
     let input = io::stdin();
-    // A hang-up is told without being asked for.
+    // A hang-up is always reported.
     let mut events = [PollFd::new(&input, PollFlags::empty())];
     let polled = poll(&mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
     let [input] = &events;

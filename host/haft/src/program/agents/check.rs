@@ -14,7 +14,7 @@ impl Program {
         problems
     }
 
-    /// The agents by their names, each with the provider and model that it asks, or why it cannot.
+    /// Returns the agents by their names, each with the provider and model that it asks, or why it cannot.
     pub async fn agent_models(&self) -> Vec<(String, Result<(String, String), String>)> {
         let mut models = Vec::new();
         for tool in &self.agents.tools {

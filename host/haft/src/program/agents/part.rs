@@ -32,7 +32,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// `declared`, which may use `toolbox`, in the program that was `loaded` and has the rights `sandbox`.
+    /// Returns `declared`, which may use `toolbox`, in the program that was `loaded` and has the rights `sandbox`.
     pub(super) fn new(
         loaded: &Loaded,
         declared: &Declared,
@@ -67,12 +67,12 @@ impl Part {
         }
     }
 
-    /// Whether none of its tools changes anything.
+    /// Returns whether none of its tools changes anything.
     pub(super) fn only_reads(&self) -> bool {
         self.toolbox.entries().all(|entry| entry.def().hints.read_only)
     }
 
-    /// The agent, with the model that is asked now.
+    /// Returns the agent, with the model that is asked now.
     pub(super) async fn ready(&self) -> anyhow::Result<Ready> {
         let choice = self.model_choice();
         let models = Models { manifest: &self.manifest, home: &self.home, redactor: &self.redactor };

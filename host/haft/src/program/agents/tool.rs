@@ -113,7 +113,7 @@ impl AgentTool {
         }
     }
 
-    /// The agent, ready to be asked.
+    /// Returns the agent, ready to be asked.
     pub(super) async fn ready(&self) -> anyhow::Result<Ready> {
         match &self.kind {
             Kind::Part(part) => part.ready().await,
@@ -204,7 +204,7 @@ struct Steps {
     all: u32,
 }
 
-/// The session's events, and the steps among them as the call's progress, which any client can show.
+/// Returns the session's events, and the steps among them as the call's progress, which any client can show.
 fn telling_progress(session: Session, call: &str, to: &Events) -> Session {
     if !to.has_listener() {
         return session;
@@ -286,7 +286,7 @@ impl std::fmt::Debug for AgentTool {
 
 // The answer of an agent to its caller. An early end is an error with the reason, the progress, and the session.
 
-/// The answer to the call of `agent`, which ran out of `time` if that is given.
+/// Returns the answer to the call of `agent`, which ran out of `time` if that is given.
 pub(super) fn answered(agent: &str, done: &Done, time: Option<Duration>) -> ToolResult {
     let Done { outcome, session } = done;
     let Some(why) = outcome.shortfall() else {

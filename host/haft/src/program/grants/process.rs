@@ -251,7 +251,7 @@ impl Grants<'_> {
         })
     }
 
-    /// The directory that a process has to itself: a server, and a command with a grant.
+    /// Returns the directory that a process has to itself: a server, and a command with a grant.
     fn private(&self, process: &Process<'_>, sandbox: &Grant) -> anyhow::Result<Option<Root>> {
         let has_one = !process.words.is_empty() && (process.is_server() || process.grant.is_some());
         match sandbox.base().filter(|_| has_one) {
@@ -331,8 +331,8 @@ fn installation(program: &Path, folder: &Path) -> Vec<PathBuf> {
     std::iter::once(program).chain(around).map(Path::to_owned).collect()
 }
 
-/// The directory of what manages versions of programs, where `directory` on PATH belongs to one; it may be another
-/// person's.
+/// Returns the directory of what manages versions of programs, where `directory` on PATH belongs to one; it may be
+/// another person's.
 fn managed(directory: &Path) -> Option<PathBuf> {
     let is_manager =
         |place: &&Path| private::PROGRAMS.iter().any(|known| !known.contains('/') && place.ends_with(known));

@@ -153,7 +153,7 @@ fn left_out(caller: &CallerTable, unbound: &[String]) -> Option<Problem> {
     (!unbound.is_empty()).then(|| problem.hint("a caller without a `grant` may have such tools"))
 }
 
-/// The callers, with their tokens read.
+/// Returns the callers, with their tokens read.
 pub(crate) async fn rules(program: &Program) -> anyhow::Result<Vec<Rule>> {
     let mut rules = Vec::new();
     for caller in &program.manifest.serve.callers {

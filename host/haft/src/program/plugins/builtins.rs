@@ -64,13 +64,13 @@ impl Builtin {
     }
 }
 
-/// The component of this name that comes with haft, and the name.
+/// Returns the component of this name that comes with haft, and the name.
 pub fn builtin(name: &str) -> Option<(&'static str, Source)> {
     let found = BUILTINS.iter().find(|builtin| builtin.name == name);
     found.map(|builtin| (builtin.name, builtin.source()))
 }
 
-/// The names of all components that come with haft.
+/// Returns the names of all components that come with haft.
 pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     BUILTINS.iter().map(|builtin| builtin.name)
 }
@@ -78,7 +78,7 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 /// The variable with the endpoint of `search`.
 const SEARCH_URL: &str = "SEARCH_URL";
 
-/// The built-in plugins that are switched on. They have the rights of `[sandbox]`; `time` needs no right.
+/// Returns the built-in plugins that are switched on. They have the rights of `[sandbox]`; `time` needs no right.
 pub(super) fn enabled<'a>(rights: &Rights<'a>) -> Vec<PendingPlugin<'a>> {
     let own = &rights.manifest.builtins;
     // A target has its own file tools.
@@ -124,7 +124,7 @@ fn pending(
     })
 }
 
-/// Every public host, the hosts that are allowed besides, and none that is blocked.
+/// Returns every public host, the hosts that are allowed besides, and none that is blocked.
 fn fetch(switches: &Builtins, sandbox: &Grant) -> Grant {
     let grant = Grant::none().with_host(HostPattern::any());
     let allowed = switches.fetch_allow.iter().chain(sandbox.hosts());
@@ -132,7 +132,7 @@ fn fetch(switches: &Builtins, sandbox: &Grant) -> Grant {
     switches.fetch_block.iter().cloned().fold(grant, Grant::with_blocked_host)
 }
 
-/// The one host that is asked, and the page there.
+/// Returns the one host that is asked, and the page there.
 fn search(switches: &Builtins) -> Grant {
     let grant = switches.search_host().into_iter().fold(Grant::none(), Grant::with_host);
     grant.with_value(SEARCH_URL, &switches.search_url)

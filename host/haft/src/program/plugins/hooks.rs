@@ -28,7 +28,7 @@ pub struct ProgramHook<'p> {
 }
 
 impl Program {
-    /// Its hooks, in the order of program.toml.
+    /// Returns its hooks, in the order of program.toml.
     pub fn hooks(&self) -> impl Iterator<Item = ProgramHook<'_>> {
         self.hooks.iter().map(|watching| ProgramHook {
             name: watching.hook.name(),
@@ -37,7 +37,7 @@ impl Program {
         })
     }
 
-    /// The names of those that see the calls of `tool`.
+    /// Returns the names of those that see the calls of `tool`.
     pub fn hooks_of(&self, tool: &str) -> impl Iterator<Item = &str> {
         self.hooks.iter().filter(move |watching| watching.sees(tool)).map(|watching| watching.hook.name())
     }

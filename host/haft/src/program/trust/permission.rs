@@ -74,7 +74,7 @@ impl fmt::Display for Permission {
 }
 
 impl Part {
-    /// The word before a permission.
+    /// Returns the word before a permission.
     fn title(&self) -> &'static str {
         match self {
             Self::Provider => "provider",
@@ -120,7 +120,7 @@ pub(super) fn shown(proof: &CallerProof) -> Option<String> {
     }
 }
 
-/// Where a secret is kept.
+/// Returns where a secret is kept.
 pub(super) fn place(source: &SecretSource) -> String {
     match source {
         SecretSource::Env(name) => format!("${name}"),

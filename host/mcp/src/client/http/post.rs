@@ -56,7 +56,7 @@ pub(in crate::client) struct HttpClient {
 }
 
 impl HttpClient {
-    /// The token to send.
+    /// Returns the token to send.
     async fn token(&self) -> Result<Option<SecretString>, Error> {
         match &self.account {
             Some(account) => account.token().await.map_err(failed),
@@ -80,7 +80,7 @@ impl HttpClient {
         }
     }
 
-    /// The token for rmcp's own client.
+    /// Returns the token for rmcp's own client.
     async fn bearer(&self) -> Result<Option<String>, Error> {
         Ok(self.token().await?.map(|token| token.expose_secret().to_owned()))
     }
@@ -278,7 +278,7 @@ fn error_in(body: &[u8]) -> Option<ErrorData> {
     Some(ErrorData::new(ErrorCode(code?), message, error.get("data").cloned()))
 }
 
-/// The message of `body` that answers the request `id`.
+/// Returns the message of `body` that answers the request `id`.
 fn answer_to(id: &RequestId, body: &[u8]) -> Result<ServerJsonRpcMessage, String> {
     let all = message::read(body).map_err(|_| "its answer is no message of JSON-RPC 2.0".to_owned())?;
     let answers = all
@@ -328,7 +328,7 @@ fn protocol(why: String) -> Error {
     failed(ServerError::Protocol(shortened(why)))
 }
 
-/// A request that got no answer.
+/// Returns a request that got no answer.
 fn unsent(error: &reqwest::Error) -> Error {
     let text = shortened(chain(error));
     failed(if error.is_connect() || error.is_redirect() {
@@ -338,7 +338,7 @@ fn unsent(error: &reqwest::Error) -> Error {
     })
 }
 
-/// An error of rmcp's own client.
+/// Returns an error of rmcp's own client.
 fn passed_on(error: StreamableHttpError<reqwest::Error>) -> Error {
     match error {
         StreamableHttpError::Client(error) => match error.status() {

@@ -53,7 +53,7 @@ impl fmt::Debug for Account {
 }
 
 impl Account {
-    /// The login at the server `server`, which answers at `url`. Reads nothing yet.
+    /// Returns the login at the server `server`, which answers at `url`. Reads nothing yet.
     pub fn new(
         server: &str,
         url: &str,
@@ -81,7 +81,7 @@ impl Account {
         Ok(login)
     }
 
-    /// Where that is kept, in words.
+    /// Returns where that is kept, in words.
     pub fn place(&self) -> Option<String> {
         self.store.place()
     }
@@ -157,7 +157,7 @@ impl Account {
         renewing.await.unwrap_or(Err(ServerError::Closed))
     }
 
-    /// The token of a login that a person made since, in the place of `old`: asks the store alone.
+    /// Returns the token of a login that a person made since, in the place of `old`: asks the store alone.
     pub(in crate::client) async fn newer(
         &self,
         old: Option<&SecretString>,
@@ -239,7 +239,7 @@ impl Account {
         (own != OAuthSettings::default().identity()).then_some(own)
     }
 
-    /// The secret of a client that was registered by hand.
+    /// Returns the secret of a client that was registered by hand.
     pub(super) async fn client_secret(&self) -> Result<Option<String>, LoginError> {
         let Some(values) = &self.settings.client_secret else { return Ok(None) };
         let values = values.read().await.map_err(LoginError::new)?;

@@ -39,7 +39,8 @@ const COST: usize = 512;
 /// The definition of a token, for errors.
 pub(super) const TOKEN: &str = "16 to 65,536 visible characters of ASCII";
 
-/// Whether `text` is a token that haft takes from an authorization server: [`TOKEN`] (RFC 6749, appendix A, without spaces).
+/// Returns whether `text` is a token that haft takes from an authorization server: [`TOKEN`] (RFC 6749, appendix A,
+/// without spaces).
 pub(super) fn is_token(text: &str) -> bool {
     (MIN_TOKEN..=MAX_TOKEN).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -93,7 +94,7 @@ impl Exchange {
         Ok(Self { client, reach, redactor, learned, metadata: Lock::default() })
     }
 
-    /// Whether `url` may be asked, or opened by a browser.
+    /// Returns whether `url` may be asked, or opened by a browser.
     pub(super) async fn judge(&self, url: &Url) -> Result<(), LoginError> {
         self.reach.judge(url).await.map_err(|why| LoginError::new(why.to_string()))
     }
@@ -117,7 +118,7 @@ impl Exchange {
         Ok(Answer::from_parts(head, body))
     }
 
-    /// Whether `metadata` was read where its issuer has it.
+    /// Returns whether `metadata` was read where its issuer has it.
     pub(super) fn has_read(&self, metadata: &AuthorizationMetadata) -> bool {
         let read = self.metadata.lock();
         let (read, found) = (read.as_ref().map(serde_json::to_value), serde_json::to_value(metadata));

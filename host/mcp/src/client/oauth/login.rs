@@ -54,7 +54,7 @@ impl fmt::Debug for Login {
 }
 
 impl Login {
-    /// The authorization server that gave it.
+    /// Returns the authorization server that gave it.
     pub fn issuer(&self) -> Option<&str> {
         self.credentials.issuer.as_deref()
     }

@@ -18,8 +18,8 @@ pub(super) fn own(url: &Url, body: &[u8]) -> Option<AuthorizationMetadata> {
     is_place(&issuer, url).then_some(metadata)
 }
 
-/// Whether `issuer` has its metadata at `url`. At the root a host speaks for each of its paths, and no path for another
-/// one.
+/// Returns whether `issuer` has its metadata at `url`. At the root a host speaks for each of its paths, and no path
+/// for another one.
 fn is_place(issuer: &Url, url: &Url) -> bool {
     let (path, read) = (issuer.path().trim_matches('/'), url.path().trim_end_matches('/'));
     let has_place = match path {

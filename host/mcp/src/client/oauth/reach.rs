@@ -90,7 +90,7 @@ impl Reach {
         *self.own.get_or_init(look).await
     }
 
-    /// The addresses of `host`, all of which may be asked.
+    /// Returns the addresses of `host`, all of which may be asked.
     async fn resolved(&self, host: &str) -> Result<Vec<SocketAddr>, Unreachable> {
         let found = lookup_host((host, 0)).await;
         let found: Vec<_> = found.map_err(|error| Unreachable::Unresolved(host.to_owned(), error))?.collect();

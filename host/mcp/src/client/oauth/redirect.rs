@@ -42,7 +42,7 @@ impl Callback {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
 
-    /// The next address that a browser asks for there, and the browser.
+    /// Returns the next address that a browser asks for there, and the browser.
     pub(super) async fn next(&self) -> (String, Browser) {
         match self.found.lock().await.recv().await {
             Some(found) => found,

@@ -42,7 +42,7 @@ impl LineReader {
         Self { pipe, buffer, unread: 0..0, line: Vec::new(), long: None }
     }
 
-    /// The next line; `None` at the end of input. Cancel safe.
+    /// Returns the next line; `None` at the end of input. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<Line> {
         loop {
             if let Some(line) = self.take_line() {

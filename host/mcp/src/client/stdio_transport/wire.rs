@@ -22,7 +22,7 @@ pub(in super::super) struct Wire {
 }
 
 impl Wire {
-    /// Whether something waits for the child to read.
+    /// Returns whether something waits for the child to read.
     pub(in super::super) fn is_stuck(&self) -> bool {
         self.unwritten.load(Ordering::SeqCst) > 0
     }

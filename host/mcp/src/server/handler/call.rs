@@ -292,7 +292,7 @@ impl ProgressNotifier {
         Self { events, dropped }
     }
 
-    /// The events of the call.
+    /// Returns the events of the call.
     fn events(&self) -> Events {
         self.events.clone()
     }
@@ -339,7 +339,7 @@ fn notification_of(
     }
 }
 
-/// A progress notification, if the progress grew: the protocol requires increasing values.
+/// Returns a progress notification, if the progress grew: the protocol requires increasing values.
 fn progress(
     token: ProgressToken,
     done: f64,

@@ -5,7 +5,7 @@ use rmcp::model::{Implementation, JsonObject, ServerCapabilities, ServerConfig};
 use super::tasks_extension;
 use crate::server::snapshot::ToolSnapshot;
 
-/// The server's capabilities, name and instructions.
+/// Returns the server's capabilities, name and instructions.
 pub(super) fn server_config(snapshot: &ToolSnapshot, has_tasks: bool) -> ServerConfig {
     let mut capabilities = ServerCapabilities::default();
     capabilities.logging = Some(JsonObject::new());

@@ -217,7 +217,7 @@ fn succeeded(result: ToolResult) -> Result<ToolResult, ErrorData> {
     }
 }
 
-/// The name that the server gives a prompt itself.
+/// Returns the name that the server gives a prompt itself.
 fn own_name(definition: &Value) -> Value {
     definition.get("name").cloned().unwrap_or_default()
 }

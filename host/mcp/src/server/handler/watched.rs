@@ -31,7 +31,7 @@ type OwnUri = (String, String);
 pub(super) struct Watchers(Arc<Lock<HashMap<OwnUri, Weak<()>>>>);
 
 impl Watchers {
-    /// Whether some client watches the resource `own` of `server`.
+    /// Returns whether some client watches the resource `own` of `server`.
     pub(super) fn has(&self, server: &str, own: &str) -> bool {
         let all = self.0.lock();
         all.get(&(server.to_owned(), own.to_owned())).is_some_and(|watching| watching.strong_count() > 0)

@@ -65,12 +65,12 @@ impl Admission {
         }
     }
 
-    /// Whether a token is needed.
+    /// Returns whether a token is needed.
     pub(super) fn asks(&self) -> bool {
         !matches!(self, Self::Anybody)
     }
 
-    /// The authorization servers and scopes of tokens that are taken, where there are any.
+    /// Returns the authorization servers and scopes of tokens that are taken, where there are any.
     pub(super) fn issuers(&self) -> Option<(Vec<String>, Vec<String>)> {
         let Self::Callers(callers) = self else { return None };
         let issuers = callers.issuers();
@@ -142,7 +142,7 @@ pub(super) fn refusal(denied: &Denied, metadata: Option<&str>) -> Refusal {
     }
 }
 
-/// A text inside a quoted string of a header: RFC 6750 has neither quotes nor backslashes there.
+/// Returns a text inside a quoted string of a header: RFC 6750 has neither quotes nor backslashes there.
 fn quoted(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_ascii_graphic() && c != '"' && c != '\\' || c == ' ' { c } else { '\'' })
@@ -150,7 +150,7 @@ fn quoted(text: &str) -> String {
 }
 
 impl Token {
-    /// A token that the user chose.
+    /// Returns a token that the user chose.
     pub fn new(token: SecretString) -> Result<Self, TokenError> {
         let text = token.expose_secret();
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -159,17 +159,17 @@ impl Token {
         if text.len() < MIN_TOKEN { Err(TokenError::TooShort) } else { Ok(Self(token)) }
     }
 
-    /// An unguessable token.
+    /// Returns an unguessable token.
     pub fn generate() -> std::io::Result<Self> {
         Ok(Self(SecretString::from(random::name::<{ random::KEY }>()?)))
     }
 
-    /// The token itself, to be shown to the person who configures the client.
+    /// Returns the token itself, to be shown to the person who configures the client.
     pub fn secret(&self) -> &SecretString {
         &self.0
     }
 
-    /// The caller id of clients with this token: a digest, equal in every process with this token.
+    /// Returns the caller id of clients with this token: a digest, equal in every process with this token.
     fn caller_id(&self) -> String {
         let digest =
             Sha256::new().chain_update("haft token\0").chain_update(self.0.expose_secret()).finalize();
@@ -207,7 +207,7 @@ pub(super) fn check_source(
     Ok(())
 }
 
-/// The host of an address.
+/// Returns the host of an address.
 pub(super) fn host_of(url: &str) -> Option<String> {
     url.parse::<Uri>().ok()?.host().map(str::to_owned)
 }

@@ -100,7 +100,7 @@ impl ConnectionSlots {
         }))
     }
 
-    /// The place of a connection that comes from `source`: where all are taken, that of the stranger who
+    /// Returns the place of a connection that comes from `source`: where all are taken, that of the stranger who
     /// has been there for longest, of those who come from where most come from.
     pub(super) async fn admit(&self, source: IpAddr) -> ConnectionSlot {
         loop {
@@ -113,7 +113,7 @@ impl ConnectionSlots {
         }
     }
 
-    /// A place; how long to wait where every stranger came just now.
+    /// Returns a place; how long to wait where every stranger came just now.
     fn try_admit(&self, source: IpAddr) -> Result<ConnectionSlot, Duration> {
         let mut state = self.0.state.lock();
         if state.unauthenticated.len() >= self.0.unauthenticated_room
@@ -149,7 +149,7 @@ impl ConnectionSlots {
 }
 
 impl State {
-    /// The unauthenticated connection to evict next.
+    /// Returns the unauthenticated connection to evict next.
     fn next_to_evict(&self) -> Option<u64> {
         let mut counts: HashMap<IpAddr, (usize, u64)> = HashMap::new();
         for (number, unauthenticated) in &self.unauthenticated {
@@ -234,7 +234,7 @@ impl Drop for RequestGuard {
     }
 }
 
-/// The network of an address, which counts as one source.
+/// Returns the network of an address, which counts as one source.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

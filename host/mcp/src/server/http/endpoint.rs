@@ -138,8 +138,8 @@ impl Endpoint {
         }
     }
 
-    /// The message that `body` is. The runtime parses a long one: that takes up to 0.2 s, and this thread has other
-    /// connections.
+    /// Returns the message that `body` is. The runtime parses a long one: that takes up to 0.2 s, and this thread
+    /// has other connections.
     async fn parsed(
         &self,
         body: Bytes,
@@ -151,7 +151,7 @@ impl Endpoint {
         ended(Err(self.runtime.spawn(async move { message::parse(&body, &scan) }))).await
     }
 
-    /// The session that a head names.
+    /// Returns the session that a head names.
     fn session(&self, headers: &HeaderMap, caller: &ServerShared) -> Result<SessionGuard, Refusal> {
         let missing = || {
             let why = "expected `Mcp-Session-Id`: `initialize` opens a session";
@@ -267,7 +267,7 @@ impl Endpoint {
         Ok(answer.unwrap_or_else(|| stream.response(None, false, self.end(stops))))
     }
 
-    /// The stream of a session, or what came after the event that the client has last.
+    /// Returns the stream of a session, or what came after the event that the client has last.
     fn stream(&self, headers: &HeaderMap, session: SessionGuard) -> HttpResponse {
         let Some(last) = headers.get(LAST_EVENT) else {
             return session.events.clone().response(None, session.primes(), self.news(session));
@@ -334,7 +334,7 @@ async fn ended<T>(begun: Begun<T>) -> Result<T, Refusal> {
     }
 }
 
-/// Whether a request is a call: of a tool, a prompt or a resource.
+/// Returns whether a request is a call: of a tool, a prompt or a resource.
 fn is_call(request: &ClientRequest) -> bool {
     matches!(
         request,
@@ -344,7 +344,7 @@ fn is_call(request: &ClientRequest) -> bool {
     )
 }
 
-/// Whether a request without a session asks for what comes before its answer.
+/// Returns whether a request without a session asks for what comes before its answer.
 fn wants_events(request: &ClientRequest) -> bool {
     let meta = request.get_meta();
     let asks = || meta.get_progress_token().is_some() || meta.log_level().is_some();
@@ -364,7 +364,7 @@ fn status_of(answer: &Answer, is_whole: bool) -> StatusCode {
     }
 }
 
-/// The answer to a method other than `methods`.
+/// Returns the answer to a method other than `methods`.
 fn not_allowed(methods: &'static str) -> HttpResponse {
     let mut answer = response::empty(StatusCode::METHOD_NOT_ALLOWED);
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));

@@ -70,7 +70,8 @@ struct Whole {
 }
 
 impl Gate {
-    /// A gate before `endpoint`, which waits for bodies for so long. Requests are handled on the runtime of the caller.
+    /// Returns a gate before `endpoint`, which waits for bodies for so long. Requests are handled on the runtime of
+    /// the caller.
     pub(super) fn new(
         shared: &ServerShared,
         (admission, public): (Admission, Public),
@@ -238,7 +239,7 @@ fn check_head(request: &Request<impl Sized>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether `Accept` names `kind`, and not with the weight 0.
+/// Returns whether `Accept` names `kind`, and not with the weight 0.
 fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|entry| {
@@ -253,7 +254,7 @@ fn is_weight_of_nothing(parameter: &str) -> bool {
     weight.is_some_and(|(_, weight)| weight.trim().parse::<f32>().is_ok_and(|weight| weight == 0.0))
 }
 
-/// The answer to a body that is too large.
+/// Returns the answer to a body that is too large.
 fn too_large() -> Refusal {
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {} MiB", MAX_BODY >> 20))
 }

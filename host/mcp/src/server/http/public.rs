@@ -58,7 +58,7 @@ impl Public {
         Self { snapshots, url, readiness, asked, ending }
     }
 
-    /// Whether a balancer is there that finds out whether it is ready.
+    /// Returns whether a balancer is there that finds out whether it is ready.
     pub(super) fn is_watched(&self) -> bool {
         self.asked.lock().is_some_and(|asked| asked.elapsed() < WATCHED)
     }
@@ -103,7 +103,7 @@ impl Public {
         Some(for_readers(request, answer))
     }
 
-    /// Where the metadata are, as an absolute address, where there are any.
+    /// Returns where the metadata are, as an absolute address, where there are any.
     pub(super) fn metadata_url(&self, headers: &HeaderMap, admission: &Admission) -> Option<String> {
         admission.issuers()?;
         let resource = self.resource(headers)?;
@@ -114,7 +114,7 @@ impl Public {
         Some(format!("{scheme}://{authority}{METADATA}{path}"))
     }
 
-    /// The server, as clients call it. `Host` was judged before.
+    /// Returns the server, as clients call it. `Host` was judged before.
     fn resource(&self, headers: &HeaderMap) -> Option<String> {
         let named = || headers.get(HOST)?.to_str().ok().map(|host| format!("http://{host}{PATH}"));
         self.url.clone().or_else(named)
@@ -144,7 +144,7 @@ fn path_of(url: &str) -> Option<&str> {
     rest.split_once('/').map(|(_, path)| path)
 }
 
-/// `answer`, where `request` only reads.
+/// Returns `answer`, where `request` only reads.
 fn for_readers<B>(request: &Request<B>, answer: HttpResponse) -> HttpResponse {
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         return answer;

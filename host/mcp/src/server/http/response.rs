@@ -58,7 +58,7 @@ const COMMENT: &[u8] = b":\n\n";
 /// The response to any request.
 pub(super) type HttpResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// A response of `text`, which is `content_type`.
+/// Returns a response of `text`, which is `content_type`.
 pub(super) fn whole(status: StatusCode, content_type: &'static str, text: impl Into<Bytes>) -> HttpResponse {
     let mut answer = Response::new(Full::new(text.into()).boxed_unsync());
     *answer.status_mut() = status;
@@ -68,12 +68,12 @@ pub(super) fn whole(status: StatusCode, content_type: &'static str, text: impl I
     answer
 }
 
-/// A response without a body.
+/// Returns a response without a body.
 pub(super) fn empty(status: StatusCode) -> HttpResponse {
     whole(status, "", Bytes::new())
 }
 
-/// A message as text.
+/// Returns a message as text.
 pub(super) fn text(message: &impl Serialize) -> Bytes {
     // Messages are strings and JSON values: they can be written, and have no line breaks.
     serde_json::to_vec(message).unwrap_or_default().into()
@@ -226,7 +226,7 @@ impl EventStream {
         state.forget();
     }
 
-    /// Bytes of its events.
+    /// Returns the number of bytes of its events.
     pub(super) fn size(&self) -> usize {
         self.state.lock().events.iter().map(Bytes::len).sum()
     }
@@ -354,7 +354,7 @@ impl State {
         }
     }
 
-    /// The next event, which counts as read.
+    /// Returns the next event, which counts as read.
     fn next(&mut self) -> Option<Bytes> {
         let place = usize::try_from(self.read - self.gone).ok()?;
         let event = self.events.get(place)?.clone();

@@ -185,7 +185,7 @@ impl Sessions {
         Ok(id)
     }
 
-    /// The session `id` for a request of `caller`.
+    /// Returns the session `id` for a request of `caller`.
     ///
     /// # Errors
     /// There is none: another caller opened it, or it lives at another replica.
@@ -231,14 +231,14 @@ impl Sessions {
 }
 
 impl Home {
-    /// The replica that listens at `port` of `machine`.
+    /// Returns the replica that listens at `port` of `machine`.
     pub(super) fn named(machine: &str, port: u16) -> Self {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
         let machine: String = machine.chars().take(MAX_NAME).map(plain).collect();
         Self(format!("{machine}-{port}"))
     }
 
-    /// A new id of a session that lives here.
+    /// Returns a new id of a session that lives here.
     fn session_id(&self) -> io::Result<String> {
         Ok(format!("{}{AT}{}", random::name::<{ random::KEY }>()?, self.0))
     }
@@ -333,12 +333,12 @@ impl Session {
         }
     }
 
-    /// The way to the client by the stream that it reads without a request.
+    /// Returns the way to the client by the stream that it reads without a request.
     pub(super) fn link(self: &Arc<Self>) -> impl Link + use<> {
         SessionLink { session: self.clone(), stream: self.events.clone() }
     }
 
-    /// The stream of which `last` is an event.
+    /// Returns the stream of which `last` is an event.
     pub(super) fn stream(&self, last: &LastEvent) -> Option<Arc<EventStream>> {
         match last.request {
             Some(number) => self.streams.lock().all.get(&number).cloned(),

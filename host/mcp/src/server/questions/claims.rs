@@ -138,7 +138,7 @@ fn full() -> io::Error {
     io::Error::other(format!("more than {MAX_CLAIMS} answers in a few minutes"))
 }
 
-/// The name of a claim's file: when its state ends, and which it is.
+/// Returns the name of a claim's file: when its state ends, and which it is.
 fn name(tag: &[u8; TAG], until: u64) -> String {
     format!("{until}-{}", hex(tag))
 }
@@ -167,12 +167,12 @@ const OTHERS: u32 = 0o077;
 pub(super) struct Key(hmac::Key);
 
 impl Key {
-    /// A new random key.
+    /// Returns a new random key.
     pub(super) fn generate() -> io::Result<Self> {
         Ok(Self::from_bytes(&random::bytes()?))
     }
 
-    /// The key of all processes that share `folder`; made by the first of them.
+    /// Returns the key of all processes that share `folder`; made by the first of them.
     pub(super) fn shared(folder: &Path) -> io::Result<Self> {
         let path = folder.join(NAME);
         let named = |error: io::Error| {
@@ -186,7 +186,7 @@ impl Key {
         }
     }
 
-    /// The key of all `replicas`; made by the first of them.
+    /// Returns the key of all `replicas`; made by the first of them.
     pub(super) async fn of_replicas(replicas: &dyn Replicas) -> io::Result<Self> {
         let key = replicas.key(SharedKey::new(Box::new(random::bytes()?))).await;
         key.map(|key| Self::from_bytes(key.expose_secret())).map_err(|error| {

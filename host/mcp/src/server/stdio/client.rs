@@ -164,7 +164,7 @@ fn or_defect<T>(poll: impl FnOnce() -> Poll<Result<T, ErrorData>>) -> Poll<Resul
 }
 
 impl StdioLink {
-    /// The way to the client that reads what `writer` writes.
+    /// Returns the way to the client that reads what `writer` writes.
     pub(super) fn new(writer: Writer) -> Self {
         let (conversation, news, opened) = Default::default();
         Self { writer, conversation, news, opened }

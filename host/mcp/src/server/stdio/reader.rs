@@ -149,13 +149,13 @@ impl<I: Input> Reader<I> {
     }
 }
 
-/// How many messages follow one where `buffer` is read already.
+/// Returns how many messages follow one where `buffer` is read already.
 fn ahead(buffer: &[u8]) -> Option<usize> {
     let whole = buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD);
     (!buffer.is_empty()).then(|| whole.count())
 }
 
-/// The messages of a line: one, or those of a batch (2025-03-26).
+/// Returns the messages of a line: one, or those of a batch (2025-03-26).
 fn messages(line: &[u8]) -> Vec<Incoming> {
     // Some put a byte order mark before everything.
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);

@@ -38,7 +38,7 @@ const AT_ONCE: usize = 4096;
 
 /// Where messages go.
 pub trait Output: Write + Send + 'static {
-    /// Whether a page (4096 bytes) can be written now without waiting.
+    /// Returns whether a page (4096 bytes) can be written now without waiting.
     fn is_ready(&self) -> bool {
         false
     }
@@ -170,7 +170,7 @@ impl Writer {
     }
 }
 
-/// A message as a line.
+/// Returns a message as a line.
 fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
     line.push(b'\n');
@@ -190,7 +190,7 @@ impl WriterShared {
             .is_some_and(|mut output| output.hold_back(line, ahead) || output.write_at_once(line))
     }
 
-    /// The output, if nothing is queued for the thread.
+    /// Returns the output, if nothing is queued for the thread.
     fn output_if_idle(&self) -> Option<MutexGuard<'_, OutputState>> {
         self.output.try_lock().filter(|_| self.unwritten.load(Ordering::SeqCst) == 0)
     }

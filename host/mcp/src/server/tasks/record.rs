@@ -69,7 +69,7 @@ impl Record {
         self.is_working() && Duration::from_millis(now().saturating_sub(self.updated)) > age
     }
 
-    /// The task as its client knows it, by `id`.
+    /// Returns the task as its client knows it, by `id`.
     pub(super) fn task(&self, id: &str) -> Task {
         let [created, updated] = [self.created, self.updated].map(text);
         let kept = self.updated.saturating_sub(self.created).saturating_add(millis(KEPT));

@@ -233,7 +233,7 @@ fn described(key: &str, field: &Field) -> String {
     format!("`{}`{title}", plain(key))
 }
 
-/// The directories that a text may name.
+/// Returns the directories that a text may name.
 fn places(home: &Path) -> Vec<(String, String)> {
     let below = |folder: &str| home.join(folder).display().to_string();
     let named = |name: &str, path: String| (format!("${{{name}}}"), path);

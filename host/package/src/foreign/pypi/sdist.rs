@@ -75,7 +75,7 @@ impl Built {
         )
     }
 
-    /// A line for the lock.
+    /// Returns a line for the lock.
     pub(super) fn line(&self) -> String {
         format!(
             "# {}=={} was built from its source distribution, sha256:{}\n",
@@ -325,14 +325,15 @@ impl Build<'_> {
     }
 }
 
-/// Whether `text` is a name with extras, versions and a condition, which uv asks the index for. An address (`a @ https://…`),
-/// a path, a variable or an option of uv is none: uv has the network, and variables with passwords.
+/// Returns whether `text` is a name with extras, versions and a condition, which uv asks the index for. An address
+/// (`a @ https://…`), a path, a variable or an option of uv is none: uv has the network, and variables with
+/// passwords.
 fn is_requirement(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || " -._[](),;<>=!~*+'\"".contains(c);
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(fits)
 }
 
-/// A name as indexes compare it (PEP 503).
+/// Returns a name as indexes compare it (PEP 503).
 fn normalised(name: &str) -> String {
     let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
     words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("-")

@@ -55,7 +55,7 @@ fn number(number: &Number) -> Cbor {
     Cbor::Float(float)
 }
 
-/// The entry of a map.
+/// Returns the entry of a map.
 pub(super) fn field<'a>(value: &'a Cbor, name: &str) -> Option<&'a Cbor> {
     let entries = value.as_map()?;
     entries.iter().find(|(key, _)| key.as_text() == Some(name)).map(|(_, value)| value)

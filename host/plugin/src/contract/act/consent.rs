@@ -183,7 +183,7 @@ impl View<'_, Consent> {
         config.flat_map(Config::keys).map(info).collect()
     }
 
-    /// The value of `[plugins.config]` that is called `key`.
+    /// Returns the value of `[plugins.config]` that is called `key`.
     fn secret(&mut self, key: &str) -> Result<Secret, SecretError> {
         let found = match &self.own.config {
             _ if !self.has_secrets() => {

@@ -14,7 +14,8 @@ const NO_SESSION: &str = "it works inside a session, and a plugin keeps none: no
 const SESSION_REFUSED: &str =
     "no session could be opened for the call, whose arguments come from `[plugins.config]`";
 
-/// The answer in a sequence of events. `no_session`: why the call had none, where its component has sessions.
+/// Returns the answer in a sequence of events. `no_session`: why the call had none, where its component has
+/// sessions.
 pub(super) fn answer(events: Vec<Event>, no_session: Option<&str>) -> Result<Output, ToolError> {
     let mut output = Output { pieces: Vec::new(), structured: None };
     for event in events {
@@ -73,7 +74,7 @@ fn add(output: &mut Output, part: Part) {
     }
 }
 
-/// A media type without its parameters, in lower case.
+/// Returns a media type without its parameters, in lower case.
 fn essence(mime_type: &str) -> String {
     mime_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }

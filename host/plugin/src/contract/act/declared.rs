@@ -24,7 +24,7 @@ pub(crate) struct DeclaredClass {
 }
 
 impl DeclaredClass {
-    /// The classes of a component's table of capabilities. One with a wildcard is none.
+    /// Returns the classes of a component's table of capabilities. One with a wildcard is none.
     pub(super) fn all(capabilities: &Value) -> Vec<Self> {
         let entries = capabilities.as_map().map(Vec::as_slice).unwrap_or_default();
         let named = entries.iter().filter_map(|(name, value)| Some((name.as_text()?, value)));

@@ -75,7 +75,7 @@ fn shortened(text: &str) -> String {
     text.chars().take(MAX_TEXT).collect()
 }
 
-/// A localized text: plain, or a map from language to text.
+/// Returns a localized text: plain, or a map from language to text.
 fn in_language(value: &Value, language: Option<&str>) -> Option<String> {
     if let Some(text) = value.as_text() {
         return Some(shortened(text));

@@ -92,7 +92,7 @@ pub(super) type CallTool = TypedFunc<(String, Vec<u8>, Metadata), (CallResponse,
 
 // Localized texts of `act:tools` components: one language of several.
 
-/// The text in English, which models know best; else in the component's own language; else the first.
+/// Returns the text in English, which models know best; else in the component's own language; else the first.
 pub(super) fn choose_language<'a>(texts: &[(&str, &'a str)], language: Option<&str>) -> Option<&'a str> {
     let tagged = |language_tag: &str| texts.iter().find(|(tag, _)| matches(tag, language_tag));
     let found = tagged("en").or_else(|| language.and_then(tagged)).or_else(|| texts.first());

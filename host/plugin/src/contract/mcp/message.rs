@@ -116,7 +116,7 @@ fn no_tools(others: &str) -> String {
     if others.is_empty() { "it has none".into() } else { format!("it has none, only: {others}") }
 }
 
-/// A server's words, within haft's own.
+/// Returns a server's words, within haft's own.
 pub(super) fn shown(text: &str) -> String {
     excerpt(text, MAX_EXCERPT)
 }

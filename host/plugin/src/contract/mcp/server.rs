@@ -16,7 +16,7 @@ const INCOMING: &str = "wasi:http/incoming-handler@0.2.";
 
 const HANDLER: &str = "wasi:http/handler@0.3.";
 
-/// Whether components with these exports serve HTTP.
+/// Returns whether components with these exports serve HTTP.
 pub(super) fn is_exported(exports: &[&str]) -> bool {
     [INCOMING, HANDLER].iter().any(|interface| is_among(exports, interface))
 }

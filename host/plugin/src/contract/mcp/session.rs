@@ -40,19 +40,19 @@ impl<'a> Channel<'a> {
         Self { guest, news, most, is_spent: false }
     }
 
-    /// Whether the instance cannot be asked again.
+    /// Returns whether the instance cannot be asked again.
     pub(super) fn is_spent(&self) -> bool {
         self.is_spent
     }
 }
 
 impl Session {
-    /// A session before its first request.
+    /// Returns a session before its first request.
     pub(super) fn new(manner: Manner) -> Self {
         Self { manner, id: None, last: 0 }
     }
 
-    /// A session that is ready for requests.
+    /// Returns a session that is ready for requests.
     pub(super) async fn open(
         manner: &Manner,
         channel: &mut Channel<'_>,
@@ -70,12 +70,12 @@ impl Session {
         &self.manner
     }
 
-    /// Whether the server has opened a session.
+    /// Returns whether the server has opened a session.
     pub(super) fn has_id(&self) -> bool {
         self.id.is_some()
     }
 
-    /// Whether the instance is made for more than one request.
+    /// Returns whether the instance is made for more than one request.
     pub(super) fn may_go_on(&self) -> bool {
         self.manner.sessions == Sessions::Greeted
     }
@@ -217,7 +217,7 @@ enum Form {
 }
 
 impl<'a> Reply<'a> {
-    /// The reply to a request, of which one message may have `most` bytes.
+    /// Returns the reply to a request, of which one message may have `most` bytes.
     pub(super) fn new(method: &'static str, id: Option<u64>, (news, most): (&'a mut News, u64)) -> Self {
         Self {
             method,
@@ -233,7 +233,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The session that the server opened.
+    /// Returns the session that the server opened.
     pub(super) fn session(&mut self) -> Option<String> {
         self.session.take()
     }

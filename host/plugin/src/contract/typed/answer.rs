@@ -37,7 +37,7 @@ pub(super) fn from_returned(
     }
 }
 
-/// The error of a `result`.
+/// Returns the error of a `result`.
 pub(super) fn failure(error: Option<&Type>, value: Option<Box<Val>>) -> Result<ToolError, Mismatch> {
     match (error, value) {
         (None, None) => Ok(ToolError::ExecutionFailed(FAILED.into())),
@@ -72,7 +72,8 @@ pub(super) fn binary(bytes: Vec<u8>) -> Output {
     Output { pieces: vec![Piece::Binary(attachment)], structured: None }
 }
 
-/// A value that is written without JSON quotes: strings, names, and 64-bit numbers, which JSON quotes for programs.
+/// Returns a value that is written without JSON quotes: strings, names, and 64-bit numbers, which JSON quotes for
+/// programs.
 fn plain(ty: &Type, value: &Val) -> Option<String> {
     match (ty, value) {
         (_, Val::S64(number)) => Some(number.to_string()),
@@ -84,7 +85,7 @@ fn plain(ty: &Type, value: &Val) -> Option<String> {
     }
 }
 
-/// An error for a model to read: `not-found: no file of that name`.
+/// Returns an error for a model to read: `not-found: no file of that name`.
 fn error_text(ty: &Type, value: &Val) -> Result<String, Mismatch> {
     if let Some(text) = plain(ty, value) {
         return Ok(text);

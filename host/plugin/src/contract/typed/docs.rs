@@ -104,7 +104,7 @@ impl Docs {
         Ok(docs)
     }
 
-    /// Whether nothing is written.
+    /// Returns whether nothing is written.
     fn is_empty(&self) -> bool {
         self.functions.is_empty()
     }
@@ -154,7 +154,7 @@ fn catch_panic<T>(read: impl FnOnce() -> T) -> Option<T> {
 }
 
 impl WitPackage {
-    /// Every function, with the name of its interface.
+    /// Returns every function, with the name of its interface.
     fn functions(&self) -> Vec<(Option<String>, Function)> {
         match self {
             Self::Decoded(resolve) => {
@@ -208,7 +208,7 @@ impl WitPackage {
         }
     }
 
-    /// The definition behind a type and its other names.
+    /// Returns the definition behind a type and its other names.
     fn definition(&self, ty: Type) -> Option<&TypeDef> {
         let mut ty = ty;
         for _ in 0..MAX_ALIASES {
@@ -267,13 +267,13 @@ impl<'a> TypeDocs<'a> {
         Self::default()
     }
 
-    /// The documentation of the use, or else of the type.
+    /// Returns the documentation of the use, or else of the type.
     pub(super) fn text(self) -> Option<String> {
         let of_type = || self.source?.type_text(self.ty?);
         self.own.or_else(of_type).and_then(bounded_text)
     }
 
-    /// The documentation of the use alone.
+    /// Returns the documentation of the use alone.
     pub(super) fn own_text(self) -> Option<String> {
         self.own.and_then(bounded_text)
     }
@@ -286,7 +286,7 @@ impl<'a> TypeDocs<'a> {
         Self { source: self.source, ty, own }
     }
 
-    /// The documentation of a field, case or flag.
+    /// Returns the documentation of a field, case or flag.
     pub(super) fn part(self, name: &str) -> Self {
         let found = match self.kind() {
             Some(TypeDefKind::Record(record)) => {
@@ -307,7 +307,7 @@ impl<'a> TypeDocs<'a> {
         found.map_or(Self::none(), |(ty, docs)| self.with(ty, docs.contents.as_deref()))
     }
 
-    /// The documentation of a list's elements, a map's values, or an option's value.
+    /// Returns the documentation of a list's elements, a map's values, or an option's value.
     pub(super) fn element(self) -> Self {
         match self.kind() {
             Some(
@@ -320,7 +320,7 @@ impl<'a> TypeDocs<'a> {
         }
     }
 
-    /// The documentation of a tuple's element.
+    /// Returns the documentation of a tuple's element.
     pub(super) fn nth(self, index: usize) -> Self {
         match self.kind() {
             Some(TypeDefKind::Tuple(tuple)) => self.with(tuple.types.get(index).copied(), None),
@@ -328,7 +328,7 @@ impl<'a> TypeDocs<'a> {
         }
     }
 
-    /// The documentation of the `ok` value of a `result`.
+    /// Returns the documentation of the `ok` value of a `result`.
     pub(super) fn ok(self) -> Self {
         match self.kind() {
             Some(TypeDefKind::Result(result)) => self.with(result.ok, None),
@@ -336,7 +336,7 @@ impl<'a> TypeDocs<'a> {
         }
     }
 
-    /// The documentation of the error of a `result`.
+    /// Returns the documentation of the error of a `result`.
     pub(super) fn error(self) -> Self {
         match self.kind() {
             Some(TypeDefKind::Result(result)) => self.with(result.err, None),

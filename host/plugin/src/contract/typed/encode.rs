@@ -20,7 +20,7 @@ pub(super) struct Mismatch;
 
 type Encoded = Result<Value, Mismatch>;
 
-/// The JSON of a value.
+/// Returns the JSON of a value.
 pub(super) fn value(ty: &Type, val: &Val) -> Encoded {
     match (ty, val) {
         (Type::Bytes, Val::List(items)) => bytes(items).map(|bytes| binary(&bytes)),
@@ -51,7 +51,7 @@ pub(super) fn value(ty: &Type, val: &Val) -> Encoded {
     }
 }
 
-/// The bytes of a `list<u8>`.
+/// Returns the bytes of a `list<u8>`.
 pub(super) fn bytes(items: &[Val]) -> Result<Vec<u8>, Mismatch> {
     let byte = |item: &Val| if let Val::U8(byte) = item { Ok(*byte) } else { Err(Mismatch) };
     items.iter().map(byte).collect()
@@ -97,7 +97,7 @@ fn integer(val: &Val) -> Encoded {
     })
 }
 
-/// The shortest digits that round-trip: `0.1`, not `0.10000000149011612`.
+/// Returns the shortest digits that round-trip: `0.1`, not `0.10000000149011612`.
 fn single(number: f32) -> Value {
     floats::json(number.to_string().parse().unwrap_or(f64::from(number)))
 }

@@ -40,7 +40,7 @@ pub(super) fn is_hidden(name: &str) -> bool {
 /// The interface by which componentize-py starts its interpreter.
 const PYTHON: &str = "exports";
 
-/// Whether a function of the world itself is the one by which componentize-qjs starts its interpreter.
+/// Returns whether a function of the world itself is the one by which componentize-qjs starts its interpreter.
 fn starts_interpreter(name: &str, ty: &ComponentFunc) -> bool {
     name == "init" && ty.params().map(|(name, _)| name).take(2).eq(["shim", "script"])
 }
@@ -112,7 +112,7 @@ impl Exports {
 }
 
 impl Exported {
-    /// Where the function is in a component.
+    /// Returns where the function is in a component.
     pub(super) fn index(&self, component: &Component) -> Option<ComponentExportIndex> {
         let interface = match &self.interface {
             Some(name) => Some(component.get_export_index(None, name)?),
@@ -128,8 +128,8 @@ impl Exported {
 /// Number of levels of a name's prefix, from none to complete.
 const LEVELS: usize = 5;
 
-/// The names of functions, given as interface (with package and version; none for the world's own)
-/// and function.
+/// Returns the names of functions, given as interface (with package and version; none for the world's own) and
+/// function.
 pub(super) fn unique_names(functions: &[(Option<&str>, &str)]) -> Vec<String> {
     let mut levels = vec![0; functions.len()];
     for _ in 1..LEVELS {

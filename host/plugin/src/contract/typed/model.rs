@@ -123,7 +123,7 @@ pub(super) enum Later {
 }
 
 impl Integer {
-    /// The smallest and the largest number.
+    /// Returns the smallest and the largest number.
     pub(super) fn range(self) -> (i128, i128) {
         match self {
             Self::S8 => (i8::MIN.into(), i8::MAX.into()),
@@ -137,14 +137,14 @@ impl Integer {
         }
     }
 
-    /// Whether some of its numbers are none that every JSON reader keeps.
+    /// Returns whether some of its numbers are none that every JSON reader keeps.
     pub(super) fn is_wide(self) -> bool {
         matches!(self, Self::S64 | Self::U64)
     }
 }
 
 impl Type {
-    /// Whether streams and futures can carry it.
+    /// Returns whether streams and futures can carry it.
     fn is_item(&self) -> bool {
         matches!(
             self,
@@ -165,7 +165,7 @@ impl Type {
 }
 
 impl Signature {
-    /// The types of a function, or why nothing can call it: "takes a resource".
+    /// Returns the types of a function, or why nothing can call it: "takes a resource".
     pub(super) fn from_function(
         function: &types::ComponentFunc,
         docs: Option<&FunctionDocs<'_>>,
@@ -214,7 +214,7 @@ impl Builder {
         item.map(Box::new).ok_or_else(|| format!("a `{what}` of other items than {ITEMS}"))
     }
 
-    /// How an answer comes that is not there when its function returns.
+    /// Returns how an answer comes that is not there when its function returns.
     fn later(&mut self, ty: &types::Type) -> Option<Built<Later>> {
         match ty {
             types::Type::Stream(stream) => Some(self.item("stream", stream.ty()).map(Later::Stream)),

@@ -57,7 +57,7 @@ impl Paragraphs {
     }
 }
 
-/// The parameter that a line documents, and its text; of several lines about one the first counts.
+/// Returns the parameter that a line documents, and its text; of several lines about one the first counts.
 fn parse_parameter_line(
     line: &str,
     params: &[&str],
@@ -77,7 +77,7 @@ fn parse_parameter_line(
     (!docs.is_empty() && !known.contains_key(name)).then(|| (name.to_owned(), docs.to_owned()))
 }
 
-/// The first word, with or without marks around it, and what comes after it.
+/// Returns the first word, with or without marks around it, and what comes after it.
 fn word(text: &str) -> Option<(&str, &str)> {
     for mark in ["**`", "`", "**", "*", "_"] {
         if let Some(rest) = text.strip_prefix(mark) {
@@ -90,7 +90,7 @@ fn word(text: &str) -> Option<(&str, &str)> {
     (!name.is_empty()).then_some((name, rest))
 }
 
-/// Whether a word names a parameter: as WIT writes it, or as a language does.
+/// Returns whether a word names a parameter: as WIT writes it, or as a language does.
 fn is_name(word: &str, param: &str) -> bool {
     let plain = |text: &str| -> String {
         text.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect()
@@ -117,7 +117,7 @@ fn separated(rest: &str, tagged: bool, bullet: bool) -> Option<&str> {
     }
 }
 
-/// The lines that are left, without headings of lists that are gone and with no two empty ones.
+/// Returns the lines that are left, without headings of lists that are gone and with no two empty ones.
 fn without_headings(lines: &[&str]) -> String {
     let is_heading = |line: &str| {
         let word = line.trim().trim_matches(['#', '*', ':', '_', ' ']).to_lowercase();
@@ -152,7 +152,7 @@ pub(super) struct Annotations {
 }
 
 impl Annotations {
-    /// The annotations in a text, and the text without them.
+    /// Returns the annotations in a text, and the text without them.
     pub(super) fn take(text: &str) -> (Self, Cow<'_, str>) {
         let mut found = Self::default();
         if !text.contains('@') {
@@ -164,7 +164,7 @@ impl Annotations {
         (found, remaining.join("\n").into())
     }
 
-    /// Whether a line is an annotation; of several titles the first counts.
+    /// Returns whether a line is an annotation; of several titles the first counts.
     fn take_line(&mut self, line: &str) -> bool {
         if let Some(title) = line.strip_prefix("@title ").map(str::trim).filter(|title| !title.is_empty()) {
             self.title.get_or_insert_with(|| title.to_owned());

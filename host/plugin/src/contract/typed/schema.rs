@@ -12,7 +12,7 @@ const BYTES: &str = "text, or {\"base64\": …} for bytes that are no text";
 /// Standard base64, with its padding or without.
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?)?$";
 
-/// The schema of an object with these fields; the one form that every vendor takes for parameters.
+/// Returns the schema of an object with these fields; the one form that every vendor takes for parameters.
 pub(super) fn object_schema(fields: &[Field]) -> Value {
     Value::Object(record(fields))
 }
@@ -81,7 +81,7 @@ fn any_of(schemas: impl IntoIterator<Item = Value>) -> Map<String, Value> {
     map(json!({ "anyOf": schemas.into_iter().collect::<Vec<_>>() }))
 }
 
-/// An object with these properties and no others.
+/// Returns an object with these properties and no others.
 fn closed(properties: impl IntoIterator<Item = (String, Value)>, required: &[&str]) -> Value {
     let properties: Map<String, Value> = properties.into_iter().collect();
     let mut object =
@@ -150,7 +150,7 @@ fn tuple(types: &[Type]) -> Map<String, Value> {
     }
 }
 
-/// `{"tag": …}` for the cases that hold nothing, in one; `{"tag": …, "val": …}` for each other.
+/// Returns `{"tag": …}` for the cases that hold nothing, in one; `{"tag": …, "val": …}` for each other.
 fn variant(cases: &[Case]) -> Map<String, Value> {
     let (full, empty): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.ty.is_some());
     let mut branches: Vec<Value> = Vec::new();
@@ -182,7 +182,7 @@ fn choice(names: &[Name]) -> Map<String, Value> {
     described(schema, (!docs.is_empty()).then(|| docs.join("\n")).as_deref())
 }
 
-/// `null` or the value; where the value may be `null` itself, `{"some": value}`.
+/// Returns `null` or the value; where the value may be `null` itself, `{"some": value}`.
 fn nullable(inner: &Type) -> Map<String, Value> {
     let mut schema = type_schema(inner);
     if inner.is_nullable() {

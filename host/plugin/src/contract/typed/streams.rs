@@ -103,7 +103,7 @@ async fn stream_of(
     with_item!(item, T => collect::stream::<T>(store, stream, most).await)
 }
 
-/// How a stream ended, by the future of a result beside it; the error is a text, or nothing.
+/// Returns how a stream ended, by the future of a result beside it; the error is a text, or nothing.
 async fn end_of(
     store: &mut Store<GuestState>,
     error: Option<&Type>,

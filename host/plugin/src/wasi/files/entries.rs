@@ -41,7 +41,7 @@ impl Entry {
 }
 
 impl Files<'_> {
-    /// The entry that `path` below `directory` names, if it may be made, replaced, moved or removed.
+    /// Returns the entry that `path` below `directory` names, if it may be made, replaced, moved or removed.
     pub(super) fn entry(&mut self, directory: &Dir, path: &str) -> FsResult<Entry> {
         if directory.perms.write_not_permitted() {
             return Err(ErrorCode::NotPermitted.into());
@@ -158,7 +158,7 @@ fn timespec(time: NewTimestamp) -> Result<Timespec, ErrorCode> {
     }
 }
 
-/// A path's directory and the name in it.
+/// Returns a path's directory and the name in it.
 fn split(path: &str) -> Result<(&str, &str), ErrorCode> {
     let whole = path.trim_end_matches('/');
     let (parent, name) = match whole.rsplit_once('/') {

@@ -31,7 +31,7 @@ type Guest<S> = Accessor<S, HasFiles>;
 /// The end of a stream, and how it ended.
 type Ended = FutureReader<Result<(), ErrorCode>>;
 
-/// The value of work that waits for nothing but a disk.
+/// Returns the value of work that waits for nothing but a disk.
 fn at_once<T>(work: impl Future<Output = T>) -> wasmtime::Result<T> {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => Ok(done),
@@ -59,7 +59,7 @@ fn error(error: FsError) -> FilesystemError {
     }
 }
 
-/// A stream of these items, and its end, both of which are known.
+/// Returns a stream of these items, and its end, both of which are known.
 fn known<T>(
     mut store: impl AsContextMut,
     items: Vec<T>,

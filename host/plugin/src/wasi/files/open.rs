@@ -70,7 +70,7 @@ impl OpenRequest {
         self.flags.contains(DescriptorFlags::READ) || !self.flags.contains(DescriptorFlags::WRITE)
     }
 
-    /// Whether the file itself is to be written.
+    /// Returns whether the file itself is to be written.
     fn writes(self) -> bool {
         self.open.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE)
             || self.flags.contains(DescriptorFlags::WRITE)
@@ -98,7 +98,7 @@ impl OpenRequest {
         }
     }
 
-    /// How an object that is there is opened.
+    /// Returns how an object that is there is opened.
     fn of_object(self) -> OFlags {
         let truncates = self.open.contains(OpenFlags::TRUNCATE);
         if truncates { self.access() | OFlags::TRUNC } else { self.access() }
@@ -208,7 +208,7 @@ impl Files<'_> {
     }
 }
 
-/// Where an entry leads that is a link.
+/// Returns where an entry leads that is a link.
 fn target(entry: &Entry) -> Option<String> {
     readlinkat(&entry.directory, &*entry.name, Vec::new()).ok()?.into_string().ok()
 }

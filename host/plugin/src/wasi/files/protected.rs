@@ -117,12 +117,12 @@ impl ProtectedPaths {
         self.hidden.iter().eq(grant.hidden()) && self.fixed.iter().eq(grant.fixed())
     }
 
-    /// Whether nothing is hidden.
+    /// Returns whether nothing is hidden.
     pub(super) fn hides_nothing(&self) -> bool {
         self.hidden.is_empty()
     }
 
-    /// The protection of `object`, if any.
+    /// Returns the protection of `object`, if any.
     ///
     /// # Errors
     /// `NotFound` for an object that was moved or removed meanwhile.
@@ -155,8 +155,8 @@ impl ProtectedPaths {
         }
     }
 
-    /// The protection that keeps the entry `name` of `directory` from being made, replaced, moved or removed; `itself`
-    /// where the entry is protected, and not its directory.
+    /// Returns the protection that keeps the entry `name` of `directory` from being made, replaced, moved or
+    /// removed; `itself` where the entry is protected, and not its directory.
     pub(super) fn protection_of_entry(
         &self,
         directory: &File,

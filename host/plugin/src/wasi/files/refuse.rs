@@ -20,7 +20,7 @@ use crate::wasi::files::view::Files;
 const MAX_ATTEMPTS: usize = 40;
 
 impl Files<'_> {
-    /// The object that `path` below `directory` leads to, and its protection.
+    /// Returns the object that `path` below `directory` leads to, and its protection.
     pub(super) fn resolve_and_check(
         &mut self,
         directory: &Dir,
@@ -59,7 +59,7 @@ impl Files<'_> {
         }
     }
 
-    /// The error for a protected path, which is recorded.
+    /// Returns the error for a protected path, which is recorded.
     pub(super) fn refuse(
         &mut self,
         level: Protection,
@@ -128,7 +128,7 @@ impl Files<'_> {
     }
 }
 
-/// The first link of `path` that leads out of `directory`.
+/// Returns the first link of `path` that leads out of `directory`.
 fn escaping_link(directory: &Dir, path: &str) -> Option<PathBuf> {
     let mut ends = path.trim_end_matches('/').match_indices('/').map(|(end, _)| end).chain([path.len()]);
     let link = ends.find_map(|end| {

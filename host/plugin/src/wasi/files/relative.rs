@@ -68,7 +68,7 @@ impl RelativePaths {
         self.is_location_known = true;
     }
 
-    /// Whether the guest has received its workspace path.
+    /// Returns whether the guest has received its workspace path.
     pub(super) fn is_location_known(&self) -> bool {
         self.is_location_known
     }
@@ -175,7 +175,7 @@ fn covering(preopens: &[Preopen], path: &Path) -> Option<(Preopen, String)> {
     Some((preopen.clone(), if rest.is_empty() { ".".to_owned() } else { rest }))
 }
 
-/// The texts among a call's arguments that could be paths.
+/// Returns the texts among a call's arguments that could be paths.
 pub(crate) fn named(arguments: &Value) -> Vec<String> {
     let mut named = Vec::new();
     texts(arguments, &mut named);

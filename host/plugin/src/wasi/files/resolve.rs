@@ -79,12 +79,12 @@ pub(super) fn resolve_path(directory: &Dir, path: &str, links: Links, bounds: Bo
     Object::from_file(file).map_err(error)
 }
 
-/// Whether `path` leads from the file system of `directory` to another one.
+/// Returns whether `path` leads from the file system of `directory` to another one.
 pub(super) fn leads_elsewhere(directory: &Dir, path: &str) -> bool {
     platform::leads_elsewhere(&directory.dir, path)
 }
 
-/// The directory `path` below `directory`, to do something to its entries.
+/// Returns the directory `path` below `directory`, to do something to its entries.
 pub(super) fn enter(directory: &Dir, path: &str) -> FsResult<File> {
     let found = resolve_path(directory, path, Links::Follow, Bounds::Beneath)?;
     match found.kind() {
@@ -98,20 +98,20 @@ pub(super) fn place(directory: &Dir, path: &str) -> FsResult<PathBuf> {
     Ok(real_path(&directory.dir).map_err(error)?.join(path))
 }
 
-/// Where an open object is now, as the kernel has it. Fails for what has no place any more.
+/// Returns where an open object is now, as the kernel has it. Fails for what has no place any more.
 pub(super) fn real_path(object: &File) -> io::Result<PathBuf> {
     let path = platform::kernel_path(object)?;
     // An unmounted object has a relative path.
     if path.is_absolute() { Ok(path) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
-/// An I/O error as WASI names it.
+/// Returns an I/O error as WASI names it.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
 pub(super) fn error(error: io::Error) -> FsError {
     code(&error).unwrap_or_else(|| ErrorCode::from(&error)).into()
 }
 
-/// The errors that WASI has names for and wasmtime-wasi has not.
+/// Returns the errors that WASI has names for and wasmtime-wasi has not.
 pub(super) fn code(error: &io::Error) -> Option<ErrorCode> {
     match Errno::from_io_error(error)? {
         Errno::DQUOT => Some(ErrorCode::Quota),
@@ -120,7 +120,7 @@ pub(super) fn code(error: &io::Error) -> Option<ErrorCode> {
     }
 }
 
-/// An error of resolving as WASI names it: the kernel reports a path that leads out as "cross-device".
+/// Returns an error of resolving as WASI names it: the kernel reports a path that leads out as "cross-device".
 fn escape(errno: Errno) -> FsError {
     match errno {
         Errno::XDEV => ErrorCode::NotPermitted.into(),

@@ -69,7 +69,7 @@ impl Files<'_> {
         }
     }
 
-    /// The entries of a directory.
+    /// Returns the entries of a directory.
     pub(super) async fn list(
         &mut self,
         fd: Resource<Descriptor>,
@@ -80,12 +80,12 @@ impl Files<'_> {
         self.inner.read_directory(fd).await
     }
 
-    /// Whether `fd` is a real directory, which can be listed.
+    /// Returns whether `fd` is a real directory, which can be listed.
     pub(super) fn is_listed(&self, fd: &Resource<Descriptor>) -> bool {
         !matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Root { is_workspace: false }))
     }
 
-    /// Whether `path` below `fd` is the workspace, of which only parts are granted, or nothing.
+    /// Returns whether `path` below `fd` is the workspace, of which only parts are granted, or nothing.
     pub(super) fn is_way(&self, fd: &Resource<Descriptor>, path: &str) -> bool {
         let Some(base) = self.grant.base() else { return false };
         if !matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Root { .. })) {
@@ -96,7 +96,7 @@ impl Files<'_> {
             && split(&self.grant.preopens(), Some(base), &whole).is_none()
     }
 
-    /// The directory that `path` below `fd` starts from, and the way from there.
+    /// Returns the directory that `path` below `fd` starts from, and the way from there.
     pub(super) fn at(
         &mut self,
         fd: &Resource<Descriptor>,

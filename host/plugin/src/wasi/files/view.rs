@@ -163,13 +163,13 @@ impl Files<'_> {
         Some(self.changes).filter(|_| self.inside.is_none())
     }
 
-    /// How far resolving a path may lead.
+    /// Returns how far resolving a path may lead.
     pub(super) fn bounds(&self) -> Bounds {
         let is_anywhere = self.inside.is_none() && self.grant.readable() == Reach::Anywhere;
         if is_anywhere { Bounds::Anywhere } else { Bounds::Beneath }
     }
 
-    /// A descriptor of a resolved object that allows metadata queries and nothing else.
+    /// Returns a descriptor of a resolved object that allows metadata queries and nothing else.
     pub(super) fn push_metadata_handle(&mut self, seen: File) -> FsResult<Resource<Descriptor>> {
         let descriptor = Descriptor::File(WasiFile::new(seen, FsPerms::ReadOnly, OpenMode::empty(), true));
         Ok(self.inner.table.push(descriptor)?)
@@ -209,7 +209,7 @@ impl PrivateDirectories {
         self.disks.0.clear();
     }
 
-    /// Whether a write was refused for the quota of this directory.
+    /// Returns whether a write was refused for the quota of this directory.
     pub(crate) fn is_full(&self, kept: Kept) -> bool {
         self.disks.get(kept).is_some_and(|disk| disk.is_exceeded())
     }
@@ -243,7 +243,7 @@ impl PrivateHandles {
 static NOTHING_PROTECTED: LazyLock<ProtectedPaths> = LazyLock::new(ProtectedPaths::default);
 
 impl Files<'_> {
-    /// The private directories, opened, by their names in the guest.
+    /// Returns the private directories, opened, by their names in the guest.
     pub(super) fn open_private(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
         let Some(writable) = self.writable else { return Ok(Vec::new()) };
         let mut opened = Vec::new();
@@ -335,7 +335,7 @@ impl Files<'_> {
         Ok(Dir::new(directory, permissions, mode, true))
     }
 
-    /// A granted directory, and its protection, if any.
+    /// Returns a granted directory, and its protection, if any.
     fn granted(&self, preopen: &Preopen) -> Result<(File, Option<Protection>), String> {
         let Some(writable) = self.writable else {
             return Err("no call has begun".into());

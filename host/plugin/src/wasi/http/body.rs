@@ -68,7 +68,7 @@ impl ResponseBody {
         Self { inner, left: MAX_RESPONSE, masker, quiet, silence, ended: false }
     }
 
-    /// The bytes of a frame that may be passed on; there may be none.
+    /// Returns the bytes of a frame that may be passed on; there may be none.
     fn accept_frame(&mut self, frame: Frame<Bytes>) -> Result<Bytes> {
         self.silence.as_mut().reset(Instant::now() + self.quiet);
         let Ok(data) = frame.into_data() else { return Ok(Bytes::new()) };
@@ -104,7 +104,7 @@ impl ResponseBody {
     }
 }
 
-/// Why a body ended before its end.
+/// Returns why a body ended before its end.
 fn broken(error: &hyper::Error) -> Error {
     if error.is_incomplete_message() { Error::HttpResponseIncomplete } else { Error::ConnectionTerminated }
 }

@@ -52,7 +52,7 @@ impl Default for Connector {
 }
 
 impl Connector {
-    /// All addresses of a destination, those to be tried first in front.
+    /// Returns all addresses of a destination, those to be tried first in front.
     pub(super) async fn look_up(&self, destination: &Destination) -> Result<Vec<SocketAddr>> {
         if let Some(address) = destination.address() {
             return Ok(vec![(address, destination.port()).into()]);
@@ -88,8 +88,8 @@ impl Connector {
         Ok(stream)
     }
 
-    /// The connection to speak HTTP over: where the destination wants it, encrypted, with a
-    /// certificate for exactly its host.
+    /// Returns the connection to speak HTTP over: where the destination wants it, encrypted, with a certificate for
+    /// exactly its host.
     pub(super) async fn secure(
         &self,
         stream: TcpStream,
@@ -129,7 +129,7 @@ fn tls() -> std::result::Result<TlsConnector, rustls::Error> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// The first of both kinds in turn, so that one kind that leads nowhere costs little.
+/// Returns the first of both kinds in turn, so that one kind that leads nowhere costs little.
 fn alternating(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let first_is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (one, other): (Vec<_>, Vec<_>) =

@@ -96,7 +96,7 @@ impl Exchange {
         Ok((response, Box::new(connection)))
     }
 
-    /// A connection to the destination, at an address that the grant allows.
+    /// Returns a connection to the destination, at an address that the grant allows.
     async fn reach(&self) -> Result<Box<dyn Stream>> {
         let addresses = self.allowed(self.client.look_up(&self.destination).await?)?;
         let stream = self.client.connect(addresses).await?;
@@ -154,7 +154,7 @@ impl Exchange {
         Ok((request, injected))
     }
 
-    /// The answer as the guest sees it.
+    /// Returns the answer as the guest sees it.
     fn visible(
         &self,
         mut response: Response<Incoming>,
@@ -190,7 +190,7 @@ fn note_trace(trace: &TraceParent, headers: &mut HeaderMap) {
     }
 }
 
-/// How a body is compressed, if it is.
+/// Returns how a body is compressed, if it is.
 fn coding(headers: &HeaderMap) -> Option<String> {
     let codings = headers.get_all(CONTENT_ENCODING).iter();
     let mut codings = codings.map(|coding| String::from_utf8_lossy(coding.as_bytes()).trim().to_owned());
@@ -216,7 +216,7 @@ async fn exchange(
     Ok((response, connection))
 }
 
-/// A TLS error as a `wasi:http` error code.
+/// Returns a TLS error as a `wasi:http` error code.
 fn coded(error: Error) -> Error {
     let Error::Tls(error) = error else { return error };
     match error.get_ref().and_then(|cause| cause.downcast_ref()) {
@@ -229,7 +229,7 @@ fn coded(error: Error) -> Error {
     }
 }
 
-/// An error of hyper as a `wasi:http` error code.
+/// Returns an error of hyper as a `wasi:http` error code.
 fn failure(error: &hyper::Error) -> Error {
     let cause = std::error::Error::source(error);
     if let Some(Error::HttpRequestBodySize(size)) = cause.and_then(|cause| cause.downcast_ref()) {

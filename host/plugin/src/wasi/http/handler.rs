@@ -43,7 +43,7 @@ pub(crate) async fn exchange(
     }
 }
 
-/// Whether the guest does nothing any more, soon.
+/// Returns whether the guest does nothing any more, soon.
 async fn finished(store: &Accessor<GuestState>) -> AfterAnswer {
     let mut idle = pin!(poll_fn(|context| store.poll_no_interesting_tasks(context)));
     match timeout(FINISH, &mut idle).await {

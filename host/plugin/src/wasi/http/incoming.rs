@@ -82,7 +82,7 @@ impl Head {
         self.0.status.as_u16()
     }
 
-    /// The status with its usual words: `404 Not Found`.
+    /// Returns the status with its usual words: `404 Not Found`.
     pub(crate) fn status_line(&self) -> String {
         self.0.status.to_string()
     }

@@ -51,7 +51,7 @@ impl Injection {
     /// Bytes of the longest: what servers take for all headers together.
     const MAX_SECRET: usize = 8 << 10;
 
-    /// `header: <prefix><secret>` in requests to `host`.
+    /// Returns `header: <prefix><secret>` in requests to `host`.
     pub fn new(
         host: HostPattern,
         header: &str,

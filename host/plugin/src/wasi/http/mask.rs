@@ -16,7 +16,7 @@ pub(super) struct Mask {
 }
 
 impl Mask {
-    /// `None` where the secrets are too many or too long for a search automaton.
+    /// Returns `None` where the secrets are too many or too long for a search automaton.
     pub(super) fn new<'a>(secrets: impl Iterator<Item = &'a str>) -> Option<Self> {
         let patterns: BTreeSet<String> = secrets.flat_map(encodings_of).collect();
         let patterns: Vec<Vec<u8>> = patterns.into_iter().map(String::into_bytes).collect();
@@ -24,7 +24,7 @@ impl Mask {
         Some(Self { finder, patterns })
     }
 
-    /// `text` without the secrets; `None` where there are none.
+    /// Returns `text` without the secrets; `None` where there are none.
     pub(super) fn hide(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut hidden = text.to_vec();
         let end = self.cover(text, &mut hidden);
@@ -43,7 +43,7 @@ impl Mask {
         last
     }
 
-    /// How many of the last bytes of `text` may be the beginning of a secret.
+    /// Returns how many of the last bytes of `text` may be the beginning of a secret.
     fn open_end(&self, text: &[u8]) -> usize {
         let open = |pattern: &Vec<u8>| {
             let longest = text.len().min(pattern.len().saturating_sub(1));

@@ -62,7 +62,7 @@ fn held(c: char) -> char {
     held.unwrap_or(c)
 }
 
-/// Whether `c` would end a word outside of quotes.
+/// Returns whether `c` would end a word outside of quotes.
 pub(super) fn is_held(c: char) -> bool {
     (HELD..=LAST_HELD).contains(&u32::from(c))
 }
@@ -179,7 +179,7 @@ impl Parts {
         }
     }
 
-    /// The innermost part.
+    /// Returns the innermost part.
     fn level(&mut self) -> &mut Level {
         self.inner.last_mut().unwrap_or(&mut self.outer)
     }
@@ -188,13 +188,13 @@ impl Parts {
         &mut self.level().text
     }
 
-    /// Whether a comment may begin here.
+    /// Returns whether a comment may begin here.
     fn is_between_words(&mut self) -> bool {
         let text = &self.level().text;
         (text.is_empty() || text.ends_with([' ', '\t'])) && !self.is_in('}')
     }
 
-    /// Whether this is a `${…}` in double quotes, where an apostrophe opens nothing.
+    /// Returns whether this is a `${…}` in double quotes, where an apostrophe opens nothing.
     fn is_in_double(&self) -> bool {
         let around = self.inner.iter().rev().nth(1).unwrap_or(&self.outer);
         self.is_in('}') && around.quote == Some(Quote::Double)

@@ -162,8 +162,8 @@ enum After {
     Data(&'static [&'static str]),
 }
 
-/// The places of the words that a command may begin with. `is_data_run`: what programs print is run too, and so every word
-/// may be one.
+/// Returns the places of the words that a command may begin with. `is_data_run`: what programs print is run too,
+/// and so every word may be one.
 pub(super) fn starts(words: &[&str], is_data_run: bool) -> Vec<Start> {
     let (mut is_led, mut is_value, mut has_operand, mut starts) = (true, false, false, Vec::new());
     let mut after = After::Data(&[]);
@@ -187,7 +187,7 @@ pub(super) fn starts(words: &[&str], is_data_run: bool) -> Vec<Start> {
 }
 
 impl After {
-    /// Whether a command may begin in or with this word, which no program is known to run.
+    /// Returns whether a command may begin in or with this word, which no program is known to run.
     fn may_be_command(&self, word: &str) -> bool {
         match self {
             Self::Anything => true,
@@ -208,7 +208,7 @@ fn after_program(word: &str) -> After {
     known.map_or(After::Anything, |(_, markers)| After::Data(markers))
 }
 
-/// Whether a command may begin after the word; also after `NAME=value`.
+/// Returns whether a command may begin after the word; also after `NAME=value`.
 fn is_lead(word: &str) -> bool {
     word.starts_with(['-', '+'])
         || word.starts_with(|c: char| c.is_ascii_digit())
@@ -235,14 +235,14 @@ pub(super) fn may_be_shell(word: &str, unknown: char) -> bool {
     word.contains(unknown) || SHELLS.contains(&name_of(word))
 }
 
-/// Whether there is a command among the words that is given more of them.
+/// Returns whether there is a command among the words that is given more of them.
 pub(super) fn adds_words(words: &[&str]) -> bool {
     let adding = words.iter().position(|word| ADDING.contains(&name_of(word)));
     let own = adding.and_then(|index| words.get(index + 1..)).unwrap_or_default();
     own.iter().any(|word| !is_lead(word))
 }
 
-/// The value of a setting that is a command: `GIT_SSH_COMMAND=…`, `core.pager=…`, `alias.x=!…`, `!…`.
+/// Returns the value of a setting that is a command: `GIT_SSH_COMMAND=…`, `core.pager=…`, `alias.x=!…`, `!…`.
 pub(super) fn command_setting(word: &str) -> Option<&str> {
     if word.len() > 1 && word.starts_with('!') {
         return Some(word);
@@ -253,7 +253,7 @@ pub(super) fn command_setting(word: &str) -> Option<&str> {
     is_command.then_some(value)
 }
 
-/// The name of the program that the word means.
+/// Returns the name of the program that the word means.
 pub(super) fn name_of(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }

@@ -105,7 +105,7 @@ fn of_message(
     if Scan::from_message(tools.get().as_bytes()).values() > MAX_VALUES {
         return Err("its `tools` have too many values");
     }
-    // What cannot be read, or has a key twice, is no tool with a name, and is taken out alone.
+    // An unreadable entry, or one with a duplicate key, is not a tool with a name, and is removed alone.
     let read =
         |element: &&RawValue| serde_json::from_str(element.get()).map_or(Value::Null, |Unique(tool)| tool);
     let next = result.all("nextCursor").any(|next| !matches!(next.get(), "null" | "\"\""));

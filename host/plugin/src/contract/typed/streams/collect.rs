@@ -40,7 +40,7 @@ pub(super) async fn stream<T: Item>(
     if received.size() > most { Err(TooLong(most).into()) } else { Ok(received) }
 }
 
-/// The value of a future.
+/// Returns the value of a future.
 pub(super) async fn future<T>(store: &mut Store<GuestState>, future: Val) -> wasmtime::Result<T>
 where
     T: ComponentType + Lift + Send + Sync + Unpin + 'static,
@@ -144,7 +144,7 @@ impl Teller {
         }
     }
 
-    /// The characters that have come whole.
+    /// Returns the characters that have come whole.
     fn new_text(&mut self, bytes: &[u8]) -> String {
         let new = bytes.get(self.bytes..).unwrap_or_default();
         let text = match str::from_utf8(new) {
@@ -163,7 +163,7 @@ impl Teller {
         text.to_owned()
     }
 
-    /// The values, one a line.
+    /// Returns the values, one a line.
     fn new_values(&mut self, received: &Received) -> String {
         let new = received.values().get(self.values..).unwrap_or_default();
         self.values += new.len();

@@ -48,7 +48,7 @@ impl Received {
         &self.values
     }
 
-    /// The whole answer.
+    /// Returns the whole answer.
     pub(super) fn output(self, item: &Type) -> Result<Output, Mismatch> {
         if !is_joined(item) {
             return Ok(answer::text_output(Value::Array(self.values).to_string()));

@@ -44,7 +44,7 @@ pub(super) mod earlier {
         }
     }
 
-    /// A time; WASI 0.2 has none before 1970.
+    /// Returns a time; WASI 0.2 has none before 1970.
     pub(in super::super) fn new_timestamp(time: p3::NewTimestamp) -> Result<p2::NewTimestamp, p3::ErrorCode> {
         Ok(match time {
             p3::NewTimestamp::NoChange => p2::NewTimestamp::NoChange,

@@ -42,7 +42,7 @@ pub(super) struct Writing {
     _open: Arc<()>,
 }
 
-/// The token of one more open stream.
+/// Returns the token of one more open stream.
 fn open(files: &Files<'_>) -> FsResult<Arc<()>> {
     // One reference is not a stream's.
     if Arc::strong_count(files.open_streams) > MAX_RESOURCES {
@@ -102,7 +102,7 @@ pub(super) fn write<S: 'static>(
     }
 }
 
-/// The entries of a directory, and why there are no more of them.
+/// Returns the entries of a directory, and why there are no more of them.
 pub(super) fn entries(
     files: &mut Files<'_>,
     fd: Resource<Descriptor>,

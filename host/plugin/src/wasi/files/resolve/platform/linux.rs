@@ -45,7 +45,7 @@ pub(in crate::wasi::files) fn find(
     Err(Errno::BUSY)
 }
 
-/// Whether `path` leads to another file system.
+/// Returns whether `path` leads to another file system.
 pub(in crate::wasi::files) fn leads_elsewhere(directory: &File, path: &str) -> bool {
     let resolve = ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
     let found = openat2(directory, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve);
@@ -61,7 +61,7 @@ pub(in crate::wasi::files) fn holds_processes(object: &File) -> io::Result<bool>
     Ok(fstatfs(object)?.f_type == PROCFS)
 }
 
-/// Where an open object is now.
+/// Returns where an open object is now.
 pub(in crate::wasi::files) fn kernel_path(object: &File) -> io::Result<PathBuf> {
     std::fs::read_link(own_link(object))
 }
@@ -76,7 +76,7 @@ pub(in crate::wasi::files) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Where the kernel links to an open file of this process.
+/// Returns where the kernel links to an open file of this process.
 fn own_link(file: &File) -> PathBuf {
     Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }

@@ -61,7 +61,7 @@ pub(in crate::wasi::files) fn holds_processes(_: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Where an open object is now.
+/// Returns where an open object is now.
 pub(in crate::wasi::files) fn kernel_path(object: &File) -> io::Result<PathBuf> {
     Ok(OsString::from_vec(getpath(object)?.into_bytes()).into())
 }
