@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The record of a component that was added just now may not have been made yet: `plugins/build` makes it with haft.
+/// Copies the record of a component. A new component may have none yet: `plugins/build` makes it with haft.
 fn copy_record(from: &Path, to: &Path) -> io::Result<()> {
     match fs::read(from) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => fs::write(to, ""),

@@ -209,7 +209,7 @@ pub struct Offers {
     pub resources: ResourceList,
 }
 
-/// A prompt that a person can choose.
+/// A prompt that a user can choose.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptDef {
     /// Its name.
@@ -222,14 +222,14 @@ pub struct PromptDef {
     pub arguments: Vec<PromptArgument>,
 }
 
-/// A value that a person fills in.
+/// A value that a user enters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptArgument {
     /// Its name.
     pub name: String,
     /// The description.
     pub description: String,
-    /// Whether the prompt cannot be had without it.
+    /// Whether the prompt requires the value.
     pub required: bool,
 }
 

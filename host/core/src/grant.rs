@@ -81,7 +81,7 @@ pub struct Grant {
     credentials: BTreeSet<CredentialStore>,
     /// The files, directories and hosts that stay closed; shared by all tools of a program.
     sealed: Arc<Sealed>,
-    /// Whether the grant is for plan mode, which a person ends and no line of program.toml does.
+    /// Whether the grant is for plan mode, which the user ends and no line of program.toml does.
     is_planning: bool,
 }
 

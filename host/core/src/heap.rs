@@ -26,8 +26,8 @@ pub fn settle() {
     }
 }
 
-/// Drops what of this program's code is in memory: for a process that only waits from now on. The kernel reads its pages
-/// again where they are needed.
+/// Drops the resident code of this program, for a process that only waits from now on. The kernel reads the pages
+/// again at their next use.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "a library call, which says why it is sound")]
 pub fn let_go_of_code() {
@@ -41,8 +41,8 @@ pub fn let_go_of_code() {
 #[cfg(target_os = "macos")]
 pub fn let_go_of_code() {}
 
-/// Returns where files are mapped to be executed, and where the beginning of this program is mapped: its constants and
-/// what only its loading needed.
+/// Returns the addresses of executable mappings, and of the beginning of this program: its constants and its
+/// load-time data.
 #[cfg(target_os = "linux")]
 fn code() -> Vec<(usize, usize)> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();

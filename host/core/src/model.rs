@@ -31,7 +31,7 @@ words! {
     /// that its model accepts.
     #[derive(PartialOrd, Ord)]
     pub enum Effort {
-        /// Not at all, where the model can be asked for that.
+        /// No reasoning, if the model supports that.
         None = "none",
         /// The lowest effort of the model.
         Minimal = "minimal",

@@ -269,7 +269,7 @@ fn unnamed(folder: &Path) -> Option<File> {
     openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR).ok().map(File::from)
 }
 
-/// macOS has no unnamed files.
+/// Returns `None`: macOS has no unnamed files.
 #[cfg(target_os = "macos")]
 fn unnamed(_: &Path) -> Option<File> {
     None

@@ -44,7 +44,7 @@ words! {
         /// The call runs without a question.
         #[default]
         Allow = "allow",
-        /// A person is asked.
+        /// The user is asked.
         Ask = "ask",
         /// The call is refused.
         Deny = "deny",
@@ -52,7 +52,7 @@ words! {
 }
 
 impl RulePattern {
-    /// Returns every call of these tools.
+    /// Returns the pattern for every call of these tools.
     pub fn every(tools: ToolPattern) -> Self {
         Self { tools, about: None }
     }
@@ -63,7 +63,7 @@ impl RulePattern {
         format!("{name}({})", Self::escaped(about)).parse().ok()
     }
 
-    /// Returns `text` as a pattern that means nothing else.
+    /// Returns `text` as a pattern that matches only this text.
     pub(crate) fn escaped(text: &str) -> String {
         text.replace('\\', "\\\\").replace('*', "\\*")
     }

@@ -100,7 +100,7 @@ pub struct Shelved {
     pub origin: String,
     /// The files.
     pub files: Arc<dyn SkillFiles>,
-    /// The tool that runs its scripts, where they have rights of their own: no other tool reaches them.
+    /// The tool that runs its scripts, if they have rights of their own: no other tool reaches them.
     pub scripts: Option<String>,
 }
 

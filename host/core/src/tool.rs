@@ -89,7 +89,7 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// Returns why a call with these arguments is refused, whether approved or not. Checked before a person is
+    /// Returns why a call with these arguments is refused, whether approved or not. Checked before the user is
     /// asked.
     fn refusal(&self, _arguments: &Value) -> Option<ToolError> {
         None
@@ -101,8 +101,8 @@ pub trait Tool: Send + Sync {
         Subject::arguments(arguments)
     }
 
-    /// Returns the path of the file on this machine that a call with these arguments is about, as the caller wrote
-    /// it: a person who is asked is shown what would change there. The default is none.
+    /// Returns the local path of the file that a call with these arguments changes, as the caller wrote it: the
+    /// user who is asked sees the difference. By default none.
     fn file<'a>(&self, _arguments: &'a Value) -> Option<&'a str> {
         None
     }
@@ -234,7 +234,7 @@ pub struct Context<'a> {
     pub client: Client,
     /// The caller, for a tool that makes calls of its own.
     pub caller: Caller<'a>,
-    /// Whether a person was asked, and approved.
+    /// Whether the user was asked, and approved.
     pub approved: bool,
 }
 

@@ -22,7 +22,7 @@ pub enum Operation<'a> {
         /// The transport of the client.
         over: Wire,
     },
-    /// A tool runs for an agent, or for a person.
+    /// A tool runs for an agent, or for a user.
     Tool {
         /// The exposed name.
         tool: &'a str,
@@ -47,7 +47,7 @@ pub enum Operation<'a> {
     },
     /// An agent works on a task.
     Agent {
-        /// The agents that the task came through; `None`: the agent of a person.
+        /// The agents that the task came through; `None`: the user's agent.
         name: Option<&'a str>,
         /// The provider of the API.
         provider: &'a str,

@@ -87,7 +87,7 @@ use haft_sandbox::confine::Confiner;
 pub struct Program {
     /// The parsed program.toml.
     pub manifest: Manifest,
-    /// Every tool of the program that could be had.
+    /// The available tools of the program.
     pub toolbox: Toolbox,
     /// The rights of the built-in tools, `bash` and commands.
     pub grant: Grant,
@@ -103,7 +103,7 @@ pub struct Program {
     pub backend: Option<Arc<dyn Backend>>,
     /// Whether commands run without a pane, and neither program.toml nor the command line decided that.
     pub is_without_pane: bool,
-    /// Where calls are noted down.
+    /// The journal of calls.
     pub journal: Journal,
     /// The trace recorder of calls.
     pub trace: Trace,
@@ -121,7 +121,7 @@ pub struct Program {
     pub files: Vec<PathBuf>,
     /// Tools that there may be besides.
     unseen: Unseen,
-    /// Where its tools live, and what sends calls to workers.
+    /// The placement of its tools, and the gate to workers.
     pub placement: Placement,
     /// Its requested permissions, and the user's agreement.
     pub agreement: Agreement,
@@ -275,12 +275,12 @@ impl Program {
         widening(&self.dirs)
     }
 
-    /// Returns the sessions of this machine; `None` where nothing is to be noted down.
+    /// Returns the sessions of this machine; `None` if nothing is to be stored.
     pub fn sessions(&self) -> Option<Sessions> {
         self.journal.is_kept().then(|| self.dirs.kept_sessions())
     }
 
-    /// Returns how a session of this program begins, in the folder that it is run in.
+    /// Returns the beginning of a session of this program, in the current folder.
     pub fn begun(&self) -> Begun {
         let name = self.manifest.program.as_ref().map(|program| program.name.as_str());
         let path = Some(self.manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
@@ -313,7 +313,7 @@ impl Program {
         kind.and_then(|kind| kind.max_tools).unwrap_or(usize::MAX)
     }
 
-    /// Returns everything wrong, as one report; `None` when nothing is.
+    /// Returns all problems as one report; `None` without a problem.
     pub fn report(&self) -> Option<Report> {
         (!self.problems.is_empty()).then(|| self.manifest.report(self.problems.clone()))
     }

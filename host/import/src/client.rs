@@ -23,7 +23,7 @@ pub struct Client {
     pub(crate) places: fn(&Machine) -> Vec<Place>,
 }
 
-/// All clients. Of several that have the same table, the first has a file that is none of their places.
+/// All clients. Of several with the same table, the first one gets a file at an unknown location.
 pub const CLIENTS: &[Client] = &[
     // Claude Code (2.1): servers of the user, of the user in one project, and of a project; Claude Desktop.
     Client {
@@ -134,7 +134,7 @@ fn vscode(machine: &Machine) -> Vec<Place> {
 /// The folders that clients keep their files in.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// The person's home.
+    /// The user's home.
     pub home: PathBuf,
     /// `$XDG_CONFIG_HOME`.
     pub config: PathBuf,
@@ -160,13 +160,13 @@ impl Machine {
         }
     }
 
-    /// Returns where desktop applications keep their files.
+    /// Returns the directory of desktop applications' files.
     #[cfg(target_os = "linux")]
     fn applications(&self) -> PathBuf {
         self.config.clone()
     }
 
-    /// Returns where desktop applications keep their files.
+    /// Returns the directory of desktop applications' files.
     #[cfg(target_os = "macos")]
     fn applications(&self) -> PathBuf {
         self.home.join("Library/Application Support")
@@ -188,7 +188,7 @@ impl Client {
         CLIENTS.iter().find(|client| client.name == name)
     }
 
-    /// Returns where its files are, whether they exist or not.
+    /// Returns the locations of its files, existing or not.
     pub fn places(&self, machine: &Machine) -> Vec<Place> {
         (self.places)(machine)
     }

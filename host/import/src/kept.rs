@@ -60,7 +60,7 @@ pub struct Originals {
 pub enum Undone {
     /// The file is as it was.
     Restored,
-    /// `haft wrap` was taken out of a file that had been changed since.
+    /// `haft wrap` was removed from a file that had been changed since.
     Unwrapped,
     /// The file already has its original content.
     Unneeded,
@@ -137,7 +137,7 @@ impl Originals {
             _ => Err(KeptError::Meanwhile(kept.place.clone())),
         });
         replaced.inspect_err(|_| {
-            // The new content may be there all the same, where the directory cannot be synced.
+            // The new content may be in place even if the directory cannot be synced.
             if !matches!(now(&kept.place), Ok(Some(now)) if now == new) {
                 let _ = fs::remove_file(&record);
             }

@@ -16,9 +16,9 @@ use super::variable::{Folders, Notation, Part, parts};
 pub struct ProgramServer {
     /// Its name there.
     pub name: Name,
-    /// The program with its arguments; empty where there is an address.
+    /// The program with its arguments; empty with a URL.
     pub command: Vec<String>,
-    /// Where it answers, where there is no command.
+    /// The URL, without a command.
     pub url: Option<String>,
     /// Variables, or the headers of an address.
     pub values: Vec<(String, TextOrSecret)>,
@@ -39,7 +39,7 @@ struct Reader<'a> {
 }
 
 impl ProgramServer {
-    /// Returns `server` of a client's file for program.toml; `environment` has the variables of the person.
+    /// Converts `server` of a client's file to program.toml; `environment` has the user's variables.
     ///
     /// # Errors
     /// The reason why program.toml cannot express it, as text.
@@ -94,7 +94,7 @@ impl Reader<'_> {
         parts(text, self.notation, self.folders)
     }
 
-    /// Returns `text` with the variables put in, which must not be secrets; `what` it is, for the error.
+    /// Returns `text` with the variables expanded, which must not be secrets; `what` names it in the error.
     fn text(&self, text: &str, what: &str) -> Result<String, String> {
         let read = self.parts(text).into_iter().map(|part| match part {
             Part::Text(text) => Ok(text),

@@ -52,7 +52,7 @@ pub fn is_secret(name: &str, value: &str) -> bool {
     !written.is_empty() && (is_name(name) || looks_secret(&written))
 }
 
-/// A command line as it may be shown.
+/// Returns a command line without its secrets.
 pub fn hidden(words: &[String]) -> Vec<String> {
     let mut is_value = false;
     let mut show = |word: &String| {

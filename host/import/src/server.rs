@@ -19,7 +19,7 @@ const MARKS: &[&str] = &["enabled", "disabled", "settings"];
 pub struct Server {
     /// The client's name for the server.
     pub name: String,
-    /// The project that it is for, where the file has servers of several.
+    /// The project of the server, if the file has several projects.
     pub project: Option<String>,
     /// Whether the client uses it.
     pub enabled: bool,
@@ -102,7 +102,7 @@ impl Process {
 impl Server {
     /// Parses an entry; `None` if it is not a server.
     pub(crate) fn read(name: &str, project: Option<&str>, node: &Node) -> Option<Self> {
-        // Zed once had a table for the command.
+        // Earlier versions of Zed had a table for the command.
         let inner = node.get("command").filter(|command| command.is_table());
         let (table, key) = inner.map_or((node, "command"), |inner| (inner, "path"));
         let read = Slot::of(table, key).and_then(|slot| Some((process(node, table, key)?, slot)));
@@ -173,7 +173,7 @@ impl Server {
 }
 
 impl Slot {
-    /// Returns where the command under `key` of a table is.
+    /// Returns the position of the command under `key` of a table.
     fn of(node: &Node, key: &str) -> Option<Self> {
         let ranges = |node: &Node| node.items().iter().map(|item| item.range.clone()).collect();
         let member = node.member(key)?;

@@ -60,14 +60,14 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Returns the tree of `text`; `None` where there is nothing but blanks and comments.
+/// Returns the tree of `text`; `None` if it contains only blanks and comments.
 fn parse_json(text: &str) -> Result<Option<Node>, SyntaxError> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS)
         .map_err(|error| SyntaxError { at: error.range().start, message: error.kind().to_string() })?;
     Ok(parsed.value.as_ref().map(of_json))
 }
 
-/// The parser bounds the depth.
+/// Converts JSON to a tree. The parser bounds the depth.
 fn of_json(json: &Json<'_>) -> Node {
     let value = match json {
         Json::Object(object) => {
@@ -97,7 +97,7 @@ fn parse_toml(text: &str) -> Result<Node, SyntaxError> {
     Ok(Node { range: 0..text.len(), value: Value::Table(members(document.as_table())) })
 }
 
-/// The parser bounds the depth.
+/// Returns the members of a table. The parser bounds the depth.
 fn members(table: &dyn TableLike) -> Vec<Member> {
     let member = |(key, item): (&str, &Item)| {
         let start = table.key(key).and_then(toml_edit::Key::span).unwrap_or_default().start;

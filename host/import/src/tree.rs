@@ -50,7 +50,7 @@ impl Node {
         }
     }
 
-    /// Returns the member of this name; the last one where there are several, as clients read it.
+    /// Returns the member of this name; of several the last one, as clients do.
     pub(crate) fn member(&self, key: &str) -> Option<&Member> {
         self.members().iter().rev().find(|member| member.key == key)
     }

@@ -82,7 +82,7 @@ fn next<'a>(text: &'a str, notation: Notation, folders: Folders<'_>) -> Option<(
     }
 }
 
-/// `$NAME`.
+/// Parses `$NAME`.
 fn bare(text: &str) -> Option<(Part, &str)> {
     let rest = text.strip_prefix('$')?;
     let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());

@@ -175,7 +175,7 @@ impl<'de> Deserialize<'de> for ToolPin {
 }
 
 impl Part {
-    /// In words.
+    /// Returns the part's name in messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Text => "description",
@@ -192,7 +192,7 @@ impl Part {
         }
     }
 
-    /// A key without a value is as good as none.
+    /// Returns the digest of a part; a key without a value counts as absent.
     fn digest(self, tool: &Value) -> String {
         let keys = tool.as_object().into_iter().flatten();
         let own: BTreeMap<_, _> = keys.filter(|(key, value)| self.has(key) && !value.is_null()).collect();

@@ -166,7 +166,7 @@ impl Raw {
     /// Returns the plugin of this name, if this is a marketplace. The lock has the marketplace's commit; for a
     /// marketplace in a folder, which has none, the commit of the plugin's repository.
     async fn of_marketplace(mut self, name: &str, fetching: &Fetching<'_>) -> Result<Self, FetchError> {
-        // A folder is the person's own, and has no commit.
+        // A local folder is the user's own, and has no commit.
         let is_local = self.resolved.is_none();
         let marketplace::Entry { place, manifest } = marketplace::find(&self.path, name, is_local)?;
         let (around, inside) = match place {

@@ -37,7 +37,7 @@ pub struct Registry {
 pub struct Wanted {
     name: String,
     version: Option<String>,
-    /// The values that the person gives.
+    /// The user's values.
     pub settings: Vec<(String, String)>,
     /// Whether secrets without a place are [`RegistryError::Secrets`]; otherwise they are variables.
     pub asks: bool,

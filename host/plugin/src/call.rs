@@ -158,7 +158,7 @@ pub(crate) enum Stop {
     /// The caller wants no answer any more.
     #[error("cancelled")]
     Cancelled,
-    /// The time is over.
+    /// The deadline has passed.
     #[error("out of time")]
     Deadline,
 }
@@ -189,7 +189,7 @@ impl ActiveCall {
         cancelled || self.warned
     }
 
-    /// Returns whether the guest may still go on, for what blocks its thread.
+    /// Returns whether the guest may continue, for host functions that block its thread.
     pub(crate) fn goes_on(&self) -> GoesOn {
         let (cancel, deadline) = (self.cancel.clone(), self.deadline);
         Arc::new(move || !cancel.is_cancelled() && Instant::now() < deadline)
@@ -208,8 +208,8 @@ impl ActiveCall {
         (now - since >= grace_after_cancel(&self.cancellation_seen)).then_some(Stop::Cancelled)
     }
 
-    /// Returns whether the guest has used up its time on the thread that read its call. It yields then, once, to go
-    /// on on another thread.
+    /// Returns whether the guest has used up its time on the reading thread. It then yields once, to continue on
+    /// another thread.
     pub(crate) fn leaves_thread(&mut self) -> bool {
         self.inline_time.take_if(|time| time.is_over()).is_some()
     }
@@ -230,7 +230,7 @@ impl Deref for ActiveCall {
     }
 }
 
-/// Returns how long a guest may go on after it was cancelled.
+/// Returns how long a guest may continue after a cancellation.
 fn grace_after_cancel(cancellation_seen: &AtomicBool) -> Duration {
     if cancellation_seen.load(Ordering::Relaxed) { CLEANUP_GRACE } else { CANCEL_GRACE }
 }

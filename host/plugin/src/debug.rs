@@ -114,13 +114,13 @@ impl Recorder {
         self.0.profile
     }
 
-    /// The settings of an engine that it takes. Compiled code is the same with them.
+    /// Configures an engine for the recorder. Compiled code is the same with these settings.
     pub(crate) fn configure(&self, config: &mut Config) {
         config.coredump_on_trap(self.0.coredump);
         config.wasm_backtrace_max_frames(NonZero::new(MAX_DEPTH));
     }
 
-    /// A guest is at work.
+    /// Records the stack of a running guest.
     pub(crate) fn sample(&self, store: impl AsContext) {
         if !self.0.profile {
             return;
@@ -132,7 +132,7 @@ impl Recorder {
         }
     }
 
-    /// A guest ended.
+    /// Records the end of a guest.
     pub(crate) fn ended(&self, error: &wasmtime::Error, store: impl AsContextMut, name: &str) {
         if let Some(dump) = error.downcast_ref::<WasmCoreDump>() {
             self.0.recorded.lock().coredump = Some(dump.serialize(store, name));

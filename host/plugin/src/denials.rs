@@ -12,7 +12,7 @@ use haft_core::grant::Right;
 use haft_core::tool::Notes;
 use haft_state::Kept;
 
-/// Where in program.toml a person would grant more; part of every refusal's hint.
+/// The place in program.toml that would grant more; part of every refusal's hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GrantPlace {
     /// The tool comes with haft and follows `[sandbox]`.
@@ -27,14 +27,14 @@ pub enum GrantPlace {
     SearchUrl,
 }
 
-/// Before the guest runs: notes the rights removed from its grant.
+/// Notes the rights removed from a guest's grant, before the guest runs.
 pub(crate) fn narrowed(notes: &Notes, only_reads: bool) {
     if only_reads {
         notes.decision(|| "narrowed: the tool says that it only reads, and may not write".into());
     }
 }
 
-/// After the guest ran: notes its refused accesses.
+/// Notes a guest's refused accesses, after the guest ran.
 pub(crate) fn used(notes: &Notes, state: &GuestState, only_reads: bool) {
     notes.memory(state.budget.used());
     let denied = &state.shared.denied;

@@ -166,7 +166,7 @@ impl Engine {
         self.0.options.prewarm
     }
 
-    /// Returns a permit to hold an idle instance; `None` where the pool has no room for another.
+    /// Returns a permit to hold an idle instance; `None` if the pool is full.
     pub(super) fn idle_slot(&self) -> Option<OwnedSemaphorePermit> {
         self.0.idle_slot.clone().try_acquire_owned().ok()
     }
@@ -190,7 +190,7 @@ impl Engine {
         }
     }
 
-    /// Returns the number of bytes of native code that the component was compiled to, where that was done and kept.
+    /// Returns the size in bytes of the component's compiled code, if it is cached.
     pub fn compiled(&self, source: &Source) -> Option<u64> {
         let (cache, digest) = (self.cache()?, self.digest(source).ok()?);
         cache.size(&cache.lookup(&digest.combined_with_docs(source.sibling_wit().as_deref()))?.code)
@@ -219,7 +219,7 @@ impl Engine {
         slot.get_or_init(make).as_ref()
     }
 
-    /// Compiles a component; where there is a cache, to be loaded from there the next time.
+    /// Compiles a component, and caches the code if there is a cache.
     pub(super) fn compile(&self, bytes: &[u8]) -> Result<(Component, Option<CompiledCode>), LoadError> {
         let tier = if self.is_tiered() { Tier::Quick } else { Tier::Optimized };
         let engine = self.wasmtime()?;
@@ -288,7 +288,7 @@ fn open_cache(directory: &Path, options: &EngineOptions, engine: &wasmtime::Engi
 /// Counts what haft does to a component before it is compiled, of which the places in the compiled code depend.
 const COMPILED: u32 = 1;
 
-/// Names what compiles and lists: the version of haft and every setting of the engine.
+/// Returns a key of the compiler and the listing: the version of haft and every setting of the engine.
 fn key(engine: &wasmtime::Engine) -> String {
     let mut hasher = DefaultHasher::new();
     (env!("CARGO_PKG_VERSION"), LISTING, COMPILED).hash(&mut hasher);

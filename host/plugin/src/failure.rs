@@ -139,7 +139,7 @@ pub(super) struct End {
     pub(super) stack: Stack,
 }
 
-/// A limit that a person can raise.
+/// A limit that the user can raise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
     Memory,
@@ -177,7 +177,7 @@ impl Limit {
     }
 }
 
-/// A size as program.toml writes it.
+/// Returns a size in the syntax of program.toml.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = UNITS.into_iter().find(|(_, shift)| count >> shift << shift == count && count >> shift > 0);
@@ -197,7 +197,7 @@ fn with_spare(length: u64) -> u64 {
 }
 
 impl End {
-    /// An end that no limit brought.
+    /// Creates an end without an exceeded limit.
     pub(super) fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), limit: None, words: None, stderr: None, stack: Stack::default() }
     }

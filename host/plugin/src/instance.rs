@@ -199,7 +199,7 @@ fn bounds(store: &Store<GuestState>) -> Bounds {
     shared.call.bounds(turn.held())
 }
 
-/// Returns how a guest ended, which is also taken down where that is wanted.
+/// Returns how a guest ended, which is also recorded on request.
 fn ended(error: &wasmtime::Error, store: &mut Store<GuestState>, recorder: Option<&Recorder>) -> End {
     if let Some(recorder) = recorder {
         let name = store.data().shared.call.plugin.clone();

@@ -60,7 +60,8 @@ pub(super) struct Discovered {
 }
 
 impl Plugin {
-    /// Finds out the tools of a component: from what came along with it, from the cache, or by compiling it and asking an instance without rights.
+    /// Discovers the tools of a component: from its record, from the cache, or by compiling it and listing them in
+    /// an instance without rights.
     ///
     /// # Errors
     /// The component cannot be read, is not the pinned one, fits no contract, or lists tools that cannot be used.
@@ -102,7 +103,7 @@ impl Plugin {
         Self::new(engine, name.into(), Arc::new(discovered), code, PluginOptions::default())
     }
 
-    /// Returns the component with `options` in the place of all that it had, and with no instance yet.
+    /// Returns the component with `options` instead of all earlier ones, and without instances.
     #[must_use]
     pub fn with(&self, options: PluginOptions) -> Self {
         let PluginShared { engine, name, discovered, code, optimized, .. } = &*self.0;
@@ -169,7 +170,7 @@ impl Plugin {
         &self.0.discovered.listing.uncallable
     }
 
-    /// Returns the JSON Schema of the configuration that it reads, where the component brings one.
+    /// Returns the JSON Schema of its configuration, if the component has one.
     pub fn config_schema(&self) -> Option<&Value> {
         self.0.discovered.listing.config.as_ref()
     }
@@ -199,7 +200,7 @@ impl Discovered {
         Self { source, digest, key, listing }
     }
 
-    /// Returns the component's bytes, where they are still those that were compiled.
+    /// Returns the component's bytes, if they are unchanged since the compilation.
     pub(super) fn bytes(&self) -> Option<Vec<u8>> {
         let bytes = self.source.read().ok()?;
         let bytes = (Digest::compute(&bytes) == self.digest).then_some(bytes)?;

@@ -66,7 +66,7 @@ pub(super) enum NoAnswer {
 }
 
 impl Threads {
-    /// No thread yet: each is started when there is work for it.
+    /// Creates the threads' owner without a thread: each is started when there is work for it.
     pub(super) fn new() -> Self {
         let pools = ThreadPools::new(MAX_GUESTS + SPARE_THREADS);
         Self { own: TryOnceLock::new(), pools, permits: Permits::default(), turns: Turns::default() }
@@ -181,7 +181,7 @@ impl Threads {
     }
 }
 
-/// Threads of haft's own, as a guest's thread reaches them; none where they could not be started.
+/// Threads of haft's own, for calls from a guest's thread; `None` if they could not be started.
 #[derive(Clone)]
 pub(super) struct OwnThreads(Option<Handle>);
 
@@ -199,7 +199,7 @@ impl OwnThreads {
 }
 
 impl Drop for Threads {
-    /// A thread stuck in the kernel must not keep haft from ending.
+    /// Does not wait: a thread stuck in the kernel must not keep haft from ending.
     fn drop(&mut self) {
         if let Some(own) = self.own.take() {
             own.shutdown_background();

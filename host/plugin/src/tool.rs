@@ -180,7 +180,7 @@ impl ToolShared {
         Arc::new(if only_reads { context.grant.read_only() } else { context.grant.clone() })
     }
 
-    /// Waits until the plugin may serve one more call, where its instances serve several.
+    /// Waits until the plugin may serve one more call, if its instances serve several.
     async fn wait_for_instance(&self, context: &Context<'_>) -> Result<Option<InstancePermit>, ToolError> {
         let Some(reuse) = &self.plugin.reuse else { return Ok(None) };
         let permit = reuse.acquire(context.limits, context.cancel).await;
@@ -231,8 +231,8 @@ impl ToolShared {
         }
     }
 
-    /// Serves a call: on the calling thread where that reads calls and this one is likely to be short, else on a guests'
-    /// thread, which waits for a short call that turns out to be long.
+    /// Serves a call: on the calling thread if that reads calls and this one is likely to be short, otherwise on a
+    /// guest's thread, which waits for a short call that becomes long.
     async fn serve_on_thread(
         self: &Arc<Self>,
         call: Arc<Call>,

@@ -92,7 +92,7 @@ impl UsualRights {
     }
 }
 
-/// TOML strings are written like JSON strings.
+/// Returns a TOML string, which has the syntax of a JSON string.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

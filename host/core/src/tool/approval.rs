@@ -24,7 +24,7 @@ pub struct Question {
     pub call: String,
     /// The tool that would run.
     pub tool: String,
-    /// The agent that wants it, where that is itself a tool.
+    /// The agent that makes the call, if the agent is a tool.
     pub agent: Option<String>,
     /// The verb of the question: `Run` or `Fetch`.
     pub verb: &'static str,
@@ -60,10 +60,10 @@ pub enum Decision {
     Unasked(String),
 }
 
-/// Asks a person. Several calls may ask at once.
+/// Asks the user. Several calls may ask at once.
 #[async_trait]
 pub trait Approver: Send + Sync {
-    /// Asks. Dropping the future takes the question back.
+    /// Asks the question. Dropping the future withdraws it.
     async fn ask(&self, question: &Question) -> Decision;
 }
 
@@ -74,13 +74,13 @@ type Allowed = Arc<watch::Sender<Vec<RulePattern>>>;
 #[derive(Clone, Default)]
 pub struct Approvals {
     approver: Option<Arc<dyn Approver>>,
-    /// The calls that a person has allowed for the session.
+    /// The calls that the user has allowed for the session.
     always: Allowed,
     /// The approvals of agents that are tools, by the path of agents.
     agents: Arc<Lock<BTreeMap<String, Allowed>>>,
 }
 
-/// A call that waits for a person's approval.
+/// A call that waits for the user's approval.
 pub(super) struct Asked<'a> {
     pub(super) call: &'a ToolCall,
     pub(super) subject: Subject,
@@ -90,11 +90,11 @@ pub(super) struct Asked<'a> {
     pub(super) agent: Option<String>,
     /// The arguments without secrets.
     pub(super) public: Value,
-    /// The text of the file that they are about, where that is known.
+    /// The current text of the file that the call changes, if known.
     pub(super) file: Option<String>,
 }
 
-/// How long a person may take to answer. After that the call is refused, and can be made again.
+/// Maximal time for the user's answer. After that the call is refused, and can be made again.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Characters of a question, enough for a long script. Of a longer one, the beginning and the end are shown, with a

@@ -199,7 +199,7 @@ impl std::fmt::Debug for Schema {
     }
 }
 
-/// With patterns that may go back, but not for long.
+/// Returns options with backtracking patterns, within limits.
 fn options<'i>() -> ValidationOptions<'i> {
     let patterns = PatternOptions::fancy_regex().backtrack_limit(10_000);
     jsonschema::options().with_pattern_options(patterns)

@@ -146,7 +146,7 @@ mod tests {
         toolbox.ruled(own).bounded(bounds)
     }
 
-    /// Returns whether a call ran, and whether a person was asked.
+    /// Returns whether a call ran, and whether the user was asked.
     async fn dispatched(toolbox: &Toolbox, tool: &str, about: &str) -> (bool, bool) {
         let person = Yes::default();
         let session = Session { approvals: Approvals::by(person.clone()), ..Session::default() };

@@ -6,10 +6,10 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use serde_json::Value;
 
-/// Passes the questions of MCP servers on to a person.
+/// Passes the questions of MCP servers to the user.
 #[async_trait]
 pub trait Elicitor: Debug + Send + Sync {
-    /// Asks, one question at a time; waits as long as the person takes.
+    /// Asks, one question at a time; waits without a limit for the user.
     async fn ask(&self, question: &ElicitationQuestion) -> Reply;
 }
 
@@ -29,12 +29,12 @@ pub struct ElicitationQuestion {
 pub enum ElicitationMode {
     /// A flat object, as this JSON Schema describes it.
     Form(Value),
-    /// The person is asked to open this URL, which the server chose, and to confirm.
+    /// The user is asked to open this URL, which the server chose, and to confirm.
     Page(String),
 }
 
 impl ElicitationMode {
-    /// Returns how many bytes a person would be shown.
+    /// Returns the number of displayed bytes.
     pub fn size(&self) -> usize {
         match self {
             Self::Form(schema) => schema.to_string().len(),

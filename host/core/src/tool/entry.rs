@@ -31,7 +31,7 @@ pub struct Entry {
     grant: Grant,
     limits: Limits,
     origin: String,
-    /// The line of program.toml that has a person asked before every call.
+    /// The line of program.toml that demands the user's approval of every call.
     setting: Option<Arc<str>>,
     /// The rules that may match a call of the tool.
     rules: Option<Arc<ToolRules>>,
@@ -99,7 +99,7 @@ impl Entry {
         }
     }
 
-    /// Returns whether a person may be asked before a call.
+    /// Returns whether the user may be asked before a call.
     pub fn asks(&self) -> bool {
         let is_asked = self.setting.is_some() || self.rules.as_ref().is_some_and(|rules| rules.may_ask());
         is_asked || self.bounds.iter().any(ToolBounds::may_ask)
@@ -117,7 +117,7 @@ impl Entry {
         !self.hooks.is_empty() || self.tool.may_have_effects(&self.grant)
     }
 
-    /// Returns where the tool comes from, for people.
+    /// Returns the origin of the tool, for people.
     pub fn origin(&self) -> &str {
         &self.origin
     }
@@ -152,7 +152,7 @@ impl Entry {
         self.tool.has_fixed_rights()
     }
 
-    /// Returns whether program.toml has a person asked before every call.
+    /// Returns whether program.toml demands the user's approval of every call.
     pub(super) fn has_setting(&self) -> bool {
         self.setting.is_some()
     }
@@ -319,7 +319,7 @@ impl Entry {
         let places = Places { base: None, workspace: self.workspace(), home };
         let public = session.redactor.call(&meant).into_owned().arguments;
         let file = match self.tool.file(&call.arguments) {
-            // Only where that makes a difference: an empty file would.
+            // An empty file stands for the unknown one: without a difference its content is not needed.
             Some(path) if Difference::of(&public, Some("")).is_some() => {
                 present::text(path, places, &self.grant).await
             }
@@ -348,7 +348,7 @@ impl Entry {
         ToolError::Host(format!("`{}` was cancelled", self.def().name))
     }
 
-    /// Checks the call's arguments: on another thread where the schema, a stranger's, may take long.
+    /// Checks the call's arguments: on another thread if the check against the third-party schema may take long.
     async fn check(&self, call: &ToolCall, cancel: &CancellationToken) -> Result<(), ToolError> {
         let is_quick = |schema: &Schema| schema.is_quick(&call.arguments);
         if let Some(schema) = self.schema.get().filter(|schema| schema.as_ref().is_ok_and(is_quick)) {

@@ -20,7 +20,7 @@ pub fn foreign(text: &str) -> Cow<'_, str> {
     Cow::Owned(quoted.flatten().collect())
 }
 
-/// The lines with their ends, by every character that some viewer shows as a line end.
+/// Returns the lines with their ends, by every character that some viewer shows as a line end.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'])
 }

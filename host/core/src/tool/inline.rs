@@ -117,7 +117,7 @@ pub struct InlineThread {
     count: Arc<AtomicUsize>,
 }
 
-/// A piece of work of a thread. Dropped, it is over.
+/// A piece of work of a thread. A drop ends it.
 #[derive(Debug)]
 struct Counted(Arc<AtomicUsize>);
 

@@ -10,7 +10,7 @@ use crate::report::{nearest, shortened};
 /// Characters of a mistake's text: it quotes the value, which may be a whole file.
 const MAX_MISTAKE: usize = 300;
 
-/// Choices that are listed; a model that is shown sixty has read the schema, where the others are.
+/// Maximal number of listed choices; the schema has the others.
 const MAX_CHOICES: usize = 60;
 
 /// Characters of the expected values: choices, or the forms of a value.

@@ -17,19 +17,19 @@ pub struct CallNotes {
     pub decisions: Vec<String>,
     /// Bytes of memory at most.
     pub peak_memory: Option<u64>,
-    /// How long the call waited for a person.
+    /// The time for which the call waited for the user.
     pub waited: Duration,
     /// Converted arguments, as text for the caller.
     pub coerced: Vec<String>,
     /// Whether the time was over.
     pub timed_out: bool,
-    /// Whether the tool failed after the sandbox had refused it something.
+    /// Whether the tool failed after the sandbox had refused it an access.
     pub refused: bool,
-    /// The rights that would have allowed that, where some are proposed.
+    /// The proposed rights that would have allowed the access.
     pub proposed: Vec<Right>,
 }
 
-/// Waits for a person, until it is dropped: also where the call is cancelled meanwhile.
+/// A wait for the user, until it is dropped: also if the call is cancelled meanwhile.
 struct Waiting<'n>(&'n Notes, Instant);
 
 impl Drop for Waiting<'_> {
@@ -90,7 +90,7 @@ impl Notes {
         self.change(|notes| notes.timed_out = true);
     }
 
-    /// Notes that the tool failed after the sandbox had refused it something that `proposed` would have allowed.
+    /// Notes that the tool failed after the sandbox had refused it an access that `proposed` would have allowed.
     pub fn refused(&self, proposed: Vec<Right>) {
         self.change(|notes| (notes.refused, notes.proposed) = (true, proposed));
     }

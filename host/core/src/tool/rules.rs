@@ -144,7 +144,7 @@ impl ToolRules {
         self.home.as_deref()
     }
 
-    /// Returns whether a person may be asked about some call.
+    /// Returns whether the user may be asked about some call.
     pub(super) fn may_ask(&self) -> bool {
         let effects = self.rules.iter().map(|rule| rule.effect);
         let mut all = effects.chain(self.otherwise.iter().map(|(effect, _)| *effect));

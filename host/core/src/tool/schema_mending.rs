@@ -159,7 +159,7 @@ impl Mending<'_> {
         }
     }
 
-    /// `level`: how deep it is within the whole.
+    /// Repairs a schema. `level`: its depth within the whole.
     fn schema(&mut self, schema: &Value, place: &str, level: usize) -> Value {
         match schema {
             Value::Bool(_) => schema.clone(),
@@ -238,7 +238,7 @@ impl Mending<'_> {
         dialect.contains("draft-0") || dialect.contains("2019-09")
     }
 
-    /// The operand as it can be used; `None` where the keyword is left out.
+    /// Returns the usable operand; `None` if the keyword is removed.
     fn operand(&mut self, operand: Operand, value: &Value, place: &str, level: usize) -> Option<Value> {
         let mended = match operand {
             Operand::Anything => Some(value.clone()),
@@ -361,7 +361,7 @@ impl Mending<'_> {
         None
     }
 
-    /// Returns whether there is a schema where a pointer leads, which may be written as in an address.
+    /// Returns whether a JSON pointer, possibly percent-encoded, leads to a schema.
     fn has(&self, pointer: &str) -> bool {
         let plain = pointer.replace("%24", "$").replace("%2F", "~1").replace("%20", " ").replace("%25", "%");
         let found = self.root.pointer(pointer).or_else(|| self.root.pointer(&plain));

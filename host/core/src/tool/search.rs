@@ -97,7 +97,7 @@ fn groups(tools: &[Arc<Entry>]) -> String {
     }
 }
 
-/// `github` of `github__list_issues` and of `mcp__github__list_issues`.
+/// Returns `github` of `github__list_issues` and of `mcp__github__list_issues`.
 fn group(name: &str) -> Option<&str> {
     let (first, rest) = name.split_once("__")?;
     match first {
@@ -124,7 +124,7 @@ impl Tool for FindTools {
 }
 
 impl FindTools {
-    /// Returns the answer where nothing matches: what there is to ask for.
+    /// Returns the answer for a query without a match: the searchable topics.
     fn none(&self, query: &str) -> String {
         let names: Vec<&str> =
             self.tools.iter().map(|tool| tool.def().name.as_str()).take(MAX_NAMES).collect();

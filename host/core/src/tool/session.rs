@@ -32,9 +32,9 @@ pub struct Session {
     pub journal: Journal,
     /// Collects the notes about one call for the caller, if the caller wants them.
     pub notes: Notes,
-    /// The approvers, for tools that need a person's approval.
+    /// The approvers, for tools that need the user's approval.
     pub approvals: Approvals,
-    /// Whether a person is asked for a right that a call lacked.
+    /// Whether the user is asked for a right that a call lacked.
     pub widening: Widening,
     /// Records each call before it runs.
     pub ledger: Ledger,

@@ -9,7 +9,7 @@ use super::{Difference, in_full};
 pub enum Subject {
     /// A command line, as a shell reads it.
     Command(String),
-    /// An address that is asked.
+    /// A requested URL.
     Address(String),
     /// A path of a file, as the caller wrote it.
     Path(String),
@@ -71,7 +71,7 @@ impl Subject {
         }
     }
 
-    /// Returns the answer to a call that a person denied.
+    /// Returns the answer to a call that the user denied.
     pub(super) fn denied(&self) -> &'static str {
         match self {
             Self::Command(_) => "Command execution denied by user.",

@@ -77,7 +77,7 @@ struct Line {
     is_redrawn: bool,
 }
 
-/// The lines that can still be changed, and where the cursor is in them.
+/// The changeable lines, and the position of the cursor in them.
 #[derive(Debug, Default)]
 struct Screen {
     lines: VecDeque<Line>,

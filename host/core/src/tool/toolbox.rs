@@ -87,7 +87,8 @@ impl Toolbox {
         self.put(entry.asking(setting))
     }
 
-    /// Puts a prompt or resources in, which [`Toolbox::dispatch_to`] calls. With `setting` a person is asked before.
+    /// Inserts a prompt or resources, which [`Toolbox::dispatch_to`] calls. With `setting` the user is asked
+    /// before.
     ///
     /// # Errors
     /// A tool or offer of this name exists.
@@ -144,7 +145,7 @@ impl Toolbox {
         Self { withheld: withheld.into_iter().collect(), ..self }
     }
 
-    /// Returns why the tool `name` is not here, where that is known.
+    /// Returns why the tool `name` is absent, if known.
     pub fn withheld(&self, name: &str) -> Option<&str> {
         let is_meant =
             |(prefix, _): &&(String, String)| !prefix.is_empty() && name.starts_with(prefix.as_str());
@@ -340,7 +341,7 @@ impl Toolbox {
     }
 }
 
-/// The call as a trace has it: a tool that does not exist has no name, whatever a caller wrote.
+/// Returns the call for a trace: an unknown tool has no name there, whatever the caller wrote.
 fn told<'a>(call: &'a ToolCall, entry: Option<&'a Entry>) -> Operation<'a> {
     let tool = entry.map_or("", |entry| entry.def().name.as_str());
     Operation::Tool { tool, call: &call.id }

@@ -32,7 +32,7 @@ pub(super) enum Ended {
     Answered(ToolResult),
     /// The tool gave no answer: the arguments are wrong, it failed, or it was stopped.
     Failed(ToolError),
-    /// The tool did not run: a rule or a person refused the call. Holds the answer.
+    /// The tool did not run: a rule or the user refused the call. Holds the answer.
     Refused(ToolResult),
     /// There is no such tool. Holds the answer's text.
     UnknownTool(String),
@@ -186,7 +186,7 @@ impl Drop for JournalLine<'_> {
     }
 }
 
-/// Rounded to microseconds.
+/// Returns milliseconds, rounded to microseconds.
 fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -43,7 +43,8 @@ impl Widening {
         Self(Some(Arc::new(Inner { widen, write, given, declined })))
     }
 
-    /// For a session that begins, in which a person can also have the rights of a tool written by `write`.
+    /// Returns the widening of a new session, in which the user can also have the rights of a tool written by
+    /// `write`.
     #[must_use]
     pub fn writing(self, write: impl Fn(String, Vec<Right>) -> Writing + Send + Sync + 'static) -> Self {
         self.0.map_or_else(Self::default, |inner| Self::new(inner.widen.clone(), Some(Arc::new(write))))
@@ -57,8 +58,8 @@ impl Widening {
             .map_or_else(Self::default, |inner| Self::new(inner.widen.clone(), inner.write.clone()))
     }
 
-    /// Returns the command that writes `rights` of `tool`, as a shell reads it, where they can be written. A path
-    /// that a person could not read there is not.
+    /// Returns the shell command that writes `rights` of `tool`, if they can be written. `None` for a path that is
+    /// not printable.
     pub(super) fn written_by(&self, tool: &str, rights: &[String]) -> Option<String> {
         let can_write = self.0.as_ref().is_some_and(|inner| inner.write.is_some());
         let word = |right: &String| match right.split_once('=') {
@@ -83,7 +84,7 @@ impl Widening {
         Self(self.0.filter(|_| is_allowed()))
     }
 
-    /// Returns whether a person may be asked.
+    /// Returns whether the user may be asked.
     pub fn is_possible(&self) -> bool {
         self.0.is_some()
     }
@@ -96,7 +97,7 @@ impl Widening {
         if rights.is_empty() { None } else { (inner.widen)(grant, &rights) }
     }
 
-    /// Returns `grant` with `rights`, which a person has not declined for `tool`.
+    /// Returns `grant` with `rights`, unless the user has declined them for `tool`.
     pub(super) fn widened(&self, tool: &str, grant: &Grant, rights: &[Right]) -> Option<Grant> {
         let inner = self.0.as_ref()?;
         let is_declined = |right| inner.declined.lock().contains(&(tool.to_owned(), right));
@@ -106,12 +107,12 @@ impl Widening {
         (inner.widen)(grant, rights).filter(|wider| wider != grant)
     }
 
-    /// A person gave `rights` to `tool` for the session.
+    /// Records that the user gave `rights` to `tool` for the session.
     pub(super) fn give(&self, tool: &str, rights: &[Right]) {
         self.note(|inner| &inner.given, tool, rights);
     }
 
-    /// A person declined them.
+    /// Records that the user declined `rights`.
     pub(super) fn decline(&self, tool: &str, rights: &[Right]) {
         self.note(|inner| &inner.declined, tool, rights);
     }

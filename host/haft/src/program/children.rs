@@ -18,8 +18,8 @@ use haft_sandbox::native::deny::Denied;
 use haft_sandbox::native::script::{ScriptsSpec, ScriptsTool};
 use haft_sandbox::native::{Family, NATIVE, Native, Settings};
 
-/// Returns the native tools of one family: those of this machine, or those of the target where there is one,
-/// whether `backend` could be asked for or not.
+/// Returns the native tools of one family: those of this machine, or those of the target if there is one, even if
+/// `backend` is unavailable.
 pub(super) fn native(rights: &Rights<'_>, backend: Option<Arc<dyn Backend>>) -> Vec<NewTool> {
     let Rights { options, manifest, confiner, .. } = rights;
     let builtins = &manifest.builtins;

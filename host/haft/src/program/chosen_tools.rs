@@ -98,13 +98,12 @@ pub(super) fn rules(manifest: &Manifest, home: &Path) -> Rules {
 }
 
 impl Program {
-    /// Returns the tools for calls that a person types one by one: that is their answer wherever a rule would have
-    /// them asked.
+    /// Returns the tools for calls that a user types one by one: a typed call answers the questions of rules.
     pub fn typed_tools(&self) -> Toolbox {
         self.toolbox.ruled(&rules(&self.manifest, &self.dirs.home).for_a_person())
     }
 
-    /// Rules and hooks that name no tool, and what cannot be checked yet.
+    /// Returns the errors of rules and hooks that match no tool, and those that cannot be checked yet.
     pub fn misnamed_rules(&self) -> (Vec<Problem>, Vec<String>) {
         let (mut wrong, mut unknown, tools) = (Vec::new(), Vec::new(), self.with_read_skill());
         for (effect, rule) in self.manifest.agent.rules.all() {

@@ -56,9 +56,9 @@ pub(super) struct NewTool {
     pub(super) limits: Limits,
     /// Where it comes from, for people.
     pub(super) origin: String,
-    /// Labels of the workers that it lives on; none: it lives here.
+    /// Labels of the workers that run the tool; empty: this process.
     pub(super) on: Vec<Label>,
-    /// The line of program.toml that has a person asked before it runs.
+    /// The line of program.toml that demands the user's approval.
     pub(super) asking: Option<String>,
     /// Another name that callers may write.
     pub(super) alias: Option<String>,
@@ -150,7 +150,7 @@ impl Merged {
         Ok(())
     }
 
-    /// Puts a prompt or resources in, unless their plugin lives on workers: those are asked for tools alone.
+    /// Inserts a prompt or resources, unless their plugin runs on workers, which offer only tools.
     fn insert_offer(&mut self, rights: &Rights<'_>, new: NewTool) {
         let Placed::Here(offer) = rights.placement.of(&new.on, new.tool) else { return };
         let grant = self.bound(rights, &new.grant, &new.origin);

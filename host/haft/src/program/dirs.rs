@@ -26,7 +26,7 @@ const MAX_FOLDER_NAME: usize = 40;
 pub struct Dirs {
     /// The start of the search for program.toml, and the base of relative paths of the command line.
     pub here: PathBuf,
-    /// The person's home directory: what `~` means.
+    /// The user's home directory: the expansion of `~`.
     pub home: PathBuf,
     /// The directory that tools may write: `~/.haft`.
     pub data: PathBuf,
@@ -113,17 +113,17 @@ impl Dirs {
         caches::written(&self.sandbox_caches.join("packages"))
     }
 
-    /// Returns where the journal is: below [`Self::state`].
+    /// Returns the directory of the journal: below [`Self::state`].
     pub fn journal(&self) -> PathBuf {
         self.state.join("journal")
     }
 
-    /// Returns where sessions are: below [`Self::state`].
+    /// Returns the directory of sessions: below [`Self::state`].
     pub fn sessions(&self) -> PathBuf {
         self.state.join("sessions")
     }
 
-    /// Returns the sessions there, with the whole of their long answers.
+    /// Returns the sessions in it, with their long answers.
     pub fn kept_sessions(&self) -> Sessions {
         Sessions::new(self.sessions()).with_answers(&self.answers).with_changes(self.state.join("changes"))
     }
@@ -147,32 +147,32 @@ impl Dirs {
         !noted.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
     }
 
-    /// Returns where it is noted down what commands behind `haft wrap` may do: below [`Self::config`].
+    /// Returns the directory of the records of `haft wrap`: below [`Self::config`].
     pub fn wraps(&self) -> PathBuf {
         self.config.join("wrap")
     }
 
-    /// Returns where it is noted down which programs were agreed to: below [`Self::state`].
+    /// Returns the directory of agreements to programs: below [`Self::state`].
     pub(super) fn trust(&self) -> PathBuf {
         self.state.join("trust")
     }
 
-    /// Returns where it is noted down which tools of MCP servers were agreed to: below [`Self::state`].
+    /// Returns the directory of agreements to MCP servers' tools: below [`Self::state`].
     pub fn pins(&self) -> PathBuf {
         self.state.join("pins")
     }
 
-    /// Returns where logins at MCP servers are noted down: below [`Self::state`].
+    /// Returns the directory of logins at MCP servers: below [`Self::state`].
     pub(super) fn logins(&self) -> PathBuf {
         self.state.join("logins")
     }
 
-    /// Returns where approvals are signed and used up: below [`Self::state`].
+    /// Returns the directory of the keys and claims of approvals: below [`Self::state`].
     pub fn approvals(&self) -> PathBuf {
         self.state.join("approvals")
     }
 
-    /// Returns where calls wait for a person at a page: below [`Self::state`].
+    /// Returns the directory in which calls wait for a user at a page: below [`Self::state`].
     pub fn desk(&self) -> Desk {
         Desk::new(self.state.join("page"))
     }
@@ -212,7 +212,7 @@ impl Dirs {
         Ok(installed.into_iter().fold(grant, Grant::with_fixed))
     }
 
-    /// [`Self::own`] and [`Self::answers_for_read`]: what can never be granted.
+    /// Returns [`Self::own`] and [`Self::answers_for_read`], which can never be granted.
     pub(super) fn own_and_answers(&self) -> io::Result<Vec<Root>> {
         Ok(self.own()?.iter().cloned().chain(self.answers_for_read()?).collect())
     }

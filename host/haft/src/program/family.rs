@@ -14,8 +14,8 @@ use haft_package::lock_path;
 /// The name of a program file.
 pub const FILE_NAME: &str = "program.toml";
 
-/// How many agents may call each other: the fourth is the last. What a person can still follow, and few enough
-/// conversations that wait for each other.
+/// Maximal depth of agents that call each other: as many as a user can follow, and few conversations that wait for
+/// each other.
 pub const MAX_DEPTH: usize = 4;
 
 /// Programs that work for one, directly or not: each is read at every start.
@@ -36,8 +36,8 @@ pub(super) struct Family {
 }
 
 impl Family {
-    /// Reads the programs that work for `manifest`, which itself works for those of `above`. Fails where they call each
-    /// other in a circle, or too deep.
+    /// Reads the agents' programs of `manifest`, which itself works for those of `above`. Fails for a circle of
+    /// calls, or beyond the maximal depth.
     pub(super) fn read(manifest: &Manifest, above: &[PathBuf], home: &Path) -> Result<Self, Report> {
         let mut family = Self { chain: above.to_vec(), ..Self::default() };
         let mut chain = above.to_vec();
@@ -104,7 +104,7 @@ impl Family {
         &self.chain
     }
 
-    /// Returns the programs that work for it.
+    /// Returns the programs of its agents.
     pub(super) fn members(&self) -> &[Manifest] {
         &self.members
     }
@@ -154,7 +154,7 @@ impl Family {
     }
 }
 
-/// Returns the program.toml that `program` names, be it by its folder.
+/// Returns the program.toml that `program` names, possibly by its folder.
 pub(super) fn file(manifest: &Manifest, program: &Located<PathBuf>, home: &Path) -> PathBuf {
     let path = manifest.resolve(&program.value, home);
     if path.is_dir() { path.join(FILE_NAME) } else { path }

@@ -134,9 +134,9 @@ impl<'a> Grants<'a> {
         })
     }
 
-    /// Returns `grant`, where program.toml names no workspace: tools work where those of the caller do, else in the
-    /// folder of program.toml, else in the current one. A person's home directory, or one around it, is not written
-    /// unless it is named.
+    /// Returns `grant` with the default workspace, if program.toml names none: that of the caller, otherwise the
+    /// folder of program.toml, otherwise the current one. The user's home directory, or a parent of it, is writable
+    /// only if it is named.
     fn with_default_workspace(&self, grant: Grant, caller: Option<&Grant>) -> anyhow::Result<Grant> {
         let workspace = match caller.and_then(Grant::base) {
             Some(workspace) => workspace.clone(),
@@ -290,7 +290,7 @@ impl<'a> Grants<'a> {
     }
 }
 
-/// Returns `grant` with the caches of commands. Where everything may be written they use the person's own.
+/// Returns `grant` with the caches of commands. If everything may be written they use the user's own.
 fn with_caches(grant: Grant, mode: SandboxMode, dirs: &Dirs) -> anyhow::Result<Grant> {
     match grant.base() {
         Some(workspace) if mode != SandboxMode::Rwx => {
@@ -399,7 +399,7 @@ pub(super) fn fetch(manifest: &Manifest, dirs: &Dirs, allow: &[Allow]) -> anyhow
     Ok(FetchGrants { fetch: grant.with_protected_paths_of(&grants.protected()), build })
 }
 
-/// Fails where `allow` names a plugin, server or command that is none of the program's nor `of_packages`.
+/// Fails if `allow` names a plugin, server or command that neither the program nor `of_packages` has.
 pub(super) fn unknown_names(
     manifest: &Manifest,
     allow: &[Allow],

@@ -25,7 +25,7 @@ pub struct Guidance {
     pub refused: Vec<String>,
     /// Files that differ from the one used for their folder.
     pub passed_over: Vec<PathBuf>,
-    /// The skills, the nearest first: the project's, the person's, those of packages.
+    /// The skills, the nearest first: the project's, the user's, those of packages.
     pub skills: Arc<Shelf>,
 }
 
@@ -76,7 +76,7 @@ impl Program {
         self.redactor.redact_owned(with_agents_md(prompt, &guidance.agents_md))
     }
 
-    /// Returns all tools of the program, and the one for skills where there are any, all with the rules for their
+    /// Returns all tools of the program, and the one for skills if there are any, all with the rules for their
     /// calls.
     pub(super) fn with_read_skill(&self) -> Toolbox {
         let mut tools = self.toolbox.clone();

@@ -109,7 +109,7 @@ impl InstallContext {
 // Lists the tools of packages that are not installed yet: components run with no rights, commands are read from the
 // package's program.toml.
 
-/// Memory that a component may use while it is asked for its tools, whatever it asks for itself.
+/// Maximal memory of a component while it lists its tools, whatever it requests itself.
 const MAX_LISTING_MEMORY: u64 = 1 << 30;
 
 #[async_trait]

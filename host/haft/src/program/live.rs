@@ -163,7 +163,7 @@ impl Live {
         &self.begun
     }
 
-    /// Returns where its tools live.
+    /// Returns the placement of its tools.
     pub fn placement(&self) -> &Placement {
         &self.placement
     }
@@ -332,7 +332,7 @@ impl Program {
     }
 }
 
-/// Who may call, where there are rules for it.
+/// Returns the callers by `rules`, if there are any.
 async fn told_apart(rules: Vec<haft_callers::Rule>) -> anyhow::Result<Option<Callers>> {
     if rules.is_empty() {
         return Ok(None);

@@ -66,7 +66,7 @@ impl Loaded {
         own.chain(self.family.files()).chain(self.agreement.files()).collect()
     }
 
-    /// Returns the pin of an entry that comes from `source`; a problem where program.lock pins another one.
+    /// Returns the pin of an entry with the source `source`; a problem if program.lock pins another source.
     pub(super) fn pin(
         &self,
         kind: Kind,

@@ -50,7 +50,7 @@ pub(super) struct KeptLogin {
 struct Note {
     server: String,
     url: String,
-    /// `None` where the keyring has it.
+    /// `None`: the keyring has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     login: Option<Login>,
 }

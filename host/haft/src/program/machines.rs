@@ -37,10 +37,10 @@ pub enum Role {
     Worker(Vec<Label>),
 }
 
-/// Where the tools of one program live, as this process sees it.
+/// The placement of one program's tools, for this process.
 #[derive(Clone, Debug, Default)]
 pub enum Placement {
-    /// No workers can be met: tools that live there cannot be had.
+    /// No server of workers is named: tools on workers are unavailable.
     #[default]
     Alone,
     /// Reached through this gate.
@@ -55,7 +55,7 @@ pub(super) enum Placed {
     Here(Arc<dyn Tool>),
     /// On workers, and this sends calls there.
     There(Arc<dyn Tool>),
-    /// Where this process cannot get at it, or need not; why, where a person should know.
+    /// Not reachable from this process, or not needed; with the reason for the user.
     Elsewhere(Option<String>),
 }
 
@@ -131,7 +131,7 @@ impl Placement {
         }
     }
 
-    /// Returns whether what lives on workers labelled `on` runs in this process.
+    /// Returns whether entries on workers labelled `on` run in this process.
     pub(super) fn runs(&self, on: &[Label]) -> bool {
         match self {
             Self::Alone | Self::Gate(_) => on.is_empty(),
@@ -139,7 +139,7 @@ impl Placement {
         }
     }
 
-    /// Returns where `tool` is, which lives on workers labelled `on`, or here where there are no labels.
+    /// Returns the place of `tool`, which runs on workers labelled `on`, or here without labels.
     pub(super) fn of(&self, on: &[Label], tool: Arc<dyn Tool>) -> Placed {
         match self {
             _ if self.runs(on) => Placed::Here(tool),
@@ -174,7 +174,7 @@ impl Placement {
     }
 }
 
-/// Returns why a tool that lives on workers cannot be had.
+/// Returns why a tool on workers is unavailable.
 pub(super) fn elsewhere(on: &[Label]) -> String {
     format!(
         "it lives on workers labelled {}, and no NATS server is named where they could be met: `--nats URL`, or `urls` in \

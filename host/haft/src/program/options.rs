@@ -45,7 +45,7 @@ pub struct Options {
     /// Whether the first list of an MCP server is pinned unseen, with a notice; otherwise the user has to agree to
     /// it (`first_lists` of the program). With `known_only` nothing is pinned.
     pub pins_first_lists: bool,
-    /// Answers elicitation requests of MCP servers; `None` without a person.
+    /// Answers elicitation requests of MCP servers; `None` without a user.
     pub person: Option<Arc<dyn Elicitor>>,
     /// Whether MCP servers may ask the clients of their calls.
     pub clients_answer: bool,
@@ -59,7 +59,7 @@ pub struct Options {
     pub recorder: Option<Recorder>,
     /// The bounds of the program, if it works as an agent of another one.
     pub under: Option<Under>,
-    /// MCP servers that may run already: those that are declared as before go on.
+    /// MCP servers that may run already: those with an unchanged declaration continue.
     pub servers: Servers,
     /// Where workers are met, and whether this is one.
     pub machines: Machines,

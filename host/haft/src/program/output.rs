@@ -21,7 +21,7 @@ const EXAMPLE: &str = "a JSON Schema says what the answer is, such as \
      `{\"type\": \"object\", \"properties\": {\"count\": {\"type\": \"integer\"}}, \"required\": [\"count\"]}`";
 
 impl Program {
-    /// Returns `[agent] output`, where there is one.
+    /// Returns the schema of `[agent] output`, if set.
     pub fn output(&self) -> Result<Option<Arc<OutputSchema>>, Problem> {
         let Some(form) = &self.manifest.agent.output else { return Ok(None) };
         let read = match &form.value {

@@ -36,8 +36,7 @@ impl Installed<'_> {
     }
 }
 
-/// Returns the packages that are enabled and installed. What keeps one from being used is a problem, and the others
-/// are used.
+/// Returns the enabled and installed packages. An unusable one is a problem, and the others are used.
 pub(super) fn installed(loaded: &Loaded) -> (Vec<Installed<'_>>, Vec<Problem>) {
     let (mut all, mut problems) = (Vec::new(), Vec::new());
     for declared in loaded.manifest.packages.iter().filter(|package| package.enabled) {
@@ -96,7 +95,7 @@ fn unmet(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     })
 }
 
-/// MCP servers that the package's SKILL.md names and haft does not start.
+/// Returns a problem for MCP servers that the package's SKILL.md names and haft does not start.
 fn ignored(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     let ignored = bundle.ignored_servers()?;
     let problem = Problem::new(format!("package `{}` has {ignored}", declared.name.as_str()));
@@ -124,7 +123,7 @@ pub(super) fn unseen(loaded: &Loaded, installed: &[Installed<'_>]) -> Unseen {
     unseen
 }
 
-/// Returns where tools of a package come from, for people.
+/// Returns the origin of a package's tools, for people.
 pub(super) fn origin(manifest: &Manifest, declared: &Declared) -> String {
     format!("package `{}` at {}", declared.name.as_str(), manifest.source.place(declared.name.span))
 }

@@ -62,7 +62,7 @@ impl Unseen {
         Self(plugins.chain(servers).chain(packages).collect())
     }
 
-    /// Returns why tools that `pattern` may name are not known, where there may be such.
+    /// Returns why tools that `pattern` may match are unknown, if there may be any.
     pub(super) fn reason_for(&self, pattern: &ToolPattern) -> Option<&str> {
         let text = pattern.as_str();
         let (head, has_star) = text.split_once('*').map_or((text, false), |(head, _)| (head, true));
@@ -89,7 +89,7 @@ pub(super) fn idle<'p>(
     patterns.into_iter().filter(move |pattern| !names.iter().any(|name| pattern.matches(name)))
 }
 
-/// Returns the name, or the group of names, that `pattern` is most likely a slip of.
+/// Returns the name, or the group of names, that `pattern` most likely meant.
 pub(super) fn near(pattern: &str, names: &[&str]) -> Option<String> {
     if !pattern.contains('*') {
         return nearest(pattern, names.iter().copied()).map(str::to_owned);

@@ -37,7 +37,7 @@ pub(super) struct PendingPlugin<'a> {
     pub(super) name: String,
     pub(super) source: Source,
     pub(super) grant: Grant,
-    /// Where a person would grant more.
+    /// The place that would grant more.
     pub(super) place: GrantPlace,
     pub(super) limits: Limits,
     /// The argument that is the subject of its calls.
@@ -48,7 +48,7 @@ pub(super) struct PendingPlugin<'a> {
     pub(super) package: Option<&'a Package>,
     /// The definitions that the user agreed to, if it is installed.
     pub(super) agreed: Option<Agreed>,
-    /// Labels of the workers that it lives on; none: it lives here.
+    /// Labels of the workers that run it; empty: this process.
     pub(super) on: &'a [Label],
 }
 
@@ -104,7 +104,7 @@ pub(super) fn pending<'a>(rights: &Rights<'a>) -> (Vec<PendingPlugin<'a>>, Contr
         if plugin.hooks.is_none() && !rights.placement.loads(&plugin.on) {
             let why =
                 format!("plugin `{}` is not here: {}", plugin.name.as_str(), machines::elsewhere(&plugin.on));
-            // A worker is asked for nothing that other workers have.
+            // A worker is not asked for entries of other workers.
             if !rights.placement.is_worker() {
                 others.unseen.note(patterns::plugin_prefix(plugin.name.as_str()), why);
             }

@@ -49,7 +49,7 @@ pub struct Listed {
     pub has_models: bool,
 }
 
-/// Stands for a model where none is asked.
+/// A placeholder where no model is needed.
 const NO_MODEL: &str = "-";
 
 impl Program {
@@ -58,7 +58,7 @@ impl Program {
         self.models().provider(choice).await
     }
 
-    /// Returns which of its models does the work.
+    /// Returns the route of the model.
     pub fn route(&self, choice: &ModelChoice) -> Route {
         self.models().route(choice)
     }
@@ -113,7 +113,7 @@ impl Models<'_> {
         section.filter(|section| section.name.value.as_str() == kind.name)
     }
 
-    /// Returns everything about a provider but its models.
+    /// Returns all settings of a provider except its models.
     async fn settings(
         &self,
         choice: &ModelChoice,
@@ -157,7 +157,7 @@ impl Models<'_> {
         })
     }
 
-    /// Returns which of its models does the work.
+    /// Returns the route of the model.
     pub(super) fn route(&self, choice: &ModelChoice) -> Route {
         match (choice.route(), choice.named_model()) {
             (Some(route), _) => route,
@@ -254,12 +254,12 @@ fn models(
     Ok(())
 }
 
-/// Returns the key where the vendor's own tools look for it.
+/// Returns the key from the variable that the vendor's own tools use.
 fn usual_key(kind: &ProviderKind) -> Option<SecretString> {
     std::env::var(kind.key_variable).ok().filter(|key| !key.is_empty()).map(SecretString::from)
 }
 
-/// Returns where the vendor's own tools look for a server of one's own.
+/// Returns the server URL from the variable that the vendor's own tools use.
 fn usual_url(kind: &ProviderKind) -> Option<String> {
     let base_url =
         std::env::var(OLLAMA_HOST).ok().filter(|base_url| kind.name == "ollama" && !base_url.is_empty())?;
@@ -268,7 +268,7 @@ fn usual_url(kind: &ProviderKind) -> Option<String> {
     Some(format!("{scheme}://{host}:{port}"))
 }
 
-/// No provider is set.
+/// Returns the report that no provider is set.
 fn no_provider() -> Report {
     let with_key: Vec<_> = provider::PROVIDERS.iter().filter(|kind| usual_key(kind).is_some()).collect();
     let problem = Problem::new("no model provider is configured")

@@ -55,7 +55,7 @@ impl Program {
         }
     }
 
-    /// Only servers of the program itself: the tools of a package were agreed to, and stay.
+    /// Returns the current tools of a server of the program itself: those of a package were agreed to, and stay.
     fn watched(&self, Tracked { server, changes }: &Tracked) -> Option<Watched> {
         let name = &server.config().name;
         let declared = self.manifest.mcp_servers.iter().find(|own| own.name.as_str() == name)?;
@@ -68,7 +68,7 @@ impl Program {
 }
 
 impl Renewal {
-    /// `toolbox` with what `watched` has now.
+    /// Returns `toolbox` with the current tools of `watched`.
     fn renewed(&self, toolbox: &Toolbox, watched: &Watched) -> Option<Toolbox> {
         let name = watched.server.config().name.as_str();
         let is_own = |tool: &str| owns(name, tool);

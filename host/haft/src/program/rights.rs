@@ -27,7 +27,7 @@ pub(super) struct Rights<'a> {
     pub(super) installed: &'a [Installed<'a>],
     /// Where commands run, if not on this machine as `bash` does it.
     pub(super) target: Option<BackendConfig>,
-    /// Where the tools live.
+    /// The placement of the tools.
     pub(super) placement: Placement,
     /// Of `bash`.
     pub(super) grant: Grant,
@@ -140,7 +140,7 @@ fn bound(under: Option<&Under>, sealed: &Grant, wanted: &Grant, origin: &str) ->
     (under.narrowed(wanted).with_protected_paths_of(sealed), problem)
 }
 
-/// Makes ready for children where there will be many; or why there cannot be any.
+/// Prepares for children if there will be many; returns why there cannot be any.
 fn children(confiner: &Confiner, grant: &Grant, many_calls: bool) -> Option<Problem> {
     let refusal = confiner.refusal(grant);
     if refusal.is_none() && many_calls {

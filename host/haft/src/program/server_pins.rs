@@ -53,7 +53,7 @@ pub struct FirstList {
 }
 
 impl PinRecord {
-    /// Of `server` in the program at `program`; records are in `folder`.
+    /// Creates the record of `server` in the program at `program`; records are in `folder`.
     pub(super) fn new(folder: &Path, program: &Path, server: &Server) -> Self {
         let (name, configuration) = (server.config().name.clone(), server.config().configuration());
         let parts = [program.as_os_str().as_encoded_bytes(), name.as_bytes(), configuration.as_bytes()];
@@ -134,7 +134,7 @@ impl PinRecord {
         Some(serde_json::to_value(&pin.tools).and_then(serde_json::from_value).unwrap_or_default())
     }
 
-    /// `pins` as program.lock has them.
+    /// Returns `pins` in the form of program.lock.
     ///
     /// # Errors
     /// None that was seen: pins are a map of texts.

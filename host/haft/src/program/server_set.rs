@@ -14,7 +14,7 @@ pub struct Servers(pub(super) Vec<Tracked>);
 #[derive(Clone, Debug)]
 pub(super) struct Tracked {
     pub(super) server: Arc<Server>,
-    /// How often its list had become another one when the program was loaded.
+    /// The number of changes of its list at the load of the program.
     pub(super) changes: watch::Receiver<u64>,
 }
 

@@ -235,7 +235,7 @@ impl Declared<'_> {
         }
     }
 
-    /// Returns the login at the server, where a person can have one.
+    /// Returns the login at the server, if it supports one.
     fn account(
         &self,
         url: &str,
@@ -377,7 +377,7 @@ impl Declared<'_> {
     }
 }
 
-/// Returns the tools of each server that was asked; `None` where the cached list will do, or none is needed.
+/// Returns the tools of each queried server; `None` if the cached list suffices, or none is needed.
 async fn lists(servers: &[Tracked], options: &Options) -> Vec<Option<Result<Arc<ToolList>, ServerError>>> {
     let mut asking = JoinSet::new();
     for (index, own) in servers.iter().enumerate().filter(|(_, own)| must_ask(&own.server, options)) {

@@ -17,10 +17,11 @@ use super::loaded::Loaded;
 
 static STARTED: OnceLock<Telemetry> = OnceLock::new();
 
-/// Whether metrics are asked for.
+/// Whether metrics are served.
 static IS_SCRAPED: AtomicBool = AtomicBool::new(false);
 
-/// Answers Prometheus at `address` from now on, port 0 for any; where that is. To be called before a program is loaded.
+/// Serves metrics to Prometheus at `address`, with port 0 for any; returns the address. To be called before a
+/// program is loaded.
 pub async fn answer_at(address: SocketAddr) -> io::Result<SocketAddr> {
     let scrapes = Scrapes::bind(address).await?;
     let address = scrapes.address();

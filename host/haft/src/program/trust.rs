@@ -48,7 +48,7 @@ pub enum Trust {
 /// The permissions of a program.toml and its agents' programs, and those agreed to for this location.
 #[derive(Clone, Debug, Default)]
 pub struct Agreement {
-    /// Where agreements are noted down.
+    /// The directory of agreements.
     records: PathBuf,
     /// Its own file first.
     programs: Vec<Asking>,
@@ -91,7 +91,7 @@ impl Agreement {
         Self { records: dirs.trust(), programs, guidance: guidance(manifest) }
     }
 
-    /// Returns whether nothing is missing that anything here asks for.
+    /// Returns whether all requested permissions are agreed to.
     pub fn is_complete(&self) -> bool {
         self.missing(&Known::default()).next().is_none()
     }
@@ -178,7 +178,7 @@ impl Agreement {
         self.programs.iter().map(|program| self.file(&program.place))
     }
 
-    /// Returns all that is asked for now.
+    /// Returns all requested permissions.
     pub(super) fn known(&self) -> Known {
         let texts = |program: &Asking| {
             program.permissions.iter().map(|permission| permission.text().to_owned()).collect()
@@ -269,7 +269,7 @@ impl LeftOut {
         self.parts.iter().any(|(part, _)| changes(part))
     }
 
-    /// Returns whether who may call is not known.
+    /// Returns whether the callers are unknown.
     pub(super) fn has_callers(&self) -> bool {
         self.parts.iter().any(|(part, _)| matches!(part, Part::Caller(_)))
     }

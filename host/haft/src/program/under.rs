@@ -11,10 +11,10 @@ use haft_manifest::Manifest;
 use haft_sandbox::BackendConfig;
 use haft_sandbox::native::deny;
 
-/// The line of program.toml that has a person asked before `bash` runs a command.
+/// The line of program.toml that demands the user's approval before `bash` runs a command.
 pub(super) const SHELL_CONFIRM: &str = "`shell_confirm = true` in `[builtins]`";
 
-/// The line that has a person asked before `fetch_url` asks for an address.
+/// The line that demands the user's approval before `fetch_url` requests a URL.
 pub(super) const FETCH_CONFIRM: &str = "`fetch_confirm = true` in `[builtins]`";
 
 /// The bounds of a program that works as an agent of another.
@@ -58,12 +58,12 @@ impl Under {
         &self.most
     }
 
-    /// Returns where the commands run of the program that it works for; `None`: on this machine.
+    /// Returns the backend of the calling program's commands; `None`: this machine.
     pub(super) fn backend(&self) -> Option<&BackendConfig> {
         self.backend.as_ref()
     }
 
-    /// Returns the files of the programs that it works for, outermost first.
+    /// Returns the files of the calling programs, outermost first.
     pub(super) fn chain(&self) -> &[PathBuf] {
         &self.chain
     }
@@ -125,7 +125,7 @@ fn own_bounds(manifest: &Manifest, rules: Rules) -> Bounds {
     }
 }
 
-/// Returns the commands that never run in a program, with those that never run in the programs that it works for.
+/// Returns the commands that never run in a program, including those of the calling programs.
 pub(super) fn denied(manifest: &Manifest, under: Option<&Under>) -> Vec<String> {
     let usual = || deny::DEFAULT.iter().map(|pattern| (*pattern).to_owned()).collect();
     let mut all: Vec<String> = manifest.builtins.shell_deny.clone().unwrap_or_else(usual);

@@ -52,7 +52,7 @@ pub(super) fn attachments(result: &mut Value) -> Vec<Attachment> {
     all
 }
 
-/// Returns the result with texts of together at most `limit` characters; nothing where its data is too much.
+/// Returns the result with texts of together at most `limit` characters; `None` if its data exceed it.
 fn within(mut result: Value, limit: usize) -> Option<Value> {
     let data = result.get("structuredContent").map_or(0, |data| data.to_string().len());
     let meta = result.get("_meta").map_or(0, |meta| meta.to_string().len());
@@ -90,7 +90,7 @@ fn text_of(result: &Value, mut answer: ContentBuilder, limit: usize, whole: &Who
         answer.push_line("(the answer is empty)".to_owned());
     }
     let text = answer.lines.join("\n");
-    // A failure is shown where haft's own are.
+    // Marked as foreign, since haft's own errors are shown in the same place.
     let text = if is_error { foreign(&text) } else { text.into() };
     let content = clip(&text, limit, Keep::Ends);
     whole.leave(&content, || clip(&text, Whole::MAX, Keep::Ends));
@@ -124,7 +124,7 @@ impl ContentBuilder {
         }
     }
 
-    /// A resource within the answer.
+    /// Adds a resource within the answer.
     fn resource(&mut self, resource: &Value) {
         let text = |key: &str| resource.get(key).and_then(Value::as_str);
         match (text("text"), resource.get("blob")) {
@@ -142,7 +142,7 @@ impl ContentBuilder {
         }
     }
 
-    /// The line for binary data, which is an attachment where there was room for it.
+    /// Returns the line for binary data, which is an attachment if there was room.
     fn attached(&mut self, what: &str, media_type: Option<&str>, place: Option<&Value>) {
         let index = place.and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
         if let Some(file) = index.and_then(|index| self.attachments.get(index)) {
@@ -167,7 +167,7 @@ impl ContentBuilder {
         if !is_shown(&self.lines, data) {
             self.push_line(data.to_string());
         }
-        // Cut data is no data; the text shows what there is room for.
+        // Truncated data are invalid; the text shows the part that fits.
         (data.to_string().chars().count() <= limit).then(|| data.clone())
     }
 }

@@ -15,7 +15,7 @@ use haft_core::trace::TraceParent;
 /// Characters of a message that is passed on.
 const MAX_MESSAGE: usize = 2000;
 
-/// A call, and where its events go.
+/// A call, and the receiver of its events.
 #[derive(Clone, Debug)]
 pub(super) struct Listener {
     /// The call's id.
@@ -64,7 +64,7 @@ impl OngoingCalls {
         Ok(done)
     }
 
-    /// The call is over.
+    /// Ends a call.
     pub(super) fn end(&self, token: &ProgressToken) {
         self.ongoing.lock().retain(|ongoing| ongoing.token != *token);
     }

@@ -80,7 +80,7 @@ impl Endpoint {
 /// Named values, some of which are secrets.
 #[async_trait]
 pub trait Values: Debug + Send + Sync {
-    /// Equal for equal values; holds no secret, but names, texts and where secrets are kept.
+    /// Returns an identity, equal for equal values. Represents secrets by their sources.
     fn identity(&self) -> String;
 
     /// Returns the values in order; the error names the missing one.

@@ -288,7 +288,7 @@ impl Connection {
         }
     }
 
-    /// Ends when the time is over. The time that a person takes to answer does not count.
+    /// Returns after the time limit. The user's time for answers does not count.
     async fn deadline(&self, (start, asked): (Instant, Duration), limit: Duration) {
         loop {
             let end = start + limit + self.handler.asking.total().saturating_sub(asked);

@@ -24,7 +24,7 @@ pub enum ServerError {
     /// The server could not be started, or confined.
     #[error("cannot be started: {0}")]
     Start(String),
-    /// A variable or header cannot be had.
+    /// A variable or header is unavailable.
     #[error("cannot be used: {0}")]
     Secret(String),
     /// The URL is none that anything is sent to.
@@ -43,7 +43,7 @@ pub enum ServerError {
         server: String,
         /// The server's text.
         said: String,
-        /// The scopes that it names, where a login lacks them.
+        /// The scopes that it names, if a login lacks them.
         scopes: Option<String>,
     },
     /// The server has ended.
@@ -56,7 +56,7 @@ pub enum ServerError {
         /// The lines that would allow the accesses that the sandbox refused.
         hints: Vec<String>,
     },
-    /// The connection was lost, and the server may go on.
+    /// The connection was lost, and the server may still run the request.
     #[error("is not connected any more: {}", foreign(.0))]
     Lost(String),
     /// The server supports only the transport of 2024-11-05, which streamable HTTP has replaced.
@@ -151,8 +151,7 @@ impl ServerError {
     }
 }
 
-/// Returns whether scopes are such that a person can paste them between quotes into a shell (RFC 6749, section
-/// 3.3).
+/// Returns whether a user can paste the scopes between quotes into a shell (RFC 6749, section 3.3).
 fn is_plain(scopes: &str) -> bool {
     let is_allowed =
         |letter: char| (letter.is_ascii_graphic() && !"'\"\\`".contains(letter)) || letter == ' ';

@@ -23,7 +23,7 @@ use super::elicitation::AskingClock;
 use super::offers::MAX_URI;
 use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 
-/// Bytes of a form or an address that a person is shown. Neither can be cut.
+/// Maximal size in bytes of a form or a URL that the user sees. Neither can be cut.
 const MAX_SHOWN: usize = 64 << 10;
 
 /// Whether a server has reported changes of its lists.
@@ -103,7 +103,7 @@ impl ServerRequestHandler {
         capabilities
     }
 
-    /// The one place where a server's request for a model's answer is decided: it is refused.
+    /// Refuses a server's request for a model's answer. No other code decides about such requests.
     fn sampling(&self) -> ErrorData {
         let reason = "this client lets no server use its model; return what the model needs instead";
         tracing::info!(server = self.server, "asked for a model's answer, and was refused");
@@ -246,7 +246,7 @@ impl ClientHandler for ServerRequestHandler {
     }
 }
 
-/// `file:///…`, as RFC 8089 has it.
+/// Returns `file:///…` (RFC 8089).
 fn file_uri(path: &Path) -> String {
     let mut uri = "file://".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {

@@ -30,7 +30,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const RECONNECTS: usize = 5;
 /// The most time between two attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
-/// The pause before the first of them, where the server names none.
+/// Default pause before the first reconnection.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Redirects of one request that are followed.
 const MAX_REDIRECTS: usize = 5;

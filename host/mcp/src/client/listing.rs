@@ -13,7 +13,7 @@ use crate::pins::{Difference, ToolPins};
 use haft_core::call::Hints;
 use haft_core::tool::{Keep, MendedSchema, Schema, clip, mend};
 
-/// Pages that are asked for.
+/// Maximal number of requested pages.
 const MAX_PAGES: usize = 100;
 /// Tools of one server: no model makes use of a tenth of them.
 const MAX_TOOLS: usize = 1000;
@@ -68,7 +68,7 @@ impl ToolList {
         self.sent.extend(words.map(|words| json!({ "name": INSTRUCTIONS, "description": words })));
     }
 
-    /// The tool `name` as it was sent.
+    /// Returns the unmodified definition of the tool `name`.
     pub(super) fn definition(&self, name: &str) -> Option<&Value> {
         self.sent.iter().find(|tool| tool.get("name").and_then(Value::as_str) == Some(name))
     }

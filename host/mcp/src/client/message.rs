@@ -125,7 +125,7 @@ fn keep_whole(result: &mut Value) -> bool {
     true
 }
 
-/// The result as it was sent, in whichever place it is.
+/// Returns the unmodified result, from either place.
 pub(super) fn whole(result: Value) -> Value {
     let take = |result: &mut Value, path: &str| result.pointer_mut(path).map(Value::take);
     let mut result = result;
@@ -133,7 +133,7 @@ pub(super) fn whole(result: Value) -> Value {
     take(&mut result, own).or_else(|| take(&mut result, listed)).unwrap_or(result)
 }
 
-/// Returns where a text may have an empty list.
+/// Returns the offset of a possible empty list in a text.
 fn memchr_empty(text: &[u8]) -> Option<usize> {
     let opens = text.iter().enumerate().filter(|(_, byte)| **byte == b'[');
     let is_empty = |at: usize| {

@@ -39,15 +39,15 @@ pub struct OAuthSettings {
     pub client_secret: Option<Arc<dyn Values>>,
     /// The requested scopes; empty: those that the server requires.
     pub scopes: Vec<String>,
-    /// Where haft's client ID metadata document is, for servers that take such. Without it, and where they do not, haft
-    /// is registered at each login (RFC 7591).
+    /// The URL of haft's client ID metadata document, for servers that support it. Otherwise haft is registered at
+    /// each login (RFC 7591).
     pub client_metadata_url: Option<String>,
     /// The port of 127.0.0.1 that the browser is sent back to; `None` for any free one.
     pub callback_port: Option<u16>,
 }
 
 impl OAuthSettings {
-    /// Equal for equal settings; holds no secret, but where one is kept.
+    /// Returns an identity, equal for equal settings. Represents a secret by its source.
     pub(super) fn identity(&self) -> String {
         let Self { client_id, client_secret, scopes, client_metadata_url, callback_port: _ } = self;
         let secret = client_secret.as_ref().map(|secret| secret.identity());

@@ -113,7 +113,7 @@ impl Tool for ServerOffer {
         Subject::arguments(&arguments["params"])
     }
 
-    /// The server has the rights that it was started with.
+    /// Returns `true`: the server has the rights with which it was started.
     fn has_fixed_rights(&self) -> bool {
         true
     }

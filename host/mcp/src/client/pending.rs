@@ -33,7 +33,7 @@ impl PendingResponse {
         Self { child, calls, token: handle.progress_token.clone(), handle: Some(handle) }
     }
 
-    /// Returns the answer; `None` where the connection closed.
+    /// Returns the answer; `None` if the connection closed.
     pub(super) async fn answer(&mut self) -> Option<Result<ServerResult, ServiceError>> {
         (&mut self.handle.as_mut()?.rx).await.ok()
     }

@@ -29,7 +29,7 @@ use haft_sandbox::confine::Confiner;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
-/// How long to wait for more changes before a changed list is asked for.
+/// The wait for further changes before a changed list is requested.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// Maximal number of queued resource changes for a slow client; beyond it gets the latest ones.
@@ -329,7 +329,7 @@ impl Server {
         self.known.lock().clone()
     }
 
-    /// Returns where it is remembered.
+    /// Returns the path of its cache file.
     fn file(&self) -> Option<PathBuf> {
         // haft looks at files there, not the server.
         let workspace = self.host.grant.base().map(Root::path);

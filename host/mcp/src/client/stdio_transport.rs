@@ -38,7 +38,7 @@ pub(super) struct StdioTransport {
     queued: VecDeque<ServerJsonRpcMessage>,
     wire: Arc<Wire>,
     news: Arc<ListNews>,
-    /// Messages since others had a turn.
+    /// Number of messages since the last yield.
     received: usize,
 }
 
@@ -48,7 +48,8 @@ struct Outgoing {
 }
 
 impl StdioTransport {
-    /// A transport to the process at the other ends of `input` and `output`. Must be made inside a runtime.
+    /// Creates a transport to the process at the other ends of `input` and `output`. Must be called inside a
+    /// runtime.
     pub(super) fn new(input: Sender, output: Receiver, news: Arc<ListNews>) -> Self {
         let (writer, lines) = mpsc::channel(MAX_UNWRITTEN);
         let wire = Arc::<Wire>::default();
@@ -69,7 +70,7 @@ impl StdioTransport {
         self.wire.clone()
     }
 
-    /// At once, so that messages go out in the order in which they were sent.
+    /// Queues a message at once, so that messages are sent in order.
     fn queue(&self, outgoing: Outgoing) -> io::Result<()> {
         let writer = self.writer.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let full = || io::Error::new(io::ErrorKind::WouldBlock, "the server does not read what it is sent");
@@ -136,7 +137,7 @@ impl StdioTransport {
     }
 }
 
-/// Some write numbers as texts.
+/// Returns the number in an id: some servers write numbers as texts.
 fn number(id: &RequestId) -> Option<RequestId> {
     match id {
         RequestId::String(text) => text.parse().ok().map(RequestId::Number),

@@ -16,7 +16,7 @@ use haft_core::tool::{Context, Keep, Served, Tool, ToolError, clip, exposed_name
 /// The common prefix of all names of servers' tools.
 const FAMILY: &str = "mcp";
 
-/// How long starting a server and asking a person may take, on top of a request's own time.
+/// Time for starting a server and asking the user, in addition to a request's own time limit.
 const MARGIN: Duration = Duration::from_mins(15);
 
 /// Maximal size in bytes of an error's additional data, as JSON.
@@ -132,7 +132,7 @@ impl Tool for ServerTool {
         self.definition.is_object().then_some(Served { server, definition: &self.definition })
     }
 
-    /// The server has the rights that it was started with.
+    /// Returns `true`: the server has the rights with which it was started.
     fn has_fixed_rights(&self) -> bool {
         true
     }

@@ -63,7 +63,7 @@ pub(super) trait Link: Send + Sync {
     /// there was room.
     fn tell(&self, notification: ServerNotification, is_piece: bool) -> bool;
 
-    /// Asks the person behind the client.
+    /// Asks the user behind the client.
     ///
     /// # Errors
     /// The reason why no user was asked.
@@ -250,7 +250,7 @@ impl Conversation {
         }
     }
 
-    /// Asks the client's person, by a message that `send` sends where there is room for it.
+    /// Asks the client's user, by a message that `send` sends if there is room.
     ///
     /// # Errors
     /// The reason why no user was asked.
@@ -292,7 +292,7 @@ impl Conversation {
         }
     }
 
-    /// The client is gone: its requests are stopped.
+    /// Stops the requests of a client that is gone.
     pub(super) fn end(&self) {
         self.life.cancel();
     }

@@ -34,7 +34,7 @@ pub(super) struct ElicitingApprover(Arc<ApprovalRequest>);
 
 struct ApprovalRequest {
     link: Arc<dyn Link>,
-    /// Whether the client is asked by the answer to its call: it takes no requests (2026-07-28).
+    /// Whether the client is asked by the answer to its call: it accepts no requests (2026-07-28).
     is_sessionless: bool,
     shows_forms: bool,
     questions: Questions,
@@ -52,14 +52,14 @@ struct ApprovalRequest {
 
 /// The response that replaces a tool's answer.
 pub(super) enum ReplacementAnswer {
-    /// A question to the person; the call comes again with the answer.
+    /// A question to the user; the call is repeated with the answer.
     Question(InputRequiredResult),
     /// The error that the client lacks elicitation, which the call needs.
     Missing(ErrorData),
 }
 
 impl ElicitingApprover {
-    /// Returns the person behind the client of `requester`, who is `caller`, about the call in `request`.
+    /// Returns the user behind the client of `requester`, who is `caller`, for the call in `request`.
     pub(super) async fn new(
         requester: &Requester,
         request: &CallToolRequestParams,
@@ -67,7 +67,7 @@ impl ElicitingApprover {
         caller: &str,
         fallback: Option<Arc<dyn Approver>>,
     ) -> Self {
-        // A call of a session is asked about while it waits, and is not sent again.
+        // A call of a session waits during the question, and is not sent again.
         let is_sessionless = requester.is_sessionless();
         let call = if is_sessionless {
             fingerprint(caller, &request.name, request.arguments.as_ref())
@@ -79,7 +79,7 @@ impl ElicitingApprover {
             None => (None, None),
         };
         let response = request.input_responses.as_ref().and_then(|responses| responses.get(APPROVE));
-        // Such a call is asked about for itself alone.
+        // The answer is valid only for this call.
         let answered = question_hash.zip(response.map(|response| decision(response, false)));
         Self(Arc::new(ApprovalRequest {
             link: requester.link.clone(),

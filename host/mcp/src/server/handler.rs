@@ -65,7 +65,7 @@ const METHODS: &[&str] = &[
 const EARLIER_METHODS: &[&str] =
     &["initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
-/// The methods that are answered where there are no sessions alone (2026-07-28).
+/// The methods that exist only without sessions (2026-07-28).
 const LATER_METHODS: &[&str] = &["subscriptions/listen"];
 
 /// The methods that are answered where calls may become tasks.
@@ -124,13 +124,13 @@ struct Era {
 }
 
 impl ServerShared {
-    /// For clients who are all `caller`, connected by `over`.
+    /// Creates the state for clients that are all `caller`, connected by `over`.
     pub(super) fn new(snapshots: ToolSnapshots, caller: impl Into<Arc<str>>, over: Wire) -> Self {
         let (calls, watchers) = (RunningCalls::default(), Watchers::default());
         Self { snapshots, calls, watchers, caller: Calling::All(caller.into()), over }
     }
 
-    /// For clients who are `caller`: its tools, its quota, and its name in the journal.
+    /// Returns the state for clients that are `caller`: its tools, its quota, and its name in the journal.
     pub(super) fn of_caller(&self, caller: Caller) -> Self {
         let snapshots = self.snapshots.of_caller(caller.name());
         Self { snapshots, caller: Calling::One(caller), ..self.clone() }
@@ -407,7 +407,7 @@ fn named(client: &Implementation) -> Arc<str> {
     shortened(&format!("{} {}", client.name, client.version), MAX_CLIENT).into()
 }
 
-/// Every list has one page.
+/// Refuses a cursor: every list has one page.
 fn one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     let cursor = request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty());
     cursor.map_or(Ok(()), |cursor| {

@@ -62,7 +62,7 @@ pub struct Settings {
     pub address: SocketAddr,
     /// Who is let in.
     pub admission: Admission,
-    /// Where clients find the server, where that is not at the host that they name (RFC 9728, "resource").
+    /// The URL of the server for clients, if it differs from the host that they name (RFC 9728, "resource").
     pub url: Option<String>,
     /// Names that clients may call this machine, besides those of the loopback interface and the
     /// address itself.
@@ -127,7 +127,7 @@ struct Acceptor {
 }
 
 impl Default for Patience {
-    /// Longer than any client takes that means well, on any network.
+    /// Longer than any well-meaning client takes, on any network.
     fn default() -> Self {
         let (first, headers) = (Duration::from_secs(10), Duration::from_mins(1));
         Self { first, headers, body: Duration::from_secs(30), reading: Duration::from_secs(30) }
@@ -153,7 +153,7 @@ impl Server {
         Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, slots, threads }, drain })
     }
 
-    /// Returns where it listens: the port that was found, where any was asked for.
+    /// Returns the listening address, with the assigned port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -194,7 +194,7 @@ impl Server {
     }
 }
 
-/// At most `most` connections, and at most half of the open files that this process may have.
+/// Returns `most`, but at most half of the open files that this process may have.
 fn within_file_limit(most: usize) -> usize {
     let half = getrlimit(Resource::Nofile).current.map(|files| usize::try_from(files / 2).unwrap_or(most));
     let affordable = half.map_or(most, |half| half.min(most));

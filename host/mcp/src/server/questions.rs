@@ -21,7 +21,7 @@ use haft_core::random;
 use haft_core::replicas::Replicas;
 use haft_core::tool::Question;
 
-/// How long a person may take. As long as one who is asked while the call waits.
+/// Maximal time for the user's answer, equal to that of a question during a call.
 const LIFE: Duration = Duration::from_mins(10);
 
 /// The form of a state. Another form has another number.
@@ -86,8 +86,8 @@ pub(super) type Fingerprint = [u8; 32];
 pub(super) type QuestionHash = [u8; 32];
 
 impl Questions {
-    /// Returns the questions of `program`, good for every process that shares `folder`. It is made when the first
-    /// question is asked, for this user alone; no tool may reach it.
+    /// Returns the questions of `program`, valid for every process that shares `folder`, which is created with the
+    /// first question, for this user alone; no tool may reach it.
     pub fn in_folder(folder: PathBuf, program: Vec<u8>) -> Self {
         Self::at(Place::Folder(folder), program)
     }
@@ -174,7 +174,7 @@ impl SigningState {
         }
     }
 
-    /// For this process alone.
+    /// Creates questions for this process alone.
     fn in_memory() -> io::Result<Self> {
         Ok(Self { key: Key::generate()?, claims: Box::new(MemoryClaims::default()) })
     }
@@ -202,7 +202,7 @@ pub(super) fn fingerprint(caller: &str, tool: &str, arguments: Option<&JsonObjec
     named.chain_update(arguments).finalize().into()
 }
 
-/// Returns the hash of all that the person reads.
+/// Returns the hash of all text that the user reads.
 pub(super) fn question_hash(question: &Question) -> QuestionHash {
     // A repeated question may have another call id.
     let Question { tool, agent, verb, .. } = question;
@@ -273,7 +273,7 @@ mod tests {
         assert!(questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(state), &A).await.unwrap() == Ok(HASH));
     }
 
-    /// C07: a state is good for as long as a person may take.
+    /// C07: a state is valid for the user's maximal answer time.
     #[tokio::test]
     async fn c07_a_state_ends() {
         let replicas = Questions::of_replicas(Arc::new(OneMap::default()), "a".into());

@@ -38,7 +38,7 @@ pub struct ToolSnapshot {
 
 /// The tool that a client names.
 pub(super) struct FoundTool {
-    /// The tool, where there is one.
+    /// The tool, if it exists.
     pub(super) entry: Option<Arc<Entry>>,
     /// Its name in the toolbox, or the unknown name.
     pub(super) own: String,
@@ -71,7 +71,7 @@ pub struct ToolSnapshots {
     now: watch::Receiver<Arc<ToolSnapshot>>,
     questions: Questions,
     fallback: Option<Fallback>,
-    /// Rights that the person at a client of this machine, or at the page, may give to calls that are refused something.
+    /// Rights that the user at a client of this machine, or at the page, may give to refused calls.
     widening: Widening,
     /// The shared state, if this is one of several replicas.
     replica: Option<Replica>,
@@ -294,17 +294,17 @@ impl ToolSnapshots {
         self.fallback.as_ref()
     }
 
-    /// Calls that became tasks; nothing where there are no other replicas.
+    /// Returns the calls that became tasks; `None` without other replicas.
     pub(super) fn tasks(&self) -> Option<&Tasks> {
         self.replica.as_ref().map(|replica| &replica.tasks)
     }
 
-    /// Returns the name of this machine; nothing where there are no other replicas.
+    /// Returns the name of this machine; `None` without other replicas.
     pub(super) fn machine(&self) -> Option<&str> {
         self.replica.as_ref().map(|replica| &*replica.machine)
     }
 
-    /// Returns the questions that its clients are asked.
+    /// Returns the questions to its clients.
     pub fn questions(&self) -> &Questions {
         &self.questions
     }
@@ -330,7 +330,7 @@ impl ToolSnapshots {
         whole.views.get(&**caller).cloned().unwrap_or_else(|| Arc::new(whole.empty()))
     }
 
-    /// The snapshot once every plugin and server is listed, or after [`PATIENCE`].
+    /// Returns the snapshot once every plugin and server is listed, or after [`PATIENCE`].
     pub(super) async fn complete(&self) -> Arc<ToolSnapshot> {
         self.complete_within(PATIENCE).await
     }
@@ -346,7 +346,7 @@ impl ToolSnapshots {
         }
     }
 
-    /// Returns a snapshot with the tool `name`, where one comes in time, and the tool in it.
+    /// Returns a snapshot with the tool `name`, if one is published in time, and the tool in it.
     pub(super) async fn with_tool(&self, name: &str) -> (Arc<ToolSnapshot>, FoundTool) {
         let now = self.now();
         let found = now.find(name);

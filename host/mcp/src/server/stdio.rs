@@ -28,18 +28,17 @@ use haft_core::trace::Wire;
 /// seconds for the call.
 const ANSWERS: Duration = PATIENCE.saturating_add(Duration::from_secs(2));
 
-/// How long calls may go on when the client has hung up and has asked nothing right before.
+/// Time for running calls after the client has closed its input without a recent request.
 const LAST_WORDS: Duration = Duration::from_millis(10);
 
 /// How long stopped calls may take to be written to the journal.
 const NOTING: Duration = Duration::from_millis(20);
 
-/// How long answers may take to be written when nothing more is to come. The writer stops earlier where the client does
-/// not read.
+/// Maximal time for writing answers after the last one. The writer stops earlier if the client does not read.
 const FLUSH: Duration = Duration::from_secs(30);
 
-/// How long calls may go on, and their answers may take to be written, when haft is asked to end. Shorter than the ten
-/// seconds that service managers and containers wait before they kill.
+/// Maximal time for running calls and their answers when haft is to end. Shorter than the ten seconds that service
+/// managers and containers wait before they kill.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// The longest pause between the requests of one burst, and between the last one and the end of standard input.
@@ -128,7 +127,7 @@ async fn ending(link: &StdioLink, hangup: &Hangup, stop: &CancellationToken) -> 
 }
 
 impl Burst {
-    /// A request was read.
+    /// Records that a request was read.
     fn request_was_read(&mut self) {
         let now = Instant::now();
         if self.first.is_none() || self.has_paused(now) {
@@ -136,7 +135,7 @@ impl Burst {
         }
     }
 
-    /// The read messages are passed on.
+    /// Records that the read messages are passed on.
     fn is_ready(&mut self) {
         self.ready = Some(Instant::now());
     }
@@ -152,7 +151,7 @@ impl Burst {
 }
 
 impl Hangup {
-    /// Standard input has ended, with or right after `burst`.
+    /// Records that standard input has ended, with or right after `burst`.
     fn input_has_ended(&self, burst: &Burst) {
         if let Some(since) = burst.since() {
             let _ = self.0.since.set(since);
@@ -160,7 +159,7 @@ impl Hangup {
         self.0.ended.cancel();
     }
 
-    /// The client no longer reads.
+    /// Records that the client no longer reads.
     fn client_is_gone(&self) {
         self.0.client_gone.cancel();
         self.0.ended.cancel();

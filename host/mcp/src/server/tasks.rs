@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use crate::server::tests::OneMap;
 
-    /// Two replicas, and a task of `ada` that the first runs.
+    /// Returns two replicas, and a task of `ada` that the first runs.
     async fn begun(shared: &Arc<OneMap>) -> (Tasks, Tasks, String, Running) {
         let [one, two] = [(); 2].map(|()| Tasks::new(shared.clone(), b"program"));
         let place = one.places.clone().try_acquire_owned().unwrap();

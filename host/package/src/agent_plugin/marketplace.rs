@@ -81,8 +81,8 @@ pub(crate) enum Place {
     },
 }
 
-/// Finds the plugin `name` of the marketplace in `folder`. Where that is not the person's own (`is_local`), the plugin may
-/// be in the same repository or on a public host.
+/// Finds the plugin `name` of the marketplace in `folder`. Unless that is the user's own (`is_local`), the plugin
+/// may be in the same repository or on a public host.
 pub(crate) fn find(folder: &Path, name: &str, is_local: bool) -> Result<Entry, MarketplaceError> {
     let absent = |why: String| MarketplaceError::Absent(plain(name), plain(&why));
     let market = read(folder).map_err(absent)?;

@@ -28,7 +28,7 @@ pub(super) struct Permissions {
 }
 
 impl Permissions {
-    /// Reads the proposal of a plugin; the manifest's counts where there are both.
+    /// Reads the proposal of a plugin; the manifest's takes precedence.
     pub(super) fn read(
         files: &Files<'_>,
         extensions: Option<&Map<String, Value>>,

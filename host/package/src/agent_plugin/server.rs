@@ -37,7 +37,7 @@ pub enum Start {
 }
 
 impl Start {
-    /// Returns where a child process works.
+    /// Returns the working directory of a child process.
     pub fn directory(&self) -> Option<&Directory> {
         match self {
             Self::Stdio { directory, .. } => Some(directory),

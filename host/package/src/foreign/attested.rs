@@ -97,7 +97,7 @@ fn purl(name: &str, version: &Version) -> String {
 #[derive(Default)]
 pub(super) struct Checked {
     pub(super) verdict: Verdict,
-    /// A note for the person.
+    /// A note for the user.
     pub(super) trouble: Option<String>,
     /// The list of requirements that allows attested wheels of the package alone, if it is signed.
     pub(super) required: Option<PathBuf>,
@@ -199,7 +199,7 @@ fn common(verdicts: Vec<Verdict>, fetching: &Fetching<'_>) -> Result<Verdict, Fo
     })
 }
 
-/// The verdict on what has no attestation.
+/// Returns the verdict on content without an attestation.
 fn refused_unless_nobody(fetching: &Fetching<'_>) -> Result<Verdict, ForeignError> {
     judge(&[], Subject::Sha256(&[]), fetching)
 }

@@ -138,8 +138,8 @@ fn start(foreign: &Foreign, name: &str, package: &Package) -> Result<String, For
     Ok(format!("./node_modules/{name}/{}", inside.ok_or_else(outside)?.join("/")))
 }
 
-/// Says which installed packages have install scripts; runs them where the source asks for it, without network and with
-/// nothing to write but the directory of this fetch.
+/// Lists the installed packages with install scripts; runs the scripts if the source requests that, without network
+/// and with write access only to the directory of this fetch.
 async fn scripts(
     foreign: &Foreign,
     (tree, lock): (&Path, &Lock),

@@ -44,8 +44,8 @@ const VERSION: &str = "import sys; print('%d.%d' % sys.version_info[:2])";
 const COMPILE: &str = "import compileall, py_compile, sys; compileall.compile_dir(sys.argv[1], quiet=2, \
                        stripdir=sys.argv[2], invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)";
 
-/// Returns the words that start [`START`]: without the person's packages and variables, and without writing
-/// compiled files beside the sources.
+/// Returns the words that start [`START`]: without the user's packages and variables, and without writing compiled
+/// files beside the sources.
 pub(super) fn command() -> Vec<String> {
     ["python3", "-I", "-B", "./start.py"].map(str::to_owned).into()
 }
@@ -97,7 +97,7 @@ pub(super) async fn make(
 pub(super) struct Installed {
     /// The version of Python that it is for.
     pub(super) python: String,
-    /// Notes for the person.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
     /// The result of the check of its attestations.
     pub(super) verdict: Verdict,

@@ -26,7 +26,7 @@ pub(super) enum Env {
     Variable {
         env: String,
     },
-    /// An entry of the person's keyring, at the time of the start.
+    /// An entry of the user's keyring, read at the start.
     Keyring {
         keyring: String,
     },

@@ -22,7 +22,7 @@ pub(super) enum Value {
 /// Reads the values of one entry, and collects the missing ones.
 pub(super) struct Values<'a> {
     settings: &'a [(String, String)],
-    /// Whether a secret without a value is asked for.
+    /// Whether the user is asked for a secret without a value.
     asks: bool,
     known: BTreeSet<String>,
     missing: Vec<String>,
@@ -36,7 +36,7 @@ impl<'a> Values<'a> {
         Self { settings, asks, known, missing, secrets, notes }
     }
 
-    /// Fails where a required value is missing, or a setting is no one's.
+    /// Fails if a required value is missing, or a setting is unknown.
     pub(super) fn finish(self) -> Result<Vec<String>, RegistryError> {
         if let Some((key, _)) = self.settings.iter().find(|(key, _)| !self.known.contains(key)) {
             let known: Vec<_> = self.known.iter().map(|key| format!("`{}`", plain(key))).collect();
@@ -97,7 +97,7 @@ impl<'a> Values<'a> {
         Ok(secret.map(Value::Secret))
     }
 
-    /// Returns a text with the values in it; `None` where one is missing.
+    /// Returns a text with the values inserted; `None` if one is missing.
     fn filled(&mut self, parts: &[Part<'_>]) -> Result<Option<String>, RegistryError> {
         let mut text = Some(String::new());
         for part in parts {

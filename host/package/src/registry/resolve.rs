@@ -167,7 +167,7 @@ fn package(package: &Package, values: &mut Values<'_>) -> Result<Start, Registry
     Ok(Start::Package { source, digest: None })
 }
 
-/// Refuses another registry than the usual one: where packages come from is the person's setting.
+/// Refuses all but the usual registry: the user configures the source of packages.
 fn check_registry(package: &Package) -> Result<(), RegistryError> {
     let Some(base) = &package.registry_base_url else { return Ok(()) };
     let is_usual = |(kind, usual): &(&str, &[&str])| {

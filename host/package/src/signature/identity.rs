@@ -114,7 +114,7 @@ mod tests {
         }
         let elsewhere = Identity::new("https://other.example.com", "https://a.test/o/r/x.yml").unwrap();
         assert!(!elsewhere.admits(&found));
-        // An address of a person has no such end.
+        // A person's address has no such suffix.
         assert!(!identity("ada").admits(&identity("ada@refs/x")));
     }
 

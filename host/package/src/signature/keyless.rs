@@ -33,8 +33,8 @@ const PREDICATES: &[&str] = &[
     "https://docs.pypi.org/attestations/publish/v1",
 ];
 
-/// The authorities and logs that make a keyless signature right: those of a person's own file, or those of Sigstore's
-/// public instance as of this haft.
+/// The trusted authorities and logs of keyless signatures: those of a user's file, or those of Sigstore's public
+/// instance, embedded in this haft.
 #[derive(Clone, Debug, Default)]
 pub struct TrustRoot {
     file: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub struct TrustRoot {
 pub(super) struct Verified(Identity);
 
 impl TrustRoot {
-    /// The name of a person's file, in the JSON form of Sigstore's `TrustedRoot`.
+    /// The name of a user's file, in the JSON form of Sigstore's `TrustedRoot`.
     pub const FILE: &str = "trusted_root.json";
 
     /// Returns the root in the file [`Self::FILE`] in `folder`, and Sigstore's without that file.

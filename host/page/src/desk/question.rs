@@ -221,7 +221,7 @@ impl Sign {
 }
 
 impl Drop for Shown {
-    /// The page counts as open for a while longer: the browser may be reloading it.
+    /// Lets the page count as open for a while longer: the browser may be reloading it.
     fn drop(&mut self) {
         if let (Some(sign), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {

@@ -16,8 +16,8 @@ const MAX_FUNCTIONS: u64 = 80_000;
 /// engine, the largest tested component.
 const MAX_ESTIMATE: u64 = 3 << 29;
 
-/// A part of a component, and what compiling one takes, bytes. Measured with the parts that take most of their kind, in
-/// components that have nothing else; twice that where a person's program has few.
+/// A part of a component, and the memory for compiling it, in bytes. Measured with the most expensive parts of
+/// their kind, in components that have nothing else; twice that for kinds that are rare in real programs.
 #[derive(Clone, Copy)]
 struct Part(&'static str, u64);
 

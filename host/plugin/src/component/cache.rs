@@ -168,7 +168,7 @@ impl Cache {
         (sum == checksum_of(json).as_bytes()).then(|| serde_json::from_slice(json).ok()).flatten()
     }
 
-    /// Losing a record costs time and nothing else.
+    /// Writes a record; a failure costs only time.
     fn write_record(&self, name: &str, record: &impl Serialize) {
         let text = serde_json::to_string(record).map_err(io::Error::other);
         let text = text.map(|json| format!("{}\n{json}", checksum_of(json.as_bytes())));

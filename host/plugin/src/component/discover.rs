@@ -28,7 +28,7 @@ use crate::threads::{NoAnswer, landlock};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
-/// Instances that are asked for the tools of one component: more than an MCP server has pages of them.
+/// Maximal number of instances for listing the tools of one component: more than an MCP server has pages.
 const MAX_INSTANCES: usize = 120;
 
 /// Which component a source is.
@@ -226,7 +226,7 @@ fn keep(engine: &Engine, key: &Digest, code: Option<CompiledCode>, listing: &Lis
     }
 }
 
-/// Code outside the cache was not compiled quickly.
+/// Returns the tier of code; code outside the cache was not compiled quickly.
 fn tier_of(code: Option<&CompiledCode>) -> Tier {
     code.map_or(Tier::Optimized, |code| code.tier)
 }

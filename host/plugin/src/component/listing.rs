@@ -107,7 +107,7 @@ pub(crate) fn check(contract: Contract, listed: Vec<ListedTool>) -> Result<Listi
 }
 
 impl Listed {
-    /// Tools, of which there is nothing more to know.
+    /// Returns a complete list of tools.
     pub(crate) fn tools(tools: Vec<ListedTool>) -> Self {
         Self::Tools { tools, manner: None }
     }
@@ -121,7 +121,7 @@ impl Listing {
         Self { contract, tools, uncallable, manner, classes, offers, config }
     }
 
-    /// Returns its tools, and what calls its offers where a program calls it `name`.
+    /// Returns its tools, and the definitions of its offers, for a program that calls it `name`.
     pub(crate) fn definitions(&self, name: &str) -> Vec<ToolDef> {
         self.tools.iter().cloned().chain(offered::definitions(name, &self.offers)).collect()
     }
@@ -159,7 +159,7 @@ fn check_one(tool: ListedTool, contract: Contract) -> Result<ToolDef, String> {
     Ok(ToolDef { name, title, description, parameters, hints, output })
 }
 
-/// MCP has names with dots and the like, for which models see others.
+/// Checks a name: MCP also has names with dots and similar characters, for which models see others.
 fn check_name(name: &str, contract: Contract) -> Result<(), String> {
     if contract == Contract::Mcp {
         let is_name =

@@ -133,7 +133,7 @@ pub(crate) fn reading(name: &str, resources: &ResourceList) -> ToolDef {
     definition(READ.to_owned(), None, "Reads a resource that the plugin offers.".to_owned(), parameters)
 }
 
-/// Clients get prompts and resources on their own account, without asking a person: it changes nothing.
+/// Clients get prompts and resources without a question to the user: that changes nothing.
 fn definition(name: String, title: Option<String>, description: String, parameters: Value) -> ToolDef {
     let hints = Hints { read_only: true, idempotent: true, ..Hints::default() };
     ToolDef { name, title, description, parameters, hints, output: None }
@@ -227,7 +227,7 @@ fn is_template(template: &str) -> bool {
         && template.bytes().all(is_byte)
 }
 
-/// RFC 3986, `pchar`, and the line between segments.
+/// Returns whether the byte is a `pchar` of RFC 3986, or the slash between segments.
 fn is_path_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:@/".contains(&byte)
 }

@@ -133,7 +133,7 @@ impl Source {
         read.inspect_err(warn_unless_missing).ok()
     }
 
-    /// The state the file is in; `None` for what has no file or was changed just now.
+    /// Returns the state of the file; `None` without a file, or if it has just been changed.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         use std::os::unix::fs::MetadataExt;
         let path = self.path()?;

@@ -46,7 +46,7 @@ const INTERFACE: &str = "act:tools/tool-provider@";
 /// The versions that are spoken here, for people.
 const SUPPORTED: &str = "0.1 and 0.2";
 
-/// Why a bridge to other tools cannot be had.
+/// The reason why a bridge to other tools is unavailable.
 const BRIDGE: &str = "it is a bridge, whose tools are known within a session alone, and a plugin's tools are what it \
                       lists when it is installed";
 
@@ -330,7 +330,7 @@ fn localized(value: &Cbor) -> Option<String> {
     shapes::choose_language(&texts.collect::<Vec<_>>(), None).map(str::to_owned)
 }
 
-/// A schema without a type is an object's: arguments always are one.
+/// Returns the schema of parameters; one without a type is an object's, since arguments always are one.
 fn parameters(schema: &str) -> String {
     match serde_json::from_str(schema) {
         Ok(Value::Object(mut object)) if !object.contains_key("type") => {

@@ -29,7 +29,7 @@ pub(crate) enum Structured {
     Value(Value),
 }
 
-/// Returns the tool result of an answer. Its data must fit `schema`, where there is one.
+/// Returns the tool result of an answer. Its data must fit `schema`, if given.
 ///
 /// # Errors
 /// The answer is longer than the limit, or its data is malformed or does not fit.

@@ -132,7 +132,7 @@ impl Guest for CommandGuest {
         })
     }
 
-    /// A program has run to its end.
+    /// Returns `false`: a program has run to its end.
     fn is_reusable(&self) -> bool {
         false
     }
@@ -149,7 +149,7 @@ fn text<'a>(arguments: &'a Value, name: &str) -> &'a str {
     arguments.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Both streams, and how it ended where they do not show it.
+/// Returns both streams, and the exit code if they do not show it.
 fn written(stdout: &str, stderr: &str, code: i32) -> String {
     let end = (code != 0 || stdout.is_empty() && stderr.is_empty()).then(|| format!("(exit code: {code})"));
     let parts = [stdout, stderr, end.as_deref().unwrap_or_default()];

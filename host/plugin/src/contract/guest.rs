@@ -24,7 +24,8 @@ pub(crate) struct Kind {
     pub(crate) is_exported: fn(&[&str]) -> Result<bool, LoadError>,
     /// Resolves the exports of a linked component, once for all its guests.
     pub(crate) link: fn(&Linked<'_>) -> Result<MakeGuest, LoadError>,
-    /// The tools of a component, where its types and sections, or the WIT file beside it, give them without asking it.
+    /// Returns the tools of a component without running it, if its types and sections, or the WIT file beside it,
+    /// define them.
     pub(crate) listing: Option<ListingOf>,
     /// Whether the component may have prompts and resources besides its tools.
     pub(crate) may_offer: bool,
@@ -52,7 +53,7 @@ pub(crate) type MakeGuest =
 /// An instance of a component, whatever its contract. The outer error of each function ends the instance.
 #[async_trait]
 pub(crate) trait Guest: Send + Sync {
-    /// Asks for the list of tools; none where they are known without being asked.
+    /// Requests the list of tools; empty if they are known without an instance.
     async fn list(&self, _: &mut Store<GuestState>) -> wasmtime::Result<Result<Listed, LoadError>> {
         Ok(Ok(Listed::tools(Vec::new())))
     }

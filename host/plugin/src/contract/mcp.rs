@@ -105,7 +105,7 @@ impl Guest for McpGuest {
         }
     }
 
-    /// Where it has a session, and is not at work.
+    /// Returns whether the instance has a session, and is not running.
     fn is_reusable(&self) -> bool {
         self.session.lock().is_some()
     }

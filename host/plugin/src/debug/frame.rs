@@ -10,9 +10,9 @@ const MAX_NAME: usize = 160;
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
-    /// The path as its compiler or interpreter names it, below the project's folder where that is known.
+    /// The path as its compiler or interpreter names it, relative to the project's folder if that is known.
     pub(crate) file: String,
-    /// Counted from 1; 0 where the compiler knows none.
+    /// Counted from 1; 0 if unknown.
     pub(crate) line: u32,
 }
 
@@ -34,7 +34,7 @@ impl Place {
         }
     }
 
-    /// Returns a place, where the file has a name.
+    /// Returns a location, if the file has a name.
     pub(crate) fn new(file: &str, line: u32) -> Option<Self> {
         (!file.is_empty()).then(|| Self { file: file.to_owned(), line })
     }

@@ -8,7 +8,7 @@ use crate::failure::End;
 use crate::plugin::PluginShared;
 
 impl PluginShared {
-    /// Names the functions that the guest was seen in, where that is wanted.
+    /// Resolves the functions in which the guest was sampled, if a profile is recorded.
     pub(crate) async fn name_profile(self: &Arc<Self>) {
         let Some(recorder) = self.engine.recorder().filter(|recorder| recorder.has_profile()).cloned() else {
             return;

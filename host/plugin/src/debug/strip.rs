@@ -8,7 +8,7 @@ use wasmparser::{BinaryReader, BinaryReaderError};
 /// Modules and components in each other. Deeper ones are left as they are.
 const MAX_DEPTH: usize = 8;
 
-/// The version field of a core module's preamble, where a component has another.
+/// The version field of a core module's preamble, in which a component has another value.
 const CORE: [u8; 4] = [1, 0, 0, 0];
 
 /// Bytes of the preamble of a module or a component.

@@ -28,7 +28,7 @@ pub(crate) struct Stack(Vec<usize>);
 pub(crate) struct Symbols(Lock<HashMap<Stack, Vec<Frame>>>);
 
 impl Stack {
-    /// Returns where the guest of `error` was.
+    /// Returns the stack of the guest of `error`.
     pub(crate) fn of(error: &wasmtime::Error) -> Self {
         error.downcast_ref::<WasmBacktrace>().map_or_else(Self::default, Self::from)
     }
@@ -65,8 +65,8 @@ impl From<&WasmBacktrace> for Stack {
 }
 
 impl Symbols {
-    /// Returns the frames of a stack; `read` gives the component's bytes, where they are still those that were
-    /// compiled.
+    /// Returns the frames of a stack; `read` returns the component's bytes, if they are unchanged since the
+    /// compilation.
     pub(crate) fn frames(&self, stack: &Stack, read: impl FnOnce() -> Option<Vec<u8>>) -> Vec<Frame> {
         if let Some(frames) = self.0.lock().get(stack) {
             return frames.clone();
@@ -123,7 +123,7 @@ impl<'a> Symbolizer<'a> {
         }
     }
 
-    /// Returns the name of the function at an offset, where the component has it.
+    /// Returns the name of the function at an offset, if the component has it.
     pub(crate) fn name(&self, offset: usize) -> Option<Cow<'_, str>> {
         let (part, address) = self.find(offset)?;
         let index = part.module.function_at(part.module.code.start.checked_add(address)?)?;

@@ -122,7 +122,7 @@ fn at_line_begin<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     text.strip_prefix(word).or_else(|| Some(text.split_once(&format!("\n{word}"))?.1))
 }
 
-/// `ways.Find` of `local/faults/ways.Find(0x3)`.
+/// Returns `ways.Find` of `local/faults/ways.Find(0x3)`.
 fn short(function: &str) -> &str {
     let named = function.rsplit_once('(').map_or(function, |(name, _)| name);
     named.rsplit_once('/').map_or(named, |(_, name)| name)

@@ -181,7 +181,7 @@ fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     hints
 }
 
-/// In plan mode no line of program.toml allows writing; a line can allow reading.
+/// Returns the hints in plan mode: no line of program.toml allows writing; a line can allow reading.
 fn of_plan_mode(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     let (denied, connected) = (&state.shared.denied, !state.sockets.refused.connections().is_empty());
     let requested = !state.shared.decisions.refusals().is_empty();

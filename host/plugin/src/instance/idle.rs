@@ -61,7 +61,7 @@ impl InstanceRights {
 }
 
 impl IdleInstances {
-    /// None yet.
+    /// Creates an empty list.
     pub(crate) fn new(max_idle: Duration) -> Self {
         Self { max_idle, list: Lock::default() }
     }

@@ -32,7 +32,7 @@ async fn wait_until_quiet(plugin: &Weak<PluginShared>) -> Option<Arc<PluginShare
     }
 }
 
-/// A plugin that an instance is made for: also where there is no thread for that, it is over once this is dropped.
+/// A plugin whose instance is being created: also without a thread for that, a drop ends it.
 struct Prewarming(Arc<PluginShared>);
 
 impl Drop for Prewarming {

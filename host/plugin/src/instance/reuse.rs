@@ -43,7 +43,7 @@ pub(crate) enum NoInstance {
 }
 
 impl Reuse {
-    /// Of which none is used yet.
+    /// Creates the state without used instances.
     pub(crate) fn new(settings: limit::Reuse) -> Self {
         let permits = Arc::new(Semaphore::new(settings.max_concurrent as usize));
         Self { settings, permits, waiting: Semaphore::new(MAX_WAITING) }

@@ -59,14 +59,14 @@ macro_rules! capabilities {
                 Self { shared, budget: Budget::new(&guest.call.limits), turn, $($name,)* }
             }
 
-            /// A call begins.
+            /// Begins a call.
             pub(crate) fn begin(&mut self, call: Arc<Call>) {
                 self.shared.call = ActiveCall::new(call);
                 $(self.$name.begin(&self.shared.call);)*
             }
 
-            /// Forgets the call that is over: its denials, output, events and writable directories. The guest's memory
-            /// and open resources stay.
+            /// Removes the data of the ended call: its denials, output, events and writable directories. The
+            /// guest's memory and open resources stay.
             pub(crate) fn renew(&mut self) {
                 let Call { plugin, grant, limits, .. } = &*self.shared.call;
                 let limits = *limits;

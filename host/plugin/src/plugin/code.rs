@@ -70,7 +70,7 @@ impl PluginShared {
         }
         let (name, bytes) = (&plugin.name, plugin.discovered.source.size());
         let _compilation = plugin.engine.compilations().begin(threads, name, bytes).await;
-        // Another call may have had it compiled meanwhile.
+        // Another call may have compiled it meanwhile.
         let own = plugin.clone();
         threads.own(move || _ = own.code()).await
     }
@@ -105,8 +105,8 @@ impl PluginShared {
         first.is_some_and(|code| code.tier == Tier::Quick) && self.optimized.get().is_none()
     }
 
-    /// A call begins that is the `nth` of this process, counted from 0. Quick code is optimized for later ones if there were
-    /// many, or if the call still runs after a while: it is over when what this returns is dropped.
+    /// Begins the `nth` call of this process, counted from 0. Quick code is optimized for later ones if there were
+    /// many, or if the call still runs after a while: a drop of the returned value ends it.
     pub(crate) fn consider_optimizing(plugin: &Arc<Self>, nth: u64) -> Option<DropGuard> {
         if !plugin.is_quick() || plugin.is_optimizing.load(Ordering::Relaxed) {
             return None;

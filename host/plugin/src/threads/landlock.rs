@@ -54,7 +54,7 @@ pub(crate) type FirstState = OnceLock<LandlockState>;
 
 pub(crate) use self::platform::LandlockRules;
 
-/// No writable directories: for guests that list their tools, and for instances made before a call.
+/// Returns no writable directories: for guests that list their tools, and for prewarmed instances.
 pub(crate) fn write_nowhere() -> Writable {
     Writable::default()
 }

@@ -47,7 +47,7 @@ struct Confinement {
 }
 
 impl ThreadPools {
-    /// No pools yet; each will have at most `threads` threads.
+    /// Creates the pools' owner without pools; each pool will have at most `threads` threads.
     pub(crate) fn new(threads: usize) -> Self {
         Self { pools: Lock::default(), verdict: Arc::default(), threads }
     }
@@ -142,7 +142,7 @@ impl Pool {
 }
 
 impl Drop for Pool {
-    /// A guest stuck in the kernel must not keep haft from ending.
+    /// Does not wait: a guest stuck in the kernel must not keep haft from ending.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

@@ -57,15 +57,15 @@ impl Default for LastCalls {
 }
 
 impl LastCalls {
-    /// A long call after short ones changes nothing yet: any may be, on a busy machine, and calls that are read
-    /// meanwhile would all go to threads of their own, where they are in each other's way.
+    /// Number of long calls after short ones that are ignored: any call may be long on a busy machine, and calls
+    /// that are read meanwhile would all go to separate threads, where they delay each other.
     const FORGIVEN: u8 = 1;
 
     /// Records whether a call was short. A call that another machine may delay next time is not recorded.
     pub(crate) fn note(&self, is_short: bool, grant: &Grant) {
         if !is_short {
             let less = |left: u8| left.checked_sub(1);
-            // Nothing is left to take away where there were no short ones.
+            // There is nothing to subtract without short calls.
             let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         } else if self.is_local(grant) {
             self.left.store(1 + Self::FORGIVEN, Ordering::Relaxed);

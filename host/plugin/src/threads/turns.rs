@@ -100,7 +100,7 @@ impl Turn {
         self.held.clone()
     }
 
-    /// The next call begins.
+    /// Begins the next call.
     pub(crate) fn renew(&mut self) {
         (self.ticks, self.held) = (0, Held::default());
     }

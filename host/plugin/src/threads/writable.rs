@@ -24,7 +24,7 @@ struct OpenedDirectories {
     everywhere: bool,
     roots: Vec<(Root, Result<Directory, String>)>,
     private: Vec<PrivateDirectory>,
-    /// Private directories that could not be had, by their guest's names.
+    /// Private directories that could not be opened, by their guest's names.
     missing: Vec<(&'static str, String)>,
 }
 
@@ -89,7 +89,7 @@ impl Writable {
         &self.0.missing
     }
 
-    /// The call is over: others may write in the guest's own directories.
+    /// Ends the call: others may write in the guest's own directories.
     pub(crate) fn release(&self) {
         self.0.private.iter().for_each(|private| private.quota.release());
     }
@@ -104,7 +104,7 @@ impl Writable {
         }
     }
 
-    /// Returns where the call may write.
+    /// Returns the directories that the call may write.
     pub(crate) fn extent(&self) -> Extent {
         if self.0.everywhere {
             return Extent::Everywhere;

@@ -45,10 +45,10 @@ pub(crate) trait Capability: Sized + Send + 'static {
     /// Configures wasmtime's own part of the capability.
     fn configure(&self, _: &mut WasiCtxBuilder, _: &Call) {}
 
-    /// A call begins.
+    /// Begins a call.
     fn begin(&mut self, _: &ActiveCall) {}
 
-    /// The call is over, and the guest may serve another one.
+    /// Ends a call; the guest may serve another one.
     fn renew(&mut self, _: &Limits) {}
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Shared {
 pub(crate) struct NewGuest<'a> {
     pub(crate) call: &'a Arc<Call>,
     pub(crate) belongings: &'a Belongings,
-    /// Whether the guest can ask haft where its workspace is.
+    /// Whether the guest can ask haft for the path of its workspace.
     pub(crate) can_ask: bool,
     /// Where haft does work for the guest that the guest's thread may not do.
     pub(crate) own_threads: OwnThreads,

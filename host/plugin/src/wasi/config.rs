@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 pub struct Config(Arc<[(String, SecretString)]>);
 
 impl Config {
-    /// These keys and values; none of them is shown by haft.
+    /// Creates a configuration of these keys and values; haft shows none of them.
     pub fn new(values: impl IntoIterator<Item = (String, SecretString)>) -> Self {
         Self(values.into_iter().collect())
     }

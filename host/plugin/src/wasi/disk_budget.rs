@@ -33,7 +33,7 @@ pub(crate) struct Disk {
     private: Option<Private>,
 }
 
-/// Whether a call may still go on.
+/// Returns whether a call may continue.
 pub(crate) type GoesOn = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The quota of a private directory, and the limit of the call that writes there.
@@ -44,7 +44,7 @@ struct Private {
 }
 
 impl Disk {
-    /// With `limit` bytes left.
+    /// Creates a budget of `limit` bytes.
     pub(crate) fn new(limit: u64) -> Self {
         Self {
             left: AtomicU64::new(limit),
@@ -54,7 +54,7 @@ impl Disk {
         }
     }
 
-    /// For a private directory with `quota`, in which `call` writes: both count.
+    /// Creates the budget of a private directory with `quota`, in which `call` writes: both are charged.
     pub(crate) fn private(call: Arc<Self>, quota: Arc<FileQuota>, goes_on: GoesOn) -> Self {
         Self { private: Some(Private { call, quota, goes_on }), ..Self::new(0) }
     }
@@ -123,7 +123,7 @@ impl Disk {
         outcome
     }
 
-    /// Before `length` bytes are written to `file`, `at` a place or at its end.
+    /// Charges a write of `length` bytes to `file`, `at` an offset or at its end, before it is made.
     pub(crate) fn write(&self, file: &File, at: Option<u64>, length: u64) -> FsResult<()> {
         Ok(self.charge(cost(file, at, length).map_err(|error| ErrorCode::from(&error))?)?)
     }

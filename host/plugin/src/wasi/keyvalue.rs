@@ -33,7 +33,7 @@ impl Capability for KeyValues {
 }
 
 impl View<'_, KeyValues> {
-    /// Returns where the plugin keeps its keys and values, if it may: with how much room.
+    /// Returns the storage and the quota of the plugin's keys and values, if granted.
     fn storage(&mut self) -> Result<(Storage, u64), Error> {
         let storage = self.own.storage.clone().zip(self.shared.call.grant.state());
         self.shared.denied.state |= storage.is_none();

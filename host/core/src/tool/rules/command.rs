@@ -68,7 +68,7 @@ pub fn may_run(command: &str, is_meant: &dyn Fn(&[String], bool) -> bool) -> boo
         || search.text(command, Reading { is_whole: true, ..reading })
 }
 
-/// `git status *` means `git status` too.
+/// Returns whether a rule matches a command; `git status *` matches `git status` too.
 fn means(rule: &Glob, command: &str) -> bool {
     rule.matches(command) || rule.matches(&format!("{command} "))
 }

@@ -35,8 +35,8 @@ pub(super) fn is_address_touched(about: &str, address: &str) -> bool {
     Glob::new(about).matches(address) || is_anywhere || urls.any(is_meant)
 }
 
-/// A star before the path matches a part of a host's name, and nothing else. `of_host` returns whether a pattern
-/// without a path matches the paths.
+/// Returns whether a pattern matches a URL. A star before the path matches a part of a host's name, and nothing
+/// else. `of_host` returns whether a pattern without a path matches the paths.
 fn is_address_meant(about: &str, url: &str, of_host: impl Fn(&str) -> bool) -> bool {
     match (parted(about), parted(url)) {
         (Some((about, about_path)), Some((own, path))) => {
@@ -49,7 +49,7 @@ fn is_address_meant(about: &str, url: &str, of_host: impl Fn(&str) -> bool) -> b
     }
 }
 
-/// Scheme and host, and the rest; `None` where there is no scheme.
+/// Returns scheme and host, and the rest; `None` without a scheme.
 fn parted(text: &str) -> Option<(&str, &str)> {
     let host = text.find("://")? + 3;
     let end = text.get(host..)?.find(['/', '?', '#']).map_or(text.len(), |end| host + end);
@@ -77,7 +77,8 @@ pub(super) fn is_path_touched(about: &str, path: &str, places: Places<'_>) -> bo
     is_path_meant(about, path, places).unwrap_or(true)
 }
 
-/// A pattern that begins with a star matches files anywhere. `None` if the base of either is unknown.
+/// Returns whether a pattern matches a path; one that begins with a star matches files anywhere. `None` if the base
+/// of either is unknown.
 fn is_path_meant(about: &str, path: &str, places: Places<'_>) -> Option<bool> {
     let path = resolved(path, places.workspace, places.home)?;
     if about.starts_with('*') {

@@ -89,7 +89,7 @@ impl Index {
         self.words.keys().filter(is_alike).map(|known| (known.as_str(), ALIKE)).collect()
     }
 
-    /// A word of every tool has no weight.
+    /// Returns the weight of a word by its rarity: a word of every tool has none.
     #[expect(clippy::cast_precision_loss, reason = "counts of tools are small")]
     fn rarity(&self, tools: usize) -> f64 {
         (1.0 + self.names.len() as f64 / tools.max(1) as f64).ln()
@@ -149,7 +149,7 @@ fn split(text: &str) -> impl Iterator<Item = String> {
     words.into_iter().filter(|word| !word.is_empty()).map(|word| plain(&word).to_owned())
 }
 
-/// English has few endings that matter here.
+/// Returns a word without its ending, for the few endings of English that matter here.
 fn plain(word: &str) -> &str {
     let kept = |ending: &str| word.strip_suffix(ending).filter(|stem| stem.chars().count() >= 3);
     match word {

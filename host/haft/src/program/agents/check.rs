@@ -51,7 +51,7 @@ async fn of_agent(tool: &AgentTool) -> Vec<Problem> {
     problems
 }
 
-/// A report has many lines; the first is the error.
+/// Returns the first line of a report, which is the error.
 fn first_line(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
     let line = text.lines().next().unwrap_or_default();

@@ -72,7 +72,7 @@ impl Part {
         self.toolbox.entries().all(|entry| entry.def().hints.read_only)
     }
 
-    /// Returns the agent, with the model that is asked now.
+    /// Returns the agent, with its current model.
     pub(super) async fn ready(&self) -> anyhow::Result<Ready> {
         let choice = self.model_choice();
         let models = Models { manifest: &self.manifest, home: &self.home, redactor: &self.redactor };

@@ -22,7 +22,7 @@ pub(super) struct Ready {
     pub(super) begun: Begun,
     /// Where its conversations are kept.
     pub(super) sessions: Sessions,
-    /// Where its calls are noted, where they are.
+    /// The journal of its calls, if there is one.
     pub(super) journal: Option<Journal>,
 }
 

@@ -235,7 +235,7 @@ impl Grants<'_> {
     fn usual(&self, process: &Process<'_>, sandbox: &Grant) -> anyhow::Result<Grant> {
         let Some(workspace) = sandbox.base().cloned() else { return Ok(Grant::none()) };
         let most = Grant::none().with_read_anywhere().with_network(true).with_workspace(workspace.clone());
-        // A person's home directory is not written unless it is named.
+        // The user's home directory is writable only if it is named.
         let is_written =
             self.manifest.sandbox.workspace.is_some() || !workspace.contains(&root(&self.dirs.home)?);
         let most = if is_written { most.with_write(workspace) } else { most };
@@ -331,8 +331,7 @@ fn installation(program: &Path, folder: &Path) -> Vec<PathBuf> {
     std::iter::once(program).chain(around).map(Path::to_owned).collect()
 }
 
-/// Returns the directory of what manages versions of programs, where `directory` on PATH belongs to one; it may be
-/// another person's.
+/// Returns the directory of a version manager, if `directory` on PATH belongs to one; it may be another user's.
 fn managed(directory: &Path) -> Option<PathBuf> {
     let is_manager =
         |place: &&Path| private::PROGRAMS.iter().any(|known| !known.contains('/') && place.ends_with(known));

@@ -7,7 +7,7 @@ use super::ToolChoice;
 use haft_core::tool::foreign;
 use haft_mcp::server::ServerInfo;
 
-/// Returns the program's own words, and where its tools work.
+/// Returns the program's own description, and the workspace of its tools.
 pub(super) fn about(program: &Program, choice: &ToolChoice) -> ServerInfo {
     let own = program.manifest.program.as_ref();
     let has_one_server = program.servers.iter().len() == 1;

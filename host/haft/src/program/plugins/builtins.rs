@@ -38,7 +38,7 @@ const BUILTINS: &[Builtin] = include!("../../../../../plugins/builtins.rs");
 const SUMS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/built/SHA256SUMS"));
 
 impl Builtin {
-    /// Labels of the workers that it lives on.
+    /// Returns the labels of the workers that run it.
     fn on<'m>(&self, builtins: &'m Builtins) -> &'m [Label] {
         let on = &builtins.on;
         match self.name {
@@ -124,7 +124,7 @@ fn pending(
     })
 }
 
-/// Returns every public host, the hosts that are allowed besides, and none that is blocked.
+/// Returns the grant of every public host, the additionally allowed hosts, and none of the blocked ones.
 fn fetch(switches: &Builtins, sandbox: &Grant) -> Grant {
     let grant = Grant::none().with_host(HostPattern::any());
     let allowed = switches.fetch_allow.iter().chain(sandbox.hosts());
@@ -132,7 +132,7 @@ fn fetch(switches: &Builtins, sandbox: &Grant) -> Grant {
     switches.fetch_block.iter().cloned().fold(grant, Grant::with_blocked_host)
 }
 
-/// Returns the one host that is asked, and the page there.
+/// Returns the grant of the search endpoint's host.
 fn search(switches: &Builtins) -> Grant {
     let grant = switches.search_host().into_iter().fold(Grant::none(), Grant::with_host);
     grant.with_value(SEARCH_URL, &switches.search_url)

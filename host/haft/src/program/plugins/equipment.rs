@@ -62,7 +62,7 @@ async fn injection(secret: &PluginSecret, secrets: Secrets<'_>) -> Result<Inject
     })
 }
 
-/// Returns where the plugin keeps things, if it may.
+/// Returns the storage of the plugin, if it may have one.
 fn storage(rights: &Rights<'_>, pending: &PendingPlugin<'_>) -> Option<Storage> {
     pending.grant.state().or(pending.grant.cache())?;
     let package = pending.package.map(|package| package.name.as_str());

@@ -54,7 +54,7 @@ impl std::fmt::Display for ProgramHook<'_> {
     }
 }
 
-/// Stands for a hook that cannot be had.
+/// A hook that is unavailable.
 struct Absent {
     name: String,
     why: String,

@@ -22,7 +22,7 @@ pub(super) struct Written {
 #[async_trait]
 impl Values for Written {
     fn identity(&self) -> String {
-        // Of secrets only where they are kept.
+        // Secrets are represented by their sources.
         format!("{:?}", self.pairs)
     }
 

@@ -120,7 +120,7 @@ pub(super) fn shown(proof: &CallerProof) -> Option<String> {
     }
 }
 
-/// Returns where a secret is kept.
+/// Returns the source of a secret, as text.
 pub(super) fn place(source: &SecretSource) -> String {
     match source {
         SecretSource::Env(name) => format!("${name}"),
@@ -139,7 +139,7 @@ pub(super) fn words(argument: &Argument) -> String {
     flag.map_or_else(|| format!(" {value}"), |flag| format!(" {flag} {value}"))
 }
 
-/// Names with their values, or where these are kept.
+/// Returns names with their values, or the sources of the values.
 pub(super) fn values(head: &str, values: &[(String, TextOrSecret)]) -> String {
     let value = |(name, value): &(String, TextOrSecret)| match value {
         TextOrSecret::Text(text) => format!("{head} {name}={}", shell_words::quote(text)),

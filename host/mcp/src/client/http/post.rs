@@ -64,7 +64,7 @@ impl HttpClient {
         }
     }
 
-    /// Another one than `refused`, if there is one.
+    /// Returns another token than `refused`, if there is one.
     async fn another(&self, refused: Option<SecretString>) -> Result<Option<SecretString>, Error> {
         match &self.account {
             Some(account) => account.another(refused).await.map_err(failed),
@@ -292,7 +292,7 @@ fn answer_to(id: &RequestId, body: &[u8]) -> Result<ServerJsonRpcMessage, String
     }
 }
 
-/// An error is about the one request that the exchange is for, whatever it names.
+/// Addresses a message to its request: an error belongs to the request of the exchange, whatever id it has.
 fn addressed(mut message: ServerJsonRpcMessage, id: Option<&RequestId>) -> ServerJsonRpcMessage {
     if let (ServerJsonRpcMessage::Error(error), Some(id)) = (&mut message, id) {
         error.id = Some(id.clone());

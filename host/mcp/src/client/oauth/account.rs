@@ -81,7 +81,7 @@ impl Account {
         Ok(login)
     }
 
-    /// Returns where that is kept, in words.
+    /// Returns the location of the stored login, as text.
     pub fn place(&self) -> Option<String> {
         self.store.place()
     }
@@ -157,7 +157,7 @@ impl Account {
         renewing.await.unwrap_or(Err(ServerError::Closed))
     }
 
-    /// Returns the token of a login that a person made since, in the place of `old`: asks the store alone.
+    /// Returns the token of a login that the user made since `old`, from the store alone.
     pub(in crate::client) async fn newer(
         &self,
         old: Option<&SecretString>,
@@ -233,7 +233,7 @@ impl Account {
         ServerError::Login { server: self.server.clone(), said, scopes }
     }
 
-    /// Equal for the same settings; holds no secret. `None` where nothing is set.
+    /// Returns an identity, equal for equal settings, without a secret. `None` without settings.
     pub(in crate::client) fn identity(&self) -> Option<String> {
         let own = self.settings.identity();
         (own != OAuthSettings::default().identity()).then_some(own)

@@ -66,7 +66,7 @@ pub(super) struct Exchange {
     redactor: Redactor,
     /// Bytes of the tokens that the account has learned.
     learned: Arc<AtomicUsize>,
-    /// The metadata that was read last where its issuer has it.
+    /// The metadata last read at their issuer's location.
     metadata: Lock<Option<AuthorizationMetadata>>,
 }
 
@@ -118,7 +118,7 @@ impl Exchange {
         Ok(Answer::from_parts(head, body))
     }
 
-    /// Returns whether `metadata` was read where its issuer has it.
+    /// Returns whether `metadata` was read at the location that its issuer publishes.
     pub(super) fn has_read(&self, metadata: &AuthorizationMetadata) -> bool {
         let read = self.metadata.lock();
         let (read, found) = (read.as_ref().map(serde_json::to_value), serde_json::to_value(metadata));

@@ -14,12 +14,12 @@ use super::exchange::is_token;
 /// A token is renewed that has less than this, or than half of its time: it must last until the server has read the request.
 const SPARE: Duration = Duration::from_secs(30);
 
-/// A person's login at one server. It serializes with its tokens, for a store that keeps secrets.
+/// A user's login at one server. It serializes with its tokens, for a store that keeps secrets.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Login {
     pub(super) client: Client,
     pub(super) credentials: StoredCredentials,
-    /// The endpoint that revokes tokens (RFC 7009), where there is one.
+    /// The endpoint that revokes tokens (RFC 7009), if there is one.
     pub(super) revocation: Option<String>,
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 use crate::client::address::{is_safe, is_this_machine};
 use haft_core::grant::{AddressError, local};
 
-/// The variables that name a proxy, which is the person's own choice of address.
+/// The variables that name a proxy, which is the user's own choice of address.
 const PROXIES: &[&str] =
     &["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 

@@ -100,7 +100,7 @@ async fn target(stream: &mut TcpStream) -> Option<String> {
 pub(super) struct Browser(TcpStream);
 
 impl Browser {
-    /// Shows the person a line.
+    /// Shows the user a line.
     pub(super) async fn answer(mut self, status: &str, line: &str) {
         let page = format!("<!doctype html><title>haft</title><p>{line}</p>");
         let head = format!(

@@ -25,7 +25,7 @@ use haft_core::tool::foreign;
 /// haft's name in a client registration.
 const NAME: &str = "haft";
 
-/// A login that waits for the person.
+/// A login that waits for the user.
 pub struct SignIn {
     account: Arc<Account>,
     manager: AuthorizationManager,
@@ -171,7 +171,7 @@ impl SignIn {
     /// another machine. `told` gets texts that are no such URL.
     ///
     /// # Errors
-    /// The person or the authorization server refused, or what came back is not of this login.
+    /// The user or the authorization server refused, or the response does not belong to this login.
     pub async fn finish(
         self,
         mut pasted: mpsc::Receiver<String>,

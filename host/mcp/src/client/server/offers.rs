@@ -16,7 +16,7 @@ use haft_core::tool::{Keep, clip};
 
 /// How long all lists may take together: the tools of the server are waited for meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pages of one list that are asked for.
+/// Maximal number of requested pages of one list.
 const MAX_PAGES: usize = 100;
 /// Prompts, resources or templates of one server.
 const MAX_ITEMS: usize = 1000;

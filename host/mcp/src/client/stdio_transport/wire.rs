@@ -49,14 +49,14 @@ impl Wire {
         self.unwritten.fetch_sub(bytes, Ordering::SeqCst);
     }
 
-    /// A line was no message.
+    /// Records a line that was not a message.
     pub(super) fn record_noise(&self, line: &[u8]) {
         let line = String::from_utf8_lossy(line.get(..MAX_SHOWN * 4).unwrap_or(line));
         let shown = shortened(line.chars().take(MAX_SHOWN).collect());
         *self.noise.lock() = Some(shown);
     }
 
-    /// An answer came.
+    /// Clears the record after an answer.
     pub(super) fn clear_noise(&self) {
         *self.noise.lock() = None;
     }

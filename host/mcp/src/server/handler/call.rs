@@ -35,7 +35,7 @@ use haft_core::trace::{Operation, Span, TraceParent};
 /// The answer to a call.
 pub(super) enum Answered {
     Result(ToolResult),
-    /// A question to the person; the call comes again with the answer.
+    /// A question to the user; the call is repeated with the answer.
     Question(InputRequiredResult),
 }
 
@@ -55,7 +55,7 @@ struct NotificationFilter {
 }
 
 impl Handler {
-    /// Asks the person behind the client, for a tool that asks for approval or a call that brings an answer.
+    /// Returns the approver behind the client, for a tool that needs approval or a call with an answer.
     async fn approver(&self, request: &CallToolRequestParams, requester: &Requester) -> ElicitingApprover {
         let snapshots = &self.shared.snapshots;
         let choose = |fallback: &Fallback| {
@@ -151,7 +151,7 @@ impl Handler {
         }
     }
 
-    /// Calls a tool; a call that takes long becomes a task where its client takes one.
+    /// Calls a tool; a long call becomes a task if its client supports tasks.
     pub(super) async fn call_or_begin_task(
         &self,
         request: CallToolRequestParams,
@@ -170,8 +170,8 @@ impl Handler {
         Box::pin(tasks.run(self.shared.caller(), requester, call)).await.map(Into::into)
     }
 
-    /// Calls a tool. May leave a thread that runs calls inline: where the tool may not run there, the journal still has to
-    /// be opened, or a person has answered a question of the call.
+    /// Calls a tool. May leave a thread that runs calls inline: if the tool may not run there, the journal is not
+    /// open yet, or the user has answered a question of the call.
     async fn call(
         &self,
         request: CallToolRequestParams,
@@ -297,7 +297,7 @@ impl ProgressNotifier {
         self.events.clone()
     }
 
-    /// Says what there was no room for.
+    /// Reports the dropped notifications.
     fn end(self) {
         let dropped = self.dropped.load(Ordering::Relaxed);
         if dropped > 0 {
@@ -371,7 +371,7 @@ fn log(
     })
 }
 
-/// Severity, after RFC 5424.
+/// Returns the severity by RFC 5424.
 fn rank(level: LoggingLevel) -> u8 {
     match level {
         LoggingLevel::Debug => 0,

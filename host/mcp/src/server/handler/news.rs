@@ -99,7 +99,7 @@ impl Handler {
     }
 }
 
-/// The client gets only notifications that it subscribed to.
+/// Returns whether the client subscribed to a notification.
 fn is_accepted(accepted: &SubscriptionFilter, change: &ServerNotification) -> bool {
     let kind = match change {
         ServerNotification::ToolListChangedNotification(_) => accepted.tools_list_changed,

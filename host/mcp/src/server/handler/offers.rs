@@ -193,7 +193,7 @@ impl Handler {
     }
 }
 
-/// No completion.
+/// Returns an empty completion.
 fn nothing() -> ServerResult {
     rmcp::model::CompleteResult::default().into()
 }

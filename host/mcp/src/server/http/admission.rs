@@ -70,7 +70,7 @@ impl Admission {
         !matches!(self, Self::Anybody)
     }
 
-    /// Returns the authorization servers and scopes of tokens that are taken, where there are any.
+    /// Returns the authorization servers and scopes of accepted tokens, if there are any.
     pub(super) fn issuers(&self) -> Option<(Vec<String>, Vec<String>)> {
         let Self::Callers(callers) = self else { return None };
         let issuers = callers.issuers();
@@ -164,7 +164,7 @@ impl Token {
         Ok(Self(SecretString::from(random::name::<{ random::KEY }>()?)))
     }
 
-    /// Returns the token itself, to be shown to the person who configures the client.
+    /// Returns the token itself, for display to the user who configures the client.
     pub fn secret(&self) -> &SecretString {
         &self.0
     }

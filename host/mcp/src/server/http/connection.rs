@@ -87,7 +87,7 @@ pub(super) struct RequestGuard {
 }
 
 impl ConnectionSlots {
-    /// At most `most` connections at once.
+    /// Creates a table of at most `most` connections.
     pub(super) fn new(most: usize) -> Self {
         let unauthenticated_room = (most / SHARE).max(MIN_SHARE).min(most / 2).max(1);
         let (state, changed, open) = (Lock::default(), Notify::new(), watch::Sender::new(0));
@@ -100,8 +100,8 @@ impl ConnectionSlots {
         }))
     }
 
-    /// Returns the place of a connection that comes from `source`: where all are taken, that of the stranger who
-    /// has been there for longest, of those who come from where most come from.
+    /// Returns the place of a connection from `source`. If all are taken, evicts the oldest unauthenticated
+    /// connection of the source that has the most.
     pub(super) async fn admit(&self, source: IpAddr) -> ConnectionSlot {
         loop {
             let changed = self.0.changed.notified();
@@ -113,7 +113,7 @@ impl ConnectionSlots {
         }
     }
 
-    /// Returns a place; how long to wait where every stranger came just now.
+    /// Returns a place, or the wait if every unauthenticated connection is new.
     fn try_admit(&self, source: IpAddr) -> Result<ConnectionSlot, Duration> {
         let mut state = self.0.state.lock();
         if state.unauthenticated.len() >= self.0.unauthenticated_room
@@ -177,8 +177,8 @@ impl State {
 }
 
 impl ConnectionSlot {
-    /// A request of a client begins, who has shown what there is to show. Nothing where all places of
-    /// clients are taken, or the connection was given away meanwhile.
+    /// Begins a request of an authenticated client. `None` if all places of clients are taken, or the connection
+    /// was evicted meanwhile.
     pub(super) fn begin(&self) -> Option<RequestGuard> {
         let mut state = self.slots.0.state.lock();
         if let Some(unauthenticated) = state.unauthenticated.get(&self.number) {

@@ -53,8 +53,8 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// With room for `most` sessions, which live at `home` where there are other replicas. What takes time runs on the runtime
-    /// of the caller.
+    /// Creates an endpoint for `most` sessions, which name `home` if there are other replicas. Slow work runs on
+    /// the caller's runtime.
     pub(super) fn new(most: usize, home: Option<Home>) -> Self {
         let (sessions, runtime) = (Sessions::new(most, home), Handle::current());
         let tidying = CancellationToken::new();
@@ -267,7 +267,7 @@ impl Endpoint {
         Ok(answer.unwrap_or_else(|| stream.response(None, false, self.end(stops))))
     }
 
-    /// Returns the stream of a session, or what came after the event that the client has last.
+    /// Returns the stream of a session, or the events after the client's last one.
     fn stream(&self, headers: &HeaderMap, session: SessionGuard) -> HttpResponse {
         let Some(last) = headers.get(LAST_EVENT) else {
             return session.events.clone().response(None, session.primes(), self.news(session));
@@ -344,7 +344,7 @@ fn is_call(request: &ClientRequest) -> bool {
     )
 }
 
-/// Returns whether a request without a session asks for what comes before its answer.
+/// Returns whether a request without a session asks for notifications before its answer.
 fn wants_events(request: &ClientRequest) -> bool {
     let meta = request.get_meta();
     let asks = || meta.get_progress_token().is_some() || meta.log_level().is_some();

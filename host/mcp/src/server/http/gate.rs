@@ -70,8 +70,8 @@ struct Whole {
 }
 
 impl Gate {
-    /// Returns a gate before `endpoint`, which waits for bodies for so long. Requests are handled on the runtime of
-    /// the caller.
+    /// Returns a gate before `endpoint`, which waits for a body for at most `patience`. Requests are handled on the
+    /// caller's runtime.
     pub(super) fn new(
         shared: &ServerShared,
         (admission, public): (Admission, Public),
@@ -110,7 +110,7 @@ impl Gate {
         }
     }
 
-    /// Who a request comes from.
+    /// Returns the caller of a request.
     async fn admit(&self, headers: &HeaderMap) -> Result<ServerShared, Refusal> {
         self.admission.admit(headers, &self.shared, &self.runtime).await.map_err(|denied| {
             let metadata = self.public.metadata_url(headers, &self.admission);
@@ -159,7 +159,7 @@ impl Gate {
 }
 
 impl Whole {
-    /// This body with U+FFFD in the place of everything that is no character.
+    /// Returns this body with U+FFFD instead of invalid UTF-8.
     fn of_whole_characters(mut self) -> Self {
         if let Cow::Owned(whole) = json::whole_characters(&self.bytes) {
             self.bytes = whole.into();
@@ -169,7 +169,7 @@ impl Whole {
 }
 
 impl Bodies {
-    /// Each is waited for so long.
+    /// Creates a budget whose bodies are awaited for at most `patience`.
     fn new(patience: Duration) -> Self {
         Self { room: Arc::new(Semaphore::new(MAX_BODIES)), patience }
     }
@@ -259,7 +259,7 @@ fn too_large() -> Refusal {
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {} MiB", MAX_BODY >> 20))
 }
 
-/// A client's request begins.
+/// Begins a client's request.
 fn begin(connection: &HttpConnection) -> Result<RequestGuard, Refusal> {
     let why = "all connections are in use; try again later";
     let full = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).and_close();

@@ -63,7 +63,7 @@ impl Public {
         self.asked.lock().is_some_and(|asked| asked.elapsed() < WATCHED)
     }
 
-    /// haft is to end, and is no longer ready.
+    /// Reports from now on that haft is not ready, since it is to end.
     pub(super) fn end(&self) {
         self.ending.cancel();
     }
@@ -103,7 +103,7 @@ impl Public {
         Some(for_readers(request, answer))
     }
 
-    /// Returns where the metadata are, as an absolute address, where there are any.
+    /// Returns the absolute URL of the metadata, if there are any.
     pub(super) fn metadata_url(&self, headers: &HeaderMap, admission: &Admission) -> Option<String> {
         admission.issuers()?;
         let resource = self.resource(headers)?;

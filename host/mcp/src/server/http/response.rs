@@ -100,12 +100,12 @@ impl Refusal {
         Self { content_type: JSON, ..Self::new(StatusCode::BAD_REQUEST, why) }
     }
 
-    /// This refusal, after which the connection is closed.
+    /// Returns this refusal, after which the connection is closed.
     pub(super) fn and_close(self) -> Self {
         self.with(CONNECTION, HeaderValue::from_static("close"))
     }
 
-    /// This refusal, with a header.
+    /// Returns this refusal with a header.
     pub(super) fn with(self, name: HeaderName, value: HeaderValue) -> Self {
         Self { header: Some((name, value)), ..self }
     }
@@ -132,7 +132,7 @@ pub(super) struct EventStream {
 /// The ids of the events of a stream.
 #[derive(Clone, Copy)]
 pub(super) enum Ids {
-    /// None: nothing can be had again.
+    /// None: no event can be fetched again.
     None,
     /// Of the stream of a session without a request.
     Session,
@@ -274,7 +274,7 @@ impl EventStream {
         headers(answer)
     }
 
-    /// Waits for the first event, or the end. The answer, where that is all and no success.
+    /// Waits for the first event, or the end. Returns the answer, if it is the only event and not a success.
     pub(super) async fn failure(&self) -> Option<HttpResponse> {
         let begun = || {
             let state = self.state.lock();
@@ -302,7 +302,7 @@ impl EventStream {
         if state.is_over { Poll::Ready(None) } else { Poll::Pending }
     }
 
-    /// Waits for what `poll` comes to, which changes with the stream.
+    /// Waits for the result of `poll`, which changes with the stream.
     async fn until<T>(&self, poll: impl Fn() -> Poll<T>) -> T {
         loop {
             // Registered before the check, so that no notification is missed.
@@ -363,7 +363,7 @@ impl State {
     }
 }
 
-/// A stream that the request `id` is answered in. Dropped, it ends, also where that came to no answer: haft panicked.
+/// A stream with the answer to the request `id`. A drop ends it, also without an answer after a panic.
 pub(super) struct StreamGuard {
     pub(super) stream: Arc<EventStream>,
     pub(super) id: RequestId,

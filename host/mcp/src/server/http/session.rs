@@ -23,10 +23,10 @@ use crate::server::handler::{Handler, ToolNews};
 use haft_core::random;
 use haft_core::sync::Lock;
 
-/// How long a session may be left alone: a person comes back from lunch to the same one.
+/// Maximal idle time of a session: long enough for a lunch break.
 const IDLE: Duration = Duration::from_hours(1);
 
-/// How long a session has to have been left alone to be closed for a new one, where all places are taken.
+/// Idle time after which a session may be closed for a new one, if all places are taken.
 const ABANDONED: Duration = Duration::from_mins(10);
 
 /// Idle limit of a session whose client sent nothing after opening it; clients send something at once.
@@ -56,13 +56,13 @@ const KEPT: usize = 16;
 /// Bytes of their streams. One alone may be longer.
 const MAX_KEPT: usize = 1 << 20;
 
-/// Bytes of the streams of all sessions that can be asked for again: a larger one, and what comes then, is not kept.
+/// Maximal size in bytes of the kept streams of all sessions: streams beyond it are not kept.
 const MAX_ALL_KEPT: usize = 64 << 20;
 
 /// The sessions of a server.
 pub(super) struct Sessions {
     most: usize,
-    /// Where they live, where there are other replicas.
+    /// The home in their ids, if there are other replicas.
     home: Option<Home>,
     all: Lock<HashMap<Arc<str>, Entry>>,
     /// Told of each that is opened.
@@ -129,7 +129,7 @@ struct Ended {
 pub(super) struct SessionRequest {
     session: Arc<Session>,
     pub(super) running: Running,
-    /// The stream that it is answered in, where that is one.
+    /// The stream with the answer, if there is one.
     pub(super) stream: Option<StreamGuard>,
 }
 
@@ -188,7 +188,7 @@ impl Sessions {
     /// Returns the session `id` for a request of `caller`.
     ///
     /// # Errors
-    /// There is none: another caller opened it, or it lives at another replica.
+    /// The session does not exist: another caller opened it, or it belongs to another replica.
     pub(super) fn enter(self: &Arc<Self>, id: &str, caller: &str) -> Result<SessionGuard, Refusal> {
         let mut all = self.all.lock();
         let own = all.get_mut(id);
@@ -238,7 +238,7 @@ impl Home {
         Self(format!("{machine}-{port}"))
     }
 
-    /// Returns a new id of a session that lives here.
+    /// Returns a new id of a session of this replica.
     fn session_id(&self) -> io::Result<String> {
         Ok(format!("{}{AT}{}", random::name::<{ random::KEY }>()?, self.0))
     }
@@ -392,7 +392,7 @@ impl Streams {
 }
 
 impl SessionRequest {
-    /// The way to the client for what comes before the answer.
+    /// Returns the channel to the client for notifications before the answer.
     pub(super) fn link(&self) -> Arc<dyn Link> {
         let own = self.stream.as_ref().map(|guard| &guard.stream);
         let stream = own.unwrap_or(&self.session.events).clone();

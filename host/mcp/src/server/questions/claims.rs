@@ -36,7 +36,7 @@ pub(super) trait Claims: Debug + Send + Sync {
     async fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool>;
 }
 
-/// Kept while this process lives.
+/// Claims in the memory of this process.
 #[derive(Debug, Default)]
 pub(super) struct MemoryClaims(Lock<BTreeMap<[u8; TAG], u64>>);
 
@@ -44,7 +44,7 @@ pub(super) struct MemoryClaims(Lock<BTreeMap<[u8; TAG], u64>>);
 #[derive(Clone, Debug)]
 pub(super) struct FolderClaims(PathBuf);
 
-/// Kept where all replicas find it.
+/// Claims in the shared storage of all replicas.
 #[derive(Debug)]
 pub(super) struct ReplicaClaims(pub(super) Arc<dyn Replicas>);
 
@@ -62,7 +62,7 @@ impl Claims for MemoryClaims {
 }
 
 impl FolderClaims {
-    /// Below `folder`.
+    /// Creates claims below `folder`.
     pub(super) fn new(folder: &Path) -> Self {
         Self(folder.join("used"))
     }
@@ -204,7 +204,7 @@ impl Key {
         tag
     }
 
-    /// Compared in constant time.
+    /// Returns whether `tag` is the signature of `message`; compares in constant time.
     pub(super) fn is_signed(&self, message: &[u8], tag: &[u8; TAG]) -> bool {
         hmac::verify(&self.0, message, tag).is_ok()
     }

@@ -79,7 +79,7 @@ struct Reader<I> {
     hangup: Hangup,
 }
 
-/// Also where a request panics: a server that reads no more has to end.
+/// Also after a panic of a request: a server that reads no more has to end.
 impl<I> Drop for Reader<I> {
     fn drop(&mut self) {
         self.hangup.input_has_ended(&self.burst);

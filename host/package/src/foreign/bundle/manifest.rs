@@ -10,7 +10,7 @@ use super::ForeignError;
 /// The versions that are read.
 const VERSIONS: [&str; 2] = ["0.3", "0.4"];
 
-/// This system, as Node.js calls it.
+/// Returns Node.js's name of this system.
 fn platform() -> &'static str {
     if std::env::consts::OS == "macos" { "darwin" } else { std::env::consts::OS }
 }

@@ -83,7 +83,7 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// Says where the sensitive values are.
+    /// Returns notes with the sources of the sensitive values.
     pub(super) fn notes(&self) -> Vec<String> {
         let note = |(key, value): (&&str, &Value)| {
             let place = match value {
@@ -106,7 +106,7 @@ impl<'a> Settings<'a> {
         Ok(self.filled(word)?.into_iter().collect())
     }
 
-    /// Returns the value of a variable of the server; `None` where a setting in it has no value.
+    /// Returns the value of a variable of the server; `None` if a setting in it has no value.
     pub(super) fn variable(&self, name: &str, text: &str) -> Result<Option<Word>, ForeignError> {
         if let Some(Value::Secret(place)) = self.whole(text).and_then(|key| self.values.get(key)) {
             return Ok(Some(Word::Secret(place.clone())));
@@ -124,7 +124,7 @@ impl<'a> Settings<'a> {
         text.strip_prefix("${user_config.")?.strip_suffix('}').filter(|key| !key.contains('}'))
     }
 
-    /// Returns a text with the values in it; `None` where one is missing.
+    /// Returns a text with the values inserted; `None` if one is missing.
     fn filled(&self, text: &str) -> Result<Option<String>, ForeignError> {
         let mut text = text.to_owned();
         for (place, path) in &self.places {

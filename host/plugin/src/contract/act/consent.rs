@@ -33,7 +33,7 @@ const CONSENT: &str = "act:consent/consent-authority@0.1.0";
 /// The interface of secrets.
 const CREDENTIALS: &str = "act:credentials/store@0.1.0";
 
-/// The classes that WASI has, which haft judges where they are used.
+/// The classes of WASI, which haft checks at each access.
 const FILES: &str = "wasi:filesystem";
 const HTTP: &str = "wasi:http";
 const SOCKETS: &str = "wasi:sockets";

@@ -14,8 +14,7 @@ const NO_SESSION: &str = "it works inside a session, and a plugin keeps none: no
 const SESSION_REFUSED: &str =
     "no session could be opened for the call, whose arguments come from `[plugins.config]`";
 
-/// Returns the answer in a sequence of events. `no_session`: why the call had none, where its component has
-/// sessions.
+/// Returns the answer in a sequence of events. `no_session`: why the call had none, if its component has sessions.
 pub(super) fn answer(events: Vec<Event>, no_session: Option<&str>) -> Result<Output, ToolError> {
     let mut output = Output { pieces: Vec::new(), structured: None };
     for event in events {
@@ -91,7 +90,7 @@ fn binary(output: &mut Output, data: Vec<u8>, mime_type: Option<String>) {
     output.pieces.push(Piece::Binary(Attachment::new(media_type, data)));
 }
 
-/// Data: as JSON for a model, and as data if it is an object and the first.
+/// Adds data: as JSON for a model, and as structured data if it is an object and the first.
 fn structured(output: &mut Output, data: Vec<u8>, mime_type: Option<String>) {
     let Some(value) = cbor::read(&data).map(|value| cbor::json(&value)) else {
         return binary(output, data, mime_type);

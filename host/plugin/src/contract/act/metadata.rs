@@ -30,7 +30,7 @@ pub enum Asked {
     Files {
         /// A glob: `**`, `/data/**`.
         path: String,
-        /// Whether writing is asked for as well.
+        /// Whether writing is requested too.
         write: bool,
     },
     /// `wasi:http`: requests to a host.

@@ -166,7 +166,7 @@ impl Inquiry {
         }
     }
 
-    /// Takes in a page; where the next one begins, if there is one.
+    /// Adds a page; returns the cursor of the next one, if there is one.
     fn take(&mut self, page: &Value) -> Result<Option<String>, Failure> {
         let tools = tools_of(page).ok_or_else(|| Failure::wrong("tools/list", "holds no `tools`"))?;
         self.tools.extend(tools);

@@ -66,7 +66,8 @@ impl Message {
         }
     }
 
-    /// An error without an id belongs to the only running request: the server could not read it.
+    /// Returns the answer. An error without an id belongs to the only running request: the server could not read
+    /// it.
     fn answer(mut value: Value, has_id: bool) -> Self {
         // Not whatever else a server may mean by an `error`.
         let is_message = has_id || value.get("jsonrpc").and_then(Value::as_str) == Some("2.0");

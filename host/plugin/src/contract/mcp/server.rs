@@ -36,7 +36,7 @@ pub(super) enum Server {
 }
 
 impl LinkedServer {
-    /// Of two interfaces the one that more servers were tested with.
+    /// Selects the interface: of two the one that more servers were tested with.
     pub(super) fn new(linked: &InstancePre<GuestState>, exports: &[&str]) -> Result<Self, LoadError> {
         let new = if is_among(exports, INCOMING) {
             ProxyIndices::new(linked).map(Self::Incoming)

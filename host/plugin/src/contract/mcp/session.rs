@@ -189,7 +189,7 @@ fn client() -> Value {
 // Reads the answer to one request: a JSON message, or a stream of events that ends with it. It never keeps more than one
 // message.
 
-/// Bytes that are read of an answer that is none.
+/// Maximal number of bytes read of an invalid answer.
 const MAX_REFUSAL: u64 = 64 << 10;
 
 /// Characters of a session's id; the usual ones have 36.

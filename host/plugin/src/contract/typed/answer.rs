@@ -63,7 +63,7 @@ pub(super) fn from_value(ty: &Type, value: &Val) -> Result<Output, Mismatch> {
     Ok(Output { pieces, structured: structured.filter(serde_json::Value::is_object).map(Structured::Value) })
 }
 
-/// Bytes alone: text where they are text, else a file.
+/// Returns bytes as text if they are text, otherwise as a file.
 pub(super) fn binary(bytes: Vec<u8>) -> Output {
     if let Some(text) = encode::as_text(&bytes) {
         return text_output(text.to_owned());

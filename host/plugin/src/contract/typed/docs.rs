@@ -262,7 +262,7 @@ impl FunctionDocs<'_> {
 }
 
 impl<'a> TypeDocs<'a> {
-    /// No documentation.
+    /// Returns empty documentation.
     pub(super) fn none() -> Self {
         Self::default()
     }
@@ -345,7 +345,7 @@ impl<'a> TypeDocs<'a> {
     }
 }
 
-/// A text as a schema has it: no longer than it needs to be, and never empty.
+/// Returns a text for a schema: as short as possible, and never empty.
 fn bounded_text(text: &str) -> Option<String> {
     let text: String = text.trim().chars().take(MAX_TEXT).collect();
     (!text.is_empty()).then_some(text)

@@ -57,7 +57,7 @@ pub(super) fn bytes(items: &[Val]) -> Result<Vec<u8>, Mismatch> {
     items.iter().map(byte).collect()
 }
 
-/// Bytes that are UTF-8 without control characters; others are written as base64.
+/// Returns bytes as text if they are UTF-8 without control characters; `None` for others, which become base64.
 pub(super) fn as_text(bytes: &[u8]) -> Option<&str> {
     let is_plain = |c: char| !c.is_control() || matches!(c, '\t' | '\n' | '\r');
     str::from_utf8(bytes).ok().filter(|text| text.chars().all(is_plain))
@@ -136,7 +136,7 @@ fn variant(cases: &[Case], tag: &str, inner: Option<&Val>) -> Encoded {
     }
 }
 
-/// Where a key comes twice, its last value counts, as the contract of maps has it.
+/// Encodes a map; the last value of a duplicate key counts, by the contract of maps.
 fn dictionary(key: &Type, ty: &Type, entries: &[(Val, Val)]) -> Encoded {
     if *key == Type::String {
         let entry = |(name, val): &(Val, Val)| match name {

@@ -112,7 +112,7 @@ impl Exports {
 }
 
 impl Exported {
-    /// Returns where the function is in a component.
+    /// Returns the index of the function in a component.
     pub(super) fn index(&self, component: &Component) -> Option<ComponentExportIndex> {
         let interface = match &self.interface {
             Some(name) => Some(component.get_export_index(None, name)?),

@@ -195,7 +195,7 @@ struct Builder {
     left: usize,
 }
 
-/// A type, or what there is that has no JSON: "a resource".
+/// A type, or the name of one without JSON: "a resource".
 type Built<T> = Result<T, String>;
 
 impl Builder {

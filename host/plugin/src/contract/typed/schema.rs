@@ -117,7 +117,7 @@ fn record(fields: &[Field]) -> Map<String, Value> {
     map(closed(properties, &required))
 }
 
-/// `map<string, V>` is an object; any other map a list of its entries.
+/// Returns the schema of a map: of `map<string, V>` an object, of any other map a list of its entries.
 fn dictionary(key: &Type, value: &Type) -> Map<String, Value> {
     let values = Value::Object(type_schema(value));
     if *key == Type::String {
@@ -182,7 +182,7 @@ fn choice(names: &[Name]) -> Map<String, Value> {
     described(schema, (!docs.is_empty()).then(|| docs.join("\n")).as_deref())
 }
 
-/// Returns `null` or the value; where the value may be `null` itself, `{"some": value}`.
+/// Returns `null` or the value; if the value may be `null` itself, `{"some": value}`.
 fn nullable(inner: &Type) -> Map<String, Value> {
     let mut schema = type_schema(inner);
     if inner.is_nullable() {

@@ -155,8 +155,8 @@ impl ProtectedPaths {
         }
     }
 
-    /// Returns the protection that keeps the entry `name` of `directory` from being made, replaced, moved or
-    /// removed; `itself` where the entry is protected, and not its directory.
+    /// Returns the protection that prevents creating, replacing, moving or removing the entry `name` of
+    /// `directory`; `itself` if the entry is protected, and not its directory.
     pub(super) fn protection_of_entry(
         &self,
         directory: &File,

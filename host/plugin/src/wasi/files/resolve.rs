@@ -28,7 +28,7 @@ pub(super) const ALWAYS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(O
 pub(super) enum Bounds {
     /// Below the directory it starts from, as the kernel holds it.
     Beneath,
-    /// Wherever a person who followed it would get. Only for reading.
+    /// Anywhere that the user would get by following it. Only for reading.
     Anywhere,
 }
 

@@ -204,7 +204,7 @@ impl PrivateDirectories {
         self.disks.0 = directories.iter().map(|one| (one.kept, Arc::new(disk(one)))).collect();
     }
 
-    /// The call is over.
+    /// Ends the call.
     pub(crate) fn end(&mut self) {
         self.disks.0.clear();
     }

@@ -88,8 +88,8 @@ impl Connector {
         Ok(stream)
     }
 
-    /// Returns the connection to speak HTTP over: where the destination wants it, encrypted, with a certificate for
-    /// exactly its host.
+    /// Returns the connection for HTTP: encrypted if the destination requires it, with a certificate for exactly
+    /// its host.
     pub(super) async fn secure(
         &self,
         stream: TcpStream,

@@ -31,7 +31,7 @@ const MAX_HEADER_BYTES: u32 = 64 << 10;
 /// Headers of an answer.
 const MAX_HEADERS: usize = 256;
 
-/// From the name to the encrypted connection, where the guest wishes nothing else.
+/// Default time limit from the name lookup to the encrypted connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// The longest wait for a connection; beyond, the kernel itself gives up.

@@ -26,7 +26,8 @@ use crate::instance::state::GuestState;
 /// Whom requests are for: servers refuse names that they do not know, and know this one.
 const AUTHORITY: &str = "localhost";
 
-/// How long a guest may go on once its answer is read: servers close a stream right after its last event.
+/// Time for which a guest may continue after its response is read: servers close a stream right after its last
+/// event.
 pub(super) const FINISH: Duration = Duration::from_secs(1);
 
 /// A request to a guest.
@@ -46,7 +47,7 @@ pub(crate) trait ReadAnswer: Send {
 
     fn piece(&mut self, piece: &[u8]) -> ControlFlow<()>;
 
-    /// The answer is over, and was needed to its end.
+    /// Ends a response that was needed completely.
     fn end(&mut self);
 }
 

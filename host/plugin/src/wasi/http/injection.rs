@@ -96,7 +96,7 @@ pub struct Injections {
 }
 
 impl FromIterator<Injection> for Injections {
-    /// None at all, where they could not be masked.
+    /// Returns no injections if their secrets cannot be masked.
     fn from_iter<T: IntoIterator<Item = Injection>>(injections: T) -> Self {
         let all: Arc<[Injection]> = injections.into_iter().collect();
         if all.is_empty() {

@@ -16,7 +16,7 @@ pub(super) struct Mask {
 }
 
 impl Mask {
-    /// Returns `None` where the secrets are too many or too long for a search automaton.
+    /// Returns `None` if the secrets are too many or too long for a search automaton.
     pub(super) fn new<'a>(secrets: impl Iterator<Item = &'a str>) -> Option<Self> {
         let patterns: BTreeSet<String> = secrets.flat_map(encodings_of).collect();
         let patterns: Vec<Vec<u8>> = patterns.into_iter().map(String::into_bytes).collect();
@@ -24,7 +24,7 @@ impl Mask {
         Some(Self { finder, patterns })
     }
 
-    /// Returns `text` without the secrets; `None` where there are none.
+    /// Returns `text` without the secrets; `None` if it contains none.
     pub(super) fn hide(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut hidden = text.to_vec();
         let end = self.cover(text, &mut hidden);

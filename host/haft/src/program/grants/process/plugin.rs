@@ -12,7 +12,7 @@ use haft_package::Bundle;
 use haft_package::agent_plugin::Directory;
 use haft_sandbox::process::private;
 
-/// Bytes that a plugin keeps (`PLUGIN_DATA`) where nothing else was granted: the packages of a small project.
+/// Default size in bytes of a plugin's data (`PLUGIN_DATA`): the packages of a small project.
 const KEPT: u64 = 256 << 20;
 
 impl Grants<'_> {

@@ -76,7 +76,7 @@ pub(in crate::wasi::files) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Returns where the kernel links to an open file of this process.
+/// Returns the kernel's link to an open file of this process.
 fn own_link(file: &File) -> PathBuf {
     Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }
