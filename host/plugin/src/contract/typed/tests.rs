@@ -242,7 +242,7 @@ fn c09_c10_schemas_of_numbers_are_short() {
     assert!(schema.len() <= 160, "{} characters: {schema}", schema.len());
 }
 
-/// C10: what comes out as text is taken as text, and no other text is a number.
+/// C10: numbers encoded as text are decoded from text, and no other text is a number.
 #[test]
 fn c10_numbers_that_are_none_go_in_as_they_come_out() {
     for ty in [Type::Float32, Type::Float64] {

@@ -48,7 +48,7 @@ impl Echo {
         signature.params.into_iter().next().unwrap().ty
     }
 
-    /// Hands a value to the function `index`, and takes what comes back.
+    /// Passes a value to the function `index`, and returns its result.
     pub(super) fn call(&mut self, index: usize, value: Val) -> Val {
         let place = self.exports.functions[index].index(&self.component).unwrap();
         let function = self.instance.get_func(&mut self.store, place).unwrap();
