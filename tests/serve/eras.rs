@@ -1,5 +1,5 @@
-//! Both generations of the protocol: sessions, and self-contained requests. Clients of the second probe for support
-//! first, and may begin in the first before they know the result.
+//! Both protocol eras: sessions, and self-contained requests. Clients of the second probe for support first, and
+//! may begin in the first before they know the result.
 
 use serde_json::{Value, json};
 

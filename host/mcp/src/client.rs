@@ -4,8 +4,8 @@
 //! # From program.toml to an answer
 //! - **List:** the tools of a server are cached on disk ([`Server::remembered`]), so that listing them starts no
 //!   server. A server without a cache entry younger than [`MAX_AGE`] is queried.
-//! - **Start:** the first call starts the server, confined like every child. Both generations of the protocol are
-//!   supported, the newer one is tried first, and the one that a server supports is remembered.
+//! - **Start:** the first call starts the server, confined like every child. Both protocol eras are supported, the
+//!   newer one is tried first, and the one that a server supports is remembered.
 //! - **Call:** [`ServerTool`] sends the call, emits its progress as events, and converts the answer to text.
 //! - **End:** when a server ends, its running calls fail with the end of its standard error. The next call starts
 //!   the server again, after a pause if it ended before it served a call. [`Server::close`] ends a server in order;

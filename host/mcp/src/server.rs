@@ -3,8 +3,8 @@
 //! - [`ToolSnapshot`] and [`Publisher`]: the served tools, and their replacement.
 //! - [`stdio::serve`]: one client. [`http::Server`]: any number of clients.
 //!
-//! Both generations of the protocol are supported: sessions opened by `initialize` (2024-11-05 to 2025-11-25) and
-//! self-contained requests (2026-07-28). All calls go through the toolbox.
+//! Both protocol eras are supported: sessions opened by `initialize` (2024-11-05 to 2025-11-25) and self-contained
+//! requests (2026-07-28). All calls go through the toolbox.
 
 mod conversation;
 mod elicitation;

@@ -1,4 +1,4 @@
-//! The beginning of a connection: the handshake of either protocol generation, and its failures.
+//! The beginning of a connection: the handshake of either protocol era, and its failures.
 
 use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;

@@ -1,5 +1,5 @@
-//! Answers a client's requests: lists tools and runs calls, for both protocol generations, on standard streams and
-//! over HTTP. Every call goes through [`Toolbox::dispatch_to`](haft_core::tool::Toolbox::dispatch_to); no request
+//! Answers a client's requests: lists tools and runs calls, for both protocol eras, on standard streams and over
+//! HTTP. Every call goes through [`Toolbox::dispatch_to`](haft_core::tool::Toolbox::dispatch_to); no request
 //! changes the rights of a tool.
 
 #![expect(
@@ -340,7 +340,7 @@ impl Handler {
 }
 
 impl Era {
-    /// Returns the protocol generation of `request`.
+    /// Returns the protocol era of `request`.
     ///
     /// # Errors
     /// The request names a revision that haft does not support, or lacks required metadata.

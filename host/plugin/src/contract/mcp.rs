@@ -1,5 +1,5 @@
 //! MCP servers in one component (`wasi:http/incoming-handler`, or `wasi:http/handler` of WASI 0.3): haft lists the
-//! tools of the server, and a call is a request to it, within the process. Both generations of MCP over HTTP are
+//! tools of the server, and a call is a request to it, within the process. Both eras of MCP over HTTP are
 //! supported, and answers as JSON or as a stream.
 //!
 //! Hosts of such components create an instance for every request, and the instances of some toolchains serve no

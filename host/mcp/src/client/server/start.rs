@@ -1,4 +1,4 @@
-//! Starts a server, or connects to it, and selects the protocol generation that the server supports.
+//! Starts a server, or connects to it, and selects the protocol era that the server supports.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -103,7 +103,7 @@ impl Client {
         self.run(call, bytes <= MAX_SHORT, ahead);
     }
 
-    /// Returns the answer to a request that determines the protocol generation, or that precedes this: a client
+    /// Returns the answer to a request that determines the protocol era, or that precedes this: a client
     /// opens a session, or sends the metadata of later revisions with every request. `server/discover` determines
     /// nothing.
     fn settled_here(&mut self, request: &ClientRequest) -> Option<ServerResult> {
