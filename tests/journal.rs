@@ -1,5 +1,5 @@
-//! The journal after the fact: it contains every call and its outcome, for every way that haft can end, and `haft
-//! log` shows it.
+//! The journal after the fact: it contains every call and its outcome, for every way that haft can end, and
+//! `haft log` shows it.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 

@@ -4,13 +4,13 @@
 //! clients beside guests that spin. Prints a table; no time fails the benchmark.
 //!
 //! `cargo bench --bench http`. The environment names the other server, with `PORT` for its port on 127.0.0.1:
-//! `HAFT_BENCH_HTTP_PEER='act run --mcp --http -l 127.0.0.1:PORT echo.wasm'`, with `HAFT_BENCH_PEER_ECHO='{"name":
-//! "echo", "arguments": {"text": "hi"}}'` as the parameters of the call. An older haft can be the other server too:
-//! it is started in the folder of the program (`/old/haft serve --no-token --http 127.0.0.1:PORT`).
-//! `HAFT_BENCH_ECHO` is another call for haft, and `HAFT_BENCH_SAME=echo.wasm` lets haft serve the component of the
-//! other server, as `same`. All servers run on the processors of this process: `taskset` pins them together.
-//! `floor` is a server that only parses and answers, on one thread: its time is that of the client, the kernel and
-//! the sockets.
+//! `HAFT_BENCH_HTTP_PEER='act run --mcp --http -l 127.0.0.1:PORT echo.wasm'`, with
+//! `HAFT_BENCH_PEER_ECHO='{"name": "echo", "arguments": {"text": "hi"}}'` as the parameters of the call. An older
+//! haft can be the other server too: it is started in the folder of the program
+//! (`/old/haft serve --no-token --http 127.0.0.1:PORT`). `HAFT_BENCH_ECHO` is another call for haft, and
+//! `HAFT_BENCH_SAME=echo.wasm` lets haft serve the component of the other server, as `same`. All servers run on the
+//! processors of this process: `taskset` pins them together. `floor` is a server that only parses and answers, on
+//! one thread: its time is that of the client, the kernel and the sockets.
 
 #![expect(
     clippy::cast_precision_loss,

@@ -2,13 +2,14 @@
 //! processes, in turn, so that a machine whose speed drifts changes both alike. Prints a table; no time fails the
 //! benchmark.
 //!
-//! `cargo bench --bench serve`. The environment names the other server: `HAFT_BENCH_PEER='act run --mcp
-//! echo.wasm'`, with `HAFT_BENCH_PEER_ECHO='{"name": "echo", "arguments": {"text": "hi"}}'` and
-//! `HAFT_BENCH_PEER_SLEEP` as the parameters of the two calls. haft's echo is `hello`, the smallest built-in
-//! plugin: a fresh instance for every call. `HAFT_BENCH_ECHO` is another call for haft, such as `{"name":
-//! "guest__echo", "arguments": {"text": "hi"}}` of the tests' guest, which is four times as large;
-//! `HAFT_BENCH_SAME=echo.wasm` lets haft serve the component of the other server too, as `same`. `floor` is a
-//! server that only parses and answers: its time is that of the client, the kernel and the pipes.
+//! `cargo bench --bench serve`. The environment names the other server:
+//! `HAFT_BENCH_PEER='act run --mcp echo.wasm'`, with
+//! `HAFT_BENCH_PEER_ECHO='{"name": "echo", "arguments": {"text": "hi"}}'` and `HAFT_BENCH_PEER_SLEEP` as the
+//! parameters of the two calls. haft's echo is `hello`, the smallest built-in plugin: a fresh instance for every
+//! call. `HAFT_BENCH_ECHO` is another call for haft, such as `{"name": "guest__echo", "arguments": {"text": "hi"}}`
+//! of the tests' guest, which is four times as large; `HAFT_BENCH_SAME=echo.wasm` lets haft serve the component of
+//! the other server too, as `same`. `floor` is a server that only parses and answers: its time is that of the
+//! client, the kernel and the pipes.
 
 #![expect(
     clippy::cast_precision_loss,

@@ -40,8 +40,8 @@ pub struct Question {
     pub arguments: Value,
     /// The rule that allows exactly this call, if a rule can express that and the call contains no secret.
     pub rule: Option<RulePattern>,
-    /// The command that writes the requested rights to program.toml, if they can be written: `haft grant bash
-    /// write=/data`.
+    /// The command that writes the requested rights to program.toml, if they can be written:
+    /// `haft grant bash write=/data`.
     pub written_by: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Lists the instruction files (`AGENTS.md`, skills) that a model receives: at the start of a run, and in `haft
-//! check`. Shows none of their text.
+//! Lists the instruction files (`AGENTS.md`, skills) that a model receives: at the start of a run, and in
+//! `haft check`. Shows none of their text.
 
 use std::fmt::Write;
 use std::path::PathBuf;

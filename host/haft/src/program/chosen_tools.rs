@@ -65,9 +65,9 @@ impl Program {
         (wrong.into_iter().map(|problem| problem.at(allowed.span, "these")).collect(), unknown)
     }
 
-    /// Returns the tools that an agent is offered: those that `patterns` match or, without patterns, `[agent]
-    /// tools`; rules may name all of them. Unchecked patterns are reported to `warn`; a pattern without a tool is
-    /// refused.
+    /// Returns the tools that an agent is offered: those that `patterns` match or, without patterns,
+    /// `[agent] tools`; rules may name all of them. Unchecked patterns are reported to `warn`; a pattern without a
+    /// tool is refused.
     pub fn chosen_tools(&self, patterns: &[ToolPattern], warn: impl Fn(&str)) -> Result<Toolbox, Report> {
         let (mut wrong, mut unknown) = self.misnamed_rules();
         let (more_wrong, more_unknown) = if patterns.is_empty() {

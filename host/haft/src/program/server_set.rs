@@ -24,7 +24,7 @@ impl Servers {
         self.0.iter().map(|own| &own.server)
     }
 
-    /// Returns whether none of them has tools, as far as they were queried.
+    /// Returns whether a queried server has no tools.
     pub fn are_empty(&self) -> bool {
         self.iter().any(|server| server.remembered().is_some_and(|(list, _)| list.tools.is_empty()))
     }

@@ -3,8 +3,8 @@
 //! 9207) and revocation (RFC 7009). rmcp implements the protocol; haft decides which addresses are contacted, where
 //! a login is stored and when the user is prompted.
 //!
-//! Only [`Account::sign_in`] prompts the user. A server in use renews its tokens silently, and names `haft mcp
-//! login` if that fails. A token is sent only to the server for which it was issued.
+//! Only [`Account::sign_in`] prompts the user. A server in use renews its tokens silently, and names
+//! `haft mcp login` if that fails. A token is sent only to the server for which it was issued.
 
 mod account;
 mod error;

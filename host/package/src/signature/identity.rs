@@ -20,8 +20,8 @@ const VIA: &str = " via ";
 pub struct Identity {
     /// The URL of the issuer, which has no fragment (OIDC Discovery 1.0, 3).
     issuer: String,
-    /// An e-mail address or the address of a workflow. Of a workflow that another repository keeps: `REPOSITORY via
-    /// WORKFLOW`, since anyone may use that.
+    /// An e-mail address or the address of a workflow. Of a workflow that another repository keeps:
+    /// `REPOSITORY via WORKFLOW`, since anyone may use that.
     subject: String,
 }
 
