@@ -33,10 +33,10 @@ macro_rules! packed {
     };
 }
 
-const BUILTINS: &[Builtin] = include!("../../../../../plugins/builtins.rs");
+const BUILTINS: &[Builtin] = include!("../../../builtins.rs");
 
 /// The digests of what was built, as `sha256sum` writes them.
-const SUMS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/built/SHA256SUMS"));
+const SUMS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/built/SHA256SUMS"));
 
 impl Builtin {
     /// Labels of the workers that it lives on.
@@ -158,7 +158,7 @@ mod tests {
     }
 
     fn record_of(builtin: &Builtin) -> PathBuf {
-        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins/built");
+        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("built");
         built.join(builtin.name).with_extension("json")
     }
 
