@@ -1,4 +1,4 @@
-//! docs/page.md: the page is served, and its link told.
+//! docs/dashboard.md: the page is served, and its link told.
 
 use super::Reader;
 use super::servers::Serving;
