@@ -12,6 +12,8 @@ mod plugins;
 mod servers;
 mod targets;
 mod tour;
+mod troubleshooting;
+mod tutorial;
 mod using;
 
 use std::collections::BTreeSet;
@@ -218,7 +220,9 @@ fn every_command_line_of_the_readme_is_run() {
         page::LINES,
     ]
     .concat();
-    let run: BTreeSet<_> = BY_CI.iter().map(|(line, _)| *line).chain(own).collect();
+    let tutorial = tutorial::lines();
+    let walked = tutorial.iter().map(String::as_str);
+    let run: BTreeSet<_> = BY_CI.iter().map(|(line, _)| *line).chain(own).chain(walked).collect();
     let [missing, gone] = [&written - &run, &run - &written];
     assert!(missing.is_empty() && gone.is_empty(), "run by nobody: {missing:#?}\non no page: {gone:#?}");
     let scripts: Vec<_> = scripts().iter().map(|path| fs::read_to_string(path).unwrap()).collect();
