@@ -244,7 +244,7 @@ fn shown(at: &str, key: &str, value: &Value) -> String {
 }
 
 /// The anchor of a heading, as GitHub and mdBook make it.
-fn anchor(heading: &str) -> String {
+pub(crate) fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }

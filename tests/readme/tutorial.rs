@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use super::{Reader, command, without_times};
 use crate::common::repository;
@@ -74,23 +73,23 @@ fn comparable(line: &str) -> String {
 #[test]
 fn the_tutorial_goes_as_it_is_written() {
     let reader = Reader::new().asked();
-    let work = reader.home.work();
+    let notes = reader.home.work().with_file_name("notes");
     let (mut saved, mut ran) = (0, 0);
     for step in steps() {
         match step {
             Step::Save(name, text) => {
-                reader.home.write(&name, &text);
-                // Only `chmod +x` makes it a program.
-                fs::set_permissions(work.join(name), fs::Permissions::from_mode(0o644)).unwrap();
+                fs::write(notes.join(&name), &text).unwrap();
                 saved += 1;
             }
             Step::Append(text) => {
-                let program = fs::read_to_string(work.join("program.toml")).unwrap();
-                reader.home.write("program.toml", &(program + &text));
+                let program = fs::read_to_string(notes.join("program.toml")).unwrap();
+                fs::write(notes.join("program.toml"), program + &text).unwrap();
             }
             Step::Type(lines) => {
                 for (line, shown) in lines {
-                    let own: Vec<_> = reader.hears(&line).iter().map(|line| comparable(line)).collect();
+                    // Each line is a shell of its own, and none but the first changes the folder.
+                    let there = if ran == 0 { line.clone() } else { format!("cd ~/notes && {line}") };
+                    let own: Vec<_> = reader.hears(&there).iter().map(|line| comparable(line)).collect();
                     for shown in &shown {
                         assert!(own.contains(&comparable(shown)), "{line}\n`{shown}` is not in\n{own:#?}");
                     }
@@ -100,5 +99,5 @@ fn the_tutorial_goes_as_it_is_written() {
         }
     }
     assert!(saved == 3 && ran > 12, "{saved} files, {ran} commands");
-    assert!(work.join("archive/plan.md").is_file());
+    assert!(notes.join("archive/plan.md").is_file());
 }
