@@ -173,6 +173,11 @@ fn path(parent: &str, key: &str) -> String {
     if parent.is_empty() { key.to_owned() } else { format!("{parent}.{key}") }
 }
 
+/// Whether a key is another word for a table that has a section.
+fn is_alias(value: &Value) -> bool {
+    value["description"].as_str().is_some_and(|doc| doc.starts_with("the same as "))
+}
+
 /// The tables that a value is made of, depth first, each with the path of its keys.
 fn sections<'a>(at: &str, value: &'a Value, is_array: bool, found: &mut Vec<(String, Section<'a>)>) {
     if let Some(alternatives) = value["anyOf"].as_array() {
@@ -185,7 +190,8 @@ fn sections<'a>(at: &str, value: &'a Value, is_array: bool, found: &mut Vec<(Str
     } else if let Some(properties) = value["properties"].as_object() {
         let header = if is_array { format!("[[{at}]]") } else { format!("[{at}]") };
         found.push((at.to_owned(), Section { header, schema: value }));
-        properties.iter().for_each(|(key, value)| sections(&path(at, key), value, false, found));
+        let own = properties.iter().filter(|(_, value)| !is_alias(value));
+        own.for_each(|(key, value)| sections(&path(at, key), value, false, found));
     }
 }
 
@@ -235,6 +241,9 @@ fn table(value: &Value) -> String {
 
 /// A value of a key, where a section of its own shows it: by its head.
 fn shown(at: &str, key: &str, value: &Value) -> String {
+    if is_alias(value) {
+        return "see there".to_owned();
+    }
     let mut below = Vec::new();
     sections(&path(at, key), value, false, &mut below);
     match below.first() {
