@@ -25,6 +25,7 @@ use std::process::{Command, Stdio};
 
 use crate::cli::{Answer, Home};
 use crate::common::{repository, same_environment};
+use crate::completions::verbs;
 use crate::reference::anchor;
 
 /// Lines that need more than this binary, and which script of `.ci` runs each.
@@ -264,4 +265,21 @@ fn links_of_the_pages_lead_to_files() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Each verb that a page names in a code span is one that haft has.
+#[test]
+fn verbs_of_the_pages_are_known() {
+    let known = verbs();
+    let mut unknown = Vec::new();
+    for page in pages() {
+        for span in unfenced(&page).split('`').skip(1).step_by(2) {
+            let verb = span.strip_prefix("haft ").and_then(|words| words.split_whitespace().next());
+            let verb = verb.filter(|word| word.bytes().all(|c| c.is_ascii_lowercase()));
+            if verb.is_some_and(|verb| !known.iter().any(|one| one == verb)) {
+                unknown.push(format!("{}: {span}", page.display()));
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "{unknown:#?}");
 }

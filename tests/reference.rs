@@ -71,9 +71,7 @@ fn helps(verb: &str) -> Vec<(Vec<String>, String)> {
     };
     let listed = below.lines().take_while(|line| !line.is_empty());
     let names = listed.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
-    names
-        .map(|name| (vec![verb.to_owned(), name.to_owned()], parts(&help(&[verb, name]), false)))
-        .collect()
+    names.map(|name| (vec![verb.to_owned(), name.to_owned()], parts(&help(&[verb, name]), false))).collect()
 }
 
 /// A help cut before its own options, into these, and behind them. An option's lines stand together.
