@@ -15,7 +15,7 @@ mod plan;
 mod room;
 mod shown;
 mod steering;
-mod terminal;
+pub(crate) mod terminal;
 mod undo;
 
 use std::fs;

@@ -195,7 +195,7 @@ fn pr11_the_list_has_it_all() {
     ]);
     assert_eq!(row["requirements"], needs);
     assert_eq!(row["granted"], serde_json::json!(["read=./docs", "host=api.github.com", "env=GREETING"]));
-    let text = place.haft(&["list"]).good().stdout;
+    let text = place.haft(&["list", "--long"]).good().stdout;
     for expected in ["github 1.2.0: Works with issues", "sha256", "no-such-program-4711 (optional, missing)"]
     {
         assert!(text.contains(expected), "{text}");

@@ -45,6 +45,7 @@ mod remove;
 mod replay;
 mod run;
 mod schema;
+mod search;
 mod serve;
 mod sessions;
 mod terminal;
@@ -114,6 +115,8 @@ enum Verb {
     Import(import::Import),
     /// Log in and out at MCP servers that want OAuth
     Mcp(mcp::Mcp),
+    /// Search the marketplaces and registries that you named
+    Search(search::Search),
     /// Install a package, a component or an MCP server
     #[command(visible_alias = "install")]
     Add(add::Add),
@@ -341,6 +344,7 @@ impl Cli {
             Verb::Wrap(verb) => Box::pin(verb.execute(terminal)),
             Verb::Import(verb) => Box::pin(verb.execute(terminal)),
             Verb::Mcp(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Search(verb) => Box::pin(verb.execute(common, terminal)),
             Verb::Add(verb) => Box::pin(verb.execute(common, terminal)),
             Verb::Remove(verb) => Box::pin(ready(verb.execute(common, terminal))),
             Verb::Update(verb) => Box::pin(verb.execute(common, terminal)),
