@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import pathlib
-import queue
 import re
 import shutil
 import socket
@@ -13,7 +12,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 HAFT, PROBE, CLAUDE, FOLDER = sys.argv[1:]
@@ -22,7 +20,7 @@ PATIENCE = 300  # seconds for one command: a server of npm or PyPI is fetched me
 LEAST = 30  # plugins
 PLANTED = 12  # of each form
 SAME = 0.95  # of the plugins
-RUNNERS = {"npx", "uvx", "bunx"}
+STARTS = 3  # of a server
 
 ROOT = pathlib.Path(tempfile.mkdtemp(prefix="haft-plugins-"))
 HOME = ROOT / "home"
@@ -64,9 +62,13 @@ def reference(plugin):
     if not found:
         return None
     sets = {what: set(filter(None, re.split(r",\s*", names.strip()))) for what, names in found.items()}
-    # It counts commands as skills.
-    commands = {path.stem for path in (plugin.folder / "commands").rglob("*.md")}
-    return Parts({name for name in sets["Skills"] if name.split(":")[-1] not in commands}, sets["MCP servers"])
+    return Parts(without_commands(plugin, sets["Skills"]), sets["MCP servers"])
+
+
+def without_commands(plugin, skills):
+    """The skills that no command has the name of: Claude Code counts both as one."""
+    commands = {path.stem for path in (plugin.folder / "commands").rglob("*.md")} if plugin.form == "Claude" else set()
+    return {name for name in skills if name.split(":")[-1] not in commands}
 
 
 def program():
@@ -81,7 +83,7 @@ def installed(plugin, *grants):
         return place, None, added.stderr
     row = json.loads(run([HAFT, "--json", "list"], place).stdout)[0]
     notes = [line.strip() for line in added.stderr.splitlines() if re.search(r"left out|not run|ignored", line)]
-    return place, Parts(set(row["skills"]), set(row["servers"])), "; ".join(notes)
+    return place, Parts(without_commands(plugin, row["skills"]), set(row["servers"])), "; ".join(notes)
 
 
 def entries(folder):
@@ -93,85 +95,73 @@ def entries(folder):
     return {}
 
 
-class Serving:
-    """`haft serve` in a program, which starts its servers."""
-
-    def __init__(self, place):
-        self.process = subprocess.Popen([HAFT, "serve"], cwd=place, env=ENVIRONMENT, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.lines = queue.Queue()
-        threading.Thread(target=lambda: [self.lines.put(line) for line in self.process.stdout], daemon=True).start()
-
-    def ask(self, number, method, params):
-        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        until = time.monotonic() + PATIENCE
-        while (left := until - time.monotonic()) > 0:
-            answer = json.loads(self.lines.get(timeout=left))
-            if answer.get("id") == number and "method" not in answer:
-                return answer["result"]
-        raise TimeoutError(method)
-
-    def tools(self):
-        client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-        self.ask(1, "initialize", client)
-        names = [tool["name"] for tool in self.ask(2, "tools/list", {})["tools"]]
-        return {match[1] for match in map(re.compile(r"mcp__(.+?)__").match, names) if match}
-
-    def close(self):
-        self.process.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(30)
-        self.process.kill()
-        self.process.wait()
-
-
 def below(pid):
     """The processes that `pid` started, and those that they did."""
     for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            yield int(child)
-            yield from below(child)
+        with contextlib.suppress(OSError):
+            for child in task.read_text().split():
+                yield int(child)
+                yield from below(child)
 
 
-def is_confined(pid, has_network):
-    """Whether the kernel holds a process: no new privileges, filtered calls, own mounts, and no network of ours."""
-    status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    own = {what: os.readlink(f"/proc/{pid}/ns/{what}") != os.readlink(f"/proc/self/ns/{what}") for what in ["mnt", "net"]}
-    environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
-    return (bool(re.search(r"^NoNewPrivs:\s1$", status, re.M)) and bool(re.search(r"^Seccomp:\s2$", status, re.M))
-            and own["mnt"] and own["net"] != has_network and b"TOKEN=" not in environment)
+def is_confined(pid):
+    """Whether the kernel holds a process: no new privileges, filtered calls, own mounts, no variable of ours. `None` if it
+    has ended."""
+    try:
+        if pathlib.Path(os.readlink(f"/proc/{pid}/exe")).name.startswith("haft"):
+            return None
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        has_own_mounts = os.readlink(f"/proc/{pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
+        environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return None
+    is_filtered = re.search(r"^NoNewPrivs:\s1$", status, re.M) and re.search(r"^Seccomp:\s2$", status, re.M)
+    return bool(is_filtered) and has_own_mounts and b"TOKEN=" not in environment
 
 
 def started(plugin):
-    """For each server of a program whether it ran and was confined; why not, where it did not run."""
+    """For each server of a plugin whether it ran and was confined; why not, where it did not run."""
     outcome = {}
     for name, entry in entries(plugin.folder).items():
         command = entry.get("command")
         if command is None:
             outcome[name] = "elsewhere: no process"
-        elif shutil.which(command, path=ENVIRONMENT["PATH"]) is None and "/" not in command and "$" not in command:
-            outcome[name] = f"no `{command}` here"
-    if set(outcome) == set(entries(plugin.folder)):
+        elif shutil.which(command, path=ENVIRONMENT["PATH"]) is None and "/" not in command:
+            outcome[name] = f"`{command}` is not here"
+    rest = set(entries(plugin.folder)) - set(outcome)
+    if not rest:
         return outcome
-    place, _, why = installed(plugin, "--grant", "host=*")
-    serving = Serving(place)
-    try:
-        answering = serving.tools()
-        for name in entries(plugin.folder):
-            outcome.setdefault(name, "runs" if name in answering else "does not answer")
-        processes = [pid for pid in below(serving.process.pid) if "haft" not in os.readlink(f"/proc/{pid}/exe")]
-        confined = [is_confined(pid, True) for pid in processes]
-        for name in outcome:
-            if outcome[name] == "runs":
-                outcome[name] = "runs, confined" if confined and all(confined) else "runs, NOT CONFINED"
-    except (TimeoutError, queue.Empty):
-        for name in entries(plugin.folder):
-            outcome.setdefault(name, f"does not answer {why}")
-    finally:
-        serving.close()
+    # What `npx` and `uvx` fetch at each start needs the network; nothing else is granted.
+    place, _, _ = installed(plugin, "--grant", "host=*")
+    seen = {}
+    # What `npx` or `uvx` did not fetch in the time of one start goes on at the next one.
+    for _ in range(STARTS):
+        names = tools_of(place, seen)
+        if all(any(tool.startswith(f"mcp__{name}__") for tool in names) for name in rest):
+            break
+    for name in rest:
+        if any(tool.startswith(f"mcp__{name}__") for tool in names):
+            outcome[name] = "runs, confined" if seen and all(seen.values()) else "runs, NOT CONFINED"
+        else:
+            why = [line for line in (place / "said").read_text().splitlines() if name in line]
+            outcome[name] = f"does not answer ({why[0][:150] if why else 'no reason'})"
     return outcome
+
+
+def tools_of(place, seen):
+    """The tools of a program, with the processes that run meanwhile and whether they are confined."""
+    with open(place / "tools.json", "w") as tools, open(place / "said", "w") as said:
+        listing = subprocess.Popen([HAFT, "--json", "tools"], cwd=place, env=ENVIRONMENT, stdin=subprocess.DEVNULL,
+                                   stdout=tools, stderr=said)
+        until = time.monotonic() + PATIENCE
+        while listing.poll() is None and time.monotonic() < until:
+            for pid in below(listing.pid):
+                if (confined := is_confined(pid)) is not None:
+                    seen[pid] = confined
+            time.sleep(0.05)
+        listing.kill()
+        listing.wait()
+    return [tool["name"] for tool in json.loads((place / "tools.json").read_text() or "[]")]
 
 
 def planted(plugin):
@@ -239,7 +229,7 @@ def main():
         same += is_same
         skills += len(found.skills) if found else 0
         runs = started(plugin) if found and found.servers else {}
-        servers.update(runs.values())
+        servers.update(outcome.split(" (")[0] for outcome in runs.values())
         difference = "same" if is_same else f"OTHER: expected {expected}, got {found} {why}"
         more = "".join(f"; {name}: {outcome}" for name, outcome in runs.items())
         counts = (len(found.skills), len(found.servers)) if found else ("-", "-")

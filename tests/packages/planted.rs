@@ -32,7 +32,11 @@ fn attempts(place: &Place, others: &Value, port: u16) -> Vec<(&'static str, bool
         ("the code of another plugin", false, json!({ "write": format!("{root}/server.py") })),
         ("the grants", false, json!({ "write": format!("{home}/work/program.toml") })),
         ("the pins", false, json!({ "write": format!("{home}/work/program.lock") })),
-        ("the environment of another process", false, json!({ "read": format!("/proc/{}/environ", std::process::id()) })),
+        (
+            "the environment of another process",
+            false,
+            json!({ "read": format!("/proc/{}/environ", std::process::id()) }),
+        ),
         ("a signal to another process", false, json!({ "signal": std::process::id() })),
         ("the socket of an agent", false, json!({ "unix": format!("{home}/agent.sock") })),
     ]
@@ -58,7 +62,8 @@ fn what_is_planted_in_a_plugin_gets_nothing() {
             let output = place.command(&["call", tool, &arguments]).env("TOKEN", "x").output().unwrap();
             let said = String::from_utf8(output.stdout).unwrap();
             let list = said.lines().find(|line| line.starts_with("[\""));
-            let list = list.unwrap_or_else(|| panic!("{tool}: {said}{}", String::from_utf8_lossy(&output.stderr)));
+            let list =
+                list.unwrap_or_else(|| panic!("{tool}: {said}{}", String::from_utf8_lossy(&output.stderr)));
             (tool, serde_json::from_str::<Vec<String>>(list).unwrap())
         })
     };
@@ -109,7 +114,6 @@ fn nothing_of_a_plugin_leads_out_of_it() {
     assert!(!fs::exists(format!("{}/keys", told["PLUGIN_ROOT"].as_str().unwrap())).unwrap());
     // A link that the server makes where another one works.
     let data = told["PLUGIN_DATA"].as_str().unwrap();
-    fs::remove_dir(format!("{data}/link")).unwrap();
     attempt(&place, "bad", &json!({ "link": [place.home().join(".ssh"), "link"] })).good();
     let told: Value = serde_json::from_str(&attempt(&place, "link", &json!({})).good().stdout).unwrap();
     assert_eq!(told["cwd"], data);

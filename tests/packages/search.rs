@@ -85,8 +85,10 @@ fn registry(up: &Arc<AtomicBool>) -> Server {
                 "_meta": { "io.modelcontextprotocol.registry/official": { "status": status } },
             })
         };
-        let all = [("io.test/notes", "active"), ("io.test/old-notes", "deleted"), ("no name notes", "active")];
-        let mut servers: Vec<_> = all.into_iter().filter(|(name, _)| name.contains(word)).map(server).collect();
+        let all =
+            [("io.test/notes", "active"), ("io.test/old-notes", "deleted"), ("no name notes", "active")];
+        let mut servers: Vec<_> =
+            all.into_iter().filter(|(name, _)| name.contains(word)).map(server).collect();
         servers.push(json!("no server"));
         ok(&json!({ "servers": servers, "metadata": { "count": servers.len() } }).to_string())
     })
@@ -95,7 +97,10 @@ fn registry(up: &Arc<AtomicBool>) -> Server {
 #[test]
 fn nobody_is_asked_who_was_not_named() {
     let person = Person::new("");
-    person.haft(&["search", "x"]).ends(5, "haft asks none by itself").ends(5, "/.config/haft/sources.toml` names them");
+    person
+        .haft(&["search", "x"])
+        .ends(5, "haft asks none by itself")
+        .ends(5, "/.config/haft/sources.toml` names them");
     person.names("marketplaces = ['./m']");
     person.haft(&["search", "x"]).ends(5, "expected `git+https://…` or a folder");
     person.names("markets = []");
@@ -112,9 +117,7 @@ fn nobody_is_asked_who_was_not_named() {
 fn what_is_found_can_be_added() {
     let up = Arc::new(AtomicBool::new(true));
     let (person, server) = (Person::new(""), registry(&up));
-    let plugin = |name: &str, source: Value| {
-        json!({ "name": name, "source": source, "description": "Takes notes\u{7}", "keywords": ["paper"] })
-    };
+    let plugin = |name: &str, source: Value| json!({ "name": name, "source": source, "description": "Takes notes\u{7}", "keywords": ["paper"] });
     let near = json!({ "source": "url", "url": "https://10.0.0.1/b.git" });
     let market = json!({ "name": "m", "plugins": [
         plugin("my-notes", json!("./notes")), plugin("notes", json!("./notes")), plugin("paper", json!("./notes")),
@@ -131,7 +134,11 @@ fn what_is_found_can_be_added() {
     assert_eq!(names(&person.finds(&["Paper", "TAKES"])), ["paper", "my-notes", "notes"]);
     let text = person.haft(&["search", "notes"]).good();
     assert!(!text.stdout.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{:?}", text.stdout);
-    assert!(text.stdout.contains("io.test/notes (MCP server): Keeps \u{fffd}[31mnotes\u{fffd}"), "{}", text.stdout);
+    assert!(
+        text.stdout.contains("io.test/notes (MCP server): Keeps \u{fffd}[31mnotes\u{fffd}"),
+        "{}",
+        text.stdout
+    );
     assert!(text.stderr.contains("names 4 plugins in places that `haft add` refuses"), "{}", text.stderr);
     let line = format!("haft add '{source}#notes'");
     assert!(text.stdout.contains(&line), "{line}: {}", text.stdout);
@@ -163,7 +170,11 @@ fn what_was_answered_is_kept_for_a_while() {
     assert_eq!(server.seen().len(), 1);
     up.store(false, Ordering::SeqCst);
     let silent = person.haft(&["search", "notes"]).good();
-    assert!(silent.stderr.contains("answered 503") && silent.stdout.contains("io.test/notes"), "{}", silent.stderr);
+    assert!(
+        silent.stderr.contains("answered 503") && silent.stdout.contains("io.test/notes"),
+        "{}",
+        silent.stderr
+    );
     person.ages(31 * 24 * 3600);
     let gone = person.haft(&["search", "notes"]).ends(5, "answered 503");
     assert_eq!(gone.stdout, "");

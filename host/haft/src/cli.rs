@@ -125,7 +125,7 @@ enum Verb {
     Remove(remove::Remove),
     /// Update packages, components and the tools of MCP servers
     Update(update::Update),
-    /// List the installed packages and components
+    /// List packages, components, MCP servers and skills
     #[command(visible_alias = "ls")]
     List(list::List),
     /// Show a package or a component, installed or not

@@ -155,7 +155,9 @@ impl Page {
     /// Its servers that were not taken back.
     fn servers(self) -> impl Iterator<Item = Named> {
         let listed = self.servers.into_iter().filter_map(|value| serde_json::from_value(value).ok());
-        listed.filter(|listed: &Listed| listed.meta.status() != Some(Status::Deleted)).map(|listed| listed.server)
+        listed
+            .filter(|listed: &Listed| listed.meta.status() != Some(Status::Deleted))
+            .map(|listed| listed.server)
     }
 }
 

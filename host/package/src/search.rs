@@ -128,8 +128,9 @@ impl Words {
         Ok(Self(words))
     }
 
-    /// The rank of an offer: 0 where its name is the words, 1 where the name has all of them, 2 where they are elsewhere.
-    fn rank(&self, offer: &Offer) -> Option<u8> {
+    /// The rank of an offer that has all words: 0 where its name is the words, else one more than there are words that are
+    /// not in its name.
+    fn rank(&self, offer: &Offer) -> Option<usize> {
         let name = offer.name.to_lowercase();
         let all = format!("{name}\n{}\n{}", offer.description.to_lowercase(), offer.keywords.to_lowercase());
         if !self.0.iter().all(|word| all.contains(word)) {
@@ -137,8 +138,8 @@ impl Words {
         }
         let own = name.rsplit('/').next().unwrap_or_default();
         let is_name = own == self.0.join("-") || name == self.0.concat();
-        let is_in_name = self.0.iter().all(|word| name.contains(word));
-        Some(if is_name { 0 } else { 2 - u8::from(is_in_name) })
+        let elsewhere = self.0.iter().filter(|word| !name.contains(*word)).count();
+        Some(if is_name { 0 } else { 1 + elsewhere })
     }
 }
 
@@ -153,12 +154,12 @@ impl Installer<'_> {
     pub async fn search(&self, sources: &Sources, words: &Words, cache: &Cache<'_>) -> Found {
         let mut found = Found::default();
         for place in &sources.marketplaces {
-            self.ask_all(place.to_string(), vec![Question::Marketplace(place)], cache, &mut found).await;
+            self.ask_all(&place.to_string(), &[Question::Marketplace(place)], cache, &mut found).await;
         }
         for (index, registry) in sources.registries.iter().enumerate() {
-            let questions = words.0.iter().map(|word| Question::Registry(registry, word)).collect();
+            let questions: Vec<_> = words.0.iter().map(|word| Question::Registry(registry, word)).collect();
             let before = found.offers.len();
-            self.ask_all(registry.shown(), questions, cache, &mut found).await;
+            self.ask_all(&registry.shown(), &questions, cache, &mut found).await;
             let new = found.offers.iter_mut().skip(before).filter(|_| index > 0);
             new.for_each(|offer| offer.registry = Some(registry.shown()));
         }
@@ -166,27 +167,21 @@ impl Installer<'_> {
         let mut places = HashSet::new();
         found.offers.retain(|offer| places.insert((offer.place.clone(), offer.registry.clone())));
         let ranked = found.offers.into_iter().filter_map(|offer| Some((words.rank(&offer)?, offer)));
-        let mut ranked: Vec<(u8, Offer)> = ranked.collect();
+        let mut ranked: Vec<(usize, Offer)> = ranked.collect();
         ranked.sort_by(|(rank, one), (other, two)| (rank, &one.name).cmp(&(other, &two.name)));
         found.offers = ranked.into_iter().map(|(_, offer)| offer).collect();
         found
     }
 
-    async fn ask_all(
-        &self,
-        source: String,
-        questions: Vec<Question<'_>>,
-        cache: &Cache<'_>,
-        found: &mut Found,
-    ) {
-        let mut answer = SourceAnswer { source: plain(&source), age: None, problem: None, left_out: 0 };
-        for question in &questions {
+    async fn ask_all(&self, source: &str, questions: &[Question<'_>], cache: &Cache<'_>, found: &mut Found) {
+        let mut answer = SourceAnswer { source: plain(source), age: None, problem: None, left_out: 0 };
+        for question in questions {
             // Who does not answer once is not asked again.
             let is_silent = answer.problem.is_some();
             let kept = cache.read(&question.key());
             let is_enough = kept.as_ref().is_some_and(|(_, age)| cache.is_enough(*age));
             if !is_enough && !is_silent {
-                match self.asked(question, &source, cache).await {
+                match self.asked(question, source, cache).await {
                     Ok(Kept { offers, left_out, .. }) => {
                         answer.left_out += left_out;
                         found.offers.extend(offers);
@@ -311,7 +306,8 @@ mod tests {
         assert_eq!(words.rank(&offer("io.github.a/git-hub", "")), Some(0));
         assert_eq!(words.rank(&offer("github", "")), Some(0));
         assert_eq!(words.rank(&offer("github-tools", "")), Some(1));
-        assert_eq!(words.rank(&offer("tools", "for GIT and its HUB")), Some(2));
+        assert_eq!(words.rank(&offer("hub", "for GIT")), Some(2));
+        assert_eq!(words.rank(&offer("tools", "for GIT and its HUB")), Some(3));
         assert_eq!(words.rank(&offer("git", "alone")), None);
         assert_eq!(Words::new(&["category"]).unwrap().rank(&offer("x", "")), Some(2));
         for wrong in [vec![" ".to_owned()], vec!["x".repeat(101)], vec!["x".to_owned(); 9]] {

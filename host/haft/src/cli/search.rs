@@ -21,13 +21,13 @@ const MAX_DESCRIPTION: usize = 140;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-haft searches the places that `sources.toml` in its folder of configuration (~/.config/haft) names, and no other:
+haft searches the places that `~/.config/haft/sources.toml` names, and no other:
 
   marketplaces = [\"git+https://github.com/anthropics/claude-plugins-official\"]
   registries = [\"https://registry.modelcontextprotocol.io\"]
 
-All words have to be in the name, the description or the keywords. Answers are kept for an hour, and for a month where
-a place does not answer.")]
+All words have to be in the name, the description or the keywords. Answers are kept for an hour, and \
+for a month where a place does not answer.")]
 pub(super) struct Search {
     /// Words of names and descriptions
     #[arg(required = true, value_name = "WORD")]
@@ -64,13 +64,15 @@ impl Search {
         if terminal.json {
             terminal.json(&data(&found))?;
         } else if found.offers.is_empty() {
-            terminal.message(format_args!("nothing has all of these words: {}", plain(&self.words.join(" "))));
+            terminal
+                .message(format_args!("nothing has all of these words: {}", plain(&self.words.join(" "))));
         } else {
             let shown = found.offers.iter().take(MAX_SHOWN).map(text).collect::<Vec<_>>().join("\n");
             terminal.data(&shown)?;
             let more = found.offers.len().saturating_sub(MAX_SHOWN);
             if more > 0 {
-                terminal.message(format_args!("… and {more} more: another word narrows it, `--json` has all"));
+                terminal
+                    .message(format_args!("… and {more} more: another word narrows it, `--json` has all"));
             }
         }
         Ok(exit)
@@ -88,7 +90,8 @@ fn tell(answer: &SourceAnswer, is_offline: bool, terminal: Terminal) {
         terminal.message(format_args!("`{source}` is searched as it was {} ago", rounded(age)));
     }
     if *left_out > 0 {
-        terminal.message(format_args!("`{source}` names {left_out} plugins in places that `haft add` refuses"));
+        terminal
+            .message(format_args!("`{source}` names {left_out} plugins in places that `haft add` refuses"));
     }
 }
 

@@ -113,11 +113,13 @@ pub(crate) struct Told {
 /// Lists the plugins of the marketplace in `folder` that [`find`] finds, and counts the others.
 pub(crate) fn list(folder: &Path, is_local: bool) -> Result<(Vec<Told>, usize), MarketplaceError> {
     let market = read(folder).map_err(|why| MarketplaceError::Missing(plain(&why)))?;
-    let is_found = |entry: &&Value| place(entry, &market).is_some_and(|place| place.refused(is_local).is_none());
+    let is_found =
+        |entry: &&Value| place(entry, &market).is_some_and(|place| place.refused(is_local).is_none());
     let told = |entry: &Value| {
         let word = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
         let lists = ["keywords", "tags"].into_iter().filter_map(|key| entry.get(key)?.as_array()).flatten();
-        let keywords = lists.filter_map(Value::as_str).chain([word("category")]).collect::<Vec<_>>().join(" ");
+        let keywords =
+            lists.filter_map(Value::as_str).chain([word("category")]).collect::<Vec<_>>().join(" ");
         Told { name: word("name").to_owned(), description: word("description").to_owned(), keywords }
     };
     let found: Vec<Told> = entries(&market).filter(is_found).map(told).collect();

@@ -125,9 +125,13 @@ mod tests {
         let (kept, age) = cache.read(&last).unwrap();
         assert!(kept.left_out == MAX_FILES + 4 && cache.is_enough(age));
         let path = cache.path(&last);
-        for (at, is_there) in [(kept.at - 7200, true), (kept.at - 40 * 86400, false), (kept.at + 600, false)] {
-            fs::write(&path, serde_json::to_vec(&Kept { at, key: last.clone(), offers: Vec::new(), ..kept }).unwrap())
-                .unwrap();
+        for (at, is_there) in [(kept.at - 7200, true), (kept.at - 40 * 86400, false), (kept.at + 600, false)]
+        {
+            fs::write(
+                &path,
+                serde_json::to_vec(&Kept { at, key: last.clone(), offers: Vec::new(), ..kept }).unwrap(),
+            )
+            .unwrap();
             assert_eq!(cache.read(&last).is_some(), is_there, "{at}");
         }
         fs::write(&path, "{").unwrap();

@@ -70,11 +70,13 @@ impl Sources {
             Ok(_) => {}
         }
         let read = || {
-            let Written { marketplaces, registries } = toml::from_str(&text).map_err(|error| error.to_string())?;
+            let Written { marketplaces, registries } =
+                toml::from_str(&text).map_err(|error| error.to_string())?;
             if marketplaces.len().max(registries.len()) > MAX_SOURCES {
                 return Err(format!("expected at most {MAX_SOURCES} of each kind"));
             }
-            let marketplaces = marketplaces.iter().map(|text| marketplace(text, home)).collect::<Result<_, _>>()?;
+            let marketplaces =
+                marketplaces.iter().map(|text| marketplace(text, home)).collect::<Result<_, _>>()?;
             let registries = registries.iter().map(|text| registry(text)).collect::<Result<_, _>>()?;
             Ok(Self { marketplaces, registries })
         };
@@ -89,7 +91,9 @@ impl Sources {
 
 fn marketplace(text: &str, home: &Path) -> Result<PackageSource, String> {
     let wrong = |why: String| {
-        format!("`marketplaces` has `{text}`: expected `git+https://…` or a folder that begins with `/` or `~`{why}")
+        format!(
+            "`marketplaces` has `{text}`: expected `git+https://…` or a folder that begins with `/` or `~`{why}"
+        )
     };
     match text.parse().map_err(|error| wrong(format!(": {error}")))? {
         PackageSource::Git { plugin: Some(_), .. } => Err(wrong(", without a plugin".to_owned())),
@@ -126,7 +130,9 @@ mod tests {
             fs::write(place.path().join(FILE), text).unwrap();
             Sources::in_folder(place.path(), Path::new("/home/a")).map_err(|error| error.to_string())
         };
-        let good = read("marketplaces = ['git+https://a.test/b@v1', '~/m', '/m']\nregistries = ['https://r.test', 'http://127.0.0.1:1']");
+        let good = read(
+            "marketplaces = ['git+https://a.test/b@v1', '~/m', '/m']\nregistries = ['https://r.test', 'http://127.0.0.1:1']",
+        );
         let good = good.unwrap();
         let shown: Vec<String> = good.marketplaces.iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["git+https://a.test/b@v1", "/home/a/m", "/m"]);

@@ -34,7 +34,9 @@ fn row(session: &InstallSession, server: &McpServer) -> Row {
         enabled: server.enabled,
         state,
         source,
-        tools: pin.map(|pin| pin.tools.keys().map(|tool| format!("mcp__{name}__{tool}")).collect()).unwrap_or_default(),
+        tools: pin
+            .map(|pin| pin.tools.keys().map(|tool| format!("mcp__{name}__{tool}")).collect())
+            .unwrap_or_default(),
         granted,
         name,
         ..Row::default()

@@ -7,8 +7,7 @@ use crate::cli::terminal::DIM;
 use haft_core::report::{plain, shortened};
 
 /// The columns and their widths: with a space between them 80.
-const COLUMNS: [(&str, usize); 5] =
-    [("name", 18), ("kind", 13), ("from", 23), ("rights", 12), ("state", 10)];
+const COLUMNS: [(&str, usize); 5] = [("name", 18), ("kind", 13), ("from", 22), ("rights", 13), ("state", 10)];
 
 pub(super) fn table(rows: &[Row]) -> String {
     let head = line(COLUMNS.map(|(name, _)| name.to_owned()));
@@ -36,7 +35,9 @@ fn cut(text: &str, width: usize) -> String {
 
 /// The kinds of its rights.
 fn kinds(row: &Row) -> String {
-    let Some(granted) = row.granted.as_ref().filter(|granted| !granted.is_empty()) else { return row.rights() };
+    let Some(granted) = row.granted.as_ref().filter(|granted| !granted.is_empty()) else {
+        return row.rights();
+    };
     let kinds: BTreeSet<&str> = granted.iter().filter_map(|right| right.split('=').next()).collect();
     kinds.into_iter().collect::<Vec<_>>().join(" ")
 }
