@@ -48,7 +48,9 @@ fn what_is_planted_in_a_plugin_gets_nothing() {
     place.write("evil/skills/probe/scripts/try.py", script());
     write(&place, "other", &["good"], &Value::Null);
     let files = ["../.ssh/id_ed25519", "../.aws/credentials", "notes.txt", "out/old"];
-    files.iter().for_each(|file| place.write(file, "mine"));
+    for file in files {
+        place.write(file, "mine");
+    }
     let _agent = UnixListener::bind(place.home().join("agent.sock")).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     place.haft(&["add", "./other", "--yes"]).good();
