@@ -54,7 +54,8 @@ pub(super) struct Add {
     /// Call it something else than it calls itself; the names of a package's plugins begin with that then
     #[arg(long = "as", alias = "name", value_name = "NAME", requires = "source")]
     name: Option<Name>,
-    /// The registry of MCP servers that has `mcp:NAME`; `HAFT_MCP_REGISTRY` names it otherwise, and there is none by default
+    /// The registry of MCP servers that has `mcp:NAME`; `HAFT_MCP_REGISTRY` or `registries` of sources.toml names it
+    /// otherwise, and there is none by default
     #[arg(long, value_name = "URL", requires = "source")]
     registry: Option<String>,
     /// What is fetched must have this SHA-256 digest
