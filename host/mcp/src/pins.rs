@@ -14,6 +14,8 @@ use sha2::{Digest as _, Sha256};
 const TEXT: &[&str] = &["title", "description"];
 /// Its schemas.
 const SCHEMAS: &[&str] = &["inputSchema", "outputSchema"];
+/// What the URIs of skills end with, by which they are pinned among the tools.
+const SKILL: &str = "/SKILL.md";
 /// A hexadecimal SHA-256 digest has so many characters.
 const DIGITS: usize = 64;
 /// The parts of a tool, in the order of their digests.
@@ -247,17 +249,20 @@ impl Difference {
 /// One line, without a full stop; what the server called its tools is printable there.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tool = plain(self.tool());
+        let (tool, is_skill) = (plain(self.tool()), self.tool().ends_with(SKILL));
+        let kind = if is_skill { "skill" } else { "tool" };
         match self {
-            Self::Added { .. } => write!(f, "tool `{tool}` is new"),
+            Self::Added { .. } => write!(f, "{kind} `{tool}` is new"),
             Self::Changed { what, .. } => {
-                let what: Vec<_> = what.iter().map(|part| part.as_str()).collect();
-                write!(f, "tool `{tool}` has changed: {}", what.join(", "))
+                let part =
+                    |part: &Part| if is_skill && *part != Part::Text { "files" } else { part.as_str() };
+                let what: Vec<_> = what.iter().map(part).collect();
+                write!(f, "{kind} `{tool}` has changed: {}", what.join(", "))
             }
             Self::Renamed { from, .. } => {
-                write!(f, "tool `{tool}` is a new name for what `{}` was", plain(from))
+                write!(f, "{kind} `{tool}` is a new name for what `{}` was", plain(from))
             }
-            Self::Removed { .. } => write!(f, "tool `{tool}` is gone"),
+            Self::Removed { .. } => write!(f, "{kind} `{tool}` is gone"),
         }
     }
 }

@@ -9,6 +9,7 @@ pub(super) mod marketplace;
 mod permissions;
 mod server;
 mod servers;
+mod skill_servers;
 mod skills;
 mod written;
 

@@ -1,5 +1,9 @@
 //! The head of a SKILL.md: reads the few YAML keys that haft uses. Never fails: many heads are invalid YAML
-//! (`description: Use when: …`) with an obvious meaning.
+//! (`description: Use when: …`) with an obvious meaning. Other programs get the whole head, where it is valid YAML.
+
+use serde_json::{Map, Value};
+
+use super::MAX_NAME;
 
 /// Returns the text between the first two lines of `---`, and the rest; no head unless both lines exist.
 pub(super) fn split(text: &str) -> (&str, &str) {
@@ -14,6 +18,41 @@ fn parts(text: &str) -> Option<(&str, &str)> {
         after.is_empty() || after.starts_with(['\n', '\r'])
     })?;
     Some((rest.get(..end)?, rest.get(end + 4..)?))
+}
+
+/// Returns the whole head of a SKILL.md as JSON, as the Agent Skills specification wants it.
+///
+/// # Errors
+/// There is none, it is no valid YAML, or it lacks a valid `name` or a `description`.
+pub fn frontmatter(text: &str) -> Result<Map<String, Value>, String> {
+    let fields = head_fields(text)?;
+    let field = |key: &str| fields.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    check_name(field("name").ok_or("its head has no `name`")?)?;
+    field("description").ok_or("its head has no `description`")?;
+    Ok(fields)
+}
+
+/// Returns the fields in the head of a SKILL.md, of which nothing more is known.
+///
+/// # Errors
+/// It is no valid YAML, or there is none.
+pub fn head_fields(text: &str) -> Result<Map<String, Value>, String> {
+    serde_saphyr::from_str(split(text).0).map_err(|error| format!("its head is no valid YAML: {error}"))
+}
+
+/// Refuses a name that the Agent Skills specification does not allow.
+///
+/// # Errors
+/// It is no such name.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_name = (1..=MAX_NAME).contains(&name.len())
+        && name.chars().all(is_part)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+        && !name.contains("--");
+    let why = || format!("`{name}` is no name of a skill: 1 to {MAX_NAME} of `a-z`, `0-9` and single `-`");
+    if is_name { Ok(()) } else { Err(why()) }
 }
 
 /// Returns the value of the top-level key `key` in the head of a SKILL.md; `None` if there is none.

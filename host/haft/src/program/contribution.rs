@@ -13,6 +13,7 @@ use super::watching::Watching;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::report::{Problem, Span};
+use haft_core::skill::Shelved;
 use haft_core::tool::{DuplicateTool, Tool, Toolbox};
 use haft_manifest::Label;
 use haft_nats::NatsTool;
@@ -25,6 +26,8 @@ pub(super) struct Contribution {
     pub(super) tools: Vec<NewTool>,
     /// Prompts and resources.
     pub(super) offers: Vec<NewTool>,
+    /// What models may read on demand.
+    pub(super) skills: Vec<Shelved>,
     /// What sees the calls of tools.
     pub(super) hooks: Vec<Watching>,
     /// What is wrong without keeping the rest from working.
@@ -78,6 +81,7 @@ impl Contribution {
     pub(super) fn append(&mut self, more: Self) {
         self.tools.extend(more.tools);
         self.offers.extend(more.offers);
+        self.skills.extend(more.skills);
         self.hooks.extend(more.hooks);
         self.problems.extend(more.problems);
         self.uncallable.extend(more.uncallable);

@@ -39,7 +39,7 @@ impl Servers {
     pub(super) fn outdated(&self) -> Vec<Arc<Server>> {
         let outdated =
             |server: &&Arc<Server>| server.config().problem().is_none() && server.may_be_outdated();
-        self.iter().filter(outdated).cloned().collect()
+        self.iter().filter(|server| !server.config().on_use).filter(outdated).cloned().collect()
     }
 
     /// Ends when one of them has another list of tools than when the program was loaded.
@@ -74,5 +74,5 @@ impl Servers {
 
 /// Whether it is not known, or not known any more, what `server` has.
 pub(super) fn is_unknown(server: &Server) -> bool {
-    server.remembered().is_none_or(|(_, age)| age > MAX_AGE)
+    server.remembered().is_none_or(|(_, age)| age > MAX_AGE && !server.config().on_use)
 }

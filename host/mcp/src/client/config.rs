@@ -28,6 +28,8 @@ pub struct Config {
     pub timeout: Duration,
     /// What it may use, where it is a child.
     pub limits: ServerLimits,
+    /// Whether it is started when a call needs it and, once it is known what it has, for nothing else.
+    pub on_use: bool,
     /// Characters of one answer that the model is shown.
     pub max_result: usize,
     /// Leaves out of its list of tools what it was given in secret; answers of calls are cleaned where all are.

@@ -36,9 +36,9 @@ pub struct ToolList {
     pub tools: Vec<RemoteTool>,
     /// Those that cannot, and whatever else was left out.
     pub rejected: Vec<Rejected>,
-    /// Each of `tools` as the server sent it, without secrets, and its words to models: what is pinned.
+    /// Each of `tools` as the server sent it, without secrets, its words to models and its skills: what is pinned.
     pub sent: Vec<Value>,
-    /// Prompts, resources and words to models. Prompts and resources are not pinned.
+    /// Prompts, resources, skills and words to models. Prompts and resources are not pinned.
     #[serde(default)]
     pub offers: ServerOffers,
     /// How that differs from what was agreed to; tools that are held back are not among [`Self::tools`].
@@ -61,10 +61,23 @@ impl ToolList {
         self.offers.instructions.as_deref().filter(|_| self.held(INSTRUCTIONS).is_none())
     }
 
-    /// Notes the server's words to models among what is pinned: a model reads them as it reads the description of a tool.
-    pub(super) fn pin_instructions(&mut self) {
+    /// Notes the server's words to models and its skills among what is pinned: a model reads them as it reads the description
+    /// of a tool.
+    pub(super) fn pin_words(&mut self) {
         let words = self.offers.instructions.as_deref();
         self.sent.extend(words.map(|words| json!({ "name": INSTRUCTIONS, "description": words })));
+        self.sent.extend(self.offers.skills.iter().map(|skill| {
+            let (head, files) = (&skill["frontmatter"], &skill["resources"]);
+            json!({
+                "name": skill["uri"], "description": head["description"], "frontmatter": head, "resources": files,
+            })
+        }));
+    }
+
+    /// The skills of the server that are not held back.
+    pub(super) fn skills(&self) -> impl Iterator<Item = &Value> {
+        let is_free = |skill: &&Value| skill["uri"].as_str().is_some_and(|uri| self.held(uri).is_none());
+        self.offers.skills.iter().filter(is_free)
     }
 
     /// The tool `name` as it was sent.

@@ -14,34 +14,16 @@ pub struct ServerOffers {
     /// `Prompt` of the protocol.
     #[serde(default)]
     pub prompts: Vec<Value>,
-    /// `Resource` of the protocol.
+    /// The resources and templates.
+    #[serde(flatten)]
+    pub of_resources: ServerResources,
+    /// `Skill` of the extension for skills.
     #[serde(default)]
-    pub resources: Vec<Value>,
-    /// `ResourceTemplate` of the protocol.
-    #[serde(default)]
-    pub templates: Vec<Value>,
-    /// Whether it completes arguments.
-    #[serde(default)]
-    pub completes: bool,
-    /// Whether it tells of changes of a resource.
-    #[serde(default)]
-    pub watches: bool,
+    pub skills: Vec<Value>,
     /// What it says to models of itself.
     #[serde(default)]
     pub instructions: Option<String>,
     /// What was left out, and why.
     #[serde(default)]
     pub left_out: Vec<String>,
-}
-
-impl ServerOffers {
-    /// The resources and templates.
-    pub(super) fn of_resources(&self) -> ServerResources {
-        ServerResources {
-            resources: self.resources.clone(),
-            templates: self.templates.clone(),
-            completes: self.completes,
-            watches: self.watches,
-        }
-    }
 }

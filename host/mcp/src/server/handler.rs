@@ -58,6 +58,8 @@ const METHODS: &[&str] = &[
     "resources/templates/list",
     "resources/read",
     "completion/complete",
+    "skills/list",
+    "skills/get",
 ];
 
 /// The methods that are answered in sessions alone.
@@ -227,6 +229,8 @@ impl Handler {
                 let snapshot = self.offers(request.params).await?;
                 Ok(raw(json!({ "resourceTemplates": snapshot.offers().templates() })))
             }
+            ClientRequest::ListSkillsRequest(request) => self.list_skills(request.params).await,
+            ClientRequest::GetSkillRequest(request) => self.get_skill(&request.params.uri).await,
             ClientRequest::CompleteRequest(request) => {
                 self.while_open(self.complete(request.params, requester)).await
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CompleteRequestParams, ErrorCode, GetPromptRequestParams, InputResponses,
-    ReadResourceRequestParams, Reference, ServerResult,
+    PaginatedRequestParams, ReadResourceRequestParams, Reference, ServerResult,
 };
 use serde_json::{Map, Value, json};
 
@@ -21,6 +21,9 @@ use haft_core::tool::{Entry, Offer};
 
 /// What the error of a call begins with whose arguments are wrong.
 const WRONG: &str = "invalid arguments: ";
+
+/// Bytes of a page of skills, as JSON, unless one skill has more.
+const MAX_PAGE: usize = 256 << 10;
 
 /// What a request brings that answers a question about it.
 type Brought = (Option<InputResponses>, Option<String>);
@@ -74,6 +77,41 @@ impl Handler {
                 }
             }
         }
+    }
+
+    /// A page of the skills. An entry is on one page.
+    pub(super) async fn list_skills(&self, request: Option<PaginatedRequestParams>) -> Answer {
+        let snapshot = self.shared.snapshots.complete_within(self.patience()).await;
+        let skills = snapshot.offers().skills();
+        let cursor = request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty());
+        let first = cursor.as_ref().map_or(Some(0), |cursor| cursor.parse().ok());
+        let rest = first.and_then(|first: usize| skills.get(first..)).ok_or_else(|| {
+            let cursor = bounded_text(&cursor.unwrap_or_default());
+            ErrorData::invalid_params(format!("unknown cursor `{cursor}`"), None)
+        })?;
+        let mut size = 0;
+        let fits = |skill: &&Value| {
+            let is_first = size == 0;
+            size += skill.to_string().len();
+            is_first || size <= MAX_PAGE
+        };
+        let page: Vec<&Value> = rest.iter().take_while(fits).collect();
+        let next = skills.len() - rest.len() + page.len();
+        let mut answer = json!({ "skills": page });
+        if let (Value::Object(answer), true) = (&mut answer, next < skills.len()) {
+            answer.insert("nextCursor".to_owned(), next.to_string().into());
+        }
+        Ok(raw(answer))
+    }
+
+    /// The entry of one skill.
+    pub(super) async fn get_skill(&self, uri: &str) -> Answer {
+        let snapshot = self.shared.snapshots.complete_within(self.patience()).await;
+        let skill = snapshot.offers().skills().iter().find(|skill| skill["uri"] == uri);
+        let skill = skill.ok_or_else(|| {
+            ErrorData::invalid_params(format!("there is no skill `{}`", bounded_text(uri)), None)
+        })?;
+        Ok(raw(json!({ "skill": skill })))
     }
 
     /// Completes an argument of a prompt or a parameter of a template of an MCP server; of others there is nothing to say.
