@@ -16,6 +16,7 @@ mod registry;
 mod remote;
 mod rights;
 mod sdist;
+mod skills;
 mod together;
 mod update;
 mod versions;

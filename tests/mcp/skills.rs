@@ -74,14 +74,16 @@ async fn a_skill_of_a_server_is_told_by_name_and_read_on_demand() {
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     let system = requests[0]["messages"][0]["content"].as_str().unwrap();
     assert!(system.ends_with("`read_skill`:\n- mcp__own__far: Goes far"), "{system}");
-    let expected = "Go [on](next.md).\n\n[Other files of this skill, which `read_skill` gives as `file`: `next.md`.]";
+    let expected =
+        "Go [on](next.md).\n\n[Other files of this skill, which `read_skill` gives as `file`: `next.md`.]";
     assert_eq!(read(&requests), expected);
     let reads = || fake::methods(&home.work()).iter().filter(|method| *method == "resources/read").count();
     assert_eq!(reads(), 1, "no file is read before a model asks for it");
     let (_, requests) = asked(&home, &like_skill, "../../x").await;
     assert!(read(&requests).contains("the skill has no such file"), "{}", read(&requests));
     assert_eq!(reads(), 1, "what is not listed is not asked for");
-    let (_, requests) = asked(&home, &like(&json!([entry("Goes far")]), ("skill://far/next.md", NEXT)), "next.md").await;
+    let (_, requests) =
+        asked(&home, &like(&json!([entry("Goes far")]), ("skill://far/next.md", NEXT)), "next.md").await;
     assert_eq!(read(&requests), NEXT);
 }
 
@@ -117,7 +119,10 @@ async fn a_skill_that_nobody_can_agree_to_is_left_out() {
         (with("resources", json!([])), "does not list its own SKILL.md"),
         (with("uri", json!("skill://mine/SKILL.md")), "does not end in the frontmatter name"),
         (
-            with("resources", json!([{ "uri": "skill://other/SKILL.md", "digest": SKILL_DIGEST, "size": 17 << 20 }])),
+            with(
+                "resources",
+                json!([{ "uri": "skill://other/SKILL.md", "digest": SKILL_DIGEST, "size": 17 << 20 }]),
+            ),
             "more than 512 files or 16777216 bytes",
         ),
     ] {
@@ -138,7 +143,10 @@ async fn a_skill_that_is_not_what_was_agreed_to_is_held_back() {
     ] {
         let home = Home::new();
         // What configures the server stays: it reads what it is like from a file.
-        home.write("like.json", &like(&json!([entry("Goes far")]), ("skill://far/SKILL.md", SKILL)).to_string());
+        home.write(
+            "like.json",
+            &like(&json!([entry("Goes far")]), ("skill://far/SKILL.md", SKILL)).to_string(),
+        );
         let by_file = json!({ "file": home.work().join("like.json") });
         let (answer, _) = asked(&home, &by_file, "").await;
         assert_eq!(answer.code, 0, "{}", answer.stderr);

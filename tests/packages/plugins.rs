@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::place::{Answer, Place};
 
-const SERVER: &str = include_str!("plugins/server.py");
+pub(super) const SERVER: &str = include_str!("plugins/server.py");
 const SCHEMAS: &str = "https://agent-plugins.org/schemas/1.0.0";
 
 /// A skill whose script tries the same as the server.
@@ -17,7 +17,7 @@ const SKILL: &str = "---\nname: probe\ndescription: Probes things.\n---\nRun `sc
 const SCRIPT: &str =
     "import sys\nprint(open(sys.argv[1]).read() if len(sys.argv) > 1 else sys.stdin.read())\n";
 
-fn manifest(name: &str, permissions: &Value) -> String {
+pub(super) fn manifest(name: &str, permissions: &Value) -> String {
     let mut manifest =
         json!({ "$schema": format!("{SCHEMAS}/plugin.schema.json"), "name": name, "version": "1.0.0" });
     if permissions.is_object() {
@@ -57,7 +57,7 @@ fn write(place: &Place, name: &str, names: &[&str], permissions: &Value) {
     place.write(&format!("{name}/skills/probe/scripts/probe.py"), SCRIPT);
 }
 
-fn attempt(place: &Place, server: &str, what: &Value) -> Answer {
+pub(super) fn attempt(place: &Place, server: &str, what: &Value) -> Answer {
     place.haft(&["call", &format!("mcp__{server}__try"), &what.to_string()])
 }
 

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::Stage;
 use super::peer::Peer;
 
-const SKILL: &str = "---\nname: pdf\ndescription: \"Fills: forms\"\nlicense: MIT\nmetadata:\n  version: \"2\"\n---\nDo it.\n";
+const SKILL: &str =
+    "---\nname: pdf\ndescription: \"Fills: forms\"\nlicense: MIT\nmetadata:\n  version: \"2\"\n---\nDo it.\n";
 const SKILL_DIGEST: &str = "sha256:8dfa00ca873c41bbf5d9433e5b9468378da40a2b2d21b2bcf3b4008a51f8769a";
 
 fn write(stage: &Stage, name: &str, content: impl AsRef<[u8]>) {
@@ -44,9 +45,7 @@ fn skills_are_served_with_the_digests_of_their_files() {
     assert_eq!(capabilities["extensions"]["io.modelcontextprotocol/skills"], json!({}), "{opened}");
     assert!(capabilities["resources"].is_object());
     peer.notify("notifications/initialized", json!({}));
-    let file = |name: &str, digest: &str, size: usize| {
-        json!({ "uri": format!("skill://pdf/{name}"), "digest": digest, "size": size })
-    };
+    let file = |name: &str, digest: &str, size: usize| json!({ "uri": format!("skill://pdf/{name}"), "digest": digest, "size": size });
     let entry = json!({
         "uri": "skill://pdf/SKILL.md",
         "frontmatter": { "name": "pdf", "description": "Fills: forms", "license": "MIT", "metadata": { "version": "2" } },
@@ -82,7 +81,10 @@ fn skills_are_served_with_the_digests_of_their_files() {
     // What was listed is what is given, or nothing.
     write(&stage, "pdf/references/how to.md", "Evil");
     let refused = read(&mut peer, "skill://pdf/references/how%20to.md");
-    assert!(refused["error"]["message"].as_str().unwrap().contains("changed since it was listed"), "{refused}");
+    assert!(
+        refused["error"]["message"].as_str().unwrap().contains("changed since it was listed"),
+        "{refused}"
+    );
 }
 
 /// A list has pages of a bounded size, and all skills are on one of them.
@@ -91,7 +93,11 @@ fn skills_are_listed_in_pages() {
     let stage = Stage::new("");
     let long = "x".repeat(100 << 10);
     for name in ["a", "b", "c", "d"] {
-        write(&stage, &format!("{name}/SKILL.md"), format!("---\nname: {name}\ndescription: D\nnote: {long}\n---\n"));
+        write(
+            &stage,
+            &format!("{name}/SKILL.md"),
+            format!("---\nname: {name}\ndescription: D\nnote: {long}\n---\n"),
+        );
     }
     let mut peer = Peer::open(&stage);
     let (mut names, mut pages, mut cursor) = (Vec::new(), 0, Value::Null);

@@ -42,7 +42,7 @@ pub use self::listing::{Rejected, RemoteTool, ToolList};
 pub use self::oauth::Account;
 pub use self::offer::ServerOffer;
 pub use self::offers::ServerOffers;
-pub use self::skill::server_skills;
 pub use self::server::{Host, Server};
+pub use self::skill::server_skills;
 pub use self::tool::{ServerTool, exposed, limits, owns};
 pub use self::tool_cache::{MAX_AGE, MAX_UNTOLD_AGE};

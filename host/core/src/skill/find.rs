@@ -74,7 +74,13 @@ fn put(folder: SkillFolder, name: &str, shelf: &mut Shelf) {
                 ));
             }
             let (skill, files) = (Skill::parse(&text, name), Arc::new(folder));
-            shelf.put(Shelved { skill, origin: format!("`{path}`"), files, scripts: None, tools: Vec::new() });
+            shelf.put(Shelved {
+                skill,
+                origin: format!("`{path}`"),
+                files,
+                scripts: None,
+                tools: Vec::new(),
+            });
         }
         Err(error) if is_absent(&error) => {}
         Err(error) => shelf.problem(format!("the skill in `{path}` is not used: {error}")),

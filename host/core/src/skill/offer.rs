@@ -118,7 +118,8 @@ impl ServedSkill {
         let (mut files, mut left) = (Vec::new(), MAX_BYTES);
         for path in paths {
             let bytes = skill.read(&path, left);
-            let bytes = bytes.map_err(|error: io::Error| format!("`{path}`, of {MAX_BYTES} bytes: {error}"))?;
+            let bytes =
+                bytes.map_err(|error: io::Error| format!("`{path}`, of {MAX_BYTES} bytes: {error}"))?;
             let size = bytes.len() as u64;
             left -= size;
             let uri = format!("skill://{name}/{}", encoded(&path));
@@ -136,9 +137,7 @@ impl ServedSkill {
             "mimeType": "text/markdown",
             "size": size,
         });
-        let listed = |file: &File| {
-            json!({ "uri": file.uri, "digest": format!("sha256:{}", file.digest), "size": file.size })
-        };
+        let listed = |file: &File| json!({ "uri": file.uri, "digest": format!("sha256:{}", file.digest), "size": file.size });
         let listed: Vec<Value> = files.iter().map(listed).collect();
         let entry = json!({ "uri": uri, "frontmatter": head, "resources": listed });
         Self { entry, resource, files }

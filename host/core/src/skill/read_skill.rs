@@ -84,7 +84,8 @@ fn read(skill: &Shelved, file: &str, is_here: bool) -> Result<String, ToolError>
     let file = file.trim_start_matches("./");
     let failed = |why: String| {
         let folder = skill.files.folder().filter(|_| is_here && skill.scripts.is_none());
-        let folder = folder.map(|folder| format!("; the folder is `{}`", folder.display())).unwrap_or_default();
+        let folder =
+            folder.map(|folder| format!("; the folder is `{}`", folder.display())).unwrap_or_default();
         let (name, file) = (&skill.skill.name, plain(file));
         ToolError::ExecutionFailed(format!("cannot read `{file}` of the skill `{name}`: {why}{folder}"))
     };

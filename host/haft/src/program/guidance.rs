@@ -1,6 +1,6 @@
 //! What a model is told besides its task: what the workspace's repository says in `AGENTS.md` or `CLAUDE.md`, and which skills there
 //! are. Read once, when it is first asked for, so that every request of a run begins the same. `haft serve` asks for
-//! none of it: its clients have their own.
+//! none of it: its clients have their own, and get the skills of the program.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use self::written::Written;
+use self::written::{Written, client_secret, settings};
 use super::contribution::{Contribution, NewTool};
 use super::dirs::Dirs;
 use super::family::canonical;
@@ -25,9 +25,7 @@ use haft_core::report::{Problem, Span};
 use haft_core::secret::Redactor;
 use haft_core::skill::Shelved;
 use haft_core::tool::Tool;
-use haft_manifest::{
-    Manifest, McpServer, OAuth, Package, PackageSource, SecretSource, TextOrSecret, Transport,
-};
+use haft_manifest::{Manifest, McpServer, Package, PackageSource, SecretSource, TextOrSecret, Transport};
 use haft_mcp::client::oauth::OAuthSettings;
 use haft_mcp::client::{
     self, Account, Config, Endpoint, Host, Rejected, RemoteTool, Server, ServerError, ServerOffer,
@@ -435,22 +433,4 @@ fn must_ask(server: &Server, options: &Options) -> bool {
             client::owns(name, tool) && server.remembered().is_none_or(|(listed, _)| !has(&listed))
         }
     }
-}
-
-/// What a login at the server takes of program.toml.
-fn settings(oauth: &OAuth, values: impl Fn(&[(String, TextOrSecret)]) -> Arc<dyn Values>) -> OAuthSettings {
-    let secret = client_secret(oauth);
-    OAuthSettings {
-        client_id: oauth.client_id.clone(),
-        client_secret: (!secret.is_empty()).then(|| values(&secret)),
-        scopes: oauth.scopes.clone(),
-        client_metadata_url: oauth.client_metadata_url.clone(),
-        callback_port: oauth.callback_port.and_then(|port| port.try_into().ok()),
-    }
-}
-
-/// The secret of a client, as a named value.
-fn client_secret(oauth: &OAuth) -> Vec<(String, TextOrSecret)> {
-    let secret = oauth.client_secret.iter().cloned().map(TextOrSecret::Secret);
-    secret.map(|secret| ("client_secret".to_owned(), secret)).collect()
 }

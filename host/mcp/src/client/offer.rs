@@ -43,7 +43,10 @@ impl ServerOffer {
         let offers = &listed.offers;
         let prompts = offers.prompts.iter().filter_map(|prompt| {
             let own = format!("prompts/{}", prompt["name"].as_str()?);
-            Some((own, Shown::Prompt { definition: prompt.clone(), completes: offers.of_resources.completes }))
+            Some((
+                own,
+                Shown::Prompt { definition: prompt.clone(), completes: offers.of_resources.completes },
+            ))
         });
         let resources = offers.of_resources.clone();
         let has_resources = !resources.resources.is_empty() || !resources.templates.is_empty();

@@ -112,7 +112,8 @@ impl SkillFiles for ServerSkill {
     fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>> {
         let uri = format!("{}{path}", self.root());
         let file = self.files().iter().find(|file| file.uri == uri);
-        let file = file.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the skill has no such file"))?;
+        let file =
+            file.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the skill has no such file"))?;
         if file.size > most {
             return Err(too_large(file.size, most));
         }

@@ -9,6 +9,7 @@
 mod call;
 mod config;
 mod dress;
+mod methods;
 mod news;
 mod offers;
 mod watched;
@@ -27,6 +28,7 @@ use rmcp::model::{
 use serde_json::{Value, json};
 
 use self::config::server_config;
+use self::methods::custom;
 pub(super) use self::news::ToolNews;
 use self::watched::{Watched, Watchers};
 use super::conversation::{Agreed, Requester, RunningCalls, shows_forms, shows_urls};
@@ -46,31 +48,6 @@ const MAX_SHOWN: usize = 200;
 
 /// How long the opening of a session waits for servers that were never seen before.
 const OPENING: Duration = Duration::from_secs(3);
-
-/// The methods that are answered in both eras.
-const METHODS: &[&str] = &[
-    "server/discover",
-    "tools/list",
-    "tools/call",
-    "prompts/list",
-    "prompts/get",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-    "completion/complete",
-    "skills/list",
-    "skills/get",
-];
-
-/// The methods that are answered in sessions alone.
-const EARLIER_METHODS: &[&str] =
-    &["initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
-
-/// The methods that are answered where there are no sessions alone (2026-07-28).
-const LATER_METHODS: &[&str] = &["subscriptions/listen"];
-
-/// The methods that are answered where calls may become tasks.
-const TASK_METHODS: &[&str] = &["tasks/get", "tasks/update", "tasks/cancel"];
 
 /// What a request is answered with.
 pub(super) type Answer = Result<ServerResult, ErrorData>;
@@ -423,16 +400,6 @@ fn one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
 fn agreed_version(asked: &ProtocolVersion) -> ProtocolVersion {
     let is_spoken = asked.has_initialize() && ProtocolVersion::KNOWN_VERSIONS.contains(asked);
     if is_spoken { asked.clone() } else { ProtocolVersion::LATEST_WITH_INITIALIZE }
-}
-
-/// The answer to what is no request that rmcp knows: another method, or one of these with other parameters.
-fn custom(method: &str, era: Era, has_tasks: bool) -> ErrorData {
-    let own = if era.is_later { LATER_METHODS } else { EARLIER_METHODS };
-    let tasks = if has_tasks { TASK_METHODS } else { &[] };
-    if [METHODS, own, tasks].iter().any(|methods| methods.contains(&method)) {
-        return ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None);
-    }
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, bounded_text(method), None)
 }
 
 /// The answer to a client that asks for tasks and does not say that it knows them.

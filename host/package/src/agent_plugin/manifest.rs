@@ -4,7 +4,9 @@
 use serde_json::{Map, Value};
 
 use super::permissions::Permissions;
-use super::{AGENT, About, AgentPlugin, Fault, FaultKind, Files, Form, PluginError, servers, skill_servers, skills};
+use super::{
+    AGENT, About, AgentPlugin, Fault, FaultKind, Files, Form, PluginError, servers, skill_servers, skills,
+};
 
 /// The schema of the only version that is read (§5.2, §10.1).
 pub const SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json";
