@@ -39,7 +39,7 @@ def prepare(folder):
         f"url = {json.dumps(URL)}\ntimeout = \"20s\"\n" + oauth()
     )
     os.chdir(folder / "work")
-    os.environ.update(HOME=str(folder / "home"), TMPDIR=str(folder / "tmp"))
+    os.environ.update(HOME=str(folder / "home"), TMPDIR=str(folder / "tmp"), HAFT_TRUST="1")
     for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         os.environ.pop(name, None)
 

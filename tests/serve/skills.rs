@@ -42,7 +42,11 @@ fn skills_are_served_with_the_digests_of_their_files() {
     let mut peer = Peer::start(&stage, &[]);
     let opened = peer.initialize("2025-11-25", &json!({}));
     let capabilities = &opened["result"]["capabilities"];
-    assert_eq!(capabilities["extensions"]["io.modelcontextprotocol/skills"], json!({}), "{opened}");
+    assert_eq!(
+        capabilities["extensions"]["io.modelcontextprotocol/skills"],
+        json!({ "directoryRead": true }),
+        "{opened}"
+    );
     assert!(capabilities["resources"].is_object());
     peer.notify("notifications/initialized", json!({}));
     let file = |name: &str, digest: &str, size: usize| json!({ "uri": format!("skill://pdf/{name}"), "digest": digest, "size": size });
@@ -75,6 +79,18 @@ fn skills_are_served_with_the_digests_of_their_files() {
     for uri in ["skill://other/SKILL.md", "skill://pdf/logo.bin"] {
         let refused = peer.request("skills/get", json!({ "uri": uri }));
         assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    }
+    let mut folder = |uri: &str| peer.request("resources/directory/read", json!({ "uri": uri }));
+    let children = json!([
+        { "uri": "skill://pdf/SKILL.md", "name": "SKILL.md" },
+        { "uri": "skill://pdf/logo.bin", "name": "logo.bin" },
+        { "uri": "skill://pdf/references", "name": "references", "mimeType": "inode/directory" },
+    ]);
+    assert_eq!(folder("skill://pdf")["result"]["resources"], children);
+    let inner = json!([{ "uri": "skill://pdf/references/how%20to.md", "name": "how to.md" }]);
+    assert_eq!(folder("skill://pdf/references")["result"]["resources"], inner);
+    for uri in ["skill:/", "skill://pd", "skill://pdf/SKILL.md", "skill://other"] {
+        assert_eq!(folder(uri)["error"]["code"], -32602, "{uri}");
     }
     let refused = peer.request("skills/list", json!({ "cursor": "9" }));
     assert_eq!(refused["error"]["code"], -32602, "{refused}");

@@ -21,7 +21,8 @@ pub(super) fn server_config(snapshot: &ToolSnapshot, has_tasks: bool) -> ServerC
         resources.subscribe = (offers.watches || !is_complete).then_some(true);
         capabilities.completions = (offers.completes || !is_complete).then(JsonObject::new);
     }
-    let skills = (!offers.skills().is_empty()).then(|| (SKILLS_EXTENSION_ID.to_owned(), JsonObject::new()));
+    let of_skills = || JsonObject::from_iter([("directoryRead".to_owned(), true.into())]);
+    let skills = (!offers.skills().is_empty()).then(|| (SKILLS_EXTENSION_ID.to_owned(), of_skills()));
     let extensions: ExtensionCapabilities =
         has_tasks.then(tasks_extension).into_iter().flatten().chain(skills).collect();
     capabilities.extensions = (!extensions.is_empty()).then_some(extensions);

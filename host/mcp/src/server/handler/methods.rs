@@ -18,6 +18,7 @@ const METHODS: &[&str] = &[
     "completion/complete",
     "skills/list",
     "skills/get",
+    "resources/directory/read",
 ];
 
 /// The methods that are answered in sessions alone.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CompleteRequestParams, ErrorCode, GetPromptRequestParams, InputResponses,
-    PaginatedRequestParams, ReadResourceRequestParams, Reference, ServerResult,
+    CallToolRequestParams, CompleteRequestParams, DIRECTORY_MIME_TYPE, ErrorCode, GetPromptRequestParams,
+    InputResponses, PaginatedRequestParams, ReadResourceRequestParams, Reference, SKILL_MD, ServerResult,
 };
 use serde_json::{Map, Value, json};
 
@@ -17,6 +17,7 @@ use crate::server::conversation::Requester;
 use crate::server::offers::{self, ReaderOf};
 use crate::server::snapshot::ToolSnapshot;
 use haft_core::call::ToolResult;
+use haft_core::encoding::percent_decoded;
 use haft_core::tool::{Entry, Offer};
 
 /// What the error of a call begins with whose arguments are wrong.
@@ -112,6 +113,34 @@ impl Handler {
             ErrorData::invalid_params(format!("there is no skill `{}`", bounded_text(uri)), None)
         })?;
         Ok(raw(json!({ "skill": skill })))
+    }
+
+    /// What lies directly in a folder of a skill, on one page: a skill has a bounded number of files.
+    pub(super) async fn read_directory(&self, uri: &str) -> Answer {
+        let snapshot = self.shared.snapshots.complete_within(self.patience()).await;
+        let folder = format!("{uri}/");
+        let is_around = |skill: &&Value| {
+            let own = skill["uri"].as_str().and_then(|own| own.strip_suffix(SKILL_MD));
+            own.is_some_and(|own| folder.starts_with(own))
+        };
+        let skill = snapshot.offers().skills().iter().find(is_around);
+        let files = skill.and_then(|skill| skill["resources"].as_array()).into_iter().flatten();
+        let inner = files.filter_map(|file| file["uri"].as_str()?.strip_prefix(&folder));
+        // Files are listed in order, so that those of one folder are side by side.
+        let mut children: Vec<Value> = inner
+            .map(|path| match path.split_once('/') {
+                Some((name, _)) => json!({
+                    "uri": format!("{folder}{name}"), "name": percent_decoded(name), "mimeType": DIRECTORY_MIME_TYPE,
+                }),
+                None => json!({ "uri": format!("{folder}{path}"), "name": percent_decoded(path) }),
+            })
+            .collect();
+        children.dedup();
+        if children.is_empty() {
+            let why = format!("there is no folder `{}` of a skill", bounded_text(uri));
+            return Err(ErrorData::invalid_params(why, None));
+        }
+        Ok(raw(json!({ "resources": children })))
     }
 
     /// Completes an argument of a prompt or a parameter of a template of an MCP server; of others there is nothing to say.
