@@ -37,7 +37,12 @@ pub fn frontmatter(text: &str) -> Result<Map<String, Value>, String> {
 /// # Errors
 /// It is no valid YAML, or there is none.
 pub fn head_fields(text: &str) -> Result<Map<String, Value>, String> {
-    serde_saphyr::from_str(split(text).0).map_err(|error| format!("its head is no valid YAML: {error}"))
+    // YAML 1.2, as other programs read it: `yes` is a text. What aliases grow to is bounded by the parser.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(split(text).0, options).map_err(|error| {
+        let why = error.to_string();
+        format!("its head is no valid YAML: {}", why.lines().next().unwrap_or_default())
+    })
 }
 
 /// Refuses a name that the Agent Skills specification does not allow.
@@ -163,6 +168,33 @@ mod tests {
         for text in ["---\na: 1", "Text\n---\na: 1\n---\n", " ---\n---\n", ""] {
             assert_eq!(split(text), ("", text));
         }
+    }
+
+    #[test]
+    fn a_head_is_whole_for_other_programs() {
+        let text =
+            "---\nname: pdf-2\ndescription: \"Fills: forms\"\nmetadata: { on: yes, list: [1, a] }\n---\n";
+        let expected = serde_json::json!({
+            "name": "pdf-2", "description": "Fills: forms", "metadata": { "on": "yes", "list": [1, "a"] },
+        });
+        assert_eq!(Value::Object(frontmatter(text).unwrap()), expected);
+        let level = |own: char, inner: &str| format!("{own}: &{own} [{}]\n", [inner; 9].join(", "));
+        let levels = "abcdefg".chars().zip("bcdefgh".chars());
+        let bomb: String = levels.map(|(inner, own)| level(own, &format!("*{inner}"))).collect();
+        for (head, why) in [
+            ("description: D".to_owned(), "no `name`"),
+            ("name: pdf".to_owned(), "no `description`"),
+            ("name: pdf\ndescription: Use when: it rains".to_owned(), "no valid YAML"),
+            ("name: pdf\nname: other\ndescription: D".to_owned(), "no valid YAML"),
+            (format!("a: &a [x]\n{bomb}"), "no valid YAML"),
+        ] {
+            let refused = frontmatter(&format!("---\n{head}\n---\n")).unwrap_err();
+            assert!(refused.contains(why) && !refused.contains('\n'), "{head}: {refused}");
+        }
+        for name in ["", "Pdf", "\u{e9}", "-a", "a-", "a--b", "a_b", &"a".repeat(65)] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+        assert_eq!(check_name(&"a".repeat(64)), Ok(()));
     }
 
     /// C15: keys that declare servers are found in every spelling.

@@ -208,9 +208,7 @@ impl Handler {
             }
             ClientRequest::ListSkillsRequest(request) => self.list_skills(request.params).await,
             ClientRequest::GetSkillRequest(request) => self.get_skill(&request.params.uri).await,
-            ClientRequest::ReadResourceDirectoryRequest(request) => {
-                self.read_directory(&request.params.uri).await
-            }
+            ClientRequest::ReadResourceDirectoryRequest(request) => self.folder(&request.params.uri).await,
             ClientRequest::CompleteRequest(request) => {
                 self.while_open(self.complete(request.params, requester)).await
             }

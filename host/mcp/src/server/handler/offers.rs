@@ -116,7 +116,7 @@ impl Handler {
     }
 
     /// What lies directly in a folder of a skill, on one page: a skill has a bounded number of files.
-    pub(super) async fn read_directory(&self, uri: &str) -> Answer {
+    pub(super) async fn folder(&self, uri: &str) -> Answer {
         let snapshot = self.shared.snapshots.complete_within(self.patience()).await;
         let folder = format!("{uri}/");
         let is_around = |skill: &&Value| {
