@@ -137,7 +137,9 @@ fn servers(
     if let Some(Value::Object(inline)) = fields.get("mcpServers") {
         entries.extend(inline.clone());
     }
-    Reading { faults }.all(&entries, |name| permissions.server(name), entry)
+    let mut servers = Vec::new();
+    Reading { faults }.all(&entries, &mut servers, |name| permissions.server(name), entry);
+    servers
 }
 
 /// Returns the servers of a file: in `mcpServers`, or each by itself.
@@ -147,7 +149,8 @@ fn entries_of(document: &Value) -> Map<String, Value> {
     all.filter(|(key, _)| *key != "$schema").map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-fn entry(value: &Value) -> Result<Start, Skipped> {
+/// One server in the form of Claude Code.
+pub(super) fn entry(value: &Value) -> Result<Start, Skipped> {
     let fields = value.as_object().ok_or("expected an object")?;
     let kind = fields.get("type").and_then(Value::as_str);
     match kind.unwrap_or(if fields.contains_key("url") { "http" } else { "stdio" }) {
