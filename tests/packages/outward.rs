@@ -149,7 +149,7 @@ fn what_no_plugin_can_be_made_of_leaves_nothing() {
     place.write("odd/program.toml", "[program]\nname = \"odd\"\nversion = \"1.0.0\"\n");
     place.write("odd/SKILL.md", "---\nname: Not a name\ndescription: x\n---\n");
     let refused = place.haft(&["plugin", "pack", "odd", "--agent-plugin"]);
-    assert!(refused.code != 0 && refused.stderr.contains("no name of an Agent Skill"), "{}", refused.stderr);
+    assert!(refused.code != 0 && refused.stderr.contains("no name of a skill"), "{}", refused.stderr);
     let left: Vec<_> = place.everything().into_keys().collect();
     assert!(!left.iter().any(|path| path.to_string_lossy().contains("plugin.json")), "{left:?}");
     assert_eq!(fs::read_dir(place.work().join("odd")).unwrap().count(), 2);
