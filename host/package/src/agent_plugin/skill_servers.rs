@@ -143,6 +143,6 @@ mod tests {
             assert_eq!(skipped, [why], "{head}");
         }
         let fields = head_fields("---\nmcpServers: text\n---\n").unwrap();
-        assert!(entries(&fields, &mut Vec::new()).unwrap_err().contains("`mcpServers` is no JSON"));
+        assert!(entries(&fields, &mut Vec::new()).unwrap_err().contains("`mcpServers` is not valid JSON"));
     }
 }
