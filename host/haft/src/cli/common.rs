@@ -98,6 +98,7 @@ const WITHOUT_PROGRAM: &[&str] = &[
     "mcp",
     "clean",
     "import",
+    "search",
     "wrap",
     "init",
     "new",

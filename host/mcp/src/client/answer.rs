@@ -164,7 +164,7 @@ impl ContentBuilder {
         }
     }
 
-    /// Returns the line for binary data, which is an attachment if there was room.
+    /// Adds the line for binary data, which is an attachment if there was room.
     fn attached(&mut self, what: &str, media_type: Option<&str>, place: Option<&Value>) {
         let index = place.and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
         if let Some(file) = index.and_then(|index| self.attachments.get(index)) {

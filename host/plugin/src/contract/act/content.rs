@@ -10,7 +10,7 @@ use haft_core::tool::ToolError;
 /// Added to the error of a component that needs a session.
 const NO_SESSION: &str = "it works inside a session, and a plugin keeps none: nothing in it outlives a call";
 
-/// The missing parameter of a session that could not be opened, if any.
+/// Added to the error of a call whose session could not be opened.
 const SESSION_REFUSED: &str =
     "no session could be opened for the call, whose arguments come from `[plugins.config]`";
 
