@@ -9,6 +9,7 @@ mod credentials;
 mod destination;
 mod folder;
 mod host;
+mod outgoing;
 mod place;
 mod process;
 mod proposal;
@@ -27,6 +28,7 @@ pub use self::credentials::{CredentialStore, CredentialStoreError, in_home};
 pub use self::destination::{Destination, Scheme};
 pub use self::folder::{Content, Folder, Kind, Listed};
 pub use self::host::{HostPattern, HostPatternError};
+pub use self::outgoing::Outgoing;
 use self::place::Kept;
 pub use self::place::{RightsTable, UsualRights};
 use self::process::Children;
@@ -127,7 +129,8 @@ impl Grant {
             }
         };
         // A process that may write anywhere may also talk to any service of this machine.
-        let children = Children { network: true, unix_sockets: mode == SandboxMode::Rwx };
+        let children =
+            Children { network: true, unix_sockets: mode == SandboxMode::Rwx, ..Children::default() };
         Self { read: Reach::Anywhere, write, workspace: Some(workspace), children, ..Self::none() }
     }
 
@@ -198,7 +201,7 @@ impl Grant {
             values: values.map(|(name, value)| (name.clone(), value.clone())).collect(),
             hosts,
             kept: self.kept.intersect(other.kept),
-            children: self.children.intersect(other.children),
+            children: self.children.intersect(&other.children),
             caches: self.caches.clone().filter(|caches| other.caches.as_ref() == Some(caches)),
             needs: self.needs.iter().filter(|root| other.needs.contains(root)).cloned().collect(),
             private: self.private.clone().filter(|own| other.private.as_ref() == Some(own)),

@@ -5,11 +5,13 @@
 use std::path::PathBuf;
 
 use super::entry::Located;
+use super::hosts::{HOSTS, hosts};
+use super::process::{SOCKETS_AND_HOSTS, holds_to_hosts};
 use super::secret::{HEADERS, TextOrSecret, headers};
 use super::section::Section;
 use super::table::{choices, table};
 use super::values::{URL, host_of};
-use haft_core::grant::{CredentialStore, SandboxMode};
+use haft_core::grant::{CredentialStore, HostPattern, SandboxMode};
 use haft_core::limit::KeptJournal;
 use haft_core::net::is_loopback;
 use haft_core::words;
@@ -17,7 +19,7 @@ use haft_core::words;
 table! {
     /// How far tools reach on this machine.
     #[derive(Clone, Debug, PartialEq)]
-    pub struct Sandbox = "[sandbox]" {
+    pub struct Sandbox = "[sandbox]" => Self::checked {
         /// `sandbox` (default) and `rx` write only below the workspace and the temporary directory,
         /// `rwx` anywhere
         pub mode: SandboxMode = SandboxMode::Sandbox,
@@ -38,8 +40,42 @@ table! {
         /// whether child processes reach the network; default true
         #[also("net")]
         pub network: bool = true,
+        /// the only hosts that child processes reach, as in a grant: `api.github.com`, `*.example.com:22`, `@npm`;
+        /// default all
+        #[read(HOSTS, |entry| hosts(entry).map(Some))]
+        pub hosts: Option<Vec<HostPattern>> = None,
         /// whether child processes reach unix sockets; default false
         pub unix_sockets: bool = false,
+    }
+}
+
+impl Sandbox {
+    /// Whether child processes have all of the network.
+    pub fn opens_network(&self) -> bool {
+        let is_open = |hosts: &Vec<HostPattern>| hosts.iter().any(HostPattern::is_any);
+        self.network && self.hosts.as_ref().is_none_or(is_open)
+    }
+
+    /// The only hosts that child processes reach; none if they have all of the network, or nothing of it.
+    pub fn single_hosts(&self) -> &[HostPattern] {
+        let hosts = self.hosts.as_deref().unwrap_or_default();
+        if self.network && holds_to_hosts(hosts) { hosts } else { &[] }
+    }
+
+    /// What does not hold together.
+    fn checked(self, section: &Section<'_>) -> Self {
+        let hosts = self.hosts.as_deref().unwrap_or_default();
+        if !hosts.is_empty() && !self.network {
+            section
+                .reject("network", "there are `hosts`, so the network is not closed: leave out one of both");
+        }
+        if self.unix_sockets && holds_to_hosts(hosts) {
+            section.reject("unix_sockets", SOCKETS_AND_HOSTS);
+        }
+        if self.mode == SandboxMode::Rwx && holds_to_hosts(hosts) {
+            section.reject("hosts", "a process that may write everything cannot be held to single hosts");
+        }
+        self
     }
 }
 

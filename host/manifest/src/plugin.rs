@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::config::{HintTable, SETTINGS, Settings, settings};
 use super::entry::{Entry, Located};
+use super::hosts::{HOSTS, hosts};
 use super::label::{LABELS, Label};
 use super::name::{Name, ToolName};
 use super::secret::{SecretSource, check_header};
@@ -115,7 +116,8 @@ table! {
         /// credential stores that are opened, such as `ssh` or `gh`; default none
         #[also("secrets", "stores")]
         pub credentials: Vec<CredentialStore> = Vec::new(),
-        /// `host`, `*.suffix`, `http://host:port` or `*` (every public host) it may reach
+        /// `host`, `*.suffix`, `http://host:port` or `*` (every public host) it may reach, and sets of hosts such as `@npm`
+        #[read(HOSTS, hosts)]
         #[also("network", "net", "http", "urls")]
         pub hosts: Vec<HostPattern> = Vec::new(),
         /// variables of haft's environment that it may see

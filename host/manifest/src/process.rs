@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use haft_core::grant::HostPattern;
 use haft_core::limit::Limits;
 
 use super::plugin::GrantTable;
@@ -69,16 +70,18 @@ table! {
     }
 }
 
+/// Why a process with sockets cannot be held to hosts.
+pub(super) const SOCKETS_AND_HOSTS: &str = "services behind unix sockets have the network, so a process that reaches them cannot be held to single `hosts`";
+
+/// Whether `hosts` are single ones, and not the whole network.
+pub(super) fn holds_to_hosts(hosts: &[HostPattern]) -> bool {
+    !hosts.is_empty() && !hosts.iter().any(HostPattern::is_any)
+}
+
 /// What no process can be held to, or has anyway, is told where it stands.
 fn checked(grant: ProcessGrant, section: &Section<'_>) -> ProcessGrant {
-    if let Some(host) = grant.rights.hosts.iter().find(|host| !host.is_any()) {
-        section.reject(
-            "hosts",
-            format!(
-                "a process cannot be held to `{host}` alone: `[\"*\"]` opens the network, `[]` keeps it closed; a plugin \
-                 can be granted single hosts"
-            ),
-        );
+    if grant.unix_sockets && holds_to_hosts(&grant.rights.hosts) {
+        section.reject("unix_sockets", SOCKETS_AND_HOSTS);
     }
     if grant.rights.cache.is_some() {
         section.reject("cache", "a process has caches of its own without being granted any");

@@ -14,6 +14,7 @@
 //! ([`crate::entry`]). A helper serves one command. It may be prepared before the command is known
 //! ([`Confiner::prepare`]), which makes confinement almost free for the call.
 
+mod egress;
 mod helper;
 mod layers;
 mod living;
@@ -31,6 +32,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use self::egress::Connection;
 pub use self::layers::{Layers, Verdict};
 use self::living::Living;
 use self::policy::Policy;

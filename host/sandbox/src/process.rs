@@ -29,7 +29,7 @@ use tokio::time::{sleep, timeout};
 
 use self::capture::{Capture, Listener};
 use self::start::{command, started};
-use crate::confine::{self, ConfineError, Confiner, HelperEvent, HelperSession, Refusal};
+use crate::confine::{self, ConfineError, Confiner, Connection, HelperEvent, HelperSession, Refusal};
 use haft_core::tool::{Clipper, Context};
 use haft_core::trace::TraceParent;
 use haft_manifest::ProcessLimits;
@@ -89,6 +89,8 @@ pub struct Finished {
     pub stderr: Option<Clipper>,
     /// The sandbox's refusals, in order and limited.
     pub refused: Vec<Refusal>,
+    /// The connections of a child with single hosts, each once and limited.
+    pub(crate) connections: Vec<Connection>,
     /// The number of processes that outlived the child and were stopped.
     pub(crate) left_behind: u32,
     /// The peak memory of one of its processes, in bytes.
@@ -143,6 +145,9 @@ fn note(confiner: &Confiner, finished: Option<&Finished>, context: &Context<'_>)
     context.notes.decision(|| confiner.describe());
     if let Some(finished) = finished {
         context.notes.memory(finished.peak);
+        for connection in &finished.connections {
+            context.notes.decision(|| format!("connected: {connection}"));
+        }
         for refusal in &finished.refused {
             context.notes.decision(|| format!("refused: {refusal}"));
         }
@@ -200,7 +205,7 @@ impl Running {
 
     async fn finished(self, end: Option<ExitReason>) -> Result<Finished, ProcessError> {
         let Watched { session, ended, gone, stopped } = self.watched;
-        let refused = session.refused();
+        let (refused, connections) = (session.refused(), session.connections());
         if let Some(why) = session.not_started() {
             return Err(ProcessError::Start(why));
         }
@@ -220,7 +225,7 @@ impl Running {
         let (stdout, stderr) = self.capture.into_parts();
         let peak = ended.map_or(0, |(_, peak)| peak);
         let refused = refused.lock().clone();
-        Ok(Finished { end, stdout, stderr, refused, left_behind: stopped, peak })
+        Ok(Finished { end, stdout, stderr, refused, connections, left_behind: stopped, peak })
     }
 }
 

@@ -75,6 +75,13 @@ impl HostPattern {
         }
     }
 
+    /// Returns the destination with the host `host`, if the pattern names that host.
+    pub(super) fn destination(&self, host: &str) -> Option<Destination> {
+        let Form::Named(named) = &self.0 else { return None };
+        let authority = format!("{host}:{}", named.port);
+        named.covers_host(host).then(|| Destination::new(named.scheme.name(), &authority))?
+    }
+
     /// Returns whether the pattern is exactly this address and port.
     pub fn is_address(&self, address: SocketAddr) -> bool {
         let Form::Named(named) = &self.0 else { return false };

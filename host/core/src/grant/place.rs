@@ -31,6 +31,8 @@ pub struct UsualRights {
     pub write: Vec<String>,
     /// Whether the process has the network.
     pub network: bool,
+    /// The only destinations of a process without all of the network.
+    pub hosts: Vec<HostPattern>,
 }
 
 impl RightsTable {
@@ -72,13 +74,15 @@ impl UsualRights {
     pub fn rights(&self) -> Vec<Right> {
         let read = self.read.iter().cloned().map(Right::Read);
         let write = self.write.iter().cloned().map(Right::Write);
-        let hosts = self.network.then(|| Right::Host(HostPattern::any()));
+        let hosts =
+            self.network.then(HostPattern::any).into_iter().chain(self.hosts.clone()).map(Right::Host);
         read.chain(write).chain(hosts).collect()
     }
 
     /// Returns the keys of a grant of these rights with one more.
     fn with(&self, key: &str, value: &str) -> String {
-        let hosts = if self.network { vec!["*".to_owned()] } else { Vec::new() };
+        let any = self.network.then(|| "*".to_owned()).into_iter();
+        let hosts = any.chain(self.hosts.iter().map(ToString::to_string)).collect();
         let lists = [("read", &self.read), ("write", &self.write), ("hosts", &hosts)];
         let mut written = Vec::new();
         for (name, values) in lists.into_iter().chain([("credentials", &Vec::new())]) {
@@ -146,7 +150,8 @@ mod tests {
 
     #[test]
     fn a_line_of_a_process_without_a_grant_keeps_what_it_has() {
-        let usual = UsualRights { read: vec!["/".into()], write: vec![".".into()], network: true };
+        let usual =
+            UsualRights { read: vec!["/".into()], write: vec![".".into()], network: true, hosts: Vec::new() };
         let entry = |usual| RightsTable::Entry { list: "mcp_servers", name: "files".into(), usual };
         assert_eq!(
             entry(Some(usual)).line("write", "/a \"b\""),

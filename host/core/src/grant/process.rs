@@ -1,12 +1,15 @@
 //! The rights that only child processes have: the network, sockets of services, and private directories.
 
-use super::{Grant, HostPattern, Root};
+use super::{Grant, HostPattern, Root, host};
 
 /// The rights of child processes beside files. A component never gets them: [`Grant::hosts`] limits its network
 /// access.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Children {
+    /// Whether they have all of the network.
     pub(super) network: bool,
+    /// The only destinations, without all of the network.
+    pub(super) hosts: Vec<HostPattern>,
     pub(super) unix_sockets: bool,
 }
 
@@ -15,6 +18,13 @@ impl Grant {
     #[must_use]
     pub fn with_network(mut self, allowed: bool) -> Self {
         self.children.network = allowed;
+        self
+    }
+
+    /// Adds a destination of child processes that do not have all of the network.
+    #[must_use]
+    pub fn with_child_host(mut self, host: HostPattern) -> Self {
+        self.children.hosts.push(host);
         self
     }
 
@@ -48,17 +58,23 @@ impl Grant {
         self
     }
 
-    /// Returns the grant of a process, which has the network or not: the host `*` is the network.
+    /// Returns the grant of a process, whose hosts are those of child processes: the host `*` is the network.
     #[must_use]
     pub fn of_process(mut self) -> Self {
-        self.children.network |= self.hosts.iter().any(HostPattern::is_any);
-        self.hosts.clear();
+        let hosts = std::mem::take(&mut self.hosts);
+        self.children.network |= hosts.iter().any(HostPattern::is_any);
+        self.children.hosts.extend(hosts.into_iter().filter(|host| !host.is_any()));
         self
     }
 
-    /// Returns whether child processes may use the network.
+    /// Returns whether child processes may use all of the network.
     pub fn network(&self) -> bool {
         self.children.network
+    }
+
+    /// Returns the only destinations of child processes; none if they have all of the network.
+    pub fn child_hosts(&self) -> &[HostPattern] {
+        if self.children.network { &[] } else { &self.children.hosts }
     }
 
     /// Returns whether child processes may connect to the sockets of services on this machine.
@@ -84,7 +100,14 @@ impl Grant {
 }
 
 impl Children {
-    pub(super) fn intersect(self, other: Self) -> Self {
-        Self { network: self.network && other.network, unix_sockets: self.unix_sockets && other.unix_sockets }
+    pub(super) fn intersect(&self, other: &Self) -> Self {
+        let hosts = match (self.network, other.network) {
+            (true, true) => Vec::new(),
+            (true, false) => other.hosts.clone(),
+            (false, true) => self.hosts.clone(),
+            (false, false) => host::intersect(&self.hosts, &other.hosts),
+        };
+        let unix_sockets = self.unix_sockets && other.unix_sockets;
+        Self { network: self.network && other.network, hosts, unix_sockets }
     }
 }

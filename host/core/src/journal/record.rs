@@ -295,11 +295,13 @@ impl Program {
 
 impl From<&Grant> for Granted {
     fn from(grant: &Grant) -> Self {
+        let hosts = grant.hosts().iter().chain(grant.child_hosts()).map(ToString::to_string);
+        let hosts: Vec<String> = hosts.collect();
         Self {
             read: roots(&grant.readable()),
             write: roots(grant.writable()),
             workspace: grant.workspace().map(|root| root.path().display().to_string()),
-            hosts: listed(grant.hosts().iter().map(ToString::to_string)),
+            hosts: listed(hosts.into_iter()),
             env: listed(grant.env().iter().cloned()),
             credentials: stores(grant.credentials()),
             network: grant.network(),

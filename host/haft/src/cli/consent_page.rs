@@ -305,7 +305,12 @@ fn commands_may(grant: &Grant) -> String {
         }
     };
     let (read, write) = (dirs(&grant.readable()), dirs(grant.writable()));
-    let network = if grant.network() { "use the network" } else { "use no network" };
+    let hosts: Vec<_> = grant.child_hosts().iter().map(ToString::to_string).collect();
+    let network = match hosts.as_slice() {
+        [] if grant.network() => "use the network".to_owned(),
+        [] => "use no network".to_owned(),
+        hosts => format!("reach {}", hosts.join(", ")),
+    };
     let stores: Vec<_> = grant.credentials().iter().map(ToString::to_string).collect();
     let stores = match stores.as_slice() {
         [] => String::new(),

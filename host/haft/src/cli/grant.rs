@@ -188,7 +188,6 @@ fn for_process(wanted: &Wanted, folder: &Path) -> anyhow::Result<Right> {
         Wanted::Right(right) => from_folder(right, folder),
     };
     let hint = match &right {
-        Right::Host(host) if !host.is_any() => "a process has the network or not: `network` opens it",
         Right::Cache(_) => "it has caches of its own already",
         _ => return Ok(right),
     };

@@ -115,7 +115,8 @@ impl<'a> Grants<'a> {
         for written in &sandbox.write {
             grant = grant.with_write(self.written(&written.value, Some(written.span))?);
         }
-        grant = with_caches(grant.with_network(sandbox.network), sandbox.mode, dirs)?;
+        grant = with_caches(grant.with_network(sandbox.opens_network()), sandbox.mode, dirs)?;
+        grant = sandbox.single_hosts().iter().cloned().fold(grant, Grant::with_child_host);
         if sandbox.unix_sockets {
             grant = grant.with_unix_sockets(true);
         }

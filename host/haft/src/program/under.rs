@@ -107,6 +107,9 @@ impl Under {
         all.extend((wanted.state() != left.state()).then(|| "keep as much state".to_owned()));
         all.extend((wanted.cache() != left.cache()).then(|| "keep as large a cache".to_owned()));
         all.extend((wanted.network() && !left.network()).then(|| "use the network".to_owned()));
+        let hosts =
+            wanted.child_hosts().iter().filter(|host| !left.network() && !left.child_hosts().contains(host));
+        all.extend(hosts.map(|host| format!("reach `{host}`")));
         all.extend((wanted.unix_sockets() && !left.unix_sockets()).then(|| "use unix sockets".to_owned()));
         all
     }

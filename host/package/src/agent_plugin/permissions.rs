@@ -121,12 +121,6 @@ impl Reading<'_> {
         let text = value.as_str().unwrap_or_default();
         let word = if key == "hosts" { "host" } else { key };
         match format!("{word}={text}").parse() {
-            Ok(Right::Host(host)) if !host.is_any() => {
-                self.note(&format!(
-                    "`{place}.hosts` has `{text}`, and a process has the network as `*` or not"
-                ));
-                None
-            }
             Ok(right) if !text.is_empty() => Some(right),
             _ => {
                 self.note(&format!("`{place}.{key}` has what is no such right: {value}"));

@@ -73,9 +73,10 @@ fn serve(control: &OwnedFd) -> Result<()> {
     ensure!(message.kind == SETUP, "the host speaks another language");
     let (policy, mut descriptors) = message.text().context("cannot read the policy")?;
     let policy: Policy = serde_json::from_slice(&policy).context("cannot understand the policy")?;
+    let outside = if policy.hosts.is_empty() { None } else { descriptors.pop() };
     let job = descriptors.pop().context("the host sent no second socket")?;
     hygiene(&policy)?;
-    platform::serve(control, &policy, job)
+    platform::serve(control, &policy, job, outside)
 }
 
 /// Applies the settings of every child, independent of the layers.

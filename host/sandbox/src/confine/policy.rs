@@ -29,6 +29,10 @@ pub(super) struct Policy {
     /// The directory of this child alone, which is open also in a hidden one.
     pub(super) private: Option<PathBuf>,
     pub(super) network: bool,
+    /// The only destinations in the network; none if it is open or closed.
+    pub(super) hosts: Vec<String>,
+    /// The hosts that are closed, if there are destinations.
+    pub(super) blocked: Vec<String>,
     pub(super) unix_sockets: bool,
     /// Whether the child stays in the session of its terminal.
     pub(super) terminal: bool,
@@ -39,8 +43,12 @@ pub(super) struct Policy {
 impl Policy {
     /// Returns the policy of `grant`, enforced by `layers`.
     pub(super) fn new(grant: &Grant, layers: Layers) -> Self {
+        let hosts: Vec<String> = grant.child_hosts().iter().map(ToString::to_string).collect();
+        let blocked = grant.blocked_hosts().iter().filter(|_| !hosts.is_empty()).map(ToString::to_string);
         Self {
             layers,
+            blocked: blocked.collect(),
+            hosts,
             write: with_own(grant, outermost(grant.writable())),
             read: with_own(grant, outermost(&grant.readable())).map(|read| with_needs(grant, read)),
             hidden: with_aliases(grant.hidden().flat_map(meant).collect()),
@@ -55,10 +63,13 @@ impl Policy {
 
     /// Returns the reason why the layers cannot enforce this policy; `None` if they can.
     pub(super) fn unenforceable(&self) -> Option<String> {
-        let Layers { namespaces, landlock, .. } = self.layers;
+        let Layers { namespaces, landlock, seatbelt, .. } = self.layers;
         // Seatbelt denies paths inside a writable directory.
-        if self.layers == Layers::NONE || self.layers.seatbelt {
+        if self.layers == Layers::NONE || (seatbelt && self.hosts.is_empty()) {
             return None;
+        }
+        if let Some(why) = self.unheld_hosts() {
+            return Some(why.to_owned());
         }
         if self.read.is_some() && landlock.is_none() {
             return Some(
@@ -74,6 +85,27 @@ impl Policy {
                 hidden.display()
             )
         })
+    }
+
+    /// Returns the reason why a child cannot be held to its hosts; `None` if it can, or has none.
+    fn unheld_hosts(&self) -> Option<&'static str> {
+        if self.hosts.is_empty() {
+            None
+        } else if !self.layers.namespaces || !self.layers.seccomp {
+            Some(
+                "single hosts (`hosts`) need a network namespace and a seccomp filter, which cannot be had here; \
+                 `hosts = [\"*\"]` opens all of the network, `network = false` or `hosts = []` closes it",
+            )
+        } else if self.unix_sockets {
+            Some(
+                "single hosts (`hosts`) hold no process that reaches unix sockets: services behind them have the \
+                  network",
+            )
+        } else if self.write.is_none() {
+            Some("single hosts (`hosts`) hold no process that may write everything (`rwx`)")
+        } else {
+            None
+        }
     }
 
     /// Returns the sealed paths of a child: hidden paths, and fixed paths in writable directories. Credential

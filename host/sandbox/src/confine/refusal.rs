@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use haft_core::grant::{Grant, Proposal, Right, RightsTable};
+use haft_core::grant::{Grant, HostPattern, Proposal, Right, RightsTable};
 use haft_core::tool::PLAN_HINT;
 
 /// Limit on the reported refusals of one process and its descendants; each is reported once.
@@ -18,6 +18,9 @@ const MAX_HINTS: usize = 4;
 
 /// Limit on the refusals that one hint names.
 const MAX_LISTED: usize = 2;
+
+/// The port of a host that is written without one.
+const HTTPS: u16 = 443;
 
 /// An access that was refused to a process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +33,8 @@ pub enum Refusal {
     Read(PathBuf),
     /// Connect to this address.
     Connect(SocketAddr),
+    /// Look up this name; with a port: connect to an address that it was answered with.
+    Host(String, Option<u16>),
 }
 
 impl Refusal {
@@ -40,6 +45,7 @@ impl Refusal {
             Self::Remove(path) => part(b'd', path.as_os_str().as_bytes()),
             Self::Read(path) => part(b'r', path.as_os_str().as_bytes()),
             Self::Connect(address) => part(b'c', address.to_string().as_bytes()),
+            Self::Host(..) => part(b'h', self.host().unwrap_or_default().as_bytes()),
         }
     }
 
@@ -51,6 +57,27 @@ impl Refusal {
             b'd' => Some(Self::Remove(path())),
             b'r' => Some(Self::Read(path())),
             b'c' => Some(Self::Connect(std::str::from_utf8(what).ok()?.parse().ok()?)),
+            b'h' => {
+                let host = std::str::from_utf8(what).ok()?;
+                let (name, port) = host.split_once(':').unwrap_or((host, ""));
+                Some(Self::Host(name.to_owned(), port.parse().ok()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the refusal of a name, if it can be one of a host: others are not worth a word.
+    pub(super) fn of_name(name: &str) -> Option<Self> {
+        let is_host = name.contains('.') && name.parse::<HostPattern>().is_ok();
+        is_host.then(|| Self::Host(name.to_owned(), None))
+    }
+
+    /// Returns the destination as a line of program.toml names it.
+    fn host(&self) -> Option<String> {
+        match self {
+            Self::Host(name, None | Some(HTTPS)) => Some(name.clone()),
+            Self::Host(name, Some(port)) => Some(format!("{name}:{port}")),
+            Self::Connect(address) => Some(address.to_string()),
             _ => None,
         }
     }
@@ -107,7 +134,7 @@ impl Refusal {
     fn is_closed(&self, grant: &Grant) -> bool {
         match self {
             Self::Write(path) | Self::Remove(path) | Self::Read(path) => grant.closed_at(path).is_some(),
-            Self::Connect(_) => true,
+            Self::Connect(_) | Self::Host(..) => true,
         }
     }
 
@@ -116,7 +143,7 @@ impl Refusal {
             Self::Write(path) => (path, Right::Write),
             Self::Remove(path) => (path.parent().unwrap_or(path), Right::Write),
             Self::Read(path) => (path, Right::Read),
-            Self::Connect(_) => return None,
+            Self::Connect(_) | Self::Host(..) => return None,
         };
         if grant.closed_at(path).is_some() { None } else { Proposal::for_path(path).right(right) }
     }
@@ -129,7 +156,10 @@ impl Refusal {
             // The change affects the parent directory.
             Self::Remove(path) => for_path(grant, ("write", path.parent().unwrap_or(path)), table),
             Self::Read(path) => for_path(grant, ("read", path), table),
-            Self::Connect(_) => format!("to allow it, {}", table.network()),
+            Self::Connect(_) if grant.child_hosts().is_empty() => format!("to allow it, {}", table.network()),
+            Self::Connect(_) | Self::Host(..) => {
+                format!("to allow it, {}", table.line("hosts", &self.host().unwrap_or_default()))
+            }
         }
     }
 
@@ -140,6 +170,7 @@ impl Refusal {
                 path.file_name().and_then(OsStr::to_str).is_some_and(|name| output.contains(name))
             }
             Self::Connect(address) => output.contains(&address.ip().to_string()),
+            Self::Host(name, _) => output.contains(name),
         }
     }
 
@@ -173,6 +204,8 @@ impl fmt::Display for Refusal {
             Self::Remove(path) => write!(f, "remove or replace `{}`", path.display()),
             Self::Read(path) => write!(f, "read `{}`", path.display()),
             Self::Connect(address) => write!(f, "connect to {address}"),
+            Self::Host(name, None) => write!(f, "look up `{name}`"),
+            Self::Host(name, Some(port)) => write!(f, "connect to `{name}` on port {port}"),
         }
     }
 }
@@ -189,6 +222,8 @@ mod tests {
             Refusal::Remove(path.clone()),
             Refusal::Read(path),
             Refusal::Connect("[::1]:443".parse().unwrap()),
+            Refusal::Host("a.test".into(), None),
+            Refusal::Host("a.test".into(), Some(22)),
         ] {
             assert_eq!(Refusal::decode(&refusal.encode()), Some(refusal));
         }

@@ -14,7 +14,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::process::{Child, Command as Starter};
 use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 
+use super::egress::{Connection, Egress};
 use super::helper::VERB;
 use super::living::LivingChild;
 use super::policy::Policy;
@@ -45,6 +47,10 @@ pub(crate) struct HelperSession {
     received: usize,
     /// The refusals of the command so far.
     refused: Arc<Lock<Vec<Refusal>>>,
+    /// The connections of the command so far.
+    connections: Arc<Lock<Vec<Connection>>>,
+    /// What serves the network of a command with single hosts; ends with this value.
+    _egress: Option<AbortOnDropHandle<()>>,
     /// The entry in the confiner's list of running children.
     living: Option<Arc<LivingChild>>,
 }
@@ -96,11 +102,20 @@ impl HelperSession {
         let (control, theirs) = wire::pair()?;
         let (job, their_job) = wire::pair()?;
         let text = serde_json::to_vec(policy).map_err(io::Error::other)?;
+        let (refused, connections) = (Arc::default(), Arc::default());
+        let mut sockets = vec![their_job];
+        let mut egress = None;
+        if !policy.hosts.is_empty() {
+            let (ours, outside) = wire::pair()?;
+            egress = Some(Egress::serve(policy, ours, &refused, &connections)?);
+            sockets.push(outside);
+        }
         let child = starter(helper).stdin(Stdio::from(theirs)).spawn()?;
-        wire::send_text(&control, SETUP, &text, &[&their_job])?;
-        drop(their_job);
+        wire::send_text(&control, SETUP, &text, &sockets.iter().collect::<Vec<_>>())?;
+        drop(sockets);
         let control = Control(watched(Arc::new(control))?);
-        Ok(Self { control, job: watched(job)?, child, received: 0, refused: Arc::default(), living: None })
+        let (job, received, living) = (watched(job)?, 0, None);
+        Ok(Self { control, job, child, received, refused, connections, _egress: egress, living })
     }
 
     /// Seals the child: it is ended when an object other than that of `seals` appears at a path.
@@ -142,6 +157,11 @@ impl HelperSession {
     /// Returns the refusals of the command so far, in order and limited. [`Self::news`] adds more.
     pub(crate) fn refused(&self) -> Arc<Lock<Vec<Refusal>>> {
         self.refused.clone()
+    }
+
+    /// Returns the connections of a command with single hosts so far, each once and limited.
+    pub(crate) fn connections(&self) -> Vec<Connection> {
+        self.connections.lock().clone()
     }
 
     /// Waits for the next event of the processes, refusals left out. The future may be dropped and created again.
@@ -211,12 +231,12 @@ impl HelperSession {
     deprecated,
     reason = "the successor is `unsafe` for descriptors that may close; an `OwnedFd` does not"
 )]
-fn watched<T: AsFd + AsRawFd>(socket: T) -> io::Result<AsyncFd<T>> {
+pub(super) fn watched<T: AsFd + AsRawFd>(socket: T) -> io::Result<AsyncFd<T>> {
     rustix::io::ioctl_fionbio(&socket, true)?;
     AsyncFd::with_interest(socket, Interest::READABLE)
 }
 
-async fn receive<T: AsFd + AsRawFd>(socket: &AsyncFd<T>) -> io::Result<Option<wire::Message>> {
+pub(super) async fn receive<T: AsFd + AsRawFd>(socket: &AsyncFd<T>) -> io::Result<Option<wire::Message>> {
     loop {
         let mut guard = socket.readable().await?;
         if let Ok(message) = guard.try_io(|socket| wire::receive(socket.get_ref().as_fd())) {

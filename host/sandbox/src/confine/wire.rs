@@ -3,7 +3,7 @@
 //!
 //! There are two sockets: *control* belongs to the watching helper, *job* to the process that becomes the
 //! command. Only the host holds the other ends: when it is gone, for whatever reason, both close, and the
-//! helper ends all processes.
+//! helper ends all processes. A third one, of the watcher, is for the *network* of a command with single hosts.
 
 #[cfg_attr(target_os = "linux", path = "wire/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "wire/platform/macos.rs")]
@@ -30,7 +30,8 @@ const MAX_DESCRIPTORS: usize = 4;
 /// and few stacks are larger than 64 MiB.
 const MAX_FILE: u64 = 16 << 20;
 
-/// From the host, on *control*: prepare. With the policy and the other socket.
+/// From the host, on *control*: prepare. With the policy, the socket *job*, and that of the network if the policy has
+/// hosts.
 pub(super) const SETUP: u8 = b'S';
 /// From the host, on *control*: stop all processes, TERM first. No message follows.
 pub(super) const STOP: u8 = b'T';
@@ -46,6 +47,10 @@ pub(super) const READY: u8 = b'R';
 pub(super) const ENDED: u8 = b'E';
 /// From the helper, on *control*: a refusal; from the command, to the helper: the seccomp listener.
 pub(super) const REFUSED: u8 = b'D';
+/// From the helper, on the socket of the network: the sockets of one name server, for datagrams and for connections.
+pub(super) const NAMES: u8 = b'N';
+/// From the watcher, on the socket of the network: a connection that is asked for; from the host: the reply.
+pub(super) const CONNECT: u8 = b'C';
 /// From the helper, on *control*: no process is left. With the number of stopped processes.
 pub(super) const GONE: u8 = b'G';
 

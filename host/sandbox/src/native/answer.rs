@@ -172,6 +172,7 @@ mod tests {
     fn finished(status: i32, stdout: usize, stderr: usize) -> Finished {
         let end = ExitReason::Exited(ExitStatus::from_raw(status));
         Finished {
+            connections: Vec::new(),
             end,
             stdout: text(stdout),
             stderr: Some(text(stderr)),

@@ -34,6 +34,10 @@ pub struct PaneRights {
     caches: Option<PathBuf>,
     env: Vec<String>,
     network: bool,
+    /// The only destinations in the network; none if it is open or closed.
+    hosts: Vec<String>,
+    /// The hosts that are closed.
+    blocked: Vec<String>,
     unix_sockets: bool,
     /// Whether the sandbox is switched off.
     open: bool,
@@ -55,6 +59,8 @@ impl PaneRights {
             caches: grant.caches().map(|caches| caches.path().to_owned()),
             env: grant.env().iter().cloned().collect(),
             network: grant.network(),
+            hosts: grant.child_hosts().iter().map(ToString::to_string).collect(),
+            blocked: grant.blocked_hosts().iter().map(ToString::to_string).collect(),
             unix_sockets: grant.unix_sockets(),
             open: confiner.layers() == Layers::NONE,
         }
@@ -88,6 +94,12 @@ impl PaneRights {
         }
         if let Some(caches) = &self.caches {
             grant = grant.with_caches(root(caches)?);
+        }
+        for host in &self.hosts {
+            grant = grant.with_child_host(host.parse().map_err(io::Error::other)?);
+        }
+        for host in &self.blocked {
+            grant = grant.with_blocked_host(host.parse().map_err(io::Error::other)?);
         }
         grant = self.env.iter().fold(grant, Grant::with_env);
         Ok(grant.with_network(self.network).with_unix_sockets(self.unix_sockets))
@@ -126,16 +138,16 @@ pub async fn run(
     let (program, arguments) = (program.to_owned(), arguments.to_vec());
     let job = ServiceSpec { program, arguments, environment, limits: ProcessLimits::default() };
     let mut attached = Attached::start(&confiner, grant, &job, own_streams()?).await?;
-    let mut refused = Vec::new();
     loop {
         tokio::select! {
-            refusal = attached.refusal() => match refusal? {
-                Some(refusal) => refused.push(refusal),
-                None => break,
+            refusal = attached.refusal() => if refusal?.is_none() {
+                break;
             },
             _ = tokio::signal::ctrl_c() => attached.stop(),
         }
     }
+    // Those of hosts are no events.
+    let refused = attached.session.refused().lock().clone();
     Ok((attached.finish().await?, refused))
 }
 

@@ -109,7 +109,7 @@ pub(super) fn of_refusals(refused: &[Refusal], grant: &Grant, words: Option<&str
 /// The right that would let a server with `grant` do what it was refused.
 pub(super) fn right(refusal: &Refusal, grant: &Grant) -> Option<Right> {
     match refusal {
-        Refusal::Connect(_) => network(),
+        Refusal::Connect(_) | Refusal::Host(..) => network(),
         refusal => Refusal::rights([refusal], grant).pop(),
     }
 }
@@ -121,7 +121,7 @@ fn is_needed(refusal: &Refusal, words: &str) -> bool {
         Refusal::Read(path) | Refusal::Write(path) | Refusal::Remove(path) => {
             path.to_str().is_some_and(|path| words.contains(path))
         }
-        Refusal::Connect(_) => true,
+        Refusal::Connect(_) | Refusal::Host(..) => true,
     }
 }
 

@@ -10,7 +10,6 @@ use super::{Grants, root};
 use crate::program::{Dirs, start_up};
 use haft_core::grant::{Grant, Proposal, RightsTable, Root, UsualRights};
 use haft_core::lookup::{find_on_path, search_path};
-use haft_core::report::{Problem, Report};
 use haft_manifest::{CommandTool, Manifest, McpServer, Package, ProcessGrant, Transport};
 use haft_package::Bundle;
 use haft_sandbox::process::private;
@@ -197,13 +196,6 @@ impl Grants<'_> {
         let usual = process.grant.is_none().then(|| usual_rights(self.manifest, &self.dirs.home));
         let table = RightsTable::Entry { list: process.list, name: process.name.to_owned(), usual };
         let grant = self.allowed(grant, Some(process.name))?;
-        if let Some(host) = grant.hosts().iter().find(|host| !host.is_any()) {
-            let name = process.name;
-            let problem =
-                Problem::new(format!("`{name}` is a process, which cannot be held to `{host}` alone"));
-            let hint = format!("`--allow '{name}:host=*'` opens the network");
-            return Err(Report::new(vec![problem.hint(hint)]).into());
-        }
         Ok(ProcessRights { grant: grant.of_process(), table, private: self.private(process, sandbox)? })
     }
 
@@ -277,7 +269,8 @@ pub fn usual_rights(manifest: &Manifest, home: &Path) -> UsualRights {
     UsualRights {
         read: read.unwrap_or_else(|| vec!["/".to_owned()]),
         write: written.into_iter().collect(),
-        network: sandbox.network,
+        network: sandbox.opens_network(),
+        hosts: sandbox.single_hosts().to_vec(),
     }
 }
 

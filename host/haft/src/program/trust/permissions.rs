@@ -207,7 +207,12 @@ impl Finder<'_> {
             Some(paths) if paths.is_empty() => "what they may write".to_owned(),
             Some(paths) => self.paths(paths),
         };
-        let network = if sandbox.network { ", with the network" } else { "" };
+        let hosts: Vec<_> = sandbox.single_hosts().iter().map(|host| format!("`{host}`")).collect();
+        let network = match hosts.as_slice() {
+            [] if sandbox.opens_network() => ", with the network".to_owned(),
+            [] => String::new(),
+            hosts => format!(", and reach {}", hosts.join(", ")),
+        };
         let but = self.but(&sandbox.deny);
         self.ask(Part::Children, format!("read {read}{but}{network}"));
     }
@@ -296,8 +301,17 @@ impl Finder<'_> {
     }
 
     fn sandbox(&mut self, sandbox: &Sandbox) {
-        let Sandbox { mode, workspace, write, unix_sockets, credentials, read: _, network: _, deny: _ } =
-            sandbox;
+        let Sandbox {
+            mode,
+            workspace,
+            write,
+            unix_sockets,
+            credentials,
+            read: _,
+            network: _,
+            hosts: _,
+            deny: _,
+        } = sandbox;
         for path in self.outside(workspace.as_slice()) {
             self.ask(Part::Workspace, format!("`bash` and the tools for files work in {path}"));
         }

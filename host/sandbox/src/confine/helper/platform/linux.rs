@@ -5,13 +5,16 @@
 
 mod capabilities;
 mod mounts;
+mod nameservers;
 mod namespaces;
 mod observe;
 mod rules;
 mod seccomp;
+mod sockets;
 mod watch;
 
 use std::fs;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, Result};
@@ -24,6 +27,7 @@ use rustix::thread::set_no_new_privs;
 
 use self::namespaces::NoNamespaces;
 use self::observe::Observer;
+use self::sockets::Sockets;
 use crate::confine::helper::fork_command;
 use crate::confine::policy::Policy;
 use crate::confine::sys::platform as sys;
@@ -46,37 +50,52 @@ pub(super) fn is_lacking(error: &anyhow::Error) -> bool {
     error.is::<NoNamespaces>()
 }
 
-/// Applies the outer layers to this process, starts the command inside them and watches it.
-pub(super) fn serve(control: &OwnedFd, policy: &Policy, job: OwnedFd) -> Result<()> {
+/// Applies the outer layers to this process, starts the command inside them and watches it. `outside`: the host, for
+/// the network of a policy with hosts.
+pub(super) fn serve(
+    control: &OwnedFd,
+    policy: &Policy,
+    job: OwnedFd,
+    outside: Option<OwnedFd>,
+) -> Result<()> {
     if !policy.layers.namespaces {
         set_child_subreaper(Some(rustix::process::getpid())).context("cannot adopt orphans")?;
         set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot close itself to others")?;
-        return watched(control, policy, job, false);
+        return watched(control, policy, job, None);
     }
     namespaces::enter(policy).context(NoNamespaces)?;
+    let servers = outside.as_ref().map(nameservers::open).transpose()?;
     match fork().context("cannot start the watcher")? {
         Fork::Child => {
             set_parent_process_death_signal(Some(Signal::KILL)).context("cannot tie itself to its parent")?;
             mounts::arrange(policy).map_err(namespaces::without_mounts)?;
             set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot close itself to others")?;
-            watched(control, policy, job, true)
+            watched(control, policy, job, Some(outside.zip(servers)))
         }
         Fork::Parent(watcher) => {
-            drop(job);
+            drop((job, outside));
             wait(watcher);
             Ok(())
         }
     }
 }
 
-/// Starts the command and watches it.
-fn watched(control: &OwnedFd, policy: &Policy, job: OwnedFd, is_first: bool) -> Result<()> {
+/// Starts the command and watches it. `first`: this is the first process of its namespaces, with the host and the
+/// addresses of name servers if the policy has hosts.
+fn watched(
+    control: &OwnedFd,
+    policy: &Policy,
+    job: OwnedFd,
+    first: Option<Option<(OwnedFd, Vec<IpAddr>)>>,
+) -> Result<()> {
     // Before the child exists, so that its end cannot be missed.
     let ended = sys::child_signals().context("cannot listen for the end of the command")?;
     let (listening, commands_end) = wire::pair().context("cannot make a pair of sockets")?;
     let command = fork_command(policy, &job, &commands_end)?;
     drop((job, commands_end));
-    let observer = Observer::receive(&listening, policy);
+    let is_first = first.is_some();
+    let sockets = first.flatten().map(|(outside, servers)| Sockets::new(outside, servers)).transpose()?;
+    let observer = Observer::receive(&listening, policy, sockets);
     watch::until_gone((control, observer), &ended, command, is_first)
 }
 

@@ -1,21 +1,23 @@
 //! Reports the sandbox's refusals to the host. A seccomp filter makes calls that write files or connect wait
 //! for the watcher (`SECCOMP_RET_USER_NOTIF`, `seccomp_unotify(2)`), which checks whether the mounts refuse
 //! them, and lets every call continue. It decides nothing, so a process that changes its arguments meanwhile
-//! gains nothing: at worst another path is reported. Reads are observed only if reading is limited; otherwise
+//! gains nothing: at worst another path is reported. The calls of [`Sockets`] are another matter. Reads are observed only if reading is limited; otherwise
 //! there are too many.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
 use rustix::io::Errno;
 
 use super::seccomp::{FCHMODAT2, Rules};
+use super::sockets::Sockets;
 use crate::confine::policy::Policy;
 use crate::confine::refusal::{MAX_REFUSALS, Refusal};
 use crate::confine::sys::platform::{self as sys, Notification};
@@ -108,6 +110,9 @@ pub(super) fn rules(policy: &Policy) -> Result<Rules, seccompiler::Error> {
     if !policy.network {
         rules.insert(libc::SYS_connect, Vec::new());
     }
+    if !policy.hosts.is_empty() {
+        rules.insert(libc::SYS_listen, Vec::new());
+    }
     Ok(rules)
 }
 
@@ -115,20 +120,44 @@ pub(super) fn rules(policy: &Policy) -> Result<Rules, seccompiler::Error> {
 pub(super) struct Observer {
     listener: OwnedFd,
     policy: Policy,
+    /// Of a policy with hosts.
+    sockets: Option<Sockets>,
     reported: BTreeSet<Refusal>,
 }
 
 impl Observer {
     /// Receives the listener that the command sends on `from`; `None` if the kernel supports none.
-    pub(super) fn receive(from: &OwnedFd, policy: &Policy) -> Option<Self> {
+    pub(super) fn receive(from: &OwnedFd, policy: &Policy, sockets: Option<Sockets>) -> Option<Self> {
         let mut message = wire::receive(from).ok().flatten()?;
         let listener = message.descriptors.pop()?;
-        Some(Self { listener, policy: policy.clone(), reported: BTreeSet::new() })
+        Some(Self { listener, policy: policy.clone(), sockets, reported: BTreeSet::new() })
+    }
+
+    /// Returns what is to be waited for.
+    pub(super) fn sources(&self) -> Vec<PollFd<'_>> {
+        let listener = PollFd::new(&self.listener, PollFlags::IN);
+        std::iter::once(listener).chain(self.sockets.iter().flat_map(Sockets::sources)).collect()
+    }
+
+    /// Handles what happened to [`Self::sources`]. Returns `false` if the last observed process has ended.
+    pub(super) fn happened(&mut self, events: &[PollFlags], control: &OwnedFd) -> bool {
+        let Some((listener, sockets)) = events.split_first() else { return true };
+        // Before the next call adds another source.
+        if let Some(own) = &mut self.sockets {
+            own.happened(self.listener.as_fd(), sockets);
+        }
+        if listener.contains(PollFlags::IN) {
+            self.observe(control);
+        }
+        listener.contains(PollFlags::IN) || !listener.contains(PollFlags::HUP)
     }
 
     /// Lets one waiting call continue, and reports its refusal on `control`.
-    pub(super) fn observe(&mut self, control: &OwnedFd) {
+    fn observe(&mut self, control: &OwnedFd) {
         let Ok(call) = sys::next_notification(self.listener.as_fd()) else { return };
+        if let Some(sockets) = self.sockets.as_mut().filter(|_| Sockets::is_for(&call)) {
+            return sockets.take(self.listener.as_fd(), call);
+        }
         // Checked before the call continues: the process may end then, and with it its working directory.
         for tried in tried(&call) {
             if self.reported.len() < MAX_REFUSALS
@@ -203,12 +232,6 @@ impl Observer {
     }
 }
 
-impl AsFd for Observer {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
-    }
-}
-
 /// Checks access to `path` with this process's mounts and user, which are those of the command. The kernel
 /// reports a read-only mount only if the file's mode permits the access.
 fn may(path: &Path, access: Access) -> Result<(), Errno> {
@@ -270,7 +293,7 @@ fn path(call: &Notification, named: &Named) -> Option<PathBuf> {
 }
 
 /// Converts an argument that the kernel reads as an `int`: its lower 32 bits.
-fn int(argument: u64) -> libc::c_int {
+pub(super) fn int(argument: u64) -> libc::c_int {
     let [a, b, c, d, ..] = argument.to_le_bytes();
     libc::c_int::from_le_bytes([a, b, c, d])
 }
@@ -280,7 +303,11 @@ fn address(call: &Notification) -> Option<SocketAddr> {
     let [_, place, length, ..] = call.arguments;
     let mut bytes = [0; size_of::<libc::sockaddr_in6>()];
     let length = usize::try_from(length).ok()?.min(bytes.len());
-    let bytes = call.read(place, bytes.get_mut(..length)?).ok()?;
+    parsed(call.read(place, bytes.get_mut(..length)?).ok()?)
+}
+
+/// Returns the address in a `sockaddr_in` or `sockaddr_in6`.
+pub(super) fn parsed(bytes: &[u8]) -> Option<SocketAddr> {
     let family = libc::c_int::from(u16::from_ne_bytes(*bytes.first_chunk()?));
     let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);
     let address = match family {
@@ -293,7 +320,7 @@ fn address(call: &Notification) -> Option<SocketAddr> {
 
 /// Reports whether a socket of this network namespace listens on `port`, or receives datagrams there
 /// (`proc_net(5)`).
-fn is_listened_to(port: u16) -> bool {
+pub(super) fn is_listened_to(port: u16) -> bool {
     let tables =
         ["tcp", "tcp6", "udp", "udp6"].map(|kind| std::fs::read_to_string(format!("/proc/self/net/{kind}")));
     let is_there = |socket: &str| {
@@ -311,9 +338,13 @@ pub(super) fn leave_out(to: &OwnedFd) -> io::Result<()> {
 }
 
 /// Installs the filter in this process and sends its listener on `to`; sends none if the kernel does not
-/// support it.
+/// support it and the policy can be kept without.
 pub(super) fn begin(policy: &Policy, to: &OwnedFd) -> io::Result<()> {
-    let listener = rules(policy).ok().and_then(|rules| super::seccomp::listened(rules).ok());
+    let listener = rules(policy).map_err(io::Error::other).and_then(super::seccomp::listened);
+    let listener = match listener {
+        Err(error) if !policy.hosts.is_empty() => return Err(error),
+        listener => listener.ok(),
+    };
     let listener: Vec<OwnedFd> = listener.into_iter().collect();
     wire::send(to, REFUSED, &[], &listener)
 }

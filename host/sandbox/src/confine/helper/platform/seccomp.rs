@@ -247,6 +247,12 @@ fn denied(policy: &Policy) -> Result<Rules, seccompiler::Error> {
         rules.insert(*call, making.map(rule).collect::<Result<_, _>>()?);
     }
     rules.insert(libc::SYS_socket, vec![other_families(policy)?]);
+    if !policy.hosts.is_empty() {
+        // They connect like `connect`, to an address in memory.
+        for (call, flags) in SENDS {
+            rules.insert(*call, any_bit(*flags, &[libc::MSG_FASTOPEN])?);
+        }
+    }
     if !policy.unix_sockets {
         // A datagram socket of a pair can be connected to any other socket.
         let pairs = [libc::SOCK_DGRAM, libc::SOCK_RAW].map(|kind| all_of(&[kind_of_socket(1, kind)]));
@@ -265,6 +271,9 @@ fn denied(policy: &Policy) -> Result<Rules, seccompiler::Error> {
     }
     Ok(rules)
 }
+
+/// Calls that send, with the argument that holds their flags.
+const SENDS: &[(i64, u8)] = &[(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)];
 
 /// The greater of `PRIO_PROCESS` and `IOPRIO_WHO_PROCESS`, which name a process.
 const ONE_PROCESS: u64 = 1;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -104,9 +104,9 @@ impl Watch<'_> {
 
     /// Waits for an event, for at most `limit`.
     fn receive(&mut self, ended: &OwnedFd, limit: Option<Duration>) -> Result<Received> {
-        let observed = self.observer.as_ref().map_or(ended.as_fd(), AsFd::as_fd);
-        let mut events = [self.control.as_fd(), ended.as_fd(), observed]
-            .map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN));
+        let own = [self.control, ended].map(|source| PollFd::new(source, PollFlags::IN));
+        let observed = self.observer.iter().flat_map(Observer::sources);
+        let mut events: Vec<PollFd<'_>> = own.into_iter().chain(observed).collect();
         let limit = limit.map(|limit| Timespec {
             tv_sec: limit.as_secs().cast_signed(),
             tv_nsec: limit.subsec_nanos().into(),
@@ -115,13 +115,11 @@ impl Watch<'_> {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error).context("cannot wait for what happens"),
         }
-        let [control, signals, observed] = events.map(|event| event.revents());
-        if observed.contains(PollFlags::IN)
-            && let Some(observer) = &mut self.observer
-        {
-            observer.observe(self.control);
-        } else if observed.contains(PollFlags::HUP) {
-            // The last observed process has ended.
+        let events: Vec<PollFlags> = events.iter().map(PollFd::revents).collect();
+        let Some(([control, signals], observed)) = events.split_first_chunk() else {
+            return Ok(Received::Nothing);
+        };
+        if self.observer.as_mut().is_some_and(|observer| !observer.happened(observed, self.control)) {
             self.observer = None;
         }
         let [control, signals] = [control, signals].map(|events| !events.is_empty());

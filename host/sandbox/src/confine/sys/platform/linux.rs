@@ -2,12 +2,16 @@
 //! decisions: the callers decide which calls to make, and when.
 #![expect(unsafe_code, reason = "raw system calls; every one says why it is sound")]
 
+mod sockets;
+
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{OFlags, Stat};
 use rustix::process::{Pid, Signal};
 use rustix::thread::UnshareFlags;
+
+pub(crate) use self::sockets::{add_to_loopback, connect, network_of, option, set_option};
 
 /// The flag for a handle that needs no right to its file.
 pub(crate) const HANDLE: OFlags = OFlags::PATH;
@@ -88,12 +92,7 @@ const SIOCSIFFLAGS: libc::Ioctl = 0x8914;
 /// Enables the loopback interface of a new network namespace.
 pub(crate) fn loopback_up() -> io::Result<()> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
-    // SAFETY: an all-zero request is valid; its name is a C string shorter than the field.
-    let mut request = unsafe { std::mem::zeroed::<libc::ifreq>() };
-    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
-        // `c_char` is unsigned on ARM.
-        *to = libc::c_char::from_ne_bytes([*from]);
-    }
+    let mut request = sockets::named("lo");
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or_default();
     // SAFETY: the request is what SIOCSIFFLAGS reads.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCSIFFLAGS, &raw const request) }).map(drop)

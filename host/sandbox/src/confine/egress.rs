@@ -1,0 +1,180 @@
+//! The network of a child that is granted single hosts. The child is in a network namespace with a loopback interface
+//! alone. Its watcher asks here, outside of the namespace, for every connection that leaves it; the connected socket
+//! takes the place of the child's. What the watcher does not ask for stays in the namespace, and reaches nothing.
+//!
+//! Names are answered on sockets that the helper opened in the namespace, at the addresses of the system's name
+//! servers. A name leads to the addresses that it was answered with.
+
+mod connect;
+mod judge;
+pub(super) mod message;
+mod names;
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::unix::AsyncFd;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use self::judge::Judge;
+use self::message::{Reply, Request};
+use super::policy::Policy;
+use super::refusal::{MAX_REFUSALS, Refusal};
+use super::session::{receive, watched};
+use super::wire::{self, CONNECT, Message, NAMES};
+use haft_core::sync::Lock;
+
+/// Limit on the connections and names of one child that are waited for at one time; the watcher has the same for
+/// connections.
+pub(super) const MAX_WAITING: usize = 256;
+/// Time limit for the resolution of a name.
+const LOOK_UP: Duration = Duration::from_secs(10);
+/// Limit on the connections that are noted of one child.
+const MAX_NOTED: usize = 256;
+
+/// Resolves a name.
+type LookUp = fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+
+/// A connection of a child that was let through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// The name that led to the address, if one did.
+    pub name: Option<String>,
+    /// The address.
+    pub address: SocketAddr,
+}
+
+impl fmt::Display for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, address } = self;
+        match name {
+            Some(name) => write!(f, "{name} ({address})"),
+            None => write!(f, "{address}"),
+        }
+    }
+}
+
+/// The network of one child.
+#[derive(Debug)]
+pub(super) struct Egress {
+    judge: Judge,
+    look_up: LookUp,
+    refused: Arc<Lock<Vec<Refusal>>>,
+    connections: Arc<Lock<Vec<Connection>>>,
+}
+
+/// Why a name has no address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoAddress {
+    /// It is not granted, does not exist, or leads to closed addresses only.
+    Unknown,
+    /// The system's name servers do not answer.
+    Failed,
+}
+
+impl Egress {
+    /// Serves the watcher at the other end of `socket` until it or the returned handle is gone.
+    ///
+    /// # Errors
+    /// The policy cannot be understood, or the socket cannot be used.
+    pub(super) fn serve(
+        policy: &Policy,
+        socket: OwnedFd,
+        refused: &Arc<Lock<Vec<Refusal>>>,
+        connections: &Arc<Lock<Vec<Connection>>>,
+    ) -> io::Result<AbortOnDropHandle<()>> {
+        let egress = Self {
+            judge: Judge::new(&policy.hosts, &policy.blocked)?,
+            look_up: |name| Box::pin(system(name)),
+            refused: refused.clone(),
+            connections: connections.clone(),
+        };
+        let served = serve(Arc::new(egress), Arc::new(watched(socket)?));
+        Ok(AbortOnDropHandle::new(tokio::spawn(served)))
+    }
+
+    /// Returns the addresses of a name in lower case to which it may lead.
+    async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, NoAddress> {
+        if !self.judge.may_look_up(name) {
+            if let Some(refusal) = Refusal::of_name(name) {
+                self.refuse(refusal);
+            }
+            return Err(NoAddress::Unknown);
+        }
+        let found = timeout(LOOK_UP, (self.look_up)(name.to_owned())).await;
+        let found = found.map_err(|_| NoAddress::Failed)?.map_err(|_| NoAddress::Unknown)?;
+        let mut open = Vec::new();
+        for address in found {
+            match self.judge.learn(name, address) {
+                Ok(()) => open.push(address),
+                Err(refusal) => self.refuse(refusal),
+            }
+        }
+        if open.is_empty() { Err(NoAddress::Unknown) } else { Ok(open) }
+    }
+
+    /// Opens the connection that the watcher asks for. Its socket, if there is one, takes the child's place.
+    async fn open(&self, request: &Request) -> (Reply, Option<OwnedFd>) {
+        let reply = |error: i32| Reply { id: request.id, error };
+        match self.judge.judge(request.address) {
+            Err(refusal) => {
+                self.refuse(refusal);
+                (reply(message::refused(request.address.ip())), None)
+            }
+            Ok(name) => {
+                note(&self.connections, MAX_NOTED, Connection { name, address: request.address });
+                let (error, socket) = connect::open(request).await;
+                (reply(error), socket)
+            }
+        }
+    }
+
+    fn refuse(&self, refusal: Refusal) {
+        note(&self.refused, MAX_REFUSALS, refusal);
+    }
+}
+
+/// Adds `one` if it is new, up to a limit.
+fn note<T: PartialEq>(all: &Lock<Vec<T>>, limit: usize, one: T) {
+    let mut all = all.lock();
+    if all.len() < limit && !all.contains(&one) {
+        all.push(one);
+    }
+}
+
+async fn serve(egress: Arc<Egress>, socket: Arc<AsyncFd<OwnedFd>>) {
+    let mut tasks = JoinSet::new();
+    while let Ok(Some(message)) = receive(&socket).await {
+        while tasks.try_join_next().is_some() {}
+        match message {
+            Message { kind: NAMES, descriptors, .. } => names::serve(&mut tasks, &egress, descriptors),
+            Message { kind: CONNECT, body, .. } if tasks.len() < 2 * MAX_WAITING => {
+                let Some(request) = Request::decode(&body) else { return };
+                let (egress, socket) = (egress.clone(), socket.clone());
+                tasks.spawn(async move {
+                    let (reply, opened) = egress.open(&request).await;
+                    let opened: Vec<OwnedFd> = opened.into_iter().collect();
+                    // An error means that the watcher has ended.
+                    let _ = wire::send(socket.get_ref(), CONNECT, &reply.encode(), &opened);
+                });
+            }
+            _ => return,
+        }
+    }
+}
+
+/// Resolves a name as this system does.
+async fn system(name: String) -> io::Result<Vec<IpAddr>> {
+    let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+    Ok(found.map(|address| address.ip().to_canonical()).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! Opens a connection that was judged, in haft's own network.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_error;
+use rustix::net::{AddressFamily, SocketType};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::time::timeout;
+
+use super::message::Request;
+
+/// Time limit for a connection that the child waits for: the kernel gives up after about two minutes, and the child
+/// cannot be interrupted meanwhile.
+const CONNECT: Duration = Duration::from_secs(60);
+
+/// Returns the error number for the child, 0 for success, and the socket. A call that does not wait gets a socket
+/// that is being connected.
+pub(super) async fn open(request: &Request) -> (i32, Option<OwnedFd>) {
+    match opened(request).await {
+        Ok((error, socket)) => (error, Some(socket)),
+        Err(error) => (error.raw_os_error(), None),
+    }
+}
+
+async fn opened(request: &Request) -> Result<(i32, OwnedFd), Errno> {
+    let socket = socket(request.is_v6)?;
+    match rustix::net::connect(&socket, &address(request)) {
+        Ok(()) => Ok((0, socket)),
+        Err(Errno::INPROGRESS) if request.waits => connected(socket).await.map(|socket| (0, socket)),
+        Err(Errno::INPROGRESS) => Ok((Errno::INPROGRESS.raw_os_error(), socket)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns a socket that does not wait; the watcher gives it the flags of the child's.
+fn socket(is_v6: bool) -> Result<OwnedFd, Errno> {
+    let family = if is_v6 { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    let flags = rustix::fs::fcntl_getfl(&socket)?;
+    rustix::fs::fcntl_setfl(&socket, flags | rustix::fs::OFlags::NONBLOCK)?;
+    Ok(socket)
+}
+
+/// Returns the address for a socket of the request's family.
+fn address(request: &Request) -> SocketAddr {
+    match request.address.ip() {
+        IpAddr::V4(address) if request.is_v6 => {
+            SocketAddr::new(address.to_ipv6_mapped().into(), request.address.port())
+        }
+        _ => request.address,
+    }
+}
+
+async fn connected(socket: OwnedFd) -> Result<OwnedFd, Errno> {
+    let socket = AsyncFd::with_interest(socket, Interest::WRITABLE).map_err(number)?;
+    let ready = timeout(CONNECT, socket.writable()).await.map_err(|_| Errno::TIMEDOUT)?;
+    drop(ready.map_err(number)?);
+    socket_error(socket.get_ref())??;
+    Ok(socket.into_inner())
+}
+
+fn number(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}

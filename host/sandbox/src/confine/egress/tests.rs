@@ -1,0 +1,95 @@
+use simple_dns::{CLASS, Name, Packet, QCLASS, QTYPE, Question, RCODE, TYPE};
+
+use super::*;
+
+fn egress(hosts: &[&str]) -> Egress {
+    let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+    Egress {
+        judge: Judge::new(&hosts, &[]).unwrap(),
+        look_up: |name| Box::pin(async move { fake(&name) }),
+        refused: Arc::default(),
+        connections: Arc::default(),
+    }
+}
+
+/// The names of another world.
+fn fake(name: &str) -> io::Result<Vec<IpAddr>> {
+    let addresses: &[&str] = match name {
+        "api.test" => &["93.184.215.14", "93.184.215.15"],
+        "private.test" => &["10.0.0.1", "169.254.169.254", "127.0.0.1", "::1", "fd00::1", "64:ff9b::a00:1"],
+        "mixed.test" => &["93.184.215.16", "192.168.0.1"],
+        _ => return Err(io::ErrorKind::NotFound.into()),
+    };
+    Ok(addresses.iter().map(|address| address.parse().unwrap()).collect())
+}
+
+fn question(name: &str, kind: TYPE) -> Vec<u8> {
+    let mut packet = Packet::new_query(7);
+    let name = Name::new_unchecked(name);
+    packet.questions.push(Question::new(name, QTYPE::TYPE(kind), QCLASS::CLASS(CLASS::IN), false));
+    packet.build_bytes_vec().unwrap()
+}
+
+async fn asked(egress: &Egress, name: &str, kind: TYPE) -> (RCODE, usize) {
+    let answer = names::answer(egress, &question(name, kind)).await.unwrap();
+    let answer = Packet::parse(&answer).unwrap();
+    (answer.rcode(), answer.answers.len())
+}
+
+#[tokio::test]
+async fn granted_names_are_answered_and_nothing_else() {
+    let egress = egress(&["api.test", "*.deep.test"]);
+    assert_eq!(asked(&egress, "API.test", TYPE::A).await, (RCODE::NoError, 2));
+    for kind in [TYPE::TXT, TYPE::MX, TYPE::SRV, TYPE::NULL, TYPE::AAAA] {
+        assert_eq!(asked(&egress, "api.test", kind).await, (RCODE::NoError, 0), "{kind:?}");
+    }
+    for name in ["other.test", "x.api.test", "deep.test", "c2VjcmV0.evil.test"] {
+        assert_eq!(asked(&egress, name, TYPE::A).await, (RCODE::NameError, 0), "{name}");
+        let refused = Refusal::Host(name.to_ascii_lowercase(), None);
+        assert!(egress.refused.lock().contains(&refused), "{name}");
+    }
+    assert_eq!(names::answer(&egress, b"no question").await, None);
+    let answer = names::answer(&egress, &question("api.test", TYPE::A)).await.unwrap();
+    assert_eq!(names::answer(&egress, &answer).await, None);
+}
+
+#[tokio::test]
+async fn a_connection_needs_a_name_that_was_answered_with_its_address() {
+    let egress = egress(&["api.test", "mixed.test:22"]);
+    let judged = |address: &str| egress.judge.judge(address.parse().unwrap());
+    assert!(judged("93.184.215.14:443").is_err());
+    egress.addresses("api.test").await.unwrap();
+    egress.addresses("mixed.test").await.unwrap();
+    assert_eq!(judged("93.184.215.14:443"), Ok(Some("api.test".into())));
+    assert_eq!(judged("[::ffff:93.184.215.14]:443"), Ok(Some("api.test".into())));
+    assert_eq!(judged("93.184.215.14:80"), Err(Refusal::Host("api.test".into(), Some(80))));
+    assert_eq!(judged("93.184.215.16:22"), Ok(Some("mixed.test".into())));
+    for closed in ["192.168.0.1:22", "93.184.215.17:443", "127.0.0.1:443"] {
+        assert_eq!(judged(closed), Err(Refusal::Connect(closed.parse().unwrap())), "{closed}");
+    }
+}
+
+/// A name that its owner leads to this machine, its neighbours or a cloud's metadata.
+#[tokio::test]
+async fn a_name_leads_to_no_closed_address() {
+    let egress = egress(&["private.test"]);
+    assert_eq!(egress.addresses("private.test").await, Err(NoAddress::Unknown));
+    for address in fake("private.test").unwrap() {
+        assert!(egress.judge.judge((address, 443).into()).is_err(), "{address}");
+    }
+}
+
+/// This machine's own addresses are closed to names, also public ones.
+#[test]
+fn an_address_of_this_machine_is_granted_by_itself_alone() {
+    let egress = egress(&["http://127.0.0.1:8080", "localhost:5432"]);
+    let judged = |address: &str| egress.judge.judge(address.parse().unwrap());
+    assert!(judged("127.0.0.1:8080").is_ok() && judged("[::ffff:127.0.0.1]:8080").is_ok());
+    assert!(judged("127.0.0.1:5432").is_ok() && judged("[::1]:5432").is_ok());
+    assert!(judged("127.0.0.1:80").is_err() && judged("[::1]:8080").is_err());
+}
+
+#[test]
+fn what_cannot_be_understood_is_no_policy() {
+    assert!(Judge::new(&["a b".into()], &[]).is_err() && Judge::new(&[], &["*".into()]).is_err());
+}
