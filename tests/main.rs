@@ -34,6 +34,7 @@ mod consent;
 mod debugging;
 mod disk;
 mod doctor;
+mod egress;
 mod escape;
 mod examples;
 mod fetch;

@@ -306,9 +306,15 @@ fn a_grant_that_no_process_keeps_is_refused_at_its_place() {
     let tool = "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"true\"\n";
     let http = "[[mcp_servers]]\nname = \"h\"\nurl = \"https://example.com/mcp\"\n";
     for (text, expected) in [
-        (stand.server("s", "[mcp_servers.grant]\nhosts = [\"example.com\"]"), "mcp_servers.grant.hosts"),
+        (
+            stand.server("s", "[mcp_servers.grant]\nhosts = [\"example.com\"]\nunix_sockets = true"),
+            "mcp_servers.grant.unix_sockets",
+        ),
+        (stand.server("s", "[mcp_servers.grant]\nhosts = [\"@none\"]"), "the sets are"),
         (stand.server("s", "[mcp_servers.grant]\ncache = \"1MiB\""), "mcp_servers.grant.cache"),
-        (format!("{tool}[tools.grant]\nhosts = [\"example.com\"]\n"), "tools.grant.hosts"),
+        ("[sandbox]\nnetwork = false\nhosts = [\"example.com\"]\n".to_owned(), "sandbox.network"),
+        ("[sandbox]\nunix_sockets = true\nhosts = [\"example.com\"]\n".to_owned(), "sandbox.unix_sockets"),
+        ("[sandbox]\nmode = \"rwx\"\nhosts = [\"example.com\"]\n".to_owned(), "sandbox.hosts"),
         (format!("{http}[mcp_servers.grant]\nread = [\".\"]\n"), "mcp_servers.grant"),
         (format!("{http}[mcp_servers.limits]\nmemory = \"64MiB\"\n"), "mcp_servers.limits"),
         (format!("{tool}[tools.limits]\nstart = \"1s\"\n"), "start"),
@@ -318,8 +324,8 @@ fn a_grant_that_no_process_keeps_is_refused_at_its_place() {
         assert!(answer.code != 0 && answer.stderr.contains(expected), "{text}: {}", answer.stderr);
     }
     stand.program(&stand.server("s", "[mcp_servers.grant]\nhosts = []"));
-    let refused = stand.haft(&["grant", "s", "host=example.com"]);
-    assert!(refused.code != 0 && refused.stderr.contains("`network` opens it"), "{}", refused.stderr);
+    let refused = stand.haft(&["grant", "s", "cache=1MiB"]);
+    assert!(refused.code != 0 && refused.stderr.contains("caches of its own"), "{}", refused.stderr);
 }
 
 /// A process is held to the memory and the processes that its entry gives it.

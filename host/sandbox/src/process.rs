@@ -89,7 +89,7 @@ pub struct Finished {
     pub stderr: Option<Clipper>,
     /// The sandbox's refusals, in order and limited.
     pub refused: Vec<Refusal>,
-    /// The connections of a child with single hosts, each once and limited.
+    /// The connections of a child with single hosts, limited.
     pub(crate) connections: Vec<Connection>,
     /// The number of processes that outlived the child and were stopped.
     pub(crate) left_behind: u32,
@@ -224,7 +224,7 @@ impl Running {
         };
         let (stdout, stderr) = self.capture.into_parts();
         let peak = ended.map_or(0, |(_, peak)| peak);
-        let refused = refused.lock().clone();
+        let (refused, connections) = (refused.lock().clone(), connections.lock().clone());
         Ok(Finished { end, stdout, stderr, refused, connections, left_behind: stopped, peak })
     }
 }

@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::show::{Filter, MAX_NAME, MIN_NAME, detail, name, row};
+use self::show::{Filter, MAX_NAME, MIN_NAME, detail, has_network, name, network, row};
 use super::common::Common;
 use super::terminal::Terminal;
 use super::{Exit, completions, trusted};
@@ -49,6 +49,7 @@ Examples:
   haft log 3f9a                    one call; with -v all that the journal has of its answer
   haft log --failed --since 2h
   haft log --tool bash --since '2026-08-01 10:00'
+  haft log --net                   what calls reached, and were refused to reach
   haft log --json | jq -r 'select(.peak_memory > 50e6) | .tool'")]
 pub(super) struct Log {
     /// Show this call in full; the beginning of its id is enough
@@ -69,6 +70,9 @@ pub(super) struct Log {
     /// Go on showing calls as they end
     #[arg(short, long, conflicts_with = "id")]
     follow: bool,
+    /// Show what calls did with the network instead: a line for each address that was connected to or refused
+    #[arg(long, conflicts_with_all = ["id", "follow"])]
+    net: bool,
     /// Show what workers noted of calls, on whichever machine, as they sent it to NATS; `--nats URL` alone means it too
     #[arg(long, conflicts_with = "follow")]
     workers: bool,
@@ -105,7 +109,7 @@ impl Log {
         }
         let filter = self.filter(common.program.as_deref());
         let count = match self.limit(terminal) {
-            Limit::All => all(&view, filter.clone(), terminal)?,
+            Limit::All => all(&view, filter.clone(), Printer { net: self.net, ..Printer::new(terminal) })?,
             Limit::Last(count) => self.last(&view, count, &filter, terminal)?,
         };
         if self.follow {
@@ -124,7 +128,7 @@ impl Log {
     /// Shows the last calls there are, and tells how many.
     fn last(&self, view: &View, count: usize, filter: &Filter, terminal: Terminal) -> anyhow::Result<usize> {
         let last = view.last(count, filter.since(), |outline| filter.matches(outline))?;
-        let mut printer = Printer::new(terminal);
+        let mut printer = Printer { net: self.net, ..Printer::new(terminal) };
         last.records.iter().for_each(|record| printer.make_room(record));
         for record in &last.records {
             printer.print(record)?;
@@ -138,7 +142,7 @@ impl Log {
     }
 
     fn limit(&self, terminal: Terminal) -> Limit {
-        let usual = match (self.follow, self.since.is_some() || terminal.json) {
+        let usual = match (self.follow, self.since.is_some() || terminal.json || self.net) {
             (true, _) => Limit::Last(DEFAULT_FOLLOWED),
             (false, true) => Limit::All,
             (false, false) => Limit::Last(DEFAULT_LINES),
@@ -152,15 +156,15 @@ impl Log {
 }
 
 /// Shows all calls, and tells how many.
-fn all(view: &View, filter: Filter, terminal: Terminal) -> anyhow::Result<usize> {
+fn all(view: &View, filter: Filter, mut printer: Printer) -> anyhow::Result<usize> {
     let mut calls = view.calls(filter.since(), move |outline| filter.matches(outline))?;
-    let (mut printer, mut count) = (Printer::new(terminal), 0);
+    let mut count = 0;
     for record in &mut calls {
         printer.print(&record?)?;
         count += 1;
     }
     printer.flush()?;
-    warn(calls.broken(), terminal);
+    warn(calls.broken(), printer.terminal);
     Ok(count)
 }
 
@@ -218,11 +222,13 @@ struct Printer {
     text: String,
     /// Columns of the names of tools.
     width: usize,
+    /// Whether only what calls did with the network is printed.
+    net: bool,
 }
 
 impl Printer {
     fn new(terminal: Terminal) -> Self {
-        Self { terminal, text: String::new(), width: MIN_NAME }
+        Self { terminal, text: String::new(), width: MIN_NAME, net: false }
     }
 
     /// Makes the column of names as wide as that of the record needs.
@@ -231,8 +237,13 @@ impl Printer {
     }
 
     fn print(&mut self, record: &Record) -> anyhow::Result<()> {
+        if self.net && !has_network(record) {
+            return Ok(());
+        }
         let line = if self.terminal.json {
             serde_json::to_string(record)?
+        } else if self.net {
+            network(record)
         } else {
             self.make_room(record);
             row(record, self.width, self.terminal.data_columns())

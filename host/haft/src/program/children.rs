@@ -66,7 +66,12 @@ fn reach(sandbox: &Sandbox) -> String {
         .read
         .as_deref()
         .map(|read| format!("; of others only these can be read: {}", listed(read).trim_start_matches(", ")));
-    let network = if sandbox.network { "" } else { "; there is no network" };
+    let hosts: Vec<_> = sandbox.single_hosts().iter().map(|host| format!("`{host}`")).collect();
+    let network = match hosts.as_slice() {
+        [] if sandbox.opens_network() => String::new(),
+        [] => "; there is no network".to_owned(),
+        hosts => format!("; of the network only these hosts can be reached: {}", hosts.join(", ")),
+    };
     format!("{written}{}{network}.", read.unwrap_or_default())
 }
 

@@ -94,6 +94,16 @@ impl Connection {
         self.child.as_ref().map(|child| child.life.refused()).unwrap_or_default()
     }
 
+    /// Returns what is noted of a call's network and refusals: `known` refusals happened before. What calls do at the
+    /// same time counts for the one that ends first.
+    pub(super) fn noted(&self, known: usize) -> Vec<String> {
+        let connections = self.child.as_ref().map(|child| child.life.take_connections()).unwrap_or_default();
+        let connected = connections.iter().map(|connection| format!("connected: {connection}"));
+        let refused = self.refused();
+        let refused = refused.iter().skip(known).map(|refusal| format!("refused: {refusal}"));
+        connected.chain(refused).collect()
+    }
+
     /// Returns the lines that would allow the refused accesses.
     pub(super) fn hints(&self) -> Vec<String> {
         let child = self.child.as_ref();

@@ -204,6 +204,9 @@ impl Server {
         let known = connection.refused().len();
         let result = connection.call(method, params, &listener, limits).await;
         span.end(&told(&result));
+        for decision in connection.noted(known) {
+            context.notes.decision(|| decision);
+        }
         if matches!((&result, over), (Err(ServerError::Lost(_)), Wire::Http)) {
             self.drop_connection(&connection).await;
         }

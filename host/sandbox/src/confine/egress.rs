@@ -36,28 +36,31 @@ use haft_core::sync::Lock;
 pub(super) const MAX_WAITING: usize = 256;
 /// Time limit for the resolution of a name.
 const LOOK_UP: Duration = Duration::from_secs(10);
-/// Limit on the connections that are noted of one child.
+/// Limit on the addresses that are noted of one child.
 const MAX_NOTED: usize = 256;
 
 /// Resolves a name.
 type LookUp = fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// A connection of a child that was let through.
+/// The connections of a child to one address that were let through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// The name that led to the address, if one did.
     pub name: Option<String>,
     /// The address.
     pub address: SocketAddr,
+    /// How many there were.
+    pub count: u32,
 }
 
 impl fmt::Display for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, address } = self;
+        let Self { name, address, count } = self;
         match name {
-            Some(name) => write!(f, "{name} ({address})"),
-            None => write!(f, "{address}"),
+            Some(name) => write!(f, "{name} ({address})")?,
+            None => write!(f, "{address}")?,
         }
+        if *count > 1 { write!(f, ", {count} times") } else { Ok(()) }
     }
 }
 
@@ -129,23 +132,28 @@ impl Egress {
                 (reply(message::refused(request.address.ip())), None)
             }
             Ok(name) => {
-                note(&self.connections, MAX_NOTED, Connection { name, address: request.address });
+                self.note(name, request.address);
                 let (error, socket) = connect::open(request).await;
                 (reply(error), socket)
             }
         }
     }
 
-    fn refuse(&self, refusal: Refusal) {
-        note(&self.refused, MAX_REFUSALS, refusal);
+    fn note(&self, name: Option<String>, address: SocketAddr) {
+        let mut connections = self.connections.lock();
+        let known = connections.iter_mut().find(|known| known.name == name && known.address == address);
+        match known {
+            Some(known) => known.count = known.count.saturating_add(1),
+            None if connections.len() < MAX_NOTED => connections.push(Connection { name, address, count: 1 }),
+            None => {}
+        }
     }
-}
 
-/// Adds `one` if it is new, up to a limit.
-fn note<T: PartialEq>(all: &Lock<Vec<T>>, limit: usize, one: T) {
-    let mut all = all.lock();
-    if all.len() < limit && !all.contains(&one) {
-        all.push(one);
+    fn refuse(&self, refusal: Refusal) {
+        let mut refused = self.refused.lock();
+        if refused.len() < MAX_REFUSALS && !refused.contains(&refusal) {
+            refused.push(refusal);
+        }
     }
 }
 

@@ -159,9 +159,9 @@ impl HelperSession {
         self.refused.clone()
     }
 
-    /// Returns the connections of a command with single hosts so far, each once and limited.
-    pub(crate) fn connections(&self) -> Vec<Connection> {
-        self.connections.lock().clone()
+    /// Returns the connections of a command with single hosts so far, limited.
+    pub(crate) fn connections(&self) -> Arc<Lock<Vec<Connection>>> {
+        self.connections.clone()
     }
 
     /// Waits for the next event of the processes, refusals left out. The future may be dropped and created again.

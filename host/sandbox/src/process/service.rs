@@ -22,7 +22,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::confine::{Command, Confiner, HelperEvent, HelperSession, Refusal};
+use crate::confine::{Command, Confiner, Connection, HelperEvent, HelperSession, Refusal};
 use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch as watching};
 use haft_core::grant::Grant;
@@ -68,6 +68,7 @@ pub struct Life {
     state: watch::Receiver<ServiceState>,
     words: Arc<Lock<LastLines>>,
     refused: Arc<Lock<Vec<Refusal>>>,
+    connections: Arc<Lock<Vec<Connection>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -127,11 +128,11 @@ pub async fn start(
     confiner.refill(grant);
     let words = Arc::new(Lock::new(LastLines::default()));
     let errors = Errors { pipe: Some(errors), words: words.clone(), on_line: Box::new(on_line) };
-    let refused = session.refused();
+    let (refused, connections) = (session.refused(), session.connections());
     let (stop, orders) = watch::channel(false);
     let (sender, state) = watch::channel(ServiceState::Running);
     tokio::spawn(Supervisor { session, errors, sender }.keep(orders));
-    Ok(Service { input, output, life: Life { stop, state, words, refused } })
+    Ok(Service { input, output, life: Life { stop, state, words, refused, connections } })
 }
 
 impl Life {
@@ -154,6 +155,11 @@ impl Life {
     /// Returns the last lines of standard error, without control characters and limited.
     pub fn last_words(&self) -> String {
         self.words.lock().last()
+    }
+
+    /// Returns the connections of a service with single hosts since the last call of this function, limited.
+    pub fn take_connections(&self) -> Vec<Connection> {
+        std::mem::take(&mut *self.connections.lock())
     }
 
     /// Returns the sandbox's refusals so far, in order and limited.

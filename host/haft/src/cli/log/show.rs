@@ -57,6 +57,31 @@ pub(super) fn row(record: &Record, width: usize, columns: Option<usize>) -> Stri
     )
 }
 
+/// The beginnings of what is noted of the network.
+const NETWORK: &[&str] = &["connected: ", "refused: connect to ", "refused: look up "];
+
+/// What a call did with the network.
+fn on_network(record: &Record) -> impl Iterator<Item = &String> {
+    let is_network = |decision: &&String| NETWORK.iter().any(|beginning| decision.starts_with(beginning));
+    record.decisions.iter().filter(is_network)
+}
+
+/// Whether a call did something with the network.
+pub(super) fn has_network(record: &Record) -> bool {
+    on_network(record).next().is_some()
+}
+
+/// The same, a line each.
+pub(super) fn network(record: &Record) -> String {
+    let time = record.time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S");
+    let id: String = record.id.chars().take(SHORT_ID).collect();
+    let name = name(record);
+    let line = |decision: &String| {
+        format!("{DIM}{time} {id}{DIM:#} {name} {}", plain(decision).replace('\n', "\\n"))
+    };
+    on_network(record).map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// How a call ended, in a word that the column has room for.
 fn in_a_word(outcome: &'static str) -> &'static str {
     outcome.split_once(' ').map_or(outcome, |(first, _)| first)

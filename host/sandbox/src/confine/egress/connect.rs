@@ -57,6 +57,10 @@ fn address(request: &Request) -> SocketAddr {
     }
 }
 
+#[expect(
+    deprecated,
+    reason = "the successor is `unsafe` for descriptors that may close; an `OwnedFd` does not"
+)]
 async fn connected(socket: OwnedFd) -> Result<OwnedFd, Errno> {
     let socket = AsyncFd::with_interest(socket, Interest::WRITABLE).map_err(number)?;
     let ready = timeout(CONNECT, socket.writable()).await.map_err(|_| Errno::TIMEDOUT)?;

@@ -9,6 +9,7 @@
 //! used. `sendto(2)` with `MSG_FASTOPEN`, which connects too, is refused by the filter of system calls.
 
 mod handover;
+mod registrations;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

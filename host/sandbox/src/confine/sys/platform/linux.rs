@@ -2,6 +2,7 @@
 //! decisions: the callers decide which calls to make, and when.
 #![expect(unsafe_code, reason = "raw system calls; every one says why it is sound")]
 
+mod epoll;
 mod sockets;
 
 use std::io;
@@ -11,6 +12,7 @@ use rustix::fs::{OFlags, Stat};
 use rustix::process::{Pid, Signal};
 use rustix::thread::UnshareFlags;
 
+pub(crate) use self::epoll::{Registration, exchange};
 pub(crate) use self::sockets::{add_to_loopback, connect, network_of, option, set_option};
 
 /// The flag for a handle that needs no right to its file.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use super::{int, is_waited_for, number, set_waiting};
+use super::{int, is_waited_for, number, registrations, set_waiting};
 use crate::confine::sys::platform::{self as sys, Notification};
 
 /// Bytes of the longest copied option: the name of a congestion control, and a time.
@@ -51,10 +51,17 @@ pub(super) fn hand_over(
     for option in DOUBLED {
         copy_half(socket.as_fd(), connected.as_fd(), *option);
     }
-    set_waiting(connected, is_waited_for(socket)?)?;
+    let waits = is_waited_for(socket)?;
+    set_waiting(connected, waits)?;
     let descriptor = int(call.arguments[0]);
     let place = (descriptor, is_closed_on_exec(call.process, descriptor));
-    call.put(listener, connected.as_fd(), place).map_err(number)
+    let registered = if waits { Vec::new() } else { registrations::of(call, descriptor, socket) };
+    call.put(listener, connected.as_fd(), place).map_err(number)?;
+    if !registered.is_empty() {
+        let files = (socket.as_fd(), connected.as_fd());
+        sys::exchange(&registered, descriptor, files).map_err(number)?;
+    }
+    Ok(())
 }
 
 /// Sets an option as `from` has it, if `to` has another value: some change more than their value when they are set.

@@ -1,0 +1,201 @@
+//! Single hosts of child processes: programs reach what is granted without knowing of it, and nothing else. Everything
+//! is on this machine: the hosts are its own addresses, granted by themselves.
+
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+
+use std::io::Write;
+use std::net::{Ipv6Addr, TcpListener, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use haft::grant::{Grant, Root, SandboxMode};
+use haft::native::bash::Bash;
+use haft::tool::ToolResult;
+use serde_json::{Value, json};
+
+use crate::cli::Home;
+use crate::workspace::{Workspace, confiner};
+
+const WAYS: &str = include_str!("egress/ways.py");
+const PROGRAMS: &str = include_str!("egress/programs.py");
+
+/// A workspace whose commands reach these hosts.
+fn workspace(hosts: &[String]) -> Workspace {
+    let mut workspace = Workspace::unheard();
+    let own = Root::resolve(Path::new("/"), &workspace.path("")).unwrap();
+    let grant = Grant::sandbox(SandboxMode::Sandbox, own, []).with_network(false);
+    workspace.grant = hosts.iter().fold(grant, |grant, host| grant.with_child_host(host.parse().unwrap()));
+    workspace
+}
+
+async fn bash(workspace: &Workspace, command: &str) -> ToolResult {
+    let bash = Bash::new(confiner(), Duration::from_mins(4));
+    workspace.call(&bash, json!({ "command": command })).await.unwrap()
+}
+
+/// Says `hello` to whoever comes, and counts them.
+fn server(listener: TcpListener) -> (u16, Arc<AtomicUsize>) {
+    let (port, count) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
+    let counting = count.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            counting.fetch_add(1, Ordering::Relaxed);
+            // Some go at once.
+            let _ = { stream }.write_all(b"hello");
+        }
+    });
+    (port, count)
+}
+
+/// A server on a port after which one is free.
+fn granted() -> (u16, Arc<AtomicUsize>) {
+    loop {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        if port < u16::MAX && TcpListener::bind(("127.0.0.1", port + 1)).is_ok() {
+            return server(listener);
+        }
+    }
+}
+
+fn host(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+/// This machine's address in its network; nothing is sent.
+fn own_address() -> String {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    match socket.connect("192.0.2.1:9") {
+        Ok(()) => socket.local_addr().unwrap().ip().to_string(),
+        Err(_) => "127.0.0.2".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn no_way_leads_out() {
+    let (open, _) = granted();
+    let (closed, arrived) = server(TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap());
+    let datagrams = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap();
+    datagrams.set_nonblocking(true).unwrap();
+    let workspace = workspace(&[host(open), host(open + 1)]);
+    std::fs::write(workspace.path("ways.py"), WAYS).unwrap();
+    let unix = workspace.path("socket").display().to_string();
+    let by_path = UnixListener::bind(&unix).unwrap();
+    let by_name = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&unix).unwrap()).unwrap();
+    let port = datagrams.local_addr().unwrap().port();
+    let line = format!("python3 ways.py {open} {closed} {port} {} '{unix}'", own_address());
+    let said = bash(&workspace, &line).await.content;
+    let held = said.lines().filter(|line| line.starts_with("held ")).count();
+    assert!(!said.contains("OUT ") && said.contains(&format!("{held} ways")) && held >= 50, "{said}");
+    assert_eq!(arrived.load(Ordering::Relaxed), 0, "{said}");
+    assert!(datagrams.recv_from(&mut [0; 9]).is_err(), "{said}");
+    for listener in [by_path, by_name] {
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_err(), "{said}");
+    }
+}
+
+/// What would be out without the guard: the catalogue's servers are there, and its ways lead to them.
+#[tokio::test]
+async fn the_ways_lead_out_where_nothing_holds_them() {
+    let (open, _) = granted();
+    let (closed, arrived) = server(TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap());
+    let mut workspace = workspace(&[]);
+    workspace.grant = workspace.grant.with_network(true);
+    std::fs::write(workspace.path("ways.py"), WAYS).unwrap();
+    let said = bash(&workspace, &format!("python3 ways.py {open} {closed} 9 127.0.0.1 /none")).await.content;
+    let out = said.lines().filter(|line| line.starts_with("OUT ")).count();
+    assert!(out >= 15 && arrived.load(Ordering::Relaxed) >= 15, "{said}");
+}
+
+#[tokio::test]
+async fn programs_reach_a_granted_host_unmodified() {
+    let (open, arrived) = granted();
+    let workspace = workspace(&[host(open)]);
+    std::fs::write(workspace.path("programs.py"), PROGRAMS).unwrap();
+    let said = bash(&workspace, &format!("python3 programs.py {open}")).await.content;
+    assert!(
+        !said.contains("WRONG") && said.lines().filter(|line| line.starts_with("ok ")).count() == 12,
+        "{said}"
+    );
+    assert!(arrived.load(Ordering::Relaxed) >= 320);
+    for (program, line) in [
+        ("bash", format!("exec 3<>/dev/tcp/127.0.0.1/{open} && head -c 5 <&3")),
+        ("curl", format!("curl -s --http0.9 http://127.0.0.1:{open}/")),
+        (
+            "node",
+            format!(
+                "node -e \"require('net').connect({open}, '127.0.0.1').on('data', (d) => console.log('' + d)).on('error', console.log)\""
+            ),
+        ),
+        (
+            "perl",
+            format!(
+                "perl -MIO::Socket::INET -e 'print IO::Socket::INET->new(\"127.0.0.1:{open}\")->getline'"
+            ),
+        ),
+    ] {
+        if Command::new("which").arg(program).output().is_ok_and(|found| found.status.success()) {
+            let said = bash(&workspace, &line).await.content;
+            assert!(said.contains("hello"), "{program}: {said}");
+        } else {
+            eprintln!("SKIPPED: there is no {program}");
+        }
+    }
+}
+
+/// A refusal says what would allow it, with the name if there is one.
+#[tokio::test]
+async fn a_refusal_names_the_narrowest_line() {
+    let (open, _) = granted();
+    let (closed, _) = server(TcpListener::bind("127.0.0.1:0").unwrap());
+    let workspace = workspace(&[host(open), "localhost:9".into()]);
+    let said = bash(&workspace, &format!("exec 3<>/dev/tcp/127.0.0.1/{closed}")).await;
+    let line = format!(
+        "refused to connect to 127.0.0.1:{closed}; to allow it, add `hosts = [\"127.0.0.1:{closed}\"]` to `[sandbox]`"
+    );
+    assert!(said.is_error && said.content.contains(&line), "{}", said.content);
+    let said =
+        bash(&workspace, "python3 -c 'import socket; socket.getaddrinfo(\"not.granted.test\", 80)'").await;
+    let line = "refused to look up `not.granted.test`; to allow it, add `hosts = [\"not.granted.test\"]` to `[sandbox]`";
+    assert!(said.is_error && said.content.contains(line), "{}", said.content);
+}
+
+/// A command, a server of program.toml and `bash` each have the hosts of their own entry, and the journal has what
+/// they reached.
+#[test]
+fn each_process_reaches_the_hosts_of_its_entry() {
+    let ((one, _), (two, _)) = (granted(), granted());
+    let home = Home::new();
+    let tool = |name: &str, port: u16| {
+        format!(
+            "[[tools]]\nname = \"{name}\"\ndescription = \"d\"\ncommand = [\"bash\", \"-c\", \"for port in {one} {two}; do \
+             (exec 3<>/dev/tcp/127.0.0.1/$port && head -c 5 <&3 && echo \\\" $port\\\") 2>/dev/null; done; exit 0\"]\n\
+             [tools.grant]\nread = [\".\"]\nhosts = [\"127.0.0.1:{port}\"]\n"
+        )
+    };
+    let head = "[program]\nname = \"p\"\nversion = \"0.1.0\"\n[sandbox]\nhosts = [\"@npm\"]\n";
+    home.write("program.toml", &format!("{head}{}{}", tool("first", one), tool("second", two)));
+    for (name, port, other) in [("first", one, two), ("second", two, one)] {
+        let answer = home.haft(&["call", &format!("program__p__{name}"), "{}"]);
+        let is_held =
+            answer.stdout.contains(&format!("hello {port}")) && !answer.stdout.contains(&other.to_string());
+        assert!(is_held, "{}{}", answer.stdout, answer.stderr);
+    }
+    let log = home.haft(&["log", "--json"]);
+    let noted: Vec<Value> = log.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let decided = |record: &Value, text: String| record["decisions"].to_string().contains(&text);
+    assert!(
+        noted.iter().any(|record| decided(record, format!("connected: 127.0.0.1:{one}"))),
+        "{}",
+        log.stdout
+    );
+    assert!(noted.iter().any(|record| decided(record, format!("refused: connect to 127.0.0.1:{two}"))));
+    let lines = home.haft(&["log", "--net"]).stdout;
+    assert!(lines.contains(&format!("connected: 127.0.0.1:{two}")), "{lines}");
+}
