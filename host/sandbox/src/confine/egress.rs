@@ -141,11 +141,12 @@ impl Egress {
 
     fn note(&self, name: Option<String>, address: SocketAddr) {
         let mut connections = self.connections.lock();
+        let is_full = connections.len() >= MAX_NOTED;
         let known = connections.iter_mut().find(|known| known.name == name && known.address == address);
         match known {
             Some(known) => known.count = known.count.saturating_add(1),
-            None if connections.len() < MAX_NOTED => connections.push(Connection { name, address, count: 1 }),
-            None => {}
+            None if is_full => {}
+            None => connections.push(Connection { name, address, count: 1 }),
         }
     }
 
