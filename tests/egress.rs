@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use haft::call::ToolResult;
 use haft::grant::{Grant, Root, SandboxMode};
 use haft::native::bash::Bash;
-use haft::tool::ToolResult;
 use serde_json::{Value, json};
 
 use crate::cli::Home;

@@ -62,6 +62,16 @@ impl Sandbox {
         if self.network && holds_to_hosts(hosts) { hosts } else { &[] }
     }
 
+    /// What child processes reach of the network, in words: `open`, `closed`, or the hosts after `single`.
+    pub fn network_in_words(&self, open: &str, closed: &str, single: &str) -> String {
+        let hosts: Vec<_> = self.single_hosts().iter().map(|host| format!("`{host}`")).collect();
+        match hosts.as_slice() {
+            [] if self.opens_network() => open.to_owned(),
+            [] => closed.to_owned(),
+            hosts => format!("{single}{}", hosts.join(", ")),
+        }
+    }
+
     /// What does not hold together.
     fn checked(self, section: &Section<'_>) -> Self {
         let hosts = self.hosts.as_deref().unwrap_or_default();

@@ -14,6 +14,7 @@
 //! ([`crate::entry`]). A helper serves one command. It may be prepared before the command is known
 //! ([`Confiner::prepare`]), which makes confinement almost free for the call.
 
+mod channel;
 mod egress;
 mod helper;
 mod layers;

@@ -66,12 +66,8 @@ fn reach(sandbox: &Sandbox) -> String {
         .read
         .as_deref()
         .map(|read| format!("; of others only these can be read: {}", listed(read).trim_start_matches(", ")));
-    let hosts: Vec<_> = sandbox.single_hosts().iter().map(|host| format!("`{host}`")).collect();
-    let network = match hosts.as_slice() {
-        [] if sandbox.opens_network() => String::new(),
-        [] => "; there is no network".to_owned(),
-        hosts => format!("; of the network only these hosts can be reached: {}", hosts.join(", ")),
-    };
+    let only = "; of the network only these hosts can be reached: ";
+    let network = sandbox.network_in_words("", "; there is no network", only);
     format!("{written}{}{network}.", read.unwrap_or_default())
 }
 

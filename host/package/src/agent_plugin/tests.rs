@@ -170,13 +170,13 @@ fn a_proposal_is_for_one_part_and_no_other() {
         rights.as_ref().unwrap().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let [a, b] = plugin.servers.as_slice() else { panic!("{plugin:?}") };
-    assert_eq!(texts(&a.proposed), ["read=./docs", "host=*", "env=TOKEN", "state=64MiB"]);
+    assert_eq!(texts(&a.proposed), ["read=./docs", "host=*", "host=api.test", "env=TOKEN", "state=64MiB"]);
     assert_eq!(texts(&b.proposed), [""; 0]);
-    assert_eq!(codes(&plugin), ["permission-ignored", "permission-ignored"]);
+    assert_eq!(codes(&plugin), ["permission-ignored"]);
     let manifest = plugin.manifest().unwrap();
     let granted: Vec<_> =
         manifest.mcp_servers.iter().map(|server| server.grant.clone().unwrap().rights).collect();
-    assert_eq!(granted[0].rights().len(), 4);
+    assert_eq!(granted[0].rights().len(), 5);
     assert_eq!(granted[1].rights(), []);
     let folder = r#"{ "servers": { "b": { "read": ["."] } } }"#;
     let files = [

@@ -25,15 +25,17 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::judge::Judge;
 use self::message::{Reply, Request};
+use super::channel::{receive, watched};
 use super::policy::Policy;
 use super::refusal::{MAX_REFUSALS, Refusal};
-use super::session::{receive, watched};
 use super::wire::{self, CONNECT, Message, NAMES};
 use haft_core::sync::Lock;
 
 /// Limit on the connections and names of one child that are waited for at one time; the watcher has the same for
 /// connections.
 pub(super) const MAX_WAITING: usize = 256;
+/// Limit on the names that are resolved at one time: each takes a thread that other tasks of haft wait for too.
+const MAX_LOOK_UPS: usize = 16;
 /// Time limit for the resolution of a name.
 const LOOK_UP: Duration = Duration::from_secs(10);
 /// Limit on the addresses that are noted of one child.

@@ -2,7 +2,7 @@
 //! helper.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use rustix::net::{Shutdown, shutdown};
 
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::process::{Child, Command as Starter};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::channel::{receive, watched};
 use super::egress::{Connection, Egress};
 use super::helper::VERB;
 use super::living::LivingChild;
@@ -224,24 +224,6 @@ impl HelperSession {
         // The watcher waits until the control socket is closed, so it has to be closed first.
         drop((control, job));
         let _: Result<_, _> = timeout(REAP, child.wait()).await;
-    }
-}
-
-#[expect(
-    deprecated,
-    reason = "the successor is `unsafe` for descriptors that may close; an `OwnedFd` does not"
-)]
-pub(super) fn watched<T: AsFd + AsRawFd>(socket: T) -> io::Result<AsyncFd<T>> {
-    rustix::io::ioctl_fionbio(&socket, true)?;
-    AsyncFd::with_interest(socket, Interest::READABLE)
-}
-
-pub(super) async fn receive<T: AsFd + AsRawFd>(socket: &AsyncFd<T>) -> io::Result<Option<wire::Message>> {
-    loop {
-        let mut guard = socket.readable().await?;
-        if let Ok(message) = guard.try_io(|socket| wire::receive(socket.get_ref().as_fd())) {
-            return message;
-        }
     }
 }
 

@@ -207,12 +207,7 @@ impl Finder<'_> {
             Some(paths) if paths.is_empty() => "what they may write".to_owned(),
             Some(paths) => self.paths(paths),
         };
-        let hosts: Vec<_> = sandbox.single_hosts().iter().map(|host| format!("`{host}`")).collect();
-        let network = match hosts.as_slice() {
-            [] if sandbox.opens_network() => ", with the network".to_owned(),
-            [] => String::new(),
-            hosts => format!(", and reach {}", hosts.join(", ")),
-        };
+        let network = sandbox.network_in_words(", with the network", "", ", and reach ");
         let but = self.but(&sandbox.deny);
         self.ask(Part::Children, format!("read {read}{but}{network}"));
     }

@@ -66,7 +66,7 @@ impl Judge {
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         let names = self.names(address.ip());
         if self.rules.may_open(address) {
-            return Ok(names.into_iter().next());
+            return Ok(names.into_iter().find(|name| name != LOCALHOST));
         }
         let mut refusal = Refusal::Connect(address);
         for name in names {

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::judge::is_routed;
-use super::{Egress, MAX_WAITING, NoAddress};
+use super::{Egress, MAX_LOOK_UPS, NoAddress};
 
 /// Bytes of a question: one name has 255.
 const MAX_QUESTION: usize = 1024;
@@ -32,7 +32,7 @@ const QUIET: Duration = Duration::from_secs(30);
 /// Starts to answer on the sockets of one name server: for datagrams, and for connections.
 pub(super) fn serve(tasks: &mut JoinSet<()>, egress: &Arc<Egress>, sockets: Vec<OwnedFd>) {
     let Ok([datagrams, connections]) = <[OwnedFd; 2]>::try_from(sockets) else { return };
-    let limit = Arc::new(Semaphore::new(MAX_WAITING));
+    let limit = Arc::new(Semaphore::new(MAX_LOOK_UPS));
     tasks.spawn(ended(answer_datagrams(egress.clone(), datagrams, limit.clone())));
     tasks.spawn(ended(answer_connections(egress.clone(), connections, limit)));
 }
@@ -94,8 +94,9 @@ async fn answer_one(egress: &Egress, stream: &mut TcpStream) -> io::Result<()> {
     let mut question = vec![0; length.min(MAX_QUESTION)];
     stream.read_exact(&mut question).await?;
     let answer = answer(egress, &question).await.ok_or(io::ErrorKind::InvalidData)?;
-    stream.write_u16(u16::try_from(answer.len()).map_err(io::Error::other)?).await?;
-    stream.write_all(&answer).await
+    let length = u16::try_from(answer.len()).map_err(io::Error::other)?;
+    // At once, as most programs expect it.
+    stream.write_all(&[&length.to_be_bytes(), &answer[..]].concat()).await
 }
 
 /// Returns the answer to a question; none to what is no question.

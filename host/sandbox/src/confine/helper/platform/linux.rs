@@ -3,6 +3,7 @@
 //! The process that the host starts enters new namespaces and waits; their first process is the watcher.
 //! Without namespaces the started process is the watcher.
 
+mod arguments;
 mod capabilities;
 mod mounts;
 mod nameservers;

@@ -17,12 +17,22 @@ const MAX_SERVERS: usize = 3;
 /// Opens the sockets in the new network namespace of this process, sends them to the host, and returns the addresses.
 pub(super) fn open(outside: &OwnedFd) -> Result<Vec<IpAddr>> {
     let servers = servers(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
-    for (index, server) in servers.iter().enumerate() {
-        let opened = sockets(*server, index);
-        let sockets = opened.with_context(|| format!("cannot answer names at {server}"))?;
-        wire::send(outside, NAMES, &[], &sockets).context("cannot hand over the sockets for names")?;
+    let (mut opened, mut failed) = (Vec::new(), None);
+    for (index, server) in servers.into_iter().enumerate() {
+        match sockets(server, index) {
+            Ok(sockets) => {
+                wire::send(outside, NAMES, &[], &sockets)
+                    .context("cannot hand over the sockets for names")?;
+                opened.push(server);
+            }
+            // Without IPv6, for example: programs ask the next one.
+            Err(error) => failed = Some(error),
+        }
     }
-    Ok(servers)
+    match failed {
+        Some(error) if opened.is_empty() => Err(error).context("cannot answer names"),
+        _ => Ok(opened),
+    }
 }
 
 /// Returns a socket for datagrams and one for connections.

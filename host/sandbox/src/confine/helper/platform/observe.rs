@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
 use rustix::io::Errno;
 
+use super::arguments::{address, int, is_listened_to};
 use super::seccomp::{FCHMODAT2, Rules};
 use super::sockets::Sockets;
 use crate::confine::policy::Policy;
@@ -290,46 +291,6 @@ fn path(call: &Notification, named: &Named) -> Option<PathBuf> {
         None => format!("/proc/{process}/cwd"),
     };
     Some(Path::new(&start).join(path))
-}
-
-/// Converts an argument that the kernel reads as an `int`: its lower 32 bits.
-pub(super) fn int(argument: u64) -> libc::c_int {
-    let [a, b, c, d, ..] = argument.to_le_bytes();
-    libc::c_int::from_le_bytes([a, b, c, d])
-}
-
-/// Returns the address argument of `connect`: a `sockaddr_in` or `sockaddr_in6`.
-fn address(call: &Notification) -> Option<SocketAddr> {
-    let [_, place, length, ..] = call.arguments;
-    let mut bytes = [0; size_of::<libc::sockaddr_in6>()];
-    let length = usize::try_from(length).ok()?.min(bytes.len());
-    parsed(call.read(place, bytes.get_mut(..length)?).ok()?)
-}
-
-/// Returns the address in a `sockaddr_in` or `sockaddr_in6`.
-pub(super) fn parsed(bytes: &[u8]) -> Option<SocketAddr> {
-    let family = libc::c_int::from(u16::from_ne_bytes(*bytes.first_chunk()?));
-    let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);
-    let address = match family {
-        libc::AF_INET => Ipv4Addr::from(*bytes.get(4..)?.first_chunk()?).into(),
-        libc::AF_INET6 => Ipv6Addr::from(*bytes.get(8..)?.first_chunk()?).to_canonical(),
-        _ => return None,
-    };
-    Some(SocketAddr::new(address, port))
-}
-
-/// Reports whether a socket of this network namespace listens on `port`, or receives datagrams there
-/// (`proc_net(5)`).
-pub(super) fn is_listened_to(port: u16) -> bool {
-    let tables =
-        ["tcp", "tcp6", "udp", "udp6"].map(|kind| std::fs::read_to_string(format!("/proc/self/net/{kind}")));
-    let is_there = |socket: &str| {
-        let mut fields = socket.split_whitespace().skip(1);
-        let (local, remote) = (fields.next(), fields.next());
-        let port_of = |address: Option<&str>| u16::from_str_radix(address?.rsplit_once(':')?.1, 16).ok();
-        port_of(local) == Some(port) && port_of(remote) == Some(0)
-    };
-    tables.iter().flatten().any(|table| table.lines().any(is_there))
 }
 
 /// Sends the observer on `to` a message without a listener.

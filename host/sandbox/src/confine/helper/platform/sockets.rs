@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{socket_domain, socket_error, socket_protocol, socket_type};
 use rustix::net::{AddressFamily, SocketType};
 
-use super::observe::{int, is_listened_to, parsed};
+use super::arguments::{int, is_listened_to, parsed};
 use crate::confine::egress::message::{Reply, Request};
 use crate::confine::sys::platform::{self as sys, Notification};
 use crate::confine::wire::{self, CONNECT};

@@ -1,0 +1,45 @@
+//! The arguments of system calls that wait for the watcher: numbers, addresses and what they lead to.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::confine::sys::platform::Notification;
+
+/// Converts an argument that the kernel reads as an `int`: its lower 32 bits.
+pub(super) fn int(argument: u64) -> libc::c_int {
+    let [a, b, c, d, ..] = argument.to_le_bytes();
+    libc::c_int::from_le_bytes([a, b, c, d])
+}
+
+/// Returns the address argument of `connect`: a `sockaddr_in` or `sockaddr_in6`.
+pub(super) fn address(call: &Notification) -> Option<SocketAddr> {
+    let [_, place, length, ..] = call.arguments;
+    let mut bytes = [0; size_of::<libc::sockaddr_in6>()];
+    let length = usize::try_from(length).ok()?.min(bytes.len());
+    parsed(call.read(place, bytes.get_mut(..length)?).ok()?)
+}
+
+/// Returns the address in a `sockaddr_in` or `sockaddr_in6`.
+pub(super) fn parsed(bytes: &[u8]) -> Option<SocketAddr> {
+    let family = libc::c_int::from(u16::from_ne_bytes(*bytes.first_chunk()?));
+    let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);
+    let address = match family {
+        libc::AF_INET => Ipv4Addr::from(*bytes.get(4..)?.first_chunk()?).into(),
+        libc::AF_INET6 => Ipv6Addr::from(*bytes.get(8..)?.first_chunk()?).to_canonical(),
+        _ => return None,
+    };
+    Some(SocketAddr::new(address, port))
+}
+
+/// Reports whether a socket of this network namespace listens on `port`, or receives datagrams there
+/// (`proc_net(5)`).
+pub(super) fn is_listened_to(port: u16) -> bool {
+    let tables =
+        ["tcp", "tcp6", "udp", "udp6"].map(|kind| std::fs::read_to_string(format!("/proc/self/net/{kind}")));
+    let is_there = |socket: &str| {
+        let mut fields = socket.split_whitespace().skip(1);
+        let (local, remote) = (fields.next(), fields.next());
+        let port_of = |address: Option<&str>| u16::from_str_radix(address?.rsplit_once(':')?.1, 16).ok();
+        port_of(local) == Some(port) && port_of(remote) == Some(0)
+    };
+    tables.iter().flatten().any(|table| table.lines().any(is_there))
+}
