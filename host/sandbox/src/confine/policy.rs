@@ -160,3 +160,36 @@ fn outermost(reach: &Reach) -> Option<Vec<PathBuf>> {
 fn with_aliases(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the kernel cannot hold a process to its hosts, it is not run.
+    #[test]
+    fn single_hosts_are_held_or_refused() {
+        let layers = Layers {
+            namespaces: true,
+            landlock: Some(7),
+            seccomp: true,
+            capabilities: true,
+            seatbelt: false,
+        };
+        let workspace = Root::resolve(Path::new("/"), Path::new("/nowhere")).unwrap();
+        let grant = Grant::none().with_write(workspace).with_child_host("a.test".parse().unwrap());
+        let why = |grant: &Grant, layers| Policy::new(grant, layers).unenforceable();
+        assert_eq!(why(&grant, layers), None);
+        for lesser in [
+            Layers { namespaces: false, ..layers },
+            Layers { seccomp: false, ..layers },
+            Layers { seatbelt: true, ..Layers::NONE },
+        ] {
+            assert!(why(&grant, lesser).unwrap().contains("single hosts"), "{lesser:?}");
+            assert_eq!(why(&grant.clone().with_network(true), lesser), None);
+        }
+        assert!(why(&grant.clone().with_unix_sockets(true), layers).unwrap().contains("unix sockets"));
+        let everything = Grant::sandbox(haft_core::grant::SandboxMode::Rwx, Root::everything(), []);
+        let everything = everything.with_unix_sockets(false).with_network(false);
+        assert!(why(&everything.with_child_host("a.test".parse().unwrap()), layers).unwrap().contains("rwx"));
+    }
+}

@@ -3,6 +3,7 @@
 mod attempt;
 mod files;
 mod fixture;
+mod hosts;
 mod processes;
 mod raw;
 mod system;
@@ -13,12 +14,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(crate) use self::attempt::entry;
-use self::attempt::{ATTEMPTS, Answer, Attempt, VERB};
+use self::attempt::{ATTEMPTS, ATTEMPTS_ON_HOSTS, Answer, Attempt, VERB};
 use self::fixture::Fixture;
+use self::tried::Brief;
 use crate::confine::{Confiner, Layers};
 use crate::process::start::ENVIRONMENT;
 use crate::process::{self, ExitReason, Finished, Output, ProcessSpec};
 use crate::selftest::{Finding, Outcome, SelfTest, SelfTestError};
+use haft_core::grant::Grant;
 use haft_core::tool::Own;
 use haft_manifest::ProcessLimits;
 
@@ -33,13 +36,34 @@ pub async fn run(confiner: &Confiner, data: &Path, state: &Path) -> Result<SelfT
     let started = Instant::now();
     let failed = |error: io::Error| SelfTestError::Fixture(format!("cannot prepare it: {error}"));
     let fixture = Fixture::prepare(data, state).map_err(failed)?;
-    let answers = answers(confiner, &fixture).await?;
+    let brief = fixture.brief(&environment());
+    let tried = answers(confiner, &brief, fixture.grant()).await?;
     if !fixture.was_entered() {
         return Err(SelfTestError::Useless("nothing could be written where it is allowed either".into()));
     }
     let layers = confiner.layers();
-    let findings = ATTEMPTS.iter().map(|attempt| finding(attempt, &answers, &fixture, layers)).collect();
-    Ok(SelfTest { findings, took: started.elapsed() })
+    let findings = ATTEMPTS.iter().map(|attempt| finding(attempt, &tried, &fixture, layers));
+    let of_hosts = findings_of_hosts(confiner, &fixture, Brief { has_hosts: true, ..brief }).await;
+    Ok(SelfTest { findings: findings.chain(of_hosts).collect(), took: started.elapsed() })
+}
+
+/// Makes the attempts of a process with single hosts, which is refused where the kernel cannot hold it to them.
+async fn findings_of_hosts(confiner: &Confiner, fixture: &Fixture, brief: Brief) -> Vec<Finding> {
+    let untried = |why: String| {
+        let finding = |attempt: &Attempt| {
+            let outcome = Outcome::Untried(why.clone());
+            Finding { attempt: attempt.name, promise: attempt.promise, outcome }
+        };
+        ATTEMPTS_ON_HOSTS.iter().map(finding).collect()
+    };
+    let Some(grant) = fixture.grant_of_hosts() else { return Vec::new() };
+    match answers(confiner, &brief, &grant).await {
+        Ok(answers) => {
+            let layers = confiner.layers();
+            ATTEMPTS_ON_HOSTS.iter().map(|attempt| finding(attempt, &answers, fixture, layers)).collect()
+        }
+        Err(error) => untried(error.to_string()),
+    }
 }
 
 fn finding(attempt: &Attempt, answers: &[Answer], fixture: &Fixture, layers: Layers) -> Finding {
@@ -55,21 +79,20 @@ fn finding(attempt: &Attempt, answers: &[Answer], fixture: &Fixture, layers: Lay
 }
 
 /// Runs the attempting process and returns its reports.
-async fn answers(confiner: &Confiner, fixture: &Fixture) -> Result<Vec<Answer>, SelfTestError> {
-    let brief = fixture.brief(&environment());
+async fn answers(confiner: &Confiner, brief: &Brief, grant: &Grant) -> Result<Vec<Answer>, SelfTestError> {
     let job = ProcessSpec {
         // In the helper that becomes the command, this is the helper, which is the same program.
         program: "/proc/self/exe".into(),
         arguments: vec![VERB.into()],
         environment: Vec::new(),
-        input: serde_json::to_vec(&brief).map_err(|error| SelfTestError::Fixture(error.to_string()))?,
+        input: serde_json::to_vec(brief).map_err(|error| SelfTestError::Fixture(error.to_string()))?,
         output: Output::Separate,
         limit: MAX_ANSWER,
         timeout: BOUND,
         limits: ProcessLimits::default(),
     };
     let owner = Own::default();
-    let mut finished = process::run(confiner, &job, "self-test", &owner.context(fixture.grant())).await?;
+    let mut finished = process::run(confiner, &job, "self-test", &owner.context(grant)).await?;
     let text = finished.stdout.render(MAX_ANSWER);
     let answers: Vec<Answer> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     if answers.is_empty() { Err(SelfTestError::Useless(silence(&mut finished))) } else { Ok(answers) }

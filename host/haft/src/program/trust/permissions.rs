@@ -208,8 +208,7 @@ impl Finder<'_> {
             Some(paths) => self.paths(paths),
         };
         let network = sandbox.network_in_words(", with the network", "", ", and reach ");
-        let but = self.but(&sandbox.deny);
-        self.ask(Part::Children, format!("read {read}{but}{network}"));
+        self.ask(Part::Children, format!("read {read}{}{network}", self.but(&sandbox.deny)));
     }
 
     fn plugin(&mut self, plugin: &Plugin) {

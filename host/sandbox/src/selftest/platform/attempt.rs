@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fixture::{self, Fixture};
 use super::tried::{Brief, Tried};
-use super::{files, processes, system};
+use super::{files, hosts, processes, system};
 use crate::confine::Layers;
 use crate::selftest::Outcome;
 
@@ -34,6 +34,7 @@ const RIGHTS: &str = "no rights are gained, and none are left behind for others"
 const HAFT: &str = "haft and other processes cannot be read, steered or ended";
 const SERVICES: &str = "services and terminals of this machine are not reached";
 const NOTHING_MORE: &str = "nothing of haft's is handed over";
+const HOSTS: &str = "a process with single hosts reaches those alone";
 const END: &str = "nothing outlives the call that started it";
 
 /// The attempts in order: those that may disturb others come last.
@@ -225,6 +226,38 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
 ];
 
+/// The attempts of a process with single hosts, in order.
+pub(super) const ATTEMPTS_ON_HOSTS: &[Attempt] = &[
+    Attempt {
+        name: "connect past the granted hosts",
+        promise: HOSTS,
+        gap: never,
+        act: hosts::past,
+        evidence: fixture::reached,
+    },
+    Attempt {
+        name: "send past the granted hosts without a connection",
+        promise: HOSTS,
+        gap: never,
+        act: hosts::unconnected,
+        evidence: fixture::reached,
+    },
+    Attempt {
+        name: "lead a granted connection elsewhere",
+        promise: HOSTS,
+        gap: never,
+        act: hosts::led_elsewhere,
+        evidence: fixture::reached,
+    },
+    Attempt {
+        name: "open a port of the machine",
+        promise: HOSTS,
+        gap: never,
+        act: hosts::opened,
+        evidence: unseen,
+    },
+];
+
 fn unseen(_: &Fixture) -> Option<String> {
     None
 }
@@ -283,7 +316,7 @@ fn brief() -> io::Result<Brief> {
 fn attempt_all(brief: &Brief) -> io::Result<()> {
     // A permitted write must succeed; otherwise the refusals would mean nothing.
     std::fs::write(brief.workspace.join(fixture::ENTERED), "")?;
-    for attempt in ATTEMPTS {
+    for attempt in if brief.has_hosts { ATTEMPTS_ON_HOSTS } else { ATTEMPTS } {
         let report = Answer { attempt: attempt.name.to_owned(), outcome: (attempt.act)(brief).outcome() };
         let mut line = serde_json::to_vec(&report)?;
         line.push(b'\n');
@@ -308,8 +341,9 @@ mod tests {
 
     #[test]
     fn every_attempt_has_a_name_of_its_own() {
-        for (index, attempt) in ATTEMPTS.iter().enumerate() {
-            assert!(ATTEMPTS[..index].iter().all(|other| other.name != attempt.name), "{}", attempt.name);
+        let all: Vec<_> = ATTEMPTS.iter().chain(ATTEMPTS_ON_HOSTS).map(|attempt| attempt.name).collect();
+        for (index, name) in all.iter().enumerate() {
+            assert!(!all[..index].contains(name), "{name}");
         }
     }
 }

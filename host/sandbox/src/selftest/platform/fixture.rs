@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -59,6 +60,8 @@ pub(super) struct Fixture {
     by_path: Option<UnixListener>,
     by_name: (UnixListener, String),
     terminal: Option<Terminal>,
+    /// A port that is granted, and one that is not.
+    ports: [TcpListener; 2],
     secret: Box<[u8; 16]>,
     /// Open for writing, and inherited on `exec`.
     _descriptor: File,
@@ -87,6 +90,7 @@ impl Fixture {
             by_path: listener(&directory.path().join("outside/socket")),
             by_name: (by_name, name),
             terminal: Terminal::new().ok(),
+            ports: [port()?, port()?],
             secret: Box::new(SECRET),
             _descriptor: inherited(&directory.path().join("descriptor"))?,
             directory,
@@ -114,8 +118,17 @@ impl Fixture {
             socket: self.by_path.as_ref().map(|_| self.outside("socket")),
             name: self.by_name.1.clone(),
             terminal: self.terminal.as_ref().map(|terminal| terminal.path.clone()),
+            has_hosts: false,
+            granted: number(&self.ports[0]),
+            closed: number(&self.ports[1]),
             variables: variables.to_vec(),
         }
+    }
+
+    /// Returns the rights of attempts on single hosts.
+    pub(super) fn grant_of_hosts(&self) -> Option<Grant> {
+        let host = format!("127.0.0.1:{}", number(&self.ports[0])).parse().ok()?;
+        Some(self.grant.clone().with_network(false).with_child_host(host))
     }
 
     /// Reports whether the permitted write succeeded.
@@ -152,6 +165,17 @@ fn listener(path: &Path) -> Option<UnixListener> {
     let listener = UnixListener::bind(path).ok()?;
     listener.set_nonblocking(true).ok()?;
     Some(listener)
+}
+
+fn port() -> io::Result<TcpListener> {
+    let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
+        .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+fn number(listener: &TcpListener) -> u16 {
+    listener.local_addr().map_or(0, |address| address.port())
 }
 
 fn inherited(path: &Path) -> io::Result<File> {
@@ -261,6 +285,10 @@ pub(super) fn connected_by_name(fixture: &Fixture) -> Option<String> {
 
 fn connected(listener: &UnixListener) -> Option<String> {
     listener.accept().is_ok().then(|| "somebody has connected".to_owned())
+}
+
+pub(super) fn reached(fixture: &Fixture) -> Option<String> {
+    fixture.ports[1].accept().is_ok().then(|| "somebody has connected".to_owned())
 }
 
 pub(super) fn terminal_written(fixture: &Fixture) -> Option<String> {

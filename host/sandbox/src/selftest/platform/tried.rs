@@ -85,6 +85,12 @@ pub(super) struct Brief {
     pub(super) name: String,
     /// A terminal of the host, if there is one.
     pub(super) terminal: Option<PathBuf>,
+    /// Whether the process is granted one host, so that other attempts are made.
+    pub(super) has_hosts: bool,
+    /// The port of this host on this machine.
+    pub(super) granted: u16,
+    /// A port of this machine that is not granted.
+    pub(super) closed: u16,
     /// Variables that may be visible.
     pub(super) variables: Vec<String>,
 }

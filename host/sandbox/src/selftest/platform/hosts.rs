@@ -1,0 +1,62 @@
+//! Attempts of a process that is granted one host, a port of this machine: to reach the port beside it.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SendFlags, SocketType};
+
+use super::tried::{Brief, Tried};
+use crate::confine::sys::platform as sys;
+
+/// Returns a connection to the granted host.
+fn granted(brief: &Brief) -> io::Result<OwnedFd> {
+    Ok(TcpStream::connect((Ipv4Addr::LOCALHOST, brief.granted))?.into())
+}
+
+/// Makes an attempt with a connection to the granted host. Without one a refusal means nothing.
+fn with_granted(brief: &Brief, act: impl FnOnce(OwnedFd) -> Tried) -> Tried {
+    granted(brief).map_or_else(|error| Tried::Unable(format!("the granted host: {error}")), act)
+}
+
+pub(super) fn past(brief: &Brief) -> Tried {
+    let to = |address: std::net::IpAddr| TcpStream::connect(SocketAddr::new(address, brief.closed)).map(drop);
+    with_granted(brief, |_| {
+        Tried::by_any([
+            ("it was connected to", to(Ipv4Addr::LOCALHOST.into())),
+            ("it was connected to by IPv6", to(Ipv4Addr::LOCALHOST.to_ipv6_mapped().into())),
+            ("it was connected to without an address", to(Ipv6Addr::UNSPECIFIED.into())),
+        ])
+    })
+}
+
+pub(super) fn unconnected(brief: &Brief) -> Tried {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, brief.closed));
+    let sent = |flags| {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        Ok(rustix::net::sendto(&socket, b"x", flags, &address).map(drop)?)
+    };
+    let fast = SendFlags::from_bits_retain(libc::MSG_FASTOPEN.cast_unsigned());
+    let quiet = SendFlags::NOSIGNAL;
+    with_granted(brief, |_| {
+        Tried::by_any([("it was sent to", sent(quiet)), ("a connection was opened fast", sent(fast | quiet))])
+    })
+}
+
+pub(super) fn led_elsewhere(brief: &Brief) -> Tried {
+    with_granted(brief, |socket| {
+        // The family of no address, which disconnects.
+        let disconnected = sys::connect(socket.as_fd(), &[0; 16]);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, brief.closed));
+        let connected = rustix::net::connect(&socket, &address).map_err(io::Error::from);
+        Tried::by_any([("it was disconnected", disconnected), ("it was connected elsewhere", connected)])
+    })
+}
+
+pub(super) fn opened(brief: &Brief) -> Tried {
+    with_granted(brief, |socket| {
+        // Both fail in the kernel for a connected socket.
+        let _ = sys::connect(socket.as_fd(), &[0; 16]);
+        Tried::by("it was opened", rustix::net::listen(&socket, 1).map_err(Into::into))
+    })
+}
