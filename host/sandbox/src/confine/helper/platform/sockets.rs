@@ -12,17 +12,17 @@ mod handover;
 mod registrations;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context as _, Result};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::net::sockopt::{socket_domain, socket_error, socket_protocol, socket_type};
+use rustix::net::sockopt::{set_socket_reuseaddr, socket_domain, socket_error, socket_protocol, socket_type};
 use rustix::net::{AddressFamily, SocketType};
 
-use super::arguments::{int, is_listened_to, parsed};
+use super::arguments::{int, parsed};
 use crate::confine::egress::message::{Reply, Request};
 use crate::confine::sys::platform::{self as sys, Notification};
 use crate::confine::wire::{self, CONNECT};
@@ -151,10 +151,7 @@ impl Sockets {
     /// Returns whether a connection is not the host's to open: the command's own servers, those of names, and sockets
     /// of the namespace that are in use.
     fn stays_inside(&self, found: &Found, address: SocketAddr) -> bool {
-        let is_own = || {
-            let is_loopback = address.ip().is_loopback() || address.ip().is_unspecified();
-            is_loopback && is_listened_to(address.port())
-        };
+        let is_own = || is_own_server(address);
         let is_names = || self.servers.contains(&address.ip()) && address.port() == NAMES_PORT;
         found.is_inside && (found.state != CLOSED || is_names() || is_own())
     }
@@ -234,6 +231,24 @@ impl Sockets {
         };
         end(listener, &call, handed.map_or_else(Errno::raw_os_error, |()| reply.error));
     }
+}
+
+/// Returns whether a socket of the namespace listens on an address of loopback: another one cannot be bound to it
+/// then. The kernel's table of sockets is too large to be read for every connection.
+fn is_own_server(address: SocketAddr) -> bool {
+    let (ip, family) = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => (Ipv4Addr::LOCALHOST.into(), AddressFamily::INET),
+        IpAddr::V6(ip) if ip.is_unspecified() => (Ipv6Addr::LOCALHOST.into(), AddressFamily::INET6),
+        ip if ip.is_ipv4() => (ip, AddressFamily::INET),
+        ip => (ip, AddressFamily::INET6),
+    };
+    let bound = || -> Result<(), Errno> {
+        let probe = rustix::net::socket(family, SocketType::STREAM, None)?;
+        // What is left of ended connections does not count.
+        set_socket_reuseaddr(&probe, true)?;
+        rustix::net::bind(&probe, &SocketAddr::new(ip, address.port()))
+    };
+    ip.is_loopback() && bound() == Err(Errno::ADDRINUSE)
 }
 
 /// An error means that the process has ended, or was interrupted.
