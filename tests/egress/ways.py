@@ -5,6 +5,7 @@
 import ctypes
 import errno
 import os
+import select
 import socket
 import struct
 import sys
@@ -76,16 +77,42 @@ def names_by_connection():
 
 def disconnected(s):
     checked(libc.connect(s.fileno(), bytes(16), 16))
+    return True
+
+
+# To a socket that is not connected any more.
+def led_elsewhere(s):
+    libc.connect(s.fileno(), bytes(16), 16)
     s.connect(("127.0.0.1", CLOSED))
     return True
 
 
+# A port is opened on a socket of the machine's network.
+def opened(s):
+    libc.connect(s.fileno(), bytes(16), 16)
+    return checked(libc.listen(s.fileno(), 1))
+
+
+# A socket of the machine's network that is not connected: granted, and nothing listens there.
 def failed():
     s = socket.socket()
     s.setblocking(False)
-    # Granted, and nothing listens there.
     s.connect_ex(("127.0.0.1", GRANTED + 1))
+    select.select([], [s], [], 5)
     return s
+
+
+# The first call hears of the failure.
+def fast_again():
+    s = failed()
+    for _ in range(3):
+        try:
+            s.sendto(b"x", FASTOPEN, ("127.0.0.1", CLOSED))
+        except ConnectionRefusedError:
+            pass
+        except BlockingIOError:
+            select.select([], [s], [], 5)
+    return s.getpeername()[1] == CLOSED
 
 
 def fast_message():
@@ -108,14 +135,15 @@ def fast_messages():
                     ("count", ctypes.c_size_t), ("control", ctypes.c_void_p), ("room", ctypes.c_size_t),
                     ("flags", ctypes.c_int), ("sent", ctypes.c_uint)]
     message = Message(packed(CLOSED), 16, None, 0, None, 0, 0, 0)
-    return checked(libc.sendmmsg(socket.socket().fileno(), ctypes.byref(message), 1, FASTOPEN))
+    s = socket.socket()
+    return checked(libc.sendmmsg(s.fileno(), ctypes.byref(message), 1, FASTOPEN))
 
 
 def passed():
     ours, theirs = socket.socketpair()
     socket.send_fds(ours, [b"x"], [granted().fileno()])
     _, files, _, _ = socket.recv_fds(theirs, 1, 1)
-    return disconnected(socket.socket(fileno=files[0]))
+    return led_elsewhere(socket.socket(fileno=files[0]))
 
 
 def inherited():
@@ -148,30 +176,39 @@ def changed_address():
     raise OSError(errno.EACCES, "never")
 
 
-# A thread changes the file under the number between the check and its use.
-def changed_file():
-    own = socket.create_server(("127.0.0.1", 0))
-    outside, place = granted(), socket.socket()
+# Threads change the file under the number, and the address, between the check and their use.
+def changed_file(make):
+    own = socket.create_server(("127.0.0.1", 0), backlog=ROUNDS)
+    outside, place = make(), socket.socket()
+    before = peer(outside)
+    buffer = ctypes.create_string_buffer(packed(own.getsockname()[1]), 16)
     stop = []
 
     def change():
         while not stop:
             os.dup2(outside.fileno(), place.fileno())
-            fresh = socket.socket()
-            os.dup2(fresh.fileno(), place.fileno())
-            fresh.close()
+            ctypes.memmove(buffer, packed(CLOSED), 16)
+            with socket.socket() as fresh:
+                os.dup2(fresh.fileno(), place.fileno())
+            ctypes.memmove(buffer, packed(own.getsockname()[1]), 16)
     thread = threading.Thread(target=change)
     thread.start()
     try:
-        for _ in range(ROUNDS):
-            # To its own server, which the watcher executes; and what disconnects.
-            libc.connect(place.fileno(), packed(own.getsockname()[1]), 16)
+        for _ in range(10 * ROUNDS):
+            libc.connect(place.fileno(), buffer, 16)
             libc.connect(place.fileno(), bytes(16), 16)
             libc.listen(place.fileno(), 1)
     finally:
         stop.append(True)
         thread.join()
-    return outside.getpeername()[1] != GRANTED or outside.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    return peer(outside) != before or outside.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+
+
+def peer(s):
+    try:
+        return s.getpeername()
+    except OSError:
+        return None
 
 
 def by_descendant():
@@ -279,13 +316,15 @@ WAYS = {
     "sendmsg that opens fast": fast_message,
     "sendmmsg that opens fast": fast_messages,
     "an option that opens fast": fast_option,
-    "sendto on a failed connection": lambda: failed().sendto(b"x", FASTOPEN, ("127.0.0.1", CLOSED)),
+    "a failed connection that opens fast": fast_again,
     "a connection that is disconnected": lambda: disconnected(granted()),
-    "a failed connection that is used again": lambda: failed().connect(("127.0.0.1", CLOSED)) is None,
-    "a port of the machine": lambda: checked(libc.listen(granted().fileno(), 1)),
-    "a port of the machine on a failed connection": lambda: checked(libc.listen(failed().fileno(), 1)),
+    "a connection that is led elsewhere": lambda: led_elsewhere(granted()),
+    "a failed connection that is used again": lambda: led_elsewhere(failed()),
+    "a port of the machine": lambda: opened(granted()),
+    "a port of the machine on a failed connection": lambda: opened(failed()),
     "an address that is changed": changed_address,
-    "a file that is changed": changed_file,
+    "a file that is changed": lambda: changed_file(granted),
+    "a file that is changed for a failed connection": lambda: changed_file(failed),
     "a descendant": by_descendant,
     "a thread": by_thread,
     "another network namespace": namespace,
