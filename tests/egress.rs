@@ -166,8 +166,29 @@ async fn a_refusal_names_the_narrowest_line() {
     assert!(said.is_error && said.content.contains(line), "{}", said.content);
 }
 
-/// A command, a server of program.toml and `bash` each have the hosts of their own entry, and the journal has what
-/// they reached.
+/// What a refusal names can be written by `haft grant`.
+#[test]
+fn a_host_is_granted_by_its_line() {
+    let home = Home::new();
+    let written = || std::fs::read_to_string(home.work().join("program.toml")).unwrap();
+    home.write(
+        "program.toml",
+        "[program]\nname = \"p\"\nversion = \"0.1.0\"\n[sandbox]\nhosts = [\"@npm\"]\n",
+    );
+    let granted = home.haft(&["grant", "bash", "host=a.test:22"]);
+    assert!(
+        granted.code == 0 && written().contains("hosts = [\"@npm\", \"a.test:22\"]"),
+        "{}",
+        granted.stderr
+    );
+    let opened = home.haft(&["grant", "sandbox", "network"]);
+    assert!(opened.code == 0 && written().contains("\"a.test:22\", \"*\"]"), "{}", opened.stderr);
+    home.write("program.toml", "[program]\nname = \"p\"\nversion = \"0.1.0\"\n");
+    let refused = home.haft(&["grant", "bash", "host=a.test"]);
+    assert!(refused.code != 0 && refused.stderr.contains("has no `hosts`"), "{}", refused.stderr);
+}
+
+/// Commands each have the hosts of their own entry, and the journal has what they reached.
 #[test]
 fn each_process_reaches_the_hosts_of_its_entry() {
     let ((one, _), (two, _)) = (granted(), granted());

@@ -234,6 +234,25 @@ proptest! {
     }
 }
 
+/// Single hosts narrow the whole network and each other, and never open what is closed.
+#[test]
+fn meet_keeps_the_narrower_hosts_of_processes() {
+    let with = |hosts: &[&str]| {
+        hosts.iter().fold(Grant::none(), |grant, host| grant.with_host(host.parse().unwrap())).of_process()
+    };
+    let shown = |grant: &Grant| grant.child_hosts().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let (open, some, closed) = (with(&["*"]), with(&["a.test", "*.b.test"]), with(&[]));
+    assert!(open.network() && !some.network() && some.hosts().is_empty());
+    for met in [open.intersect(&some), some.intersect(&open), some.intersect(&some)] {
+        assert!(!met.network() && shown(&met) == ["a.test", "*.b.test"]);
+    }
+    assert_eq!(shown(&some.intersect(&with(&["x.b.test", "c.test"]))), ["x.b.test"]);
+    for met in [closed.intersect(&some), closed.intersect(&open), some.planning(), open.planning()] {
+        assert!(!met.network() && shown(&met).is_empty());
+    }
+    assert!(open.intersect(&open).network() && shown(&with(&["*", "a.test"])).is_empty());
+}
+
 /// Closed paths stay closed, and child processes may reach what both sides allow.
 #[test]
 fn meet_keeps_what_either_closes() {

@@ -161,11 +161,17 @@ impl GrantVerb {
 
 /// What `[sandbox]` has of a right.
 fn for_sandbox(wanted: &Wanted, manifest: &Manifest) -> anyhow::Result<SandboxRight> {
+    let has_hosts = manifest.sandbox.hosts.is_some();
     let right = match wanted {
+        Wanted::Network if has_hosts => return Ok(SandboxRight::Host("*".to_owned())),
         Wanted::Network => return Ok(SandboxRight::Network),
         Wanted::Right(right) => from_folder(right, &manifest.folder),
     };
     match right {
+        Right::Host(host) if has_hosts => Ok(SandboxRight::Host(host.to_string())),
+        Right::Host(_) => anyhow::bail!(
+            "`[sandbox]` has no `hosts`, so child processes have the network or, with `network = false`, nothing of it"
+        ),
         Right::Read(_) if manifest.sandbox.read.is_none() => {
             anyhow::bail!(
                 "`[sandbox]` has no `read`: everything may be read already but credential stores and what `deny` names"
@@ -175,7 +181,7 @@ fn for_sandbox(wanted: &Wanted, manifest: &Manifest) -> anyhow::Result<SandboxRi
         Right::Write(path) => Ok(SandboxRight::Write(path)),
         Right::Credentials(store) => Ok(SandboxRight::Credentials(store)),
         right => {
-            let hint = "`[sandbox]` has `read`, `write`, `credentials` and `network`";
+            let hint = "`[sandbox]` has `read`, `write`, `credentials`, `hosts` and `network`";
             Err(Hinted::new(format!("`{right}` is for plugins"), hint).into())
         }
     }
