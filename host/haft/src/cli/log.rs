@@ -41,6 +41,7 @@ const MAX_CHILDREN: usize = 1000;
 const BATCH: usize = 64 << 10;
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags of a command line")]
 #[command(after_help = "\
 The newest call stands last. `-p FILE` or `-p NAME` shows only the calls of that program.
 

@@ -19,7 +19,7 @@ use self::fixture::Fixture;
 use self::tried::Brief;
 use crate::confine::{Confiner, Layers};
 use crate::process::start::ENVIRONMENT;
-use crate::process::{self, ExitReason, Finished, Output, ProcessSpec};
+use crate::process::{self, ExitReason, Finished, Output, ProcessError, ProcessSpec};
 use crate::selftest::{Finding, Outcome, SelfTest, SelfTestError};
 use haft_core::grant::Grant;
 use haft_core::tool::Own;
@@ -49,9 +49,9 @@ pub async fn run(confiner: &Confiner, data: &Path, state: &Path) -> Result<SelfT
 
 /// Makes the attempts of a process with single hosts, which is refused where the kernel cannot hold it to them.
 async fn findings_of_hosts(confiner: &Confiner, fixture: &Fixture, brief: Brief) -> Vec<Finding> {
-    let untried = |why: String| {
+    let all = |outcome: Outcome| {
         let finding = |attempt: &Attempt| {
-            let outcome = Outcome::Untried(why.clone());
+            let outcome = outcome.clone();
             Finding { attempt: attempt.name, promise: attempt.promise, outcome }
         };
         ATTEMPTS_ON_HOSTS.iter().map(finding).collect()
@@ -62,7 +62,8 @@ async fn findings_of_hosts(confiner: &Confiner, fixture: &Fixture, brief: Brief)
             let layers = confiner.layers();
             ATTEMPTS_ON_HOSTS.iter().map(|attempt| finding(attempt, &answers, fixture, layers)).collect()
         }
-        Err(error) => untried(error.to_string()),
+        Err(SelfTestError::Process(ProcessError::Confine(why))) => all(Outcome::Held(why.to_string())),
+        Err(error) => all(Outcome::Untried(error.to_string())),
     }
 }
 

@@ -102,7 +102,7 @@ impl Host for Programs {
     }
 
     async fn resume(&self, id: &str, opening: Opening) -> Result<Box<dyn Conversation>, Failure> {
-        let open = async {
+        let open = Box::pin(async {
             let saved = self.saved(id)?;
             let mut dialogue = self.dialogue(&opening).await?;
             if let Err(error) = dialogue.resume(&saved, |_| {}) {
@@ -110,7 +110,7 @@ impl Host for Programs {
                 return Err(error);
             }
             Ok(dialogue)
-        };
+        });
         let dialogue = open.await.map_err(failure)?;
         Ok(Box::new(Talk::begun(dialogue, id.to_owned())))
     }

@@ -16,7 +16,7 @@ use super::message::Request;
 
 /// Time limit for a connection that the child waits for: the kernel gives up after about two minutes, and the child
 /// cannot be interrupted meanwhile.
-const CONNECT: Duration = Duration::from_secs(60);
+const CONNECT: Duration = Duration::from_mins(1);
 
 /// Returns the error number for the child, 0 for success, and the socket. A call that does not wait gets a socket
 /// that is being connected.
@@ -62,13 +62,13 @@ fn address(request: &Request) -> SocketAddr {
     reason = "the successor is `unsafe` for descriptors that may close; an `OwnedFd` does not"
 )]
 async fn connected(socket: OwnedFd) -> Result<OwnedFd, Errno> {
-    let socket = AsyncFd::with_interest(socket, Interest::WRITABLE).map_err(number)?;
+    let socket = AsyncFd::with_interest(socket, Interest::WRITABLE).map_err(|error| number(&error))?;
     let ready = timeout(CONNECT, socket.writable()).await.map_err(|_| Errno::TIMEDOUT)?;
-    drop(ready.map_err(number)?);
+    drop(ready.map_err(|error| number(&error))?);
     socket_error(socket.get_ref())??;
     Ok(socket.into_inner())
 }
 
-fn number(error: io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+fn number(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }

@@ -14,9 +14,10 @@ fn granted(brief: &Brief) -> io::Result<OwnedFd> {
     Ok(TcpStream::connect((Ipv4Addr::LOCALHOST, brief.granted))?.into())
 }
 
-/// Makes an attempt with a connection to the granted host. Without one a refusal means nothing.
+/// Makes an attempt with a connection to the granted host. Without one nothing is reached at all.
 fn with_granted(brief: &Brief, act: impl FnOnce(OwnedFd) -> Tried) -> Tried {
-    granted(brief).map_or_else(|error| Tried::Unable(format!("the granted host: {error}")), act)
+    let not_even = |error| Tried::Held(format!("not even the granted host is reached: {error}"));
+    granted(brief).map_or_else(not_even, act)
 }
 
 pub(super) fn past(brief: &Brief) -> Tried {

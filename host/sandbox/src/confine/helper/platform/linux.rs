@@ -62,7 +62,7 @@ pub(super) fn serve(
     if !policy.layers.namespaces {
         set_child_subreaper(Some(rustix::process::getpid())).context("cannot adopt orphans")?;
         set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot close itself to others")?;
-        return watched(control, policy, job, None);
+        return watched(control, policy, job, First::No);
     }
     namespaces::enter(policy).context(NoNamespaces)?;
     let servers = outside.as_ref().map(nameservers::open).transpose()?;
@@ -71,7 +71,7 @@ pub(super) fn serve(
             set_parent_process_death_signal(Some(Signal::KILL)).context("cannot tie itself to its parent")?;
             mounts::arrange(policy).map_err(namespaces::without_mounts)?;
             set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot close itself to others")?;
-            watched(control, policy, job, Some(outside.zip(servers)))
+            watched(control, policy, job, First::Yes(outside.zip(servers)))
         }
         Fork::Parent(watcher) => {
             drop((job, outside));
@@ -81,21 +81,25 @@ pub(super) fn serve(
     }
 }
 
-/// Starts the command and watches it. `first`: this is the first process of its namespaces, with the host and the
-/// addresses of name servers if the policy has hosts.
-fn watched(
-    control: &OwnedFd,
-    policy: &Policy,
-    job: OwnedFd,
-    first: Option<Option<(OwnedFd, Vec<IpAddr>)>>,
-) -> Result<()> {
+/// Whether a watcher is the first process of new namespaces.
+enum First {
+    No,
+    /// With the host and the addresses of name servers, if the policy has hosts.
+    Yes(Option<(OwnedFd, Vec<IpAddr>)>),
+}
+
+/// Starts the command and watches it.
+fn watched(control: &OwnedFd, policy: &Policy, job: OwnedFd, first: First) -> Result<()> {
     // Before the child exists, so that its end cannot be missed.
     let ended = sys::child_signals().context("cannot listen for the end of the command")?;
     let (listening, commands_end) = wire::pair().context("cannot make a pair of sockets")?;
     let command = fork_command(policy, &job, &commands_end)?;
     drop((job, commands_end));
-    let is_first = first.is_some();
-    let sockets = first.flatten().map(|(outside, servers)| Sockets::new(outside, servers)).transpose()?;
+    let (is_first, network) = match first {
+        First::No => (false, None),
+        First::Yes(network) => (true, network),
+    };
+    let sockets = network.map(|(outside, servers)| Sockets::new(outside, servers)).transpose()?;
     let observer = Observer::receive(&listening, policy, sockets);
     watch::until_gone((control, observer), &ended, command, is_first)
 }

@@ -139,11 +139,12 @@ impl Sockets {
             .iter()
             .any(|known| protocol == Some(known.cast_unsigned()));
         let is_tcp = is_tcp && socket_type(socket)? == SocketType::STREAM;
-        let network = sys::network_of(socket.as_fd()).map_err(number)?;
+        let network = sys::network_of(socket.as_fd()).map_err(|error| number(&error))?;
         let mut state = [CLOSED];
         if is_tcp {
             // The first byte of `tcp_info`.
-            sys::option(socket.as_fd(), (libc::IPPROTO_TCP, libc::TCP_INFO), &mut state).map_err(number)?;
+            sys::option(socket.as_fd(), (libc::IPPROTO_TCP, libc::TCP_INFO), &mut state)
+                .map_err(|error| number(&error))?;
         }
         Ok(Found { domain, is_tcp, is_inside: network == self.network, state: state[0] })
     }
@@ -183,7 +184,7 @@ impl Sockets {
         if waits {
             set_waiting(socket, false)?;
         }
-        match sys::connect(socket.as_fd(), address).map_err(number) {
+        match sys::connect(socket.as_fd(), address).map_err(|error| number(&error)) {
             Err(Errno::INPROGRESS) if waits => Ok(Next::Inside),
             result => {
                 if waits {
@@ -218,9 +219,9 @@ impl Sockets {
         let message = self.outside.as_ref().and_then(|outside| wire::receive(outside).ok().flatten());
         let Some(mut message) = message else {
             self.outside = None;
-            std::mem::take(&mut self.asked)
-                .values()
-                .for_each(|waiting| end(listener, &waiting.call, libc::ENETUNREACH));
+            for Waiting { call, .. } in std::mem::take(&mut self.asked).values() {
+                end(listener, call, libc::ENETUNREACH);
+            }
             return;
         };
         let Some(reply) = Reply::decode(&message.body) else { return };
@@ -267,6 +268,6 @@ fn set_waiting(socket: &OwnedFd, waits: bool) -> Result<(), Errno> {
     rustix::fs::fcntl_setfl(socket, flags)
 }
 
-fn number(error: std::io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+fn number(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }

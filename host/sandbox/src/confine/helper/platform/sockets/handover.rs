@@ -56,10 +56,10 @@ pub(super) fn hand_over(
     let descriptor = int(call.arguments[0]);
     let place = (descriptor, is_closed_on_exec(call.process, descriptor));
     let registered = if waits { Vec::new() } else { registrations::of(call, descriptor, socket) };
-    call.put(listener, connected.as_fd(), place).map_err(number)?;
+    call.put(listener, connected.as_fd(), place).map_err(|error| number(&error))?;
     if !registered.is_empty() {
         let files = (socket.as_fd(), connected.as_fd());
-        sys::exchange(&registered, descriptor, files).map_err(number)?;
+        sys::exchange(&registered, descriptor, files).map_err(|error| number(&error))?;
     }
     Ok(())
 }
