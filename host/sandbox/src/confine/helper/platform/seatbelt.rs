@@ -203,6 +203,8 @@ mod tests {
             fixed: vec!["/Users/ada/work/a/program.toml".into()],
             private: None,
             network: true,
+            hosts: Vec::new(),
+            blocked: Vec::new(),
             unix_sockets: false,
             terminal: false,
             open_files: None,
