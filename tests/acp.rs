@@ -1,5 +1,5 @@
-//! `haft acp` as an editor meets it: raw JSON-RPC on its standard streams, and the client library of the protocol's
-//! makers.
+//! `haft acp` from an editor's side: raw JSON-RPC on its standard streams, and the protocol's official client
+//! library.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 

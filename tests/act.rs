@@ -1,5 +1,4 @@
-//! Components of the `act:tools` world of other hosts: one made for these tests, and one that was
-//! published.
+//! Components of the `act:tools` world of other hosts: one made for these tests, and a published one.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The loop over OpenAI's chat completions, against a fake that is as strict as the real thing.
+//! The agent loop over OpenAI's chat completions, against a fake that is as strict as the real API.
 
 mod budget;
 pub(crate) mod chat_format;

@@ -1,5 +1,5 @@
-//! Agents as tools: a program that works for another, and a part of a program that works for the rest, with models that do
-//! what a function says.
+//! Agents as tools: a program that works for another, and a part of a program that works for the rest, with models
+//! that a function implements.
 
 mod bounds;
 mod calls;

@@ -1,4 +1,4 @@
-//! Instances of a large memory that are made ahead of their calls: more is written of it than is put back page by page.
+//! Prewarmed instances with a large memory, of which more is written than is reset page by page.
 
 use std::sync::Arc;
 

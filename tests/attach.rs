@@ -1,4 +1,4 @@
-//! Files that a person attaches to a prompt: from the command line into the request, the session and what is shown of it.
+//! Files that a user attaches to a prompt: from the command line to the request, the session and the display.
 
 use std::fs;
 

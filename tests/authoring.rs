@@ -1,5 +1,5 @@
-//! Writing a plugin as a person meets it: `haft plugin new`, `build`, `check`, `call`, `dev`, `pack`. What
-//! needs a language's own tools says so where they are missing; `.ci/authoring` has them all.
+//! Plugin development from a user's side: `haft plugin new`, `build`, `check`, `call`, `dev`, `pack`. Tests that
+//! need a language's own tools report missing ones; `.ci/authoring` has all of them.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 

@@ -1,5 +1,5 @@
-//! Backends with the real things: tmux, a container, a server of ssh. `.ci/steps/backends` brings them;
-//! without it only what this machine has is tried, and what is left out is said.
+//! Backends with real targets: tmux, a container, an ssh server. `.ci/steps/backends` provides them; without it the
+//! tests use only the targets of this machine, and report the omitted ones.
 
 mod agent;
 mod ends;

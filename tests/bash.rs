@@ -1,4 +1,4 @@
-//! `bash`, with real children.
+//! The tool `bash`, with real child processes.
 
 use std::collections::BTreeSet;
 use std::path::Path;

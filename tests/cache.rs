@@ -1,4 +1,4 @@
-//! What is kept of components between runs: right or absent, and never what a tool could change.
+//! The cache of components between runs: its entries are right or absent, and no tool can change one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,4 @@
-//! haft as a person or a script meets it: the program itself, its two output streams and its
-//! exit code.
+//! haft from the side of a person or a script: the program itself, its two output streams and its exit code.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 

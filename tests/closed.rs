@@ -1,5 +1,5 @@
-//! F1: credential stores are closed to everything that haft runs until program.toml opens them by name, `deny` closes
-//! more, and what programs run by themselves is not written.
+//! F1: credential stores are closed to every process of haft until program.toml opens them by name, `deny` closes
+//! more, and start-up files are not written.
 
 use std::fs;
 use std::os::unix::fs::symlink;

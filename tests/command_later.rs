@@ -1,4 +1,5 @@
-//! Programs of WASI 0.3 (`wasi:cli/run@0.3`): what those of 0.2 do (`command_plugin`), by streams and asynchronously.
+//! Programs of WASI 0.3 (`wasi:cli/run@0.3`): the tests of WASI 0.2 programs (`command_plugin`) with streams and
+//! asynchronous functions.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! Components that are programs (`wasi:cli/run`), and core modules of WASI preview 1, which become such.
+//! Components that are programs (`wasi:cli/run`), and core modules of WASI preview 1, which haft converts to
+//! components.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Helpers that several tests share.
 
 pub(crate) mod sigstore;
 pub(crate) mod wait;

@@ -1,4 +1,4 @@
-//! Completions and manual pages, given to the shells and to the formatter that read them.
+//! Completions and manual pages, run by the shells and the formatter that read them.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start shells")]
 

@@ -1,5 +1,5 @@
-//! The committed components are those of the committed sources, and the documents quote what is
-//! there. Builds nothing: `plugins/build` does.
+//! The committed components match the committed sources, and the documents quote existing files. Builds nothing:
+//! `plugins/build` does.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,6 +1,6 @@
-//! What hostile children try, as root and as an ordinary user, and what becomes of it with every
-//! layer of the sandbox and without each. Judged by what happened outside, never by exit codes.
-//! Each case gets out when what holds it is switched off; otherwise it would show nothing.
+//! Attempts of hostile child processes, as root and as an ordinary user, with every layer of the sandbox and
+//! without each one. The effects outside decide, never exit codes. Each case escapes without its layer; otherwise
+//! it would prove nothing.
 
 mod bounds;
 mod cases;

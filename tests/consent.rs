@@ -1,5 +1,5 @@
-//! Leave (`act:consent`) and secrets (`act:credentials`) for components of `act:tools@0.2`: what program.toml gave, and what a
-//! person approved of.
+//! Consent (`act:consent`) and secrets (`act:credentials`) for components of `act:tools@0.2`: granted by
+//! program.toml, or approved by the user.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 

@@ -1,5 +1,5 @@
-//! What an author is told of a plugin's end, and what `haft call` leaves for them in files. The same with the compilers of
-//! five languages is in `.ci/faults`.
+//! Debugging information for a plugin's author: the location of a guest's end, and the core dump and the profile
+//! that `haft call` writes. The tests with the compilers of five languages are in `.ci/faults`.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! S17: what one call of a plugin may write to files, whatever way it writes.
+//! S17: the disk limit of one call of a plugin, for every way to write.
 
 use std::fs;
 use std::path::{Path, PathBuf};

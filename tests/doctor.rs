@@ -1,5 +1,5 @@
-//! The self-test of the sandbox, and `haft doctor`, on this kernel and on poorer ones: where it
-//! offers no Landlock, and where it makes no namespaces, as in most containers.
+//! The self-test of the sandbox, and `haft doctor`, on this kernel and on restricted ones: without Landlock, and
+//! without namespaces, as in most containers.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 

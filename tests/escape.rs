@@ -1,8 +1,7 @@
-//! Guests that try to get at what stays closed whatever they are granted: haft's own directories and
-//! keys, and the program in use. Judged by what is on disk afterwards.
+//! Guests that attack paths closed to every grant: haft's own directories and keys, and the program in use. The
+//! state of the disk decides.
 //!
-//! That a guest stays inside the directories of its grant is tested in `rights`; what holds if that
-//! fails, beside the walls themselves, in `host/plugin`.
+//! `rights` tests that a guest stays inside the directories of its grant; `host/plugin` tests the second layer.
 
 use std::fs;
 use std::os::fd::AsRawFd;

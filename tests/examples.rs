@@ -1,6 +1,6 @@
-//! The examples of `plugins/examples`, one a language, as components of the real toolchains: what they are
-//! for, what they say of themselves, and that what is wrong is an error that a model can read. `.ci/steps/examples`
-//! builds them; without it these tests say that they were skipped.
+//! The examples of `plugins/examples`, one for each language, as components of the real toolchains: their results,
+//! their metadata, and errors that a model can read. `.ci/steps/examples` builds them; without it these tests
+//! report that they were skipped.
 
 use std::fs;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! The built-in `fetch_url` against servers on loopback, which `[builtins] fetch_allow` permits.
-//! What is public and what is not stands with the tests of `http`.
+//! The built-in `fetch_url` against servers on loopback, which `[builtins] fetch_allow` permits. The tests of
+//! `http` cover public and private addresses.
 
 use serde_json::json;
 

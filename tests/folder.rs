@@ -1,4 +1,4 @@
-//! The folder of program.toml: what its relative paths start from, however the file is named.
+//! The folder of program.toml: the base of its relative paths, for every way to name the file.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,4 +1,4 @@
-//! The hostile guest in a toolbox of its own, and everything that is heard of its calls.
+//! The hostile guest in a toolbox, with all events of its calls.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

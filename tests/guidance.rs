@@ -1,4 +1,5 @@
-//! What others tell a model: `AGENTS.md` of a project, and skills. Where it is read, where not, and what is said of it.
+//! Instructions to a model from files: `AGENTS.md` of a project, and skills. Where haft reads them, where it does
+//! not, and what it reports.
 
 use std::fs;
 use std::os::unix::fs::symlink;

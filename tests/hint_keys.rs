@@ -1,4 +1,4 @@
-//! What program.toml says of the tools of a component that says nothing of itself: `titles` and `[plugins.hints]`.
+//! Descriptions in program.toml for the tools of a component without its own: `titles` and `[plugins.hints]`.
 
 use serde_json::{Value, json};
 

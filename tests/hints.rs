@@ -1,5 +1,5 @@
-//! S07: a hint tells of what haft refused in this very call, and proposes the narrowest line that would
-//! have allowed it, or none.
+//! S07: a hint names an access that haft refused in this call, and proposes the narrowest line that would have
+//! allowed it, or none.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Guests that misbehave while they work: each fails its own call with one line, and affects no other.
+//! Guests that misbehave during a call: each fails its own call with one line, and affects no other.
 
 use haft::event::Event;
 use haft::grant::Grant;

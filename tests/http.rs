@@ -1,6 +1,5 @@
-//! What a guest reaches of the web: the hosts it was granted, at addresses that are public or were
-//! granted themselves, for as long and as much as is bounded. Servers run on loopback; what needs
-//! public addresses is in `namespace`.
+//! The network access of a guest: granted hosts at public or granted addresses, within limits of time and size.
+//! Servers run on loopback; `namespace` has the tests that need public addresses.
 
 mod namespace;
 mod secrets;

@@ -1,4 +1,4 @@
-//! `haft import`: the program itself, on the configuration files that tests/import has of each client.
+//! `haft import`: the program itself, on configuration files of each client in tests/import.
 
 mod killed;
 

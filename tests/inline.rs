@@ -1,4 +1,4 @@
-//! Calls that begin on the thread that read them, of tools that read files: as long as those are on this machine.
+//! Calls of file tools that begin on the reading thread: they stay there while the files are on local disks.
 
 #![cfg(target_os = "linux")]
 

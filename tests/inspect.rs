@@ -1,4 +1,4 @@
-//! `haft inspect` and `haft plugin publish` as a person meets them: of anything, sound or not, installed or not.
+//! `haft inspect` and `haft plugin publish` from a user's side: of valid and invalid content, installed or not.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! The journal as a person finds it after the fact: every call is in it with how it ended, however
-//! haft itself ended, and `haft log` shows it.
+//! The journal after the fact: it contains every call and its outcome, for every way that haft can end, and
+//! `haft log` shows it.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 

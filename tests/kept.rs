@@ -1,4 +1,4 @@
-//! What plugins keep between calls, and what they read of their configuration: granted, bounded, and nobody else's.
+//! The state and the configuration of plugins: granted, bounded, and private to each plugin.
 
 mod config;
 mod files;

@@ -1,4 +1,4 @@
-//! haft as a library: the examples that embed it do what they say.
+//! haft as a library: the examples that embed it work as documented.
 
 #![expect(clippy::disallowed_methods, reason = "one of these tests asks cargo")]
 

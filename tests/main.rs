@@ -1,4 +1,4 @@
-//! haft's integration tests: one binary, since every one of them links wasmtime; one module a topic.
+//! haft's integration tests: one binary, since each test binary links wasmtime; one module for each topic.
 
 #![allow(
     clippy::expect_used,

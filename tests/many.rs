@@ -1,4 +1,4 @@
-//! Programs with many plugins: what is looked at for one call, and what models are told of.
+//! Programs with many plugins: the plugins that one call loads, and the tools that models are offered.
 
 use std::fmt::Write;
 use std::fs;

@@ -1,4 +1,4 @@
-//! MCP servers as sources of tools: a strict and a faulty one of our own, over pipes and over HTTP.
+//! MCP servers as sources of tools: a strict and a faulty server of these tests, over pipes and over HTTP.
 
 mod cli;
 pub(crate) mod fake;

@@ -1,5 +1,5 @@
-//! Components that are MCP servers (`wasi:http/incoming-handler`): one written by hand for these tests, of many kinds, and
-//! those that `.ci/steps/mcp-components` builds with real toolchains.
+//! Components that are MCP servers (`wasi:http/incoming-handler`): one written by hand for these tests, of many
+//! kinds, and those that `.ci/steps/mcp-components` builds with real toolchains.
 
 mod hostile;
 mod real;

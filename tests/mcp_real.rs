@@ -1,5 +1,5 @@
-//! Other people's MCP servers through haft. `.ci/steps/mcp-servers` fetches them and says where they are;
-//! without it these tests say that they were skipped.
+//! Third-party MCP servers through haft. `.ci/steps/mcp-servers` fetches them and passes their location; without it
+//! these tests report that they were skipped.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft, and a server to connect to")]
 

@@ -1,5 +1,6 @@
-//! Workers and gates over a real NATS server. `.ci/steps/nats` fetches one and says where it is; without it these tests say that
-//! they were skipped. Heavy ones, which kill processes a hundred times, run where `HAFT_NATS_HEAVY` is set.
+//! Workers and gates over a real NATS server. `.ci/steps/nats` fetches one and passes its location; without it
+//! these tests report that they were skipped. Heavy tests, which kill processes a hundred times, run if
+//! `HAFT_NATS_HEAVY` is set.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft, and a NATS server")]
 

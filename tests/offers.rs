@@ -1,5 +1,5 @@
-//! Prompts and resources that plugins have beside their tools (`wit/offers.wit`), through `haft serve`, as its clients meet
-//! them: honest ones, and those that ask for too much, fall or stand for another.
+//! Prompts and resources of plugins (`wit/offers.wit`), through `haft serve`, from the side of its clients: honest
+//! plugins, and plugins that request too much, trap or impersonate another one.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 

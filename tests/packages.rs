@@ -1,5 +1,5 @@
-//! Other people's packages, as a person meets them: every verb by way of the program itself, on real
-//! folders, archives, repositories and a server of the test.
+//! Third-party packages from a user's side: every verb, by the program itself, on real folders, archives,
+//! repositories and a server of the test.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 

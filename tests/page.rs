@@ -1,5 +1,5 @@
-//! `haft dashboard` and `haft serve --page` as a browser meets them, over HTTP: who is let in, what is shown, and what an answer
-//! to a waiting call does. What a real browser makes of it is `.ci/steps/page`'s to say.
+//! `haft dashboard` and `haft serve --page` from a browser's side, over HTTP: admission, the displayed data, and
+//! the effect of an answer to a waiting call. `.ci/steps/page` tests them with a real browser.
 
 mod approvals;
 mod browser;

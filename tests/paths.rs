@@ -1,5 +1,5 @@
-//! C01: what a path means to a plugin, in every world that haft speaks: what it means to the person and
-//! to `bash`, whatever part of the workspace is granted.
+//! C01: the meaning of a path to a plugin, in every contract that haft supports: the same as to the user and to
+//! `bash`, for every granted part of the workspace.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,5 +1,5 @@
-//! C08: names and patterns that people write to choose tools. One that no tool has is said, with what was
-//! meant, wherever it is written; never taken for "none".
+//! C08: names and patterns that select tools. A pattern without a tool is reported with the probable intention,
+//! wherever it is written, and never means "none".
 
 use serde_json::json;
 

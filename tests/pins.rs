@@ -1,5 +1,5 @@
-//! Tools of MCP servers are held to what a person agreed to: whatever changes of one is told in one line, neither offered
-//! nor called until somebody has seen the difference, and keeps no other tool from working.
+//! Pins of MCP servers' tools: a change of a tool is reported in one line, and the tool is neither offered nor
+//! called until the user has seen the difference. Other tools keep working.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start a server that is reached over HTTP")]
 

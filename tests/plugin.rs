@@ -1,4 +1,4 @@
-//! Components as plugins: what is refused when it is loaded, and what a call is.
+//! Components as plugins: refusals at load time, and the properties of a call.
 
 use std::collections::BTreeSet;
 

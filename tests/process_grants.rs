@@ -1,5 +1,5 @@
-//! Each MCP server and each command has its own grant: what one is given no other has, what one keeps no other reaches, and
-//! the line that is proposed for what was refused allows it alone.
+//! Grants of MCP servers and commands: each process has its own rights and its own private directory, and the
+//! proposed line for a refusal allows exactly the refused access.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 

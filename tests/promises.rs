@@ -1,5 +1,5 @@
-//! Each promise about rights and secrets has a test, by name, in `docs/promises.md`; and each list of promises on a page is
-//! there as a whole. Each invariant of `ARCHITECTURE.md` has one beside it.
+//! Each promise about rights and secrets has a test, by name, in `docs/promises.md`, and each list of promises on a
+//! page is complete there. Each invariant of `ARCHITECTURE.md` has a test beside it.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Every provider against a fake of its vendor's published format, which accepts no request that the
-//! vendor would refuse, answers in pieces or at once, and misbehaves on demand.
+//! Every provider against a fake of its vendor's published format, which rejects every request that the vendor
+//! would reject, answers in pieces or at once, and misbehaves on demand.
 
 mod anthropic;
 mod attached;

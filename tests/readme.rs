@@ -1,6 +1,6 @@
-//! Every command line of README.md and of the pages in docs, run by a shell as it stands there; what they show of an
-//! answer is compared with it. A line that no test runs fails here, and so does a row of a line that no page has any
-//! more. Addresses alone are others: those of this test's own servers.
+//! Every command line of README.md and of the pages in docs, run literally by a shell; the quoted answers are
+//! compared. A line that no test runs fails here, and so does a tested line that no page contains. Only URLs are
+//! replaced: by those of this test's servers.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself, by a shell")]
 

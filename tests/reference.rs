@@ -1,6 +1,6 @@
-//! The two pages of docs that are generated: every verb from what `--help` prints, every key of program.toml from
-//! what `haft self schema` prints. The committed pages are what this haft prints, or these tests fail;
-//! `HAFT_WRITE_REFERENCE=1 cargo test --test haft-tests reference` writes them anew.
+//! The two generated pages of docs: every verb from the output of `--help`, every key of program.toml from the
+//! output of `haft self schema`. The tests fail unless the committed pages match this haft;
+//! `HAFT_WRITE_REFERENCE=1 cargo test --test haft-tests reference` writes the pages.
 
 use std::fs;
 use std::path::Path;

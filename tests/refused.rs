@@ -1,5 +1,5 @@
-//! U1, U2: tools work where haft is run, and what the sandbox refuses a command, a command tool or an MCP server is named
-//! with the line of program.toml that allows it, which does.
+//! U1, U2: tools work in the directory in which haft is run, and a refusal of a command, a command tool or an MCP
+//! server names the line of program.toml that allows the access, which works.
 
 use std::fs;
 use std::io::Write;

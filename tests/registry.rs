@@ -1,5 +1,4 @@
-//! Packages in registries: an honest one, and one that does everything a registry should not. What
-//! a real one makes of it is shown by `.ci/steps/registry`.
+//! Packages in registries: an honest registry, and one with every fault. `.ci/steps/registry` tests a real one.
 
 pub(crate) mod fake;
 mod hostile;

@@ -1,5 +1,5 @@
-//! `[plugins.reuse]`: instances that serve several calls. What they carry from one call to the next,
-//! and everything that they must not.
+//! `[plugins.reuse]`: instances that serve several calls. The state that they carry from one call to the next, and
+//! the state that they must not carry.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};

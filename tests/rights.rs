@@ -1,5 +1,4 @@
-//! What a guest may do: what it was granted, to the letter. Judged by what is on disk afterwards,
-//! and by what the refusal tells the person.
+//! The rights of a guest: exactly those of its grant. The state of the disk and the refusal's message decide.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};

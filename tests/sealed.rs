@@ -1,5 +1,5 @@
-//! What says what tools may do is no tool's to change: tried by bash, by the built-in tools and by a guest, on files that
-//! program.toml names and on links that lead to them.
+//! Files that decide the rights of tools cannot be changed by tools: tried by bash, by the built-in tools and by a
+//! guest, on files that program.toml names and on links to them.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! The built-in `web_search` against a server on loopback that answers as the engine does.
+//! The built-in `web_search` against a server on loopback that answers like the search engine.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! Secrets, from where they are kept to where they go, and nowhere else: haft itself is run with
-//! several, everything is tried that could show one, and then every file and every output is searched.
+//! Secrets appear only at their sources and their destinations: the tests run haft with several secrets, try
+//! everything that could show one, and search every file and every output.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 

@@ -1,5 +1,5 @@
-//! `haft serve` as a client meets it: raw JSON-RPC on its standard streams and over HTTP, and the
-//! client library of another implementation's maker.
+//! `haft serve` from a client's side: raw JSON-RPC on its standard streams and over HTTP, and the client library of
+//! another implementation.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 

@@ -1,5 +1,5 @@
-//! Sessions as a person meets them: what is kept of a run, how it goes on after whatever ended it, and `haft chat` at a
-//! real terminal.
+//! Sessions from a user's side: the saved data of a run, its continuation after any end, and `haft chat` at a real
+//! terminal.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself, and a terminal for it")]
 

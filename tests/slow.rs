@@ -1,5 +1,5 @@
-//! Tests about time itself: guests that spin, silence that means death, memory that is given back, latency, fair shares of
-//! the processor. By night, one at a time:
+//! Tests about time itself: guests that spin, timeouts of silent peers, released memory, latency, fair shares of
+//! the processor. They run in `.ci/nightly`, one at a time:
 //! `cargo test --locked --test haft-tests slow:: -- --ignored --test-threads=1`.
 //!
 //! No result is an absolute time: each is a ratio within one run, or the best of three.

@@ -1,5 +1,5 @@
-//! Components of WASI 0.3: asynchronous functions, streams and futures, under the same grants, walls and limits as all
-//! others.
+//! Components of WASI 0.3: asynchronous functions, streams and futures, under the grants, sandbox and limits of all
+//! components.
 
 mod answers;
 mod hostile;

@@ -1,5 +1,6 @@
-//! Traces and metrics, read back from a receiver of OTLP over HTTP with the types of the protocol's own crate: one call over
-//! several processes is one trace, an agent's run tells what it asked and used, and nothing that was said is among it.
+//! Traces and metrics, read back from a receiver of OTLP over HTTP with the types of the protocol's own crate: one
+//! call over several processes is one trace, an agent's run reports its requests and its usage, and no prompt or
+//! answer is in the data.
 
 pub(crate) mod receiver;
 

@@ -1,5 +1,5 @@
-//! What reaches a terminal: nothing that steers it but haft's own styles, and no line wider than it is. Run in
-//! terminals that `script` makes.
+//! Output to a terminal: no control sequence except haft's own styles, and no line wider than the terminal. Run in
+//! terminals that `script` creates.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself, and a terminal for it")]
 

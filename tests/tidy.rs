@@ -1,5 +1,5 @@
-//! The borders inside haft, held by looking at its own source: which module may use which, and
-//! which one alone may touch a dependency or start a process.
+//! The boundaries inside haft, checked in its source: the modules that may use each other, and the only files that
+//! may use a dependency or start a process.
 
 mod circles;
 mod clock;

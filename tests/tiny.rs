@@ -1,4 +1,4 @@
-//! A plugin made by hand: compiled in no time, and as wrong as a test needs it.
+//! A plugin assembled by hand: compiled at once, and as invalid as a test needs it.
 
 use haft::plugin::Source;
 

@@ -1,4 +1,4 @@
-//! `haft call --trace`: what a plugin calls of its host.
+//! `haft call --trace`: the host calls of a plugin.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! A folder's program.toml counts once a person agreed to what it asks for: a cloned one starts nothing and sends nothing
-//! before that, whatever verb meets it.
+//! A folder's program.toml counts after the user agreed to its permissions: before that, a cloned folder starts
+//! nothing and sends nothing, whatever the verb.
 
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Components that know nothing of tools: a real one with every type, and others made by hand.
+//! Components of plain functions: a real one with every type, and others assembled by hand.
 
 mod calls;
 mod docs;

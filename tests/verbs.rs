@@ -1,4 +1,4 @@
-//! The verbs, the options that each takes, and the names that verbs had before.
+//! The verbs, the options of each verb, and the former names of verbs.
 
 use crate::cli::Home;
 

@@ -1,4 +1,4 @@
-//! A component that was written for another host of tools, wassette, and built from its sources as they are: typed functions,
+//! A component written for another host of tools, wassette, and built from its unmodified sources: typed functions,
 //! which use files by paths.
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! haft with its own tools for the web, started as a person starts it: what `[builtins]` says
-//! decides what they reach.
+//! haft with its built-in tools for the web, started like a user starts it: `[builtins]` limits the hosts that they
+//! reach.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 

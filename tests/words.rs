@@ -1,4 +1,4 @@
-//! Whose words an answer is: what a plugin says of itself is never shown as what haft says of it.
+//! The origin of an answer's text: text of a plugin is never shown as text of haft.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A workspace to call tools in, and what a call is handed there.
+//! A workspace for tool calls of tests, and the session that each call gets.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,5 @@
-//! MCP servers of any client behind `haft wrap`: what passes, what is refused, and what a person is asked, once.
+//! MCP servers of any client behind `haft wrap`: messages that pass, refused accesses, and the single question to
+//! the user.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 

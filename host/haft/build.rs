@@ -1,5 +1,5 @@
-//! Compresses the built-in components, which would else be a twentieth of haft. They are read only to be compiled, once.
-//! What was recorded of their tools goes along as it is: it is read at every start.
+//! Compresses the built-in components, which would otherwise be a twentieth of haft's size. A component is read
+//! only to compile it, once. The records of its tools are embedded uncompressed, since every start reads them.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The record of a component that was added just now may not have been made yet: `plugins/build` makes it with haft.
+/// Copies the record of a component. A new component may have none yet: `plugins/build` makes it with haft.
 fn copy_record(from: &Path, to: &Path) -> io::Result<()> {
     match fs::read(from) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => fs::write(to, ""),

@@ -1,4 +1,4 @@
-//! Agents that are tools, at an editor: what they want to do is asked about there.
+//! Agents that are tools, at an editor: the user approves their calls there.
 
 use serde_json::{Value, json};
 

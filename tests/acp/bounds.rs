@@ -1,4 +1,4 @@
-//! Editors that send what is no message, too much, or in the wrong order. Each is told so, and goes on.
+//! Editors that send invalid, oversized or misordered messages. haft answers each with an error and continues.
 
 use serde_json::json;
 

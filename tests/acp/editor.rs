@@ -1,4 +1,5 @@
-//! An editor that sends what a test says, and reads everything as JSON-RPC: one line that is none fails the test.
+//! A scripted editor, which parses everything that it reads as JSON-RPC: a line that is not JSON-RPC fails the
+//! test.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -1,5 +1,5 @@
-//! The client library of the protocol's makers, which checks every message of haft's: `.ci/steps/acp` installs it and says
-//! where it is; without it this test says that it was skipped.
+//! The protocol's official client library, which checks every message of haft: `.ci/steps/acp` installs it and
+//! passes its location; without it this test reports that it was skipped.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! Calls that the user at the editor is asked about.
+//! Calls that need the approval of the user at the editor.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Whole tasks: what an editor sees of them, how they are stopped, and how a session is gone on with.
+//! Whole tasks at an editor: its updates, the cancellation of a task, and the continuation of a session.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! An editor that opens a folder whose program.toml nobody agreed to.
+//! An editor opens a folder whose program.toml has no user's agreement.
 
 use std::fs;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! An agent with more tools than its prompt has room for: a few are sent, two more stand for the
-//! rest, and everything that may be used is reached through those.
+//! An agent with more tools than its prompt has room for: the request contains a few tools and two that reach the
+//! others.
 
 use haft::agent::{Agent, AgentSettings, History};
 use haft::call::ToolResult;

@@ -1,5 +1,5 @@
-//! OpenAI's chat completions request, as published: what the real endpoint answers 400 to is a
-//! violation here. Knows nothing of who sends it.
+//! OpenAI's chat completions request, as published: the check reports each violation that the real endpoint answers
+//! with status 400. Knows nothing of the sender.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What comes of an endpoint that misbehaves: one clear message, in bounded time and memory.
+//! Endpoints that misbehave: each failure is one clear message, in bounded time and memory.
 
 use haft::provider::{Failure, Timeouts};
 use secrecy::SecretString;

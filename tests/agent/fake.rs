@@ -1,5 +1,5 @@
-//! An OpenAI endpoint on loopback that gives scripted answers and accepts no request that the
-//! real one would refuse. Speaks just enough HTTP/1.1, strictly.
+//! An OpenAI endpoint on loopback that gives scripted answers and rejects every request that the real API would
+//! reject. Implements the necessary part of HTTP/1.1, strictly.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Answers of a form, and budgets: what the loop asks for, what it takes for an answer, and where it ends.
+//! Structured answers and budgets: the requests of the loop, the answers that it accepts, and its end.
 
 use std::sync::Arc;
 

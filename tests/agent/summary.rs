@@ -1,4 +1,4 @@
-//! A conversation that outgrows its room: what is left out is summed up by the fast model, once.
+//! A conversation that exceeds its room: the fast model summarises the omitted part, once.
 
 use std::sync::Mutex;
 

@@ -1,5 +1,5 @@
-//! Which calls of a turn run at the same time, what is written down before one does, and how much of a long conversation
-//! is sent.
+//! The concurrent calls of a turn, the lines that are saved before a call runs, and the part of a long conversation
+//! that is sent.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! What the loop does with what a model says.
+//! The reactions of the loop to the turns of a model.
 
 use haft::agent::{End, History};
 use haft::event::{Event, Events};

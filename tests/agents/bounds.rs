@@ -1,4 +1,4 @@
-//! What an agent may not do: more than its caller, longer than its time, without its caller's person.
+//! The bounds of an agent: its caller's rights, its time limit, and its caller's user.
 
 use std::io::Read;
 use std::process::{Child, Stdio};

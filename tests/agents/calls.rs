@@ -1,4 +1,4 @@
-//! One task that goes down, and the answer that comes up: what is told, noted and counted of it.
+//! One task for an agent and its answer: events, journal lines and usage.
 
 use std::sync::{Condvar, Mutex};
 

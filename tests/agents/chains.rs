@@ -1,4 +1,4 @@
-//! Agents that have agents: how deep, and never in a circle.
+//! Agents that call agents: the limit of depth, and the refusal of circles.
 
 use std::fs;
 

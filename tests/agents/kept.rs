@@ -1,4 +1,4 @@
-//! What is kept of an agent's work, and where it is found.
+//! The saved sessions of agents, and their locations.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! An agent that an MCP client calls: what it is told meanwhile, and what is left where it wants no more.
+//! An agent that an MCP client calls: progress notifications, and the state after a cancellation.
 
 use serde_json::{Value, json};
 

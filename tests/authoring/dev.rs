@@ -1,4 +1,4 @@
-//! `haft plugin dev` with no terminal: builds, answers lines, builds again, keeps the last good one, ends.
+//! `haft plugin dev` without a terminal: builds, answers lines, rebuilds, keeps the last good component, ends.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

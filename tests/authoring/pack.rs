@@ -1,4 +1,4 @@
-//! `haft plugin pack`: components with what they lack, and packages as one file.
+//! `haft plugin pack`: components with the sections that they lacked, and packages as one file.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! What a build remembers: nothing is built that is there already, and nothing is called, tested or published that is older
-//! than its sources.
+//! The build records: no up-to-date component is built again, and no component that is older than its sources is
+//! called, tested or published.
 
 use std::fs;
 

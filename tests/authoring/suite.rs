@@ -1,4 +1,5 @@
-//! `haft plugin test`: cases in fresh instances, with nothing but what each says, and what is told of those that fail.
+//! `haft plugin test`: cases in fresh instances, each with only its declared files and rights, and the reports of
+//! failed ones.
 
 use std::fs;
 

@@ -1,5 +1,4 @@
-//! What `haft plugin build` says where the tools of a language are not there, or the project is not what its
-//! language takes it for.
+//! Errors of `haft plugin build`: missing tools of a language, and projects of an unexpected form.
 
 use std::fs;
 

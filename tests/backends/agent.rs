@@ -1,4 +1,4 @@
-//! A long build as an agent does it: started without waiting, looked at now and then, interrupted.
+//! A long build as an agent runs it: started without waiting, inspected from time to time, interrupted.
 
 use haft::agent::{Agent, AgentSettings, End, History};
 use haft::native::{Family, NATIVE, Settings};

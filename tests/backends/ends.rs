@@ -1,4 +1,4 @@
-//! What ends badly, ends within its bound and says why.
+//! Failures of backends end within their bound and report the reason.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Files of targets, byte by byte, and which of them may be touched.
+//! Files of targets, byte by byte, and the refusal of special files.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

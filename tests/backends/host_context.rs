@@ -1,4 +1,4 @@
-//! The host that backends are tested on: every kind of them, connected, and gone at the end.
+//! The host under test: connected backends of every kind, closed at the end.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! Nothing is left running: after a time-out, a cancel, and a haft that was killed.
+//! No process remains after a timeout, a cancellation or the kill of haft.
 
 use std::time::Duration;
 

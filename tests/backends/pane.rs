@@ -1,4 +1,4 @@
-//! A pane that is shared with a person: who watches it, types into it, comes back to it.
+//! A pane that is shared with a person who watches it, types into it and returns to it.
 
 use std::time::Duration;
 

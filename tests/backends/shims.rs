@@ -1,4 +1,4 @@
-//! Backends by way of programs that only pretend: which are looked for, and what they are told.
+//! Backends through fake programs: the names that haft looks for, and the arguments that it passes.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

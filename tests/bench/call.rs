@@ -1,7 +1,7 @@
-//! How long a plugin call takes, against the floor: the same component called with bare wasmtime.
+//! The duration of a plugin call compared to the floor: the same component called with bare wasmtime.
 //!
-//! Variants are timed in turn, round by round, so that a machine whose speed drifts changes all
-//! of them alike. What counts is the last column, the ratio to the first row of the table.
+//! Variants are timed in turn, round by round, so that a machine whose speed drifts changes all of them alike. The
+//! result is the last column, the ratio to the first row of the table.
 //!
 //! `cargo bench`, or `cargo bench -- NAME` for one table.
 

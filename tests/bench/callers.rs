@@ -1,5 +1,5 @@
-//! What it takes to tell who calls (`[[serve.callers]]`): a token among many, a JSON Web Token that was verified a moment
-//! ago, and one that was not. Prints a table; nothing here fails for being slow. `cargo bench --bench callers`.
+//! The cost of identifying a caller (`[[serve.callers]]`): a token among many, a JSON Web Token that was verified
+//! just before, and a new one. Prints a table; no time fails the benchmark. `cargo bench --bench callers`.
 
 #![expect(
     clippy::cast_precision_loss,

@@ -1,6 +1,5 @@
-//! What confinement costs: `bash -c true` by way of haft against the same spawn unconfined, turn
-//! and turn about, then once more with a host that holds a gigabyte. Prints a table; nothing here
-//! fails for being slow.
+//! The cost of confinement: `bash -c true` through haft compared to an unconfined spawn, in turn, and again with a
+//! host that holds a gigabyte. Prints a table; no time fails the benchmark.
 //!
 //! `cargo bench --bench confine`
 

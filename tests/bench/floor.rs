@@ -1,6 +1,6 @@
-//! A server that does nothing but answer: it reads a message, parses it and writes the same answer to every call. What it
-//! takes is what no server can do without, beside this client, on these processors and in this kernel: the floor of a
-//! measurement. It runs in a process of its own, which is this benchmark's program again.
+//! A minimal server: it reads a message, parses it and writes a fixed answer to every call. Its time is the floor
+//! of a measurement, with this client, on these processors and in this kernel. It runs in a separate process of
+//! this benchmark's program.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::ExitCode;

@@ -1,15 +1,16 @@
-//! What `haft serve --http` takes for a call, against another server where one is named: clients with a session and a
-//! connection each, 1, 64 and 1,000 at once, each of which calls again as soon as it is answered. Servers take turns,
-//! so that a machine whose speed drifts changes all alike. Then what idle sessions cost, and what others wait for beside
-//! guests that spin. Prints a table; nothing here fails for being slow.
+//! The cost of a call in `haft serve --http`, compared to another server if one is named: 1, 64 and 1,000
+//! concurrent clients, each with its session and connection, call again after each answer. Servers take turns, so
+//! that a machine whose speed drifts changes all alike. Then the cost of idle sessions, and the waits of other
+//! clients beside guests that spin. Prints a table; no time fails the benchmark.
 //!
-//! `cargo bench --bench http`. The other server is what the environment says, with `PORT` for where it is to listen on
-//! 127.0.0.1: `HAFT_BENCH_HTTP_PEER='act run --mcp --http -l 127.0.0.1:PORT echo.wasm'`, with
-//! `HAFT_BENCH_PEER_ECHO='{"name": "echo", "arguments": {"text": "hi"}}'` as the parameters of the call. An older haft
-//! is one too: it is started in the folder of the program (`/old/haft serve --no-token --http 127.0.0.1:PORT`).
-//! `HAFT_BENCH_ECHO` is another call for haft, and `HAFT_BENCH_SAME=echo.wasm` lets it serve the component of the other
-//! server, as `same`. All run on the processors of this process: `taskset` pins them together. `floor` is a
-//! server that only parses and answers, by one thread: what is left beside it is the client, the kernel and the sockets.
+//! `cargo bench --bench http`. The environment names the other server, with `PORT` for its port on 127.0.0.1:
+//! `HAFT_BENCH_HTTP_PEER='act run --mcp --http -l 127.0.0.1:PORT echo.wasm'`, with
+//! `HAFT_BENCH_PEER_ECHO='{"name": "echo", "arguments": {"text": "hi"}}'` as the parameters of the call. An older
+//! haft can be the other server too: it is started in the folder of the program
+//! (`/old/haft serve --no-token --http 127.0.0.1:PORT`). `HAFT_BENCH_ECHO` is another call for haft, and
+//! `HAFT_BENCH_SAME=echo.wasm` lets haft serve the component of the other server, as `same`. All servers run on the
+//! processors of this process: `taskset` pins them together. `floor` is a server that only parses and answers, on
+//! one thread: its time is that of the client, the kernel and the sockets.
 
 #![expect(
     clippy::cast_precision_loss,

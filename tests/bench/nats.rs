@@ -1,9 +1,9 @@
-//! What a call costs that runs on a worker, against NATS itself: the same bytes asked and answered by a process that does
-//! nothing else, turn and turn about, so that a machine whose speed drifts changes both alike. Prints a table; nothing here
-//! fails for being slow.
+//! The cost of a call that runs on a worker, compared to NATS itself: a process that only answers gets the same
+//! bytes, in turn, so that a machine whose speed drifts changes both alike. Prints a table; no time fails the
+//! benchmark.
 //!
-//! `HAFT_NATS_SERVER=nats-server cargo bench --bench nats`; `.ci/steps/nats CACHE bench` fetches the server. The call that is
-//! measured only reads (`hello`, a fresh instance each); what is claimed first is a row of its own.
+//! `HAFT_NATS_SERVER=nats-server cargo bench --bench nats`; `.ci/steps/nats CACHE bench` fetches the server. The
+//! measured call only reads (`hello`, a fresh instance each); calls with a claim have a row of their own.
 
 #![expect(
     clippy::cast_precision_loss,

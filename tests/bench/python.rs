@@ -1,9 +1,9 @@
-//! How long a call of a component with a whole Python inside takes, against the floor: the same
-//! component with a store and an instance made for the call with bare wasmtime; and what its first
-//! load takes. `HAFT_PYTHON` names the component, built by `componentize-py` for haft's world; its
-//! first tool takes a `text`. Without it there is nothing to measure, and that is said.
+//! The duration of a call of a component with a whole Python, compared to the floor: the same component with a
+//! store and an instance for each call with bare wasmtime; and the duration of its first load. `HAFT_PYTHON` names
+//! the component, built by `componentize-py` for haft's world; its first tool takes a `text`. Without this variable
+//! nothing is measured, which the benchmark reports.
 //!
-//! `HAFT_JUDGE=1` ends with an error where a ratio is not what haft promises.
+//! `HAFT_JUDGE=1` ends with an error if a ratio exceeds the promised one.
 
 #![expect(
     clippy::indexing_slicing,

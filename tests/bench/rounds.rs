@@ -1,4 +1,4 @@
-//! How often a benchmark repeats what it measures. It judges no figure.
+//! The number of rounds of a benchmark. Judges no result.
 
 /// Enough to show that a benchmark still runs; its figures say nothing then.
 const QUICK: usize = 5;

@@ -1,14 +1,14 @@
-//! What `haft serve` takes for a call, against another server where one is named: raw JSON-RPC to two
-//! children, turn and turn about, so that a machine whose speed drifts changes both alike. Prints a
-//! table; nothing here fails for being slow.
+//! The cost of a call in `haft serve`, compared to another server if one is named: raw JSON-RPC to two child
+//! processes, in turn, so that a machine whose speed drifts changes both alike. Prints a table; no time fails the
+//! benchmark.
 //!
-//! `cargo bench --bench serve`. The other server is what the environment says:
-//! `HAFT_BENCH_PEER='act run --mcp echo.wasm'`, with `HAFT_BENCH_PEER_ECHO='{"name": "echo", "arguments":
-//! {"text": "hi"}}'` and `HAFT_BENCH_PEER_SLEEP` as the parameters of the two calls. haft's echo is `hello`, the
-//! smallest plugin that comes with it, which says whom it greets: a fresh instance for every call.
-//! `HAFT_BENCH_ECHO` is another call for it, as `{"name": "guest__echo", "arguments": {"text": "hi"}}` of the
-//! tests' guest, four times as large; `HAFT_BENCH_SAME=echo.wasm` lets haft serve the component of the other
-//! server too, as `same`. `floor` is a server that only parses and answers: what is left beside it is the
+//! `cargo bench --bench serve`. The environment names the other server:
+//! `HAFT_BENCH_PEER='act run --mcp echo.wasm'`, with
+//! `HAFT_BENCH_PEER_ECHO='{"name": "echo", "arguments": {"text": "hi"}}'` and `HAFT_BENCH_PEER_SLEEP` as the
+//! parameters of the two calls. haft's echo is `hello`, the smallest built-in plugin: a fresh instance for every
+//! call. `HAFT_BENCH_ECHO` is another call for haft, such as `{"name": "guest__echo", "arguments": {"text": "hi"}}`
+//! of the tests' guest, which is four times as large; `HAFT_BENCH_SAME=echo.wasm` lets haft serve the component of
+//! the other server too, as `same`. `floor` is a server that only parses and answers: its time is that of the
 //! client, the kernel and the pipes.
 
 #![expect(

@@ -1,4 +1,4 @@
-//! What the environment says of a benchmark.
+//! The settings of a benchmark, read from the environment.
 
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
-//! What telemetry costs a call of `haft serve --http`: without, without again, and with a receiver that takes all of it.
-//! Each call is made to every server in turn, so that a machine whose speed drifts changes all alike. Prints a table;
-//! nothing here fails for being slow. `cargo bench --bench telemetry`.
+//! The cost of telemetry for a call of `haft serve --http`: twice without telemetry, and with a receiver that
+//! accepts all data. Each call is made to every server in turn, so that a machine whose speed drifts changes all
+//! alike. Prints a table; no time fails the benchmark. `cargo bench --bench telemetry`.
 
 #![expect(
     clippy::disallowed_methods,

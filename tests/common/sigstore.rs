@@ -1,5 +1,5 @@
-//! A Sigstore instance of one test: an authority that certifies identities, and a transparency log. It signs what it is
-//! asked to, for whomever.
+//! A Sigstore instance of one test: an authority that certifies identities, and a transparency log. It signs every
+//! request.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! How tests wait: for a condition, never for a time. A test that is about time itself stands in `tests/slow`.
+//! The waits of tests: for a condition, never for a time. A test about time itself belongs in `tests/slow`.
 //!
-//! There is one bound, far above whatever a busy machine needs: a test that meets it hangs. Nothing is concluded from a
-//! condition that comes early or late.
+//! The only bound is far above the need of a busy machine: a test that reaches it hangs. No test judges whether a
+//! condition is early or late.
 
 use std::future::Future;
 use std::process::{Child, ExitStatus};

@@ -1,4 +1,4 @@
-//! What holds whatever a command does: when it ends, when haft ends, and when there is a lot of it.
+//! Bounds that hold for every command: its end, the end of haft, and the amount of its output.
 
 use haft::native::bash::Bash;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! Everything that hostile programs try, and which layer alone keeps each from it. A case without
-//! such a layer is kept by several; every one gets out when there are none at all.
+//! The attempts of hostile programs, each with the only layer that prevents it. Several layers prevent a case
+//! without such a layer; without any layer every case escapes.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! What must keep working inside the sandbox: everyday programs, each told apart from a refusal by
-//! what it makes.
+//! Everyday programs that must work inside the sandbox, each identified by its effect.
 
 use std::path::Path;
 use std::process::Stdio;

@@ -1,5 +1,5 @@
-//! The process that hostile programs come from, as something to aim at: its signals, its memory,
-//! its environment. It plays the host in a process of its own, which may be lost.
+//! The target of hostile programs: the signals, memory and environment of the process that starts them. A separate,
+//! expendable process plays the host.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};

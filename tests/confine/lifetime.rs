@@ -1,5 +1,4 @@
-//! haft itself among its children: when it is killed, when it is started by a child of its own, and
-//! when it has a terminal.
+//! haft among its children: killed, started by its own child, and with a terminal.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

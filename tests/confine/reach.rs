@@ -1,4 +1,4 @@
-//! What `[sandbox]` says of reading, the network and sockets, for children.
+//! The effect of `[sandbox]` on reading, the network and sockets of children.
 
 use std::io::Write;
 use std::net::TcpListener;

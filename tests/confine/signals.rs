@@ -1,4 +1,4 @@
-//! What a command inherits of signals: nothing is ignored, nothing held back.
+//! The signal dispositions that a command inherits: none is ignored, none is blocked.
 
 use haft::native::bash::Bash;
 use serde_json::json;

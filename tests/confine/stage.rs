@@ -1,5 +1,5 @@
-//! What a scene is played on: a workspace, a place outside with something to lose, processes and
-//! services to aim at. Nothing is shared between two stages.
+//! The fixture of a case: a workspace, files outside that must not be lost, and target processes and services. Two
+//! cases share nothing.
 
 use std::fmt;
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! What is left of what hostile programs did: every trace that getting out can leave.
+//! The traces of hostile programs: every effect that an escape can leave.
 
 use std::collections::BTreeMap;
 use std::fs;

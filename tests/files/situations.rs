@@ -1,5 +1,5 @@
-//! Files that are written in every situation: what they are besides their content stays, a failure leaves all of the old
-//! content, and nothing is left beside them.
+//! Writes to files of every kind: their metadata stays, a failure leaves the complete old content, and no other
+//! file remains.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
-//! The same on addresses that look public, with names that the system's own resolver finds: in a
-//! user, network and mount namespace of its own, where this machine is all the internet there is.
+//! The HTTP tests on addresses that look public, with names that the system's resolver finds: in a user, network
+//! and mount namespace of their own, in which this machine is the whole internet.
 #![expect(clippy::disallowed_methods, reason = "these tests run themselves, and haft")]
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Headers that a guest uses and never sees: the server gets the value, the guest gets stars.
+//! Headers that haft adds and a guest never sees: the server gets the value, the guest gets `*`.
 
 use haft::plugin::Injection;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Small servers for one test: they answer every request alike, and remember what they were asked.
+//! Small servers for one test: they answer every request alike, and record the requests.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

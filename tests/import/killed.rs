@@ -1,5 +1,5 @@
-//! haft is ended by the kernel, as by `kill -9`, right before a system call that changes a file: at the first of each kind,
-//! and for each file that it has open. Whatever it was about to do, the file is one of the two, and can be put back.
+//! Kills haft, as by `kill -9`, right before a system call that changes a file: at the first call of each kind, and
+//! for each open file. After each kill the file has the old or the new content, and can be restored.
 
 #![cfg(target_os = "linux")]
 

@@ -1,4 +1,4 @@
-//! `[plugins.config]`: values as they are written, secrets by name, and the schema that a component brings.
+//! `[plugins.config]`: literal values, secrets by name, and the schema of a component.
 
 use std::fs;
 

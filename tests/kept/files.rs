@@ -1,4 +1,4 @@
-//! The directories of a plugin's own: `/state` and `/cache`.
+//! The private directories of a plugin: `/state` and `/cache`.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! haft is killed while plugins write: every write that was acknowledged is there, and none is half there. How often is
-//! said by `HAFT_TEST_KILLS`.
+//! Kills haft while plugins write: every acknowledged write is complete, and no other is half written.
+//! `HAFT_TEST_KILLS` is the number of kills.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Servers of a program.toml, as whoever uses haft meets them.
+//! The servers of a program.toml, from the side of haft's user.
 
 use serde_json::json;
 

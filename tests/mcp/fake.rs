@@ -1,5 +1,5 @@
-//! An MCP server on stdio that is as strict as a server may be, and fails in every way that servers
-//! do. This test program runs itself as one: what `serve` is told stands in its environment.
+//! An MCP server on stdio that is as strict as a server may be, and fails in every way that servers do. This test
+//! program runs itself as the server; the environment configures it.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, Write};

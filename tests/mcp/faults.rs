@@ -1,4 +1,4 @@
-//! What becomes of calls, and of the machine, when a server fails.
+//! Failures of a server: the results of its calls, and the state of the machine.
 
 use serde_json::json;
 

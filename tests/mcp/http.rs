@@ -1,4 +1,4 @@
-//! Servers over streamable HTTP: one way of answering after the other, and every way of failing.
+//! Servers over streamable HTTP: each form of answer, and each form of failure.
 
 use serde_json::json;
 

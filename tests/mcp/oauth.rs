@@ -1,4 +1,4 @@
-//! Logins at servers over HTTP, against a strict authorization server and one that is wrong in each way.
+//! Logins at servers over HTTP, against a strict authorization server and one with each fault.
 
 use std::any::Any;
 use std::collections::BTreeSet;

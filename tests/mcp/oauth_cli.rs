@@ -1,4 +1,4 @@
-//! `haft mcp login`, `status` and `logout` as a person types them, and where the tokens are meanwhile: in the store alone.
+//! `haft mcp login`, `status` and `logout` on the command line. The tokens stay in the store alone.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

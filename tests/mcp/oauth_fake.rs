@@ -1,6 +1,6 @@
-//! An MCP server that wants a login and its authorization server, on loopback, at two ports. Both are strict: a code is good
-//! once and for its verifier, address and resource; a refresh token is good once, and its second use ends the login. Each
-//! fault is one way of being wrong.
+//! An MCP server that requires a login and its authorization server, on loopback, at two ports. Both are strict: a
+//! code is valid once and for its verifier, address and resource; a refresh token is valid once, and its second use
+//! ends the login. Each fault is one deviation.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

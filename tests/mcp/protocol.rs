@@ -1,4 +1,4 @@
-//! What is said between haft and a server that does as it should.
+//! The messages between haft and a correct server.
 
 use haft::event::Event;
 use haft::tool::{Reply, Tool as _};

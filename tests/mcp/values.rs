@@ -1,4 +1,5 @@
-//! Servers that are a little wrong, and values that are: what can be meant is taken, and said.
+//! Servers and values with small errors: haft accepts a value with one possible meaning, and reports the
+//! correction.
 
 use serde_json::json;
 

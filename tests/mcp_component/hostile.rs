@@ -1,4 +1,4 @@
-//! Servers that answer as nobody should: each is an error that says why, and the next call works.
+//! Servers with invalid answers: each is an error that names the reason, and the next call works.
 
 use haft::grant::Grant;
 use haft::limit::Limits;

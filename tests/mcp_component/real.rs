@@ -1,4 +1,4 @@
-//! Servers built with other people's SDKs, which `.ci/steps/mcp-components` hands over in a folder.
+//! Servers built with third-party SDKs, which `.ci/steps/mcp-components` provides in a folder.
 
 use std::path::PathBuf;
 use std::time::Duration;

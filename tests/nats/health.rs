@@ -1,4 +1,4 @@
-//! What whoever runs gates and workers is told of what is missing: `/readyz`, `haft doctor`.
+//! Health reports of gates and workers: missing parts in `/readyz` and `haft doctor`.
 
 use std::io::{Read, Write};
 use std::process::Stdio;

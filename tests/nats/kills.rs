@@ -1,5 +1,5 @@
-//! Kill loops: processes are killed, stopped and started again while calls are made. No mark is made twice, no call that
-//! only reads is lost, every call is answered. They take minutes, and run where `HAFT_NATS_HEAVY` is set.
+//! Kill loops: processes are killed, stopped and restarted during calls. No mark is made twice, no read-only call
+//! is lost, every call is answered. The loops take minutes, and run if `HAFT_NATS_HEAVY` is set.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, BufReader, Write};

@@ -1,4 +1,4 @@
-//! What lives on workers besides commands and built-in tools: plugins and MCP servers; and answers that no message holds.
+//! Plugins and MCP servers on workers, and answers that are too large for one message.
 
 use std::path::PathBuf;
 use std::sync::Arc;

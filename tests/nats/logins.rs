@@ -1,5 +1,5 @@
-//! Who may connect and how: certificates of both sides, nkeys, credentials files; and what gates hear of deaths where the
-//! server tells them nothing.
+//! Authentication at NATS: mutual TLS, nkeys, credentials files; and the detection of dead workers if the server
+//! does not report disconnections.
 
 use haft::program::Program;
 use serde_json::json;

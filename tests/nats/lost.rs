@@ -1,4 +1,5 @@
-//! Calls that a worker says it does not know: lost on the way, or behind the question after them. The test is the worker.
+//! Calls that a worker reports as unknown: lost on the way, or overtaken by the status request. The test plays the
+//! worker.
 
 use std::sync::mpsc::{Sender, TryRecvError, channel};
 

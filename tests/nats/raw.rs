@@ -1,4 +1,4 @@
-//! The server's own protocol, spoken by hand.
+//! The wire protocol of the NATS server, written by hand.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! A program that changes at gates and workers while calls are made: in any order, and no call fails.
+//! A program that changes at gates and workers during calls: in any order, and no call fails.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -1,4 +1,5 @@
-//! Replicas of `haft serve --http` that share a NATS server and nothing else: approvals, tasks, and sessions of older eras.
+//! Replicas of `haft serve --http` that share only a NATS server: approvals, tasks, and sessions of stateful
+//! clients.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;

@@ -1,5 +1,5 @@
-//! What a worker's password is good for: nothing of another worker. The server holds users to it by the permissions of the
-//! guide; what it cannot, gates do.
+//! A worker's password gives no access to another worker. The server enforces this by the permissions of the guide;
+//! gates enforce the rest.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! What a NATS server asks of those who connect: the users of the guide, the same without a system account, TLS with
-//! certificates of both sides, nkeys, and credentials files of an operator's accounts.
+//! Configurations of a NATS server: the users of the guide, with and without a system account, mutual TLS, nkeys,
+//! and credentials files of an operator's accounts.
 
 use std::fs;
 use std::net::IpAddr;

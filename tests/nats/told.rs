@@ -1,5 +1,5 @@
-//! What OpenTelemetry is told of gates and workers: one call over all of its processes is one trace, and how many places
-//! there are and are in use is a number that whatever starts more of them can go by.
+//! Telemetry of gates and workers: one call over all of its processes is one trace, and the numbers of places and
+//! of used places are metrics for autoscalers.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! A NATS server with users and permissions as the guide has them, workers as processes, gates in this one.
+//! A NATS server with the users and permissions of the guide, workers as processes, gates in this process.
 
 use std::fs;
 use std::net::TcpListener;

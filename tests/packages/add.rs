@@ -1,4 +1,4 @@
-//! Installing and removing: what is shown, what is written, what works afterwards.
+//! Installation and removal: the disclosure, the written files, and the working tools.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Attestations of npm and PyPI, from a registry and an index that the test is, by an instance of Sigstore that it is too.
+//! Attestations of npm and PyPI: the test plays the registry, the index and the Sigstore instance.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

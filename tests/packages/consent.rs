@@ -1,5 +1,4 @@
-//! Consent covers content: every change of it is shown and asked about, and everything that a model will read is
-//! shown before.
+//! Consent covers content: every change is shown and asked about, and all text for a model is shown before.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! MCP servers as others distribute them: in bundles that the test makes, from a registry of npm and an index of PyPI
-//! that the test is.
+//! MCP servers in other formats: bundles that the test makes, and packages from the test's npm registry and PyPI
+//! index.
 
 use std::fs;
 use std::io::Write;

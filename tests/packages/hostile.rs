@@ -1,4 +1,4 @@
-//! Packages that mean harm: each is refused with its reason, and nothing of it is left anywhere.
+//! Malicious packages: each is refused with a reason, and leaves no file.
 
 use std::fs;
 use std::io::{Read, Write};

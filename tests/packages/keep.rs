@@ -1,5 +1,5 @@
-//! What is installed stays what it is: verified, refused where it was changed, safe from tools, from
-//! being killed and from each other.
+//! Installed content stays unmodified: verified, refused after a change, protected from tools, from kills of haft
+//! and from other content.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! Packages as Agent Plugins: a folder that other clients open, wherever it lies, whose server has the rights that the
-//! package asks for and no others.
+//! Packages as Agent Plugins: a folder that other clients open, at any location, whose server has exactly the
+//! rights that the package requests.
 
 use std::fs;
 use std::io::Write;

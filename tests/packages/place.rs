@@ -1,5 +1,5 @@
-//! A machine of one's own for a test: a home, a folder to work in, packages to install, and everything
-//! that is there before and after.
+//! A separate machine for a test: a home, a working folder, packages to install, and the list of files before and
+//! after.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Agent Plugins and plugins of Claude Code: each server and the scripts of each skill have rights of their own, and what
-//! hostile copies try is refused.
+//! Agent Plugins and plugins of Claude Code: each server and the scripts of each skill have rights of their own,
+//! and attempts of hostile plugins are refused.
 
 use std::fs;
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! `mcp:NAME`: a registry of MCP servers that the test is, which answers what the published API has and nothing else.
+//! `mcp:NAME`: the test plays a registry of MCP servers, with exactly the answers of the published API.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! Packages from elsewhere: a server of the test, and git.
+//! Packages from remote sources: a server of the test, and git.
 
 use std::process::Command;
 use std::sync::{Arc, Mutex};

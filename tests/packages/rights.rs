@@ -1,4 +1,4 @@
-//! Grants of packages: what is asked for and allowed, and never more than either.
+//! Grants of packages: the intersection of the requested and the allowed rights.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Source distributions of PyPI, from an index that the test is.
+//! Source distributions of PyPI, from the test's own index.
 
 use std::fs;
 use std::sync::{Arc, OnceLock};

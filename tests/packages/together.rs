@@ -1,5 +1,5 @@
-//! Several hafts at once in one program and one store, and hafts that are killed: real processes, and files
-//! that agree with each other whenever somebody looks.
+//! Several haft processes in one program and one store, and killed ones: real processes, and files that are
+//! consistent at every moment.
 
 use std::cell::Cell;
 use std::fs::{self, File};

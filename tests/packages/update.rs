@@ -1,4 +1,4 @@
-//! Updates: nothing new, something newer, something that asks for more.
+//! Updates: no new version, a newer version, a version that requests more rights.
 
 use super::place::{Place, program, saying, words};
 

@@ -1,4 +1,4 @@
-//! Another version of what is installed, word of a newer one, and two packages with plugins of the same name.
+//! Another version of an installed package, the notice of a newer one, and two packages with plugins of one name.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Calls that wait for a person, and the answers of the page.
+//! Calls that wait for a user, and the answers of the page.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};

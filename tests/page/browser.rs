@@ -1,4 +1,4 @@
-//! A browser of the tests: opens the page by its link, keeps the cookie, reads the stream of events.
+//! A browser of the tests: opens the page by its link, stores the cookie, reads the stream of events.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

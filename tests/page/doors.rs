@@ -1,4 +1,4 @@
-//! Who is let in, and who is not.
+//! The admission of browsers, and refused requests.
 
 use std::io::Read;
 

@@ -1,4 +1,4 @@
-//! The page beside many calls: it shows a part, says how many there were, and holds no more than it shows.
+//! The page beside many calls: it shows a part of them and their number, and stores only the displayed part.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! What the page shows of calls, tools and sessions: all of it, as text.
+//! The display of calls, tools and sessions on the page: complete, and as text.
 
 use serde_json::{Value, json};
 

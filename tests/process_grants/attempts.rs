@@ -1,5 +1,5 @@
-//! What one server tries to reach of another one. `@NAME@` is filled in with what the other server has: `@AREAD@` and
-//! `@AWRITE@` are its directories, `@HOME@`, `@TMP@` and `@CACHE@` are its own ones.
+//! The attempts of one server to reach another one. Placeholders `@NAME@` are the other server's paths: `@AREAD@`
+//! and `@AWRITE@` are its granted directories, `@HOME@`, `@TMP@` and `@CACHE@` its private ones.
 
 /// What stands in its files, variables and names.
 pub(super) const SECRET: &str = "secret-of-a";

@@ -1,4 +1,4 @@
-//! Anthropic's messages.
+//! The format of Anthropic's Messages API.
 
 use serde_json::{Map, Value, json};
 

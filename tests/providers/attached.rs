@@ -1,4 +1,4 @@
-//! A picture that a person attaches, in the format of every vendor; and a PDF, where the vendor takes one.
+//! A picture that a user attaches, in the format of every vendor; and a PDF, if the vendor accepts PDF.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! How a task ends that a provider does not let go on: with what it has come to, and what to type.
+//! Tasks that a provider ends early: the message contains the partial result and the command that continues the
+//! task.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;

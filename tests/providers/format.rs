@@ -1,4 +1,4 @@
-//! What the checks of all formats are made of.
+//! Helpers for the checks of all formats.
 
 use serde_json::{Map, Value};
 

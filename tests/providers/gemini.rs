@@ -1,4 +1,4 @@
-//! Gemini's `generateContent`, as strict as its newest models.
+//! The format of Gemini's `generateContent`, as strict as that of its newest models.
 
 use serde_json::{Map, Value, json};
 

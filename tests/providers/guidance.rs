@@ -1,5 +1,5 @@
-//! What a project and its skills say, in the format of every vendor: `AGENTS.md` and the list of skills in the system
-//! prompt, the text of a skill when the model asks for it.
+//! Instructions of a project and its skills, in the format of every vendor: `AGENTS.md` and the list of skills in
+//! the system prompt, the text of a skill when the model asks for it.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! A task of 200 turns with a vendor of which nothing is safe: every seventh request fails, each time in another way. It
-//! ends right, and no call is made twice.
+//! A task of 200 turns with an unreliable vendor: every seventh request fails, each time in another way. The task
+//! ends correctly, and no call is made twice.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

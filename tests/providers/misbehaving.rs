@@ -1,4 +1,4 @@
-//! What comes of a vendor that misbehaves: one clear message, in bounded time and memory.
+//! Vendors that misbehave: each failure is one clear message, in bounded time and memory.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `haft models`: every vendor's list as it is published, page by page, and what is said where there is none.
+//! `haft models`: every vendor's list as published, page by page, and the message for a vendor without a list.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! One session that every vendor goes on with in turn, and back: pictures, thoughts, calls at once. Each sees its own
-//! turns as it gave them, and those of the others in its own format.
+//! One session that moves through all vendors and back: pictures, thinking, concurrent calls. Each vendor gets its
+//! own turns unmodified, and those of the others in its own format.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Ollama's chat, as strict as its Go structs.
+//! The format of Ollama's chat API, as strict as its Go structs.
 
 use serde_json::{Map, Value, json};
 

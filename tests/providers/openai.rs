@@ -1,4 +1,5 @@
-//! OpenAI's chat completions, and OpenRouter's: the same with reasons, prices and errors in successes.
+//! The formats of OpenAI's chat completions, and of OpenRouter, which adds reasoning, prices and errors in
+//! successful responses.
 
 use serde_json::{Map, Value, json};
 

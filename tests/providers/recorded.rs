@@ -1,5 +1,5 @@
-//! Every request that a fake vendor gets, in a folder, where one is named: `.ci/steps/vendor-types` judges them by the types
-//! that the vendors publish. Holds no secret.
+//! Stores every request to a fake vendor in a folder, if one is named: `.ci/steps/vendor-types` checks the requests
+//! against the published types of the vendors. Contains no secret.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

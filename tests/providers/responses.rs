@@ -1,5 +1,5 @@
-//! OpenAI's Responses API: items in place of messages, thoughts that come back encrypted, a response that is complete
-//! once it says so.
+//! The format of OpenAI's Responses API: items instead of messages, encrypted thinking, and an event that completes
+//! a response.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Which model is asked: on the wire, by the program and by the person.
+//! The choice of the model: on the wire, by the program and by the user.
 
 use haft::agent::route;
 use haft::manifest::Route;

@@ -1,5 +1,5 @@
-//! Tools with schemas as servers in the wild write them, against each vendor: no request is refused for them, and the
-//! tool is called by the names that it knows.
+//! Tool schemas as found in published servers, against each vendor: no request is rejected because of a schema, and
+//! the tool gets its original argument names.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,5 @@
-//! A vendor's endpoint on loopback: it checks every request, remembers what it answered, and wants to
-//! see it again unmodified. Speaks just enough HTTP/1.1.
+//! A vendor's endpoint on loopback: checks every request, records its own answers, and expects them to come back
+//! unmodified. Implements the necessary part of HTTP/1.1.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;

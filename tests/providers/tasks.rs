@@ -1,4 +1,4 @@
-//! A task with two tools at once, against each vendor, streamed and not: called, answered, ended.
+//! A task with two concurrent calls, against each vendor, streamed and not: called, answered, ended.
 
 use std::sync::{Arc, Mutex};
 

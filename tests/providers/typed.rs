@@ -1,4 +1,4 @@
-//! `haft run --schema`: JSON and nothing else on standard output, with every vendor's own parameter for it.
+//! `haft run --schema`: standard output contains only JSON, and each vendor gets the schema in its own parameter.
 
 use serde_json::{Value, json};
 

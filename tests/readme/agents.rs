@@ -1,4 +1,4 @@
-//! "One task" and sessions, with a model that does what docs/agents.md shows.
+//! "One task" and sessions of docs/agents.md, with a model that answers as shown there.
 
 use std::fs;
 

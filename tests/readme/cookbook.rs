@@ -1,4 +1,4 @@
-//! docs/cookbook.md: the program.toml of each recipe, and what its lines answer.
+//! docs/cookbook.md: the program.toml of each recipe, and the answers of its lines.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

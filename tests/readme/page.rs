@@ -1,4 +1,4 @@
-//! docs/page.md: the page is served, and its link told.
+//! docs/page.md: haft serves the page, and prints its link.
 
 use super::Reader;
 use super::servers::Serving;

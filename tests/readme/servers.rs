@@ -1,4 +1,4 @@
-//! docs/mcp.md: MCP both ways.
+//! docs/mcp.md: MCP in both directions.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;

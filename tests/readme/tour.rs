@@ -1,4 +1,4 @@
-//! README's two minutes, line by line in their order; and what they leave in the journal.
+//! README's two minutes, line by line in their order, and their lines in the journal.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! README's first steps, and what docs/sandbox.md shows of `haft doctor`.
+//! README's first steps, and the output of `haft doctor` in docs/sandbox.md.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! A registry for one test: keeps blobs and manifests in memory, is as strict as the specification,
-//! and lies where it is told to.
+//! A registry for one test: stores blobs and manifests in memory, is as strict as the specification, and has faults
+//! on request.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

@@ -1,5 +1,4 @@
-//! Registries that lie, loop, flood and lead elsewhere. Each gets one message, and nothing of what
-//! it sent is left.
+//! Registries that lie, loop, flood and redirect elsewhere. Each causes one message, and leaves no content.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

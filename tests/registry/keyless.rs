@@ -1,4 +1,4 @@
-//! Keyless signatures in a registry: right by a trust root that a person gives, and by no other.
+//! Keyless signatures in a registry: valid by the trust root that the user gives, and by no other.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! Who may pull: credentials as `docker login` stores them, shown to their own registry alone.
+//! Authentication of pulls: credentials as `docker login` stores them, sent to their own registry alone.
 
 use haft::package::oci::{Access, COMPONENT, CredentialFiles};
 use haft::package::signature::Trust;

@@ -1,4 +1,5 @@
-//! Publishing: what other clients read, in an order in which nobody finds half of it.
+//! Publishing: the artifacts that other clients read, uploaded in an order in which no client finds an incomplete
+//! one.
 
 use std::collections::BTreeMap;
 

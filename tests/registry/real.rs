@@ -1,6 +1,6 @@
-//! The same with a real registry, where one is there: `HAFT_TEST_REGISTRY` is its address, and
-//! `HAFT_TEST_REGISTRY_CLOSED` that of another that lets in nobody but `ada` with `lovelace`.
-//! `.ci/steps/registry` starts both.
+//! The registry tests with a real registry, if there is one: `HAFT_TEST_REGISTRY` is its address, and
+//! `HAFT_TEST_REGISTRY_CLOSED` that of another one, which admits only `ada` with `lovelace`. `.ci/steps/registry`
+//! starts both.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,4 +1,4 @@
-//! Signatures that lie in the registry beside what they are about.
+//! Signatures that the registry stores beside their subject.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! Tools that a person has to approve of, where the person sits behind an MCP client.
+//! Tools that need a user's approval, with the user behind an MCP client.
 
 use std::fs;
 

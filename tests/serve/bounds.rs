@@ -1,5 +1,5 @@
-//! Bounds of one client on standard input and output: what is too much at once, what is no JSON, and what is asked
-//! right before hanging up.
+//! Bounds of one client on standard input and output: too many requests, invalid JSON, and requests right before
+//! the client closes its input.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! Short calls run on the thread that reads them; one that takes long after all blocks no other.
+//! Short calls run on the thread that reads them; a call that becomes long blocks no other.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! Callers of `haft serve --http` that are told apart: by tokens and by JSON Web Tokens, each with its own tools, rights
-//! and quota. Nobody comes to what is somebody else's.
+//! Callers of `haft serve --http`, identified by tokens and by JSON Web Tokens, each with its own tools, rights and
+//! quota. No caller reaches the data of another.
 
 mod jwt;
 mod many;

@@ -1,5 +1,5 @@
-//! Both eras of the protocol: sessions, and requests that bring everything along. Clients of the
-//! second look first whether they are understood, and may begin in the first before they know.
+//! Both protocol eras: sessions, and self-contained requests. Clients of the second probe for support first, and
+//! may begin in the first before they know the result.
 
 use serde_json::{Value, json};
 

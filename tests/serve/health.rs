@@ -1,5 +1,5 @@
-//! What balancers, orchestrators and Prometheus ask: whether haft lives and is ready, however they ask that; how it ends
-//! while they ask; and its metrics.
+//! Requests of load balancers, orchestrators and Prometheus: liveness, readiness and metrics, also during a
+//! shutdown.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

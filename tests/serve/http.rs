@@ -1,5 +1,5 @@
-//! Any number of clients over HTTP, well-meaning and otherwise. Requests are written byte by byte, so
-//! that they can be as wrong as they like.
+//! Any number of clients over HTTP, correct and hostile ones. Requests are written byte by byte, so that they can
+//! be invalid in any way.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

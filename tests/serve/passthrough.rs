@@ -1,5 +1,5 @@
-//! What an MCP server says reaches a client of `haft serve` as it was said: definitions, content blocks, errors, prompts,
-//! resources and questions.
+//! The data of an MCP server reach a client of `haft serve` unmodified: definitions, content blocks, errors,
+//! prompts, resources and questions.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A client that speaks raw JSON-RPC to a child, and sees every byte of it.
+//! A client that sends raw JSON-RPC to a child process, and sees every byte of its output.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin};

@@ -1,5 +1,4 @@
-//! Events without data, which begin a stream from 2025-11-25 on: clients of before take each for a broken
-//! message.
+//! Events without data, which begin a stream from 2025-11-25 on: older clients take each for an invalid message.
 
 use std::io::{Read, Write};
 

@@ -1,5 +1,4 @@
-//! Several processes that serve one program, and one that is started again: what a person answered is good
-//! for whichever is asked, once.
+//! Several processes that serve one program, and a restarted one: a user's answer is valid for any of them, once.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Many clients over HTTP, and many connections without a token: sessions in use stay, and refused clients are told
-//! when to retry.
+//! Many clients over HTTP, and many connections without a token: sessions in use stay, and refused clients get the
+//! time to retry.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

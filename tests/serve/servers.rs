@@ -1,5 +1,5 @@
-//! A program with MCP servers of its own: their tools are served like any other, and the servers go on
-//! while the program changes around them.
+//! A program with MCP servers: their tools are served like all others, and the servers keep running while the
+//! program changes.
 
 use serde_json::json;
 

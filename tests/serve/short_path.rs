@@ -1,4 +1,4 @@
-//! Requests over HTTP that are answered by the thread that read them, and those that it begins and others end.
+//! HTTP requests that the reading thread answers, and those that it begins and other threads finish.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,4 +1,4 @@
-//! What a person at `haft chat` allows to an agent that is a tool, and takes back.
+//! Approvals that a user of `haft chat` gives to an agent that is a tool, and withdraws.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Files that a person attaches in `haft chat`.
+//! Files that a user attaches in `haft chat`.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! `haft chat` at a real terminal: a person types, reads, approves, denies, stops, leaves and comes back.
+//! `haft chat` at a real terminal: the user types, reads, approves, denies, stops, leaves and returns.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};

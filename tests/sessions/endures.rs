@@ -1,5 +1,5 @@
-//! A long task whose model fails in thirty ways and whose process is killed again and again: every call is made, none twice.
-//! How often it is killed is said by `HAFT_TEST_KILLS`; `.ci/steps/sessions` says 200, which makes 300 turns and 50 kills.
+//! A long task whose model fails in thirty ways and whose process is killed repeatedly: every call is made, none
+//! twice. `HAFT_TEST_KILLS` sets the number of kills; `.ci/steps/sessions` sets 200, for 300 turns and 50 kills.
 
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};

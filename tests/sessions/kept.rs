@@ -1,4 +1,4 @@
-//! What is kept of a session, and what can be done with it from the command line.
+//! The saved data of a session, and the verbs that use them.
 
 use std::fs;
 use std::io::Write;

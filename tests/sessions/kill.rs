@@ -1,5 +1,5 @@
-//! haft is killed, at any moment: nothing that was done is lost, and nothing is done twice by mistake. How often is said
-//! by `HAFT_TEST_KILLS`; `.ci/steps/sessions` says 200.
+//! Kills haft at any moment: no completed call is lost, and none is repeated by mistake. `HAFT_TEST_KILLS` is the
+//! number of kills; `.ci/steps/sessions` sets 200.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! An answer of megabytes: the model is shown a part, reads on in the rest, and nobody but `read` gets at it.
+//! An answer of megabytes: the model sees a part, reads the rest with `read`, and no other tool reaches it.
 
 use std::fs;
 use std::path::Path;

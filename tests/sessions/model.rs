@@ -1,6 +1,6 @@
-//! A model that does what a function says, behind OpenAI's chat completions, streamed or not. It decides by the
-//! conversation that it is sent and nothing else, so it goes on where a session goes on. Accepts no call without its
-//! answer and no answer without its call.
+//! A model that a function implements, behind OpenAI's chat completions, streamed or not. Each answer depends on
+//! the received conversation alone, so that the model continues any session. Rejects a call without its answer and
+//! an answer without its call.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,5 +1,5 @@
-//! Plan mode (U11): nothing is written and nothing is sent, whatever a model calls and whatever rights the program gives; a
-//! person lifts it.
+//! Plan mode (U11): nothing is written and nothing is sent, whatever a model calls and a program grants, until the
+//! user lifts it.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -1,4 +1,5 @@
-//! The room that a conversation takes (U11): how full it is, summing up by hand, and going on in another session.
+//! The context window of a conversation (U11): its fill level, manual summaries, and the continuation in another
+//! session.
 
 use super::Place;
 use super::model::{Model, Says, asked};

@@ -1,4 +1,4 @@
-//! What a person sees of a session whose model writes what no terminal may be sent.
+//! The display of a session whose model writes control characters.
 
 use serde_json::json;
 

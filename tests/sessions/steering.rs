@@ -1,4 +1,4 @@
-//! What a person says while the model works (U11).
+//! Prompts that a user gives while the model works (U11).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! A terminal of tmux's, in which a person types and reads. Ends with everything in it when dropped.
+//! A tmux terminal, in which a user types and reads. Ends with all of its processes when dropped.
 
 use std::process::Command;
 

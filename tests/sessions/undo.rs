@@ -1,4 +1,4 @@
-//! Undo (U11): what tools of components changed is put back, byte by byte, and nothing that somebody changed since.
+//! Undo (U11): changes of components' tools are reverted, byte by byte, except files that were changed since.
 
 use std::collections::BTreeMap;
 use std::fs;

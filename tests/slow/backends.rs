@@ -1,4 +1,4 @@
-//! How long a capture waits, and what a command over a shared connection costs.
+//! The wait of a capture, and the cost of a command over a shared connection.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! When the time of a call begins.
+//! The moment at which the time of a call begins.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! How long `fetch_url` waits for a server.
+//! The time that `fetch_url` waits for a server.
 
 use std::time::{Duration, Instant};
 

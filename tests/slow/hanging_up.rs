@@ -1,5 +1,5 @@
-//! Who is waited for and for how long: for answers when a client hangs up, for a server before the tools are listed. The
-//! measure is the patience that haft promises.
+//! The waits of haft: for running answers after a client closed its input, and for a server before the tools are
+//! listed. The promised limits are the measure.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};

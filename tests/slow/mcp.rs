@@ -1,4 +1,4 @@
-//! MCP servers that are started again and again, that end by themselves or not, and a person who thinks for long.
+//! MCP servers that are restarted repeatedly, that end by themselves or hang, and a user who answers late.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

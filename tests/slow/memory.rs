@@ -1,4 +1,4 @@
-//! What was needed once is not held in memory for as long as haft is served.
+//! Memory that was needed once is released while haft is served.
 
 #![cfg(target_os = "linux")]
 

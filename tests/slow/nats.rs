@@ -1,5 +1,5 @@
-//! How soon a gate knows of a worker's death: the server tells it, or silence does; and that a server which stood still is
-//! none.
+//! The time in which a gate detects a worker's death: by the server's notice, or by silence. A paused NATS server
+//! does not count as a death.
 
 use std::time::{Duration, Instant};
 

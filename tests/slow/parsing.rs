@@ -1,5 +1,5 @@
-//! Texts that would take quadratic time if they were read carelessly: four times as long, they take about four times as
-//! long to read.
+//! Texts that a careless parser would read in quadratic time: for four times the length, the time is about four
+//! times as long.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! How late the pieces of an answer are told.
+//! The delay of the pieces of a streamed answer.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! How long providers are waited for.
+//! The time that haft waits for providers.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A client that reads nothing: that no more is read of it shows when nothing happens for a while.
+//! A client that reads nothing: haft stops reading from it, which shows as a period without any activity.
 
 use std::io::{BufRead, BufReader, Write};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Plugins and clients that want everything: the others are served all the same.
+//! Plugins and clients that claim all resources: the others are still served.
 
 use std::io::Write;
 use std::net::TcpStream;

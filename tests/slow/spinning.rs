@@ -1,5 +1,5 @@
-//! Eight guests that never end, on a machine that may have fewer processors: other calls are served, and each of the
-//! eight can be stopped.
+//! Eight guests that never end, on a machine that may have fewer processors: other calls are served, and each of
+//! the eight can be stopped.
 
 use std::time::{Duration, Instant};
 

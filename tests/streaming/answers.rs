@@ -1,4 +1,4 @@
-//! What comes piece by piece.
+//! Answers that arrive in pieces.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a component of WASI 0.3 may have: what its grant says, as one of WASI 0.2 may.
+//! The rights of a component of WASI 0.3: exactly those of its grant, as for WASI 0.2.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,5 +1,5 @@
-//! Files of a crate do not use each other in a circle. A module and what lies in its folder are one room:
-//! what a file takes from the module that it lies in is no circle.
+//! The files of a crate do not depend on each other in a circle. A module and the files in its folder count as one
+//! node: a file's use of its parent module is no circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! No test of the gate judges by the clock: none sleeps, compares a duration or waits for less than [`HANG`].
+//! No test of the gate depends on the clock: none sleeps, compares a duration or waits for less than [`HANG`].
 //!
 //! [`HANG`]: crate::common::wait::HANG
 

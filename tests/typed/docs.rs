@@ -1,4 +1,4 @@
-//! What authors write in WIT, as models read it.
+//! The WIT documentation of authors, as models read it.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! Paths of guests that know nothing of haft: absolute ones mean the same as outside, relative ones
-//! start from the workspace, and neither is ever taken for the other.
+//! Paths of guests that do not know haft: absolute ones have their meaning outside of the guest, relative ones
+//! start from the workspace, and neither is taken for the other.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Components that are too large, too deep or too clever, and what toolchains export for themselves.
+//! Components with excessive sizes or depths, and exports that toolchains make for themselves.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Components made from WIT and a core module, as toolchains make theirs, and sections put behind them.
+//! Components made from WIT and a core module, as by toolchains, and sections appended to them.
 
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;

@@ -1,4 +1,4 @@
-//! The tools of a wrapped server: what passes, what is held back, and what a hostile server tries.
+//! The tools of a wrapped server: tools that pass, tools that are held back, and attempts of a hostile server.
 
 use std::{fs, thread};
 

@@ -1,4 +1,4 @@
-//! Asks the user at the editor to approve a call. Only the options that allow it are an approval.
+//! Asks the user at the editor to approve a call. Only an option that allows the call is an approval.
 
 use std::sync::Arc;
 

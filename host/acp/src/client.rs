@@ -42,7 +42,7 @@ impl Client {
         self.takes_notices.store(notices.is_some(), Ordering::SeqCst);
     }
 
-    /// Whether notices may be sent to the editor.
+    /// Returns whether notices may be sent to the editor.
     pub(crate) fn takes_notices(&self) -> bool {
         self.takes_notices.load(Ordering::SeqCst)
     }

@@ -13,10 +13,10 @@ use haft_core::tool::Approvals;
 /// Opens conversations, and lists earlier ones.
 #[async_trait]
 pub trait Host: Send + Sync + 'static {
-    /// Whether conversations are saved, so that they can be listed and continued.
+    /// Returns whether conversations are saved, so that they can be listed and continued.
     fn keeps(&self) -> bool;
 
-    /// Whether the conversation `id` is saved.
+    /// Returns whether the conversation `id` is saved.
     fn knows(&self, id: &str) -> bool;
 
     /// Begins a conversation.

@@ -51,7 +51,7 @@ pub(crate) struct Session {
     turn: Lock<Option<CancellationToken>>,
 }
 
-/// A prompt under way, until this is dropped.
+/// A running prompt, until this is dropped.
 pub(crate) struct Working {
     session: Arc<Session>,
     pub(crate) cancel: CancellationToken,
@@ -87,27 +87,27 @@ impl Session {
         }
     }
 
-    /// Whether its program is loaded.
+    /// Returns whether its program is loaded.
     pub(crate) fn is_awake(&self) -> bool {
         self.is_awake.load(Ordering::SeqCst)
     }
 
-    /// Whether no prompt is under way.
+    /// Returns whether no prompt is running.
     pub(crate) fn is_idle(&self) -> bool {
         self.turn.lock().is_none()
     }
 
-    /// Whether unloading loses nothing.
+    /// Returns whether unloading loses nothing.
     pub(crate) fn can_rest(&self, host: &dyn Host) -> bool {
         self.is_idle() && (host.keeps() || !self.has_said.load(Ordering::SeqCst))
     }
 
-    /// Whether there was a prompt.
+    /// Returns whether there was a prompt.
     pub(crate) fn has_said(&self) -> bool {
         self.has_said.load(Ordering::SeqCst)
     }
 
-    /// Begins work; fails if a prompt is under way.
+    /// Begins work; fails if a prompt is running.
     pub(crate) fn begin_work(self: &Arc<Self>) -> Result<Working, Error> {
         let mut turn = self.turn.lock();
         if turn.is_some() {
@@ -291,7 +291,7 @@ impl Session {
         vec![mode, option.category(SessionConfigOptionCategory::Model)]
     }
 
-    /// Whether tools only read, from the next prompt on.
+    /// Returns whether tools only read, from the next prompt on.
     pub(crate) fn is_planning(&self) -> bool {
         self.is_planning.load(Ordering::SeqCst)
     }
@@ -355,8 +355,8 @@ fn title(text: &str) -> String {
     shortened(&plain(&text.split_whitespace().collect::<Vec<_>>().join(" ")), MAX_TITLE)
 }
 
-// Only the user chooses a mode. It is told as the protocol's session modes, and as the option that replaces them in newer
-// editors.
+// Only the user chooses a mode. It is sent as the protocol's session modes, and as the option that replaces them in
+// newer editors.
 
 pub(crate) const MODE: &str = "mode";
 
@@ -384,7 +384,7 @@ fn mode_option(is_planning: bool) -> SessionConfigOption {
     option.category(SessionConfigOptionCategory::Mode)
 }
 
-/// Whether the mode `id` is plan mode.
+/// Returns whether the mode `id` is plan mode.
 fn is_plan(id: &str) -> Result<bool, Error> {
     let [default, plan] = MODES.map(|(id, ..)| id);
     match id {

@@ -41,7 +41,7 @@ pub(crate) struct Updates {
 
 #[derive(Default)]
 struct State {
-    /// Whether a prompt is under way: later events are not shown.
+    /// Whether a prompt is running: later events are not shown.
     is_open: bool,
     calls: HashMap<String, Shown>,
     /// The numbers of calls and messages so far.

@@ -154,7 +154,7 @@ impl Totals {
         self.unpriced.clone().or_else(of_agents)
     }
 
-    /// Whether a provider reported no tokens.
+    /// Returns whether a provider reported no tokens.
     pub(super) fn is_uncounted(&self) -> bool {
         self.is_uncounted || self.agents().values().any(|agent| agent.is_uncounted)
     }

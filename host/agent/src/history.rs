@@ -74,12 +74,12 @@ impl History {
         self.log.as_ref()
     }
 
-    /// Whether the model still has to act: on calls to run, on a prompt, or on answers to read.
+    /// Returns whether the model still has to act: on calls to run, on a prompt, or on answers to read.
     pub fn is_unfinished(&self) -> bool {
         self.open.is_some() || awaits_model(&self.messages)
     }
 
-    /// Whether the last prompt of the person was given in [plan mode](crate::planned).
+    /// Returns whether the last prompt of the person was given in [plan mode](crate::planned).
     pub fn is_planned(&self) -> bool {
         is_planned(&self.messages)
     }
@@ -154,7 +154,7 @@ impl OpenTurn {
         &self.reply.calls
     }
 
-    /// Whether a call has not run yet.
+    /// Returns whether a call has not run yet.
     pub(super) fn is_waiting(&self, index: usize) -> bool {
         self.calls.lock().get(index) == Some(&Known::Waiting)
     }
@@ -171,7 +171,7 @@ impl OpenTurn {
         Ok(())
     }
 
-    /// Whether full answers are saved when a tool returns only a part.
+    /// Returns whether full answers are saved when a tool returns only a part.
     pub(super) fn keeps_answers(&self) -> bool {
         self.log.as_ref().is_some_and(SessionLog::keeps_answers)
     }

@@ -347,8 +347,8 @@ impl Agent {
         turn
     }
 
-    /// Whether the next turn is requested without tools: if only the final answer is missing, some servers enforce
-    /// the schema only in a request without tools.
+    /// Returns whether the next turn is requested without tools: if only the final answer is missing, some servers
+    /// enforce the schema only in a request without tools.
     fn is_apart(&self, answers: &Answers<'_>) -> bool {
         let has_tools = !self.toolbox().defs().is_empty();
         has_tools && answers.is_without_tools() && self.provider.formats_alone(self.model())
@@ -403,12 +403,12 @@ fn chat_ended(turn: &Result<Turn, ProviderError>) -> trace::Ended<'_> {
     }
 }
 
-/// Whether the model's turn was empty: neither text nor calls.
+/// Returns whether the model's turn was empty: neither text nor calls.
 fn says_nothing(error: &ProviderError) -> bool {
     matches!(error.failure, Failure::Empty(_))
 }
 
-/// Whether haft, not a person, wrote this prompt.
+/// Returns whether haft, not a person, wrote this prompt.
 fn is_own_question(prompt: &Prompt) -> bool {
     // Consecutive prompts are joined, so the text may hold [`AFTER_NOTHING`] several times. Only persons attach
     // files.

@@ -48,7 +48,7 @@ impl LoopGuard {
 }
 
 impl Failed {
-    /// Whether the failed call equals `call`; ids and the order of the arguments' keys are ignored.
+    /// Returns whether the failed call equals `call`; ids and the order of the arguments' keys are ignored.
     fn is(&self, call: &ToolCall) -> bool {
         self.tool == call.tool && self.arguments == call.arguments
     }

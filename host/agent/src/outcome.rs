@@ -77,7 +77,7 @@ impl End {
         }
     }
 
-    /// Whether the task is unfinished and can be continued.
+    /// Returns whether the task is unfinished and can be continued.
     pub fn is_resumable(self) -> bool {
         matches!(self, Self::TurnCap | Self::Budget | Self::Invalid | Self::Cancelled | Self::Failed)
     }

@@ -17,13 +17,13 @@ pub(super) const MAX_REPAIRS: u32 = 3;
 const AGAIN: &str = "[Your answer cannot be used: ";
 const AGAIN_END: &str = "with nothing else.]";
 
-/// Whether `text` is exactly a prompt for a correction.
+/// Returns whether `text` is exactly a prompt for a correction.
 pub(super) fn is_question(text: &str) -> bool {
     text.starts_with(AGAIN) && text.ends_with(AGAIN_END)
 }
 
-/// The maximum size, in bytes, of a schema that is repeated with the errors: small models lose sight of it by then,
-/// and repeating it costs less than one more attempt.
+/// The maximum size, in bytes, of a schema that is repeated with the errors: small models have lost it by then, and
+/// its repetition costs less than one more attempt.
 const MAX_RETOLD: usize = 2 << 10;
 
 /// Appends the instructions for the form of the answer to the system prompt. The text is constant for the whole
@@ -70,7 +70,7 @@ impl<'a> Answers<'a> {
         self.schema
     }
 
-    /// Whether the model has answered and should correct its answer without tools, if that helps.
+    /// Returns whether the model has answered and should correct its answer without tools, if that helps.
     pub(super) fn is_without_tools(&self) -> bool {
         self.repairs > 0 && !self.keeps_tools
     }

@@ -89,8 +89,8 @@ pub fn planned(prompt: impl Into<Prompt>) -> Prompt {
     Prompt { text, ..prompt }
 }
 
-/// Whether the last prompt of a person was given in plan mode. Of several prompts that were joined, one with the
-/// line is enough.
+/// Returns whether the last prompt of a person was given in plan mode. Of several prompts that were joined, one
+/// with the line is enough.
 pub(crate) fn is_planned(messages: &[Message]) -> bool {
     let prompt = messages.iter().rev().find_map(|message| match message {
         Message::User(prompt) if !is_own_question(prompt) => Some(prompt),
@@ -99,7 +99,7 @@ pub(crate) fn is_planned(messages: &[Message]) -> bool {
     prompt.is_some_and(|prompt| prompt.text.lines().any(|line| line == PLAN))
 }
 
-/// Whether the model has to act on the last message: a prompt, or answers to read.
+/// Returns whether the model has to act on the last message: a prompt, or answers to read.
 pub(crate) fn awaits_model(messages: &[Message]) -> bool {
     match messages.last() {
         Some(Message::User(_)) => true,

@@ -83,7 +83,7 @@ pub trait Provider: Send + Sync {
         None
     }
 
-    /// Whether `model` supports a schema for its answer ([`Ask::output`]) only in a request without tools.
+    /// Returns whether `model` supports a schema for its answer ([`Ask::output`]) only in a request without tools.
     fn formats_alone(&self, _model: &str) -> bool {
         false
     }
@@ -101,12 +101,12 @@ pub trait Provider: Send + Sync {
         Ok(ModelList::default())
     }
 
-    /// Whether each turn of `model` reports its cost.
+    /// Returns whether each turn of `model` reports its cost.
     fn tells_cost(&self, _model: &str) -> bool {
         false
     }
 
-    /// Whether a turn can be requested; logs the reason as a warning if not.
+    /// Returns whether a turn can be requested; logs the reason as a warning if not.
     async fn is_available(&self) -> bool {
         let checked = self.check().await;
         if let Err(error) = &checked {

@@ -71,7 +71,7 @@ async fn classify(provider: &dyn Provider, prompt: &str, session: &Session) -> (
     }
 }
 
-/// Whether `simple` comes first in the answer; models add explanations.
+/// Returns whether `simple` comes first in the answer; models add explanations.
 fn is_simple(answer: &str) -> bool {
     let answer = answer.to_lowercase();
     match (answer.find(SIMPLE), answer.find(COMPLEX)) {

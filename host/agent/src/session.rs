@@ -146,7 +146,7 @@ impl SessionLog {
         self.0.changes.as_ref().map_or(Ok(None), |path| undone(path, which))
     }
 
-    /// Whether full answers are stored.
+    /// Returns whether full answers are stored.
     pub(crate) fn keeps_answers(&self) -> bool {
         self.0.answers.is_some()
     }

@@ -116,7 +116,7 @@ impl<'m> Part<'m> {
         (tokens.saturating_mul(self.bytes_of_100) / 100).saturating_sub(ORDER.len() + before)
     }
 
-    /// Whether the earlier summary is rewritten.
+    /// Returns whether the earlier summary is rewritten.
     fn is_full(&self) -> bool {
         self.so_far.is_some_and(|summary| summary.text.len() > self.room / 2 * FULL_HALVES)
     }

@@ -158,7 +158,7 @@ impl<'a> TurnCalls<'a> {
         }
     }
 
-    /// Whether the tool may change something; no tool does in plan mode.
+    /// Returns whether the tool may change something; no tool does in plan mode.
     fn changes(&self, call: &ToolCall) -> bool {
         let reads = |entry: &Entry| entry.def().hints.read_only || entry.grant().is_planning();
         !self.toolbox.find(&call.tool).is_some_and(reads)

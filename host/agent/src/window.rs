@@ -37,7 +37,7 @@ const SUMMARY_SHARE: usize = 8;
 const PROMPT_QUARTERS: usize = 3;
 /// The minimum size of a shortened answer in bytes.
 const LEAST_SHARE: usize = 512;
-/// The maximum number of tokens reserved for output; in a small window, a quarter of it.
+/// The maximum number of tokens reserved for output; in a small window, a quarter of the window.
 const LEFT_FOR_ANSWER: u32 = 16_384;
 /// The size of a conversation, in bytes, below which an error does not shorten it.
 const LEAST_SHOWN: usize = 1024;

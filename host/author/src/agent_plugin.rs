@@ -1,6 +1,6 @@
-//! The files by which clients of Agent Plugins 1.0.0 (agent-plugins.org) load a haft package: `plugin.json`, `mcp.json`
-//! and a `SKILL.md`; and the manifest of Claude Code, which has a form of its own. The package itself lies in
-//! [`FOLDER`]. Writes nothing.
+//! The files by which clients of Agent Plugins 1.0.0 (agent-plugins.org) load a haft package: `plugin.json`,
+//! `mcp.json` and a `SKILL.md`; and the manifest of Claude Code in its own format. The package itself is in
+//! [`FOLDER`]. Writes no file.
 
 use serde_json::{Map, Value, json};
 
@@ -32,7 +32,7 @@ pub struct AgentPlugin<'a> {
     pub description: Option<&'a str>,
     /// Its authors.
     pub authors: &'a [String],
-    /// Its licence, if it says one.
+    /// Its licence, if declared.
     pub license: Option<&'a str>,
     /// Its tools, under the names that `haft serve` gives them.
     pub tools: &'a [ToolDef],
@@ -67,7 +67,7 @@ impl AgentPlugin<'_> {
         text(&Value::Object(manifest))
     }
 
-    /// Returns what both manifests say.
+    /// Returns the fields of both manifests.
     fn about(&self) -> Map<String, Value> {
         let author = (!self.authors.is_empty()).then(|| json!({ "name": self.authors.join(", ") }));
         let fields = [
@@ -80,8 +80,8 @@ impl AgentPlugin<'_> {
         fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    /// Returns the name of the skill and the text of its SKILL.md, made of `written`, that of the package, or of what the
-    /// tools say of themselves.
+    /// Returns the name of the skill and the text of its SKILL.md, made from `written`, the package's own text, or
+    /// from the tools' descriptions.
     ///
     /// # Errors
     /// The package's SKILL.md has a name that no Agent Skill may have.
@@ -114,11 +114,11 @@ impl AgentPlugin<'_> {
         let description = described.map_or_else(tools, str::to_owned);
         let words: Vec<&str> = description.split_whitespace().collect();
         let description: String = words.join(" ").chars().take(MAX_DESCRIPTION).collect();
-        // A string of JSON is one of YAML.
+        // A JSON string is also a YAML string.
         format!("---\nname: {name}\ndescription: {}\n---\n", Value::from(description))
     }
 
-    /// Returns what the tools say of themselves.
+    /// Returns the descriptions of the tools.
     fn tools_text(&self) -> String {
         let title = self.plugin_name();
         let tool = |tool: &ToolDef| {
@@ -216,7 +216,7 @@ mod tests {
         for name in ["Count it", "-a", "a--b", &"a".repeat(65)] {
             let written = format!("---\nname: {name}\n---\n");
             let refused = plugin(&[]).skill(Some(&written)).map(|(name, _)| name);
-            // A longer name is cut where it is read.
+            // The reader truncates a longer name.
             assert!(refused.is_err(), "{name}: {refused:?}");
         }
     }

@@ -117,7 +117,7 @@ struct Files<'a> {
     size: u64,
 }
 
-/// The components of every plugin must be in the folder.
+/// Checks that the components of every plugin are in the folder.
 fn check_components(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     let mut problems = Vec::new();
     for plugin in &manifest.plugins {
@@ -135,7 +135,7 @@ fn check_components(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     if problems.is_empty() { Ok(()) } else { Err(manifest.report(problems).into()) }
 }
 
-/// The programs that command tools name as `./x` must be in the folder.
+/// Checks that the programs that command tools name as `./x` are in the folder.
 fn check_commands(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     for tool in &manifest.tools {
         let Some(path) = tool.command.value.first().and_then(|word| word.strip_prefix("./")) else {

@@ -142,7 +142,7 @@ impl KeySet {
         }
     }
 
-    /// Whether a key has the id `id`.
+    /// Returns whether a key has the id `id`.
     pub(crate) fn has(&self, id: &str) -> bool {
         self.0.iter().any(|key| key.id.as_deref() == Some(id))
     }

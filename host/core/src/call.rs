@@ -88,7 +88,7 @@ pub struct ToolResult {
     /// The answer as data, valid against [`ToolDef::output`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Value>,
-    /// The answer as an MCP server gave it. The other fields are made of it for models; MCP clients get it as it is.
+    /// The unmodified answer of an MCP server, for MCP clients. The other fields are derived from it, for models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp: Option<Box<McpAnswer>>,
 }
@@ -106,7 +106,7 @@ pub struct Attachment {
     pub data: Vec<u8>,
 }
 
-/// Media types beside `text/*`, `*+json` and `*+xml` whose bytes are text.
+/// Media types besides `text/*`, `*+json` and `*+xml` whose bytes are text.
 const TEXTS: &[&str] = &[
     "application/javascript",
     "application/json",
@@ -197,10 +197,10 @@ pub fn media_type_of(bytes: &[u8]) -> Option<&'static str> {
     known.map(|(_, media_type)| *media_type)
 }
 
-// What a plugin offers to people beside its tools: prompts and resources. A call of either is a [`ToolCall`](super::ToolCall)
-// like any other; these are its definitions and what its answer looks like. Holds no behaviour.
+// The offers of a plugin besides its tools: prompts and resources. A call of an offer is a
+// [`ToolCall`](super::ToolCall); these types are the definitions and the form of the answer. Contains data only.
 
-/// What clients are told of prompts and resources.
+/// The prompts and resources of a plugin, as clients list them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offers {
     /// Prompts, by the names that the plugin gives them.
@@ -209,31 +209,31 @@ pub struct Offers {
     pub resources: ResourceList,
 }
 
-/// A prompt that a person can choose.
+/// A prompt that a user can choose.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptDef {
     /// Its name.
     pub name: String,
-    /// What it is called where people choose it.
+    /// The display name.
     pub title: Option<String>,
-    /// What it is for.
+    /// The purpose of the prompt.
     pub description: String,
-    /// What it is filled in with.
+    /// The parameters of the prompt.
     pub arguments: Vec<PromptArgument>,
 }
 
-/// A value that a person fills in.
+/// A value that a user enters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptArgument {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// The description.
     pub description: String,
-    /// Whether the prompt cannot be had without it.
+    /// Whether the prompt requires the value.
     pub required: bool,
 }
 
-/// What can be read of one plugin.
+/// The resources of one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceList {
     /// Resources.
@@ -249,11 +249,11 @@ pub struct ResourceDef {
     pub place: String,
     /// Its name.
     pub name: String,
-    /// What it is called where people choose it.
+    /// The display name.
     pub title: Option<String>,
-    /// What it is.
+    /// The description.
     pub description: String,
-    /// Its media type, where it is known.
+    /// The media type, if known.
     pub media_type: Option<String>,
 }
 
@@ -267,30 +267,31 @@ pub struct PromptMessages {
 /// One message of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptMessage {
-    /// Whether the model says it, and not the person.
+    /// `true`: a message of the model; `false`: of the user.
     pub by_model: bool,
-    /// Its text; where it is none, the next of the answer's attachments.
+    /// The text; `None`: the content is the next of the answer's attachments.
     pub text: Option<String>,
 }
 
-/// The data of an answer with what a resource has in it: the answer's text or, where `is_text` is not set, its attachment.
+/// The structured data of an answer that contains a resource: the content is the answer's text or, if `is_text` is
+/// false, its attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceContents {
-    /// Its media type, where it is known.
+    /// The media type, if known.
     pub media_type: Option<String>,
-    /// Whether it is text.
+    /// Whether the content is text.
     pub is_text: bool,
 }
 
 impl Offers {
-    /// Whether there is nothing.
+    /// Returns whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.prompts.is_empty() && self.resources.is_empty()
     }
 }
 
 impl ResourceList {
-    /// Whether there is nothing to read.
+    /// Returns whether there is nothing to read.
     pub fn is_empty(&self) -> bool {
         self.listed.is_empty() && self.templates.is_empty()
     }

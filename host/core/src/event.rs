@@ -163,7 +163,7 @@ impl Events {
         Self { with_calls: false, ..Self::to(sink) }
     }
 
-    /// Whether there is a listener.
+    /// Returns whether there is a listener.
     pub fn has_listener(&self) -> bool {
         self.sink.is_some()
     }

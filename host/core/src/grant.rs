@@ -81,7 +81,7 @@ pub struct Grant {
     credentials: BTreeSet<CredentialStore>,
     /// The files, directories and hosts that stay closed; shared by all tools of a program.
     sealed: Arc<Sealed>,
-    /// Whether the grant is for plan mode, which a person ends and no line of program.toml does.
+    /// Whether the grant is for plan mode, which the user ends and no line of program.toml does.
     is_planning: bool,
 }
 
@@ -227,7 +227,7 @@ impl Grant {
         Self { hosts, kept, children, is_planning: true, ..self.read_only() }
     }
 
-    /// Whether this grant is for plan mode.
+    /// Returns whether this grant is for plan mode.
     pub fn is_planning(&self) -> bool {
         self.is_planning
     }
@@ -269,12 +269,12 @@ impl Grant {
         &self.hosts
     }
 
-    /// Whether a request to `destination` may be made; [`Self::may_connect`] checks its address.
+    /// Returns whether a request to `destination` may be made; [`Self::may_connect`] checks its address.
     pub fn may_ask(&self, destination: &Destination) -> bool {
         self.blocks(destination).is_none() && self.hosts.iter().any(|host| host.matches(destination))
     }
 
-    /// Whether plain TCP to `address` is allowed: only if the address itself is granted.
+    /// Returns whether plain TCP to `address` is allowed: only if the address itself is granted.
     pub fn may_open(&self, address: SocketAddr) -> bool {
         !self.blocks_address(address.ip()) && self.hosts.iter().any(|host| host.is_address(address))
     }
@@ -343,7 +343,7 @@ fn push_named(preopens: &mut Vec<Preopen>, root: &Root, writable: bool) {
 }
 
 impl Reach {
-    /// Whether `root` lies inside.
+    /// Returns whether `root` lies inside.
     pub fn covers(&self, root: &Root) -> bool {
         match self {
             Self::Anywhere => true,

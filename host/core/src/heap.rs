@@ -1,4 +1,4 @@
-//! Limits how much memory this process keeps without a use for it: freed memory of glibc's allocator, and code that ran once.
+//! Limits the unused memory that this process keeps: freed memory of glibc's allocator, and code that ran once.
 
 #![cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "a library call, which says why it is sound"))]
 
@@ -26,8 +26,8 @@ pub fn settle() {
     }
 }
 
-/// Drops what of this program's code is in memory: for a process that only waits from now on. The kernel reads its pages
-/// again where they are needed.
+/// Drops the resident code of this program, for a process that only waits from now on. The kernel reads the pages
+/// again at their next use.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "a library call, which says why it is sound")]
 pub fn let_go_of_code() {
@@ -37,12 +37,12 @@ pub fn let_go_of_code() {
     }
 }
 
-/// Does nothing: macOS drops what is not used.
+/// Does nothing: macOS reclaims unused pages itself.
 #[cfg(target_os = "macos")]
 pub fn let_go_of_code() {}
 
-/// Returns where files are mapped to be executed, and where the beginning of this program is mapped: its constants and
-/// what only its loading needed.
+/// Returns the addresses of executable mappings, and of the beginning of this program: its constants and its
+/// load-time data.
 #[cfg(target_os = "linux")]
 fn code() -> Vec<(usize, usize)> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();

@@ -20,7 +20,8 @@ pub trait Lines: fmt::Debug + Send + Sync {
     /// Writes lines that may wait in groups from now on, for many calls.
     fn gather(&self);
 
-    /// Whether the next lines can be written without opening or moving a file, and without starting a thread.
+    /// Returns whether the next lines can be written without opening or moving a file, and without starting a
+    /// thread.
     fn is_settled(&self) -> bool;
 
     /// Records the start of a call, before it returns or, if the line `may_wait`, within 5 ms.
@@ -62,7 +63,7 @@ impl Journal {
         }
     }
 
-    /// Whether calls are recorded.
+    /// Returns whether calls are recorded.
     pub fn is_kept(&self) -> bool {
         self.0.is_some()
     }
@@ -72,7 +73,8 @@ impl Journal {
         self.0.as_ref().map(|inner| inner.program.clone()).unwrap_or_default()
     }
 
-    /// Whether the next lines can be written without opening or moving a file, and without starting a thread.
+    /// Returns whether the next lines can be written without opening or moving a file, and without starting a
+    /// thread.
     pub fn is_settled(&self) -> bool {
         self.0.as_ref().is_none_or(|inner| inner.lines.is_settled())
     }
@@ -88,7 +90,7 @@ impl Journal {
     pub(crate) fn end(&self, begun: Arc<Record>, ended: impl FnOnce(Record) -> Record) {
         if let Some(inner) = &self.0 {
             let merged = inner.lines.forget(&begun.id);
-            // No other owner is left, but for a moment.
+            // At most a finishing call owns it for a moment.
             inner.lines.end(&Record { merged, ..ended(Arc::unwrap_or_clone(begun)) });
         }
     }

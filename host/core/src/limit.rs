@@ -85,8 +85,8 @@ pub struct KeptJournal {
 impl KeptJournal {
     /// Some hundred thousand lines, which are read in a moment.
     pub const DEFAULT_SIZE: u64 = 64 << 20;
-    /// More than a million lines: years of a person's work. A busy server writes a gigabyte in five minutes and says
-    /// what it wants kept; a notebook has this much to spare.
+    /// More than a million lines: years of one user's work. A busy server writes a gigabyte in five minutes and
+    /// configures its own limit; a notebook has this much free space.
     pub const DEFAULT_KEEP: u64 = 512 << 20;
 }
 

@@ -57,7 +57,7 @@ impl HostPrograms {
             .unwrap_or_default()
     }
 
-    /// Whether a tool may replace this file.
+    /// Returns whether a tool may replace this file.
     fn may_be_written(&self, path: &Path) -> bool {
         let Ok(found) = Root::resolve(Path::new("/"), path) else { return true };
         let places = found.links().into_iter().chain([found.real().to_owned()]);
@@ -80,7 +80,7 @@ fn candidates(name: &str, path: &OsStr) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// Whether this user may execute `file`.
+/// Returns whether this user may execute `file`.
 pub fn is_executable(file: &Path) -> bool {
     file.is_file() && access(file, Access::EXEC_OK).is_ok()
 }

@@ -1,4 +1,4 @@
-//! What a program says of the models that it asks: which, in which format, and how much one is to think.
+//! The model settings of a program: the route, the API format and the reasoning effort.
 
 use crate::words;
 
@@ -11,7 +11,7 @@ words! {
         Complex = "complex",
         /// The one for small decisions.
         Fast = "fast",
-        /// The fast one says which.
+        /// The fast model decides.
         Auto = "auto",
     }
 }
@@ -27,23 +27,23 @@ words! {
 }
 
 words! {
-    /// How much a model is to think before it answers, in words that fit every vendor. Each provider sends what comes
-    /// closest to it among what its models take.
+    /// The reasoning effort before an answer, in words that fit every vendor. Each provider sends the nearest value
+    /// that its model accepts.
     #[derive(PartialOrd, Ord)]
     pub enum Effort {
-        /// Not at all, where the model can be asked for that.
+        /// No reasoning, if the model supports that.
         None = "none",
-        /// As little as it can.
+        /// The lowest effort of the model.
         Minimal = "minimal",
         /// A little.
         Low = "low",
-        /// What fits most tasks.
+        /// The effort that fits most tasks.
         Medium = "medium",
         /// Much.
         High = "high",
         /// More than that.
         XHigh = "xhigh",
-        /// As much as it can.
+        /// The highest effort of the model.
         Max = "max",
     }
 }

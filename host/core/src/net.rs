@@ -17,8 +17,8 @@ pub use self::retry::{Retry, retry_after};
 const WORDLESS: &[&str] =
     &["client error", "request or response body error", "error reading a body from connection"];
 
-/// Whether `host`, as in a URL without the port, is this machine. `localhost` is the only such name: other names
-/// depend on the resolver.
+/// Returns whether `host`, as in a URL without the port, is this machine. `localhost` is the only such name: other
+/// names depend on the resolver.
 pub fn is_loopback(host: &str) -> bool {
     if host.eq_ignore_ascii_case("localhost") {
         return true;
@@ -31,7 +31,7 @@ pub fn is_loopback(host: &str) -> bool {
     address.is_some_and(is_loopback_address)
 }
 
-/// Whether `address` is a loopback address, also an IPv4 address mapped to IPv6.
+/// Returns whether `address` is a loopback address, also an IPv4 address mapped to IPv6.
 pub fn is_loopback_address(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }

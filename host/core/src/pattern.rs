@@ -1,10 +1,10 @@
-//! Patterns of tool names, for lists of what is allowed: `read`, `git__*`, `*`. They only match;
-//! which tools exist is not known here.
+//! Patterns of tool names, for lists of what is allowed: `read`, `git__*`, `*`. A pattern only matches names; it
+//! knows no tools.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A tool's name in which every `*` stands for any characters, none included.
+/// A tool's name in which every `*` matches any number of characters.
 ///
 /// `program:NAME:TOOL` means `program__NAME__TOOL`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum ToolPatternError {
 const MAX: usize = 128;
 
 impl ToolPattern {
-    /// Whether `name`, a tool's exposed name, is meant. Case counts.
+    /// Returns whether the pattern matches `name`, a tool's exposed name. Case-sensitive.
     pub fn matches(&self, name: &str) -> bool {
         let mut parts = self.0.split('*');
         let first = parts.next().unwrap_or_default();
@@ -47,7 +47,7 @@ impl ToolPattern {
         rest.ends_with(last)
     }
 
-    /// The pattern as text.
+    /// Returns the pattern as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -55,8 +55,9 @@ impl Project {
     }
 }
 
-/// Whether `folder` is the root of a repository that belongs to this user or to the owner of the `workspace`. The
-/// repository of another user, such as one created in `/tmp`, is ignored (as git does since CVE-2022-24765).
+/// Returns whether `folder` is the root of a repository that belongs to this user or to the owner of the
+/// `workspace`. The repository of another user, such as one created in `/tmp`, is ignored (as git does since
+/// CVE-2022-24765).
 fn is_repository(folder: &Path, workspace: &Path) -> bool {
     let Ok(mark) = fs::symlink_metadata(folder.join(MARK)) else { return false };
     let is_owner = || fs::metadata(workspace).is_ok_and(|metadata| metadata.uid() == mark.uid());

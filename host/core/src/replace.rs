@@ -46,7 +46,7 @@ fn file_at(directory: impl AsFd, name: &str) -> io::Result<Option<Stat>> {
     }
 }
 
-/// Whether the regular file `name` in `directory` has hard links, which a rename would separate from it.
+/// Returns whether the regular file `name` in `directory` has hard links, which a rename would separate from it.
 ///
 /// # Errors
 /// The file cannot be inspected; a missing file is no error.
@@ -230,7 +230,7 @@ impl<'a> New<'a> {
     }
 }
 
-/// Removes what a killed haft left beside the file at `path` of a content that it had not put there yet.
+/// Removes temporary files of the file at `path` that a killed haft left.
 pub fn clear(path: &Path) {
     // Mostly there is nothing, and what cannot be removed is replaced by the next change.
     let _ = fs::remove_file(beside(path));
@@ -269,7 +269,7 @@ fn unnamed(folder: &Path) -> Option<File> {
     openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR).ok().map(File::from)
 }
 
-/// macOS has no unnamed files.
+/// Returns `None`: macOS has no unnamed files.
 #[cfg(target_os = "macos")]
 fn unnamed(_: &Path) -> Option<File> {
     None

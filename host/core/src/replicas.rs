@@ -44,6 +44,6 @@ pub trait Replicas: Debug + Send + Sync {
     /// Waits, in the replica that runs the task `name`, for requests to cancel it.
     async fn listen(&self, name: &str) -> io::Result<Cancelled>;
 
-    /// Whether a replica runs the task `name`. With `cancel`, asks it to stop.
+    /// Returns whether a replica runs the task `name`. With `cancel`, asks it to stop.
     async fn reach(&self, name: &str, cancel: bool) -> io::Result<bool>;
 }

@@ -148,7 +148,7 @@ impl Problem {
         self
     }
 
-    /// Whether the problem is a warning.
+    /// Returns whether the problem is a warning.
     pub fn is_warning(&self) -> bool {
         self.is_warning
     }
@@ -314,8 +314,8 @@ pub fn enclosed(text: &str, tag: &str) -> String {
     escaped
 }
 
-/// Whether a character controls a terminal or is invisible: control characters, directional marks, zero-width
-/// characters, and variation selectors and tags that can spell hidden text.
+/// Returns whether a character controls a terminal or is invisible: control characters, directional marks,
+/// zero-width characters, and variation selectors and tags that can spell hidden text.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(

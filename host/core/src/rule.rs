@@ -1,5 +1,5 @@
 //! Rules for calls as program.toml writes them: `read`, `git__*`, `bash(git status*)`. A rule names tools and, in
-//! parentheses, what a call of them is about. It only says so; what matches is decided where calls are.
+//! parentheses, the subject of a call. This file parses rules; `tool::rules` matches calls against them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::pattern::{ToolPattern, ToolPatternError};
 use crate::words;
 
-/// Which calls are meant: those of the tools that a pattern names, all of them or those about something.
+/// A pattern for calls: of the tools that a name pattern matches, all calls or those with a certain subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RulePattern {
     tools: ToolPattern,
@@ -17,7 +17,7 @@ pub struct RulePattern {
 /// Why a text is not a [`RulePattern`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RulePatternError {
-    /// What stands before the parenthesis names no tool.
+    /// The text before the parenthesis is not a tool pattern.
     #[error(transparent)]
     Tools(#[from] ToolPatternError),
     /// A parenthesis is opened, and the text does not end with one.
@@ -34,45 +34,46 @@ pub enum RulePatternError {
     Control(char),
 }
 
-/// Characters in parentheses: a long command line. What is longer is no rule that a person reads.
+/// Maximal number of characters in parentheses: a long command line, and as much as a person reads.
 const MAX_ABOUT: usize = 1000;
 
 words! {
-    /// What becomes of a call.
+    /// The effect of a rule on a call.
     #[derive(Default)]
     pub enum Effect {
-        /// It runs without a question.
+        /// The call runs without a question.
         #[default]
         Allow = "allow",
-        /// A person is asked.
+        /// The user is asked.
         Ask = "ask",
-        /// It does not run.
+        /// The call is refused.
         Deny = "deny",
     }
 }
 
 impl RulePattern {
-    /// Every call of these tools.
+    /// Returns the pattern for every call of these tools.
     pub fn every(tools: ToolPattern) -> Self {
         Self { tools, about: None }
     }
 
-    /// The calls of the tool `name` that are about exactly `about`. `None` where no rule can say that.
+    /// Returns the pattern for calls of the tool `name` with exactly the subject `about`; `None` if no rule can
+    /// express that.
     pub fn exactly(name: &str, about: &str) -> Option<Self> {
         format!("{name}({})", Self::escaped(about)).parse().ok()
     }
 
-    /// `text` as a pattern that means nothing else.
+    /// Returns `text` as a pattern that matches only this text.
     pub(crate) fn escaped(text: &str) -> String {
         text.replace('\\', "\\\\").replace('*', "\\*")
     }
 
-    /// The tools.
+    /// Returns the tools.
     pub fn tools(&self) -> &ToolPattern {
         &self.tools
     }
 
-    /// What the calls are about: a text in which `*` stands for any characters, and `\*` and `\\` for one character.
+    /// Returns the pattern of the subject: `*` matches any characters, and `\*` and `\\` match one character.
     pub fn about(&self) -> Option<&str> {
         self.about.as_deref()
     }

@@ -1,6 +1,6 @@
-//! Finds the top-level members of a JSON-RPC message, and some of its parameters, in one pass without storing it: for messages
-//! that are too long or malformed, or that only pass, and for limits that are checked before parsing. Does not validate; the
-//! parser does.
+//! Finds the top-level members of a JSON-RPC message, and some of its parameters, in one pass without storing them:
+//! for messages that are too long, malformed or only forwarded, and for limits that are checked before parsing.
+//! Does not validate JSON; the parser does.
 
 use memchr::memchr2;
 use serde::de::DeserializeOwned;
@@ -90,27 +90,28 @@ impl Scan {
         self.name.as_deref()
     }
 
-    /// Whether there is a parameter `cursor`: a page of a list that is not the first one.
+    /// Returns whether there is a parameter `cursor`: a page of a list that is not the first one.
     pub fn has_cursor(&self) -> bool {
         self.has_cursor
     }
 
-    /// Whether some parser may find a key `tools` among the members of the result, of one message or of a batch.
+    /// Returns whether some parser may find a key `tools` among the members of the result, of one message or of a
+    /// batch.
     pub fn has_tools(&self) -> bool {
         self.has_tools
     }
 
-    /// The number of objects and arrays that are not closed yet.
+    /// Returns the number of objects and arrays that are not closed yet.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Whether the message has a result or an error, and so is a response.
+    /// Returns whether the message has a result or an error, and so is a response.
     pub fn is_answer(&self) -> bool {
         self.is_answer
     }
 
-    /// Whether the message is an array.
+    /// Returns whether the message is an array.
     pub fn is_batch(&self) -> bool {
         self.first == Some(b'[')
     }
@@ -211,7 +212,7 @@ impl Scan {
         self.is_answer |= matches!(self.word.as_slice(), b"\"result\"" | b"\"error\"");
     }
 
-    /// Whether the current key may be read as `tools`; without quotes by lenient parsers.
+    /// Returns whether the current key may be read as `tools`; without quotes by lenient parsers.
     fn is_tools(&self) -> bool {
         let key = serde_json::from_slice(&self.word);
         is_read_as(&key.unwrap_or_else(|_| String::from_utf8_lossy(&self.word).into_owned()), "tools")
@@ -240,14 +241,14 @@ impl Scan {
     }
 }
 
-/// Whether some parser takes the key `text` for `key`, which is in small letters: those of Go and of .NET ignore case, and Go
-/// takes U+017F for an s.
+/// Returns whether some parser takes the key `text` for `key`, which is in small letters: those of Go and of .NET
+/// ignore case, and Go takes U+017F for an s.
 pub fn is_read_as(text: &str, key: &str) -> bool {
     let folded = text.chars().map(|c| if c == '\u{17f}' { 's' } else { c.to_ascii_lowercase() });
     folded.eq(key.chars())
 }
 
-/// Whether a value is a valid request id (JSON-RPC 2.0, section 4).
+/// Returns whether a value is a valid request id (JSON-RPC 2.0, section 4).
 fn is_id(value: &Value) -> bool {
     value.is_string() || value.is_i64()
 }

@@ -43,7 +43,7 @@ const CREDENTIALS: &[&str] = &[
     "credentials",
 ];
 
-/// Whether a value of this name is a secret, as far as a name can tell.
+/// Returns whether the name suggests that a value is a secret.
 pub fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace('-', "_");
     CREDENTIALS.iter().any(|end| name.ends_with(end))
@@ -64,7 +64,8 @@ impl Redactor {
     }
 }
 
-/// Whether a variable holds a secret. An existing path (`GOOGLE_APPLICATION_CREDENTIALS`) is no secret itself.
+/// Returns whether a variable holds a secret. An existing path (`GOOGLE_APPLICATION_CREDENTIALS`) is no secret
+/// itself.
 fn is_secret((name, value): &(String, String)) -> bool {
     let path = Path::new(value);
     let is_key = name.to_ascii_lowercase().ends_with("key");

@@ -100,7 +100,7 @@ pub struct Shelved {
     pub origin: String,
     /// The files.
     pub files: Arc<dyn SkillFiles>,
-    /// The tool that runs its scripts, where they have rights of their own: no other tool reaches them.
+    /// The tool that runs its scripts, if they have rights of their own: no other tool reaches them.
     pub scripts: Option<String>,
 }
 
@@ -115,7 +115,7 @@ impl Shelf {
     /// Appends a skill. Earlier skills of the same name stay, and so do the first [`MAX_SKILLS`].
     pub fn put(&mut self, new: Shelved) {
         let name = &new.skill.name;
-        // The same folder, found twice.
+        // Found twice.
         if self.skills.iter().any(|known| known.files.folder() == new.files.folder()) {
             return;
         }
@@ -154,7 +154,7 @@ impl Shelf {
         &self.problems
     }
 
-    /// Whether there are no skills.
+    /// Returns whether there are no skills.
     pub fn is_empty(&self) -> bool {
         self.skills.is_empty()
     }

@@ -1,5 +1,5 @@
-//! One callable thing, and the box of them. Plugins, command tools, MCP servers and native
-//! tools are four sources of the same [`Tool`]; [`Toolbox`] is the only door to any of them.
+//! The trait [`Tool`], and the toolbox that calls its implementors. Plugins, command tools, MCP servers and native
+//! tools are four sources of tools; every call of a tool goes through [`Toolbox`].
 
 mod approval;
 mod arguments;
@@ -67,51 +67,53 @@ pub use self::subject::{Subject, SubjectArgument};
 pub use self::toolbox::{DuplicateTool, Toolbox};
 pub use self::widening::Widening;
 
-/// What makes a tool ready to be called.
+/// The future of a tool's preparation.
 pub type Preparation<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// One callable thing.
+/// A callable tool.
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// What a model is told about it. The same on every call.
+    /// Returns the tool's definition for models. Constant over all calls.
     fn def(&self) -> &ToolDef;
 
     /// Does it. The arguments have been checked against [`ToolDef::parameters`].
     ///
-    /// `Ok` carries failures too, where the tool worked and what it ran did not (a command
-    /// that exits with 1). Dropping the future must stop whatever was started.
+    /// `Ok` includes failures of the program that the tool ran (a command that exits with 1). Dropping the future
+    /// must stop everything that the call started.
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError>;
 
-    /// What has to be done once before the tool can be called, such as compiling it; nothing as soon as that is done. It
-    /// is waited for before a call, whose time begins after it. A call that is made all the same does it itself.
+    /// Returns the preparation that the tool needs once before its first call, such as compilation; `None` when it
+    /// is ready. The caller awaits it before the time limit of a call begins. A call without it prepares the tool
+    /// itself.
     fn preparation(&self) -> Option<Preparation<'_>> {
         None
     }
 
-    /// Why a call with these arguments is refused, whether approved or not. Checked before a person is asked.
+    /// Returns why a call with these arguments is refused, whether approved or not. Checked before the user is
+    /// asked.
     fn refusal(&self, _arguments: &Value) -> Option<ToolError> {
         None
     }
 
-    /// What a call with these arguments is about: what rules are compared with, and a person is shown who is asked. The
-    /// default is all of the arguments.
+    /// Returns the subject of a call with these arguments, for rules and for the user who is asked. By default all
+    /// of the arguments.
     fn subject(&self, arguments: &Value) -> Subject {
         Subject::arguments(arguments)
     }
 
-    /// The path of the file on this machine that a call with these arguments is about, as the caller wrote it: a person who
-    /// is asked is shown what would change there. The default is none.
+    /// Returns the local path of the file that a call with these arguments changes, as the caller wrote it: the
+    /// user who is asked sees the difference. By default none.
     fn file<'a>(&self, _arguments: &'a Value) -> Option<&'a str> {
         None
     }
 
-    /// Whether the future of [`Tool::call`] may first be polled on the thread that read the call, so that a
-    /// short call costs no switch of threads. A hint about the next call with the rights `grant`; `false` is
-    /// always right, and the default.
+    /// Returns whether the future of [`Tool::call`] may first be polled on the thread that read the call, so that a
+    /// short call costs no switch of threads. A hint about the next call with the rights `grant`; `false` is always
+    /// right, and the default.
     ///
-    /// `true` promises that the first poll only computes, for well under a millisecond, and reads files of this machine: it
-    /// starts no thread or process, and returns `Pending` where it would wait. The future is moved to the runtime at its first
-    /// `Pending`, so everything after that is free of this promise.
+    /// `true` promises that the first poll only computes, for well under a millisecond, and reads local files: it
+    /// starts no thread or process, and returns `Pending` instead of blocking. The future moves to the runtime at
+    /// its first `Pending`; later polls are free of this promise.
     ///
     /// Where the promise is broken, that caller's further calls and its cancel are not read before the poll returns,
     /// and opening or starting something may fail, since the thread can be confined. Nothing becomes unsafe, and
@@ -120,48 +122,48 @@ pub trait Tool: Send + Sync {
         false
     }
 
-    /// Whether a call with the rights `grant` might change or send anything, whatever the tool says of itself: such a
-    /// call is in the journal before it runs, another one a moment later. `true` is always right, and the default.
+    /// Returns whether a call with the rights `grant` might change or send anything, whatever the tool declares.
+    /// The journal records such a call before it runs, any other within milliseconds. `true` is always correct, and
+    /// the default.
     fn may_have_effects(&self, _grant: &Grant) -> bool {
         true
     }
 
-    /// Whether the tool acts with rights that were settled before the call, as a server that runs already does: with
-    /// a narrower [`Context::grant`] it does the same as with a wider one. `false`, the default, promises that it does
-    /// nothing that the grant of the call does not allow; plan mode withholds all others.
+    /// Returns whether the tool acts with rights that were settled before the call, as a server that runs already
+    /// does: with a narrower [`Context::grant`] it does the same as with a wider one. `false`, the default,
+    /// promises that it does nothing that the grant of the call does not allow; plan mode withholds all others.
     fn has_fixed_rights(&self) -> bool {
         false
     }
 
-    /// Whether what a call changes is kept for whoever wants to undo it ([`Caller::keeper`]). `false`, the default, has the
-    /// call named to them.
+    /// Returns whether the changes of a call are stored for an undo ([`Caller::keeper`]). With `false`, the
+    /// default, an undo only lists the call.
     fn keeps_changes(&self) -> bool {
         false
     }
 
-    /// Whether it is an agent, whose calls a model makes several of to have them done at the same time. `false` is the
-    /// default.
+    /// Returns whether the tool is an agent; models make several concurrent calls of agents. By default `false`.
     fn is_agent(&self) -> bool {
         false
     }
 
-    /// What clients are shown where this is a prompt or resources, and no tool: see [`Toolbox::insert_offer`].
+    /// Returns the prompt or the resources that clients see, if this is not a tool: see [`Toolbox::insert_offer`].
     fn offer(&self) -> Option<Offer<'_>> {
         None
     }
 
-    /// What an MCP server says of it, where it is a tool of one. MCP clients are shown that.
+    /// Returns the MCP server's own definition, if this is a tool of one. MCP clients get this definition.
     fn served(&self) -> Option<Served<'_>> {
         None
     }
 
-    /// SHA-256 of what is run, in hexadecimal, where the tool is a component.
+    /// Returns the SHA-256 of the component in hexadecimal, if the tool is one.
     fn digest(&self) -> Option<&str> {
         None
     }
 }
 
-/// What an MCP server says of a tool or a prompt.
+/// An MCP server's definition of a tool or a prompt.
 #[derive(Clone, Copy, Debug)]
 pub struct Served<'a> {
     /// The name of the server in program.toml.
@@ -170,16 +172,16 @@ pub struct Served<'a> {
     pub definition: &'a Value,
 }
 
-/// What a prompt or resources are to clients.
+/// A prompt or resources, as clients see them.
 #[derive(Clone, Copy, Debug)]
 pub enum Offer<'a> {
     /// A prompt, by the name that clients know. A call has its arguments.
     Prompt(&'a PromptDef),
-    /// Resources, by the URIs that clients know. A call has one of these, as `uri`.
+    /// Resources, by the URIs that clients know. A call has one of these URIs, as `uri`.
     Resources {
-        /// What all of these begin with, and none of any other.
+        /// The common prefix of these URIs, which no other URI has.
         prefix: &'a str,
-        /// What there is.
+        /// The list of resources.
         list: &'a ResourceList,
     },
     /// A prompt of an MCP server. A call has a `method` of the protocol and its `params`, as the server knows them.
@@ -189,13 +191,13 @@ pub enum Offer<'a> {
         /// Whether the server completes its arguments.
         completes: bool,
     },
-    /// The resources of an MCP server. A call is as one of its prompts.
+    /// The resources of an MCP server. A call is like one of its prompts.
     ServerResources {
         /// The name of the server in program.toml.
         server: &'a str,
         /// The resources and the templates, as the server listed them.
         listed: &'a ServerResources,
-        /// The URIs of resources that have changed, as the server says them of those that it was asked to watch.
+        /// The URIs of changed resources, among those that the server was asked to watch.
         updates: &'a broadcast::Sender<Arc<str>>,
     },
 }
@@ -209,30 +211,30 @@ pub struct ServerResources {
     pub templates: Vec<Value>,
     /// Whether the server completes the parameters of templates.
     pub completes: bool,
-    /// Whether the server tells of changes of a resource.
+    /// Whether the server reports changes of a resource.
     pub watches: bool,
 }
 
-/// What a call is handed.
+/// The context of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// What the call may do.
+    /// The rights of the call.
     pub grant: &'a Grant,
-    /// What the call may use. [`Toolbox::dispatch`] enforces the time; the tool the rest.
+    /// The limits of the call. [`Toolbox::dispatch`] enforces the time; the tool the rest.
     pub limits: &'a Limits,
-    /// Where to tell what happens.
+    /// The receiver of the call's events.
     pub events: &'a Events,
     /// Cancelled when the caller no longer wants the answer.
     pub cancel: &'a CancellationToken,
-    /// Where to note what the journal should say of the call.
+    /// The notes of the call for the journal.
     pub notes: &'a Notes,
     /// Where to leave the whole of an answer that is shortened.
     pub whole: &'a Whole,
     /// The client that makes the call.
     pub client: Client,
-    /// Who makes the call, for a tool that makes calls of its own.
+    /// The caller, for a tool that makes calls of its own.
     pub caller: Caller<'a>,
-    /// Whether a person was asked, and approved.
+    /// Whether the user was asked, and approved.
     pub approved: bool,
 }
 
@@ -242,11 +244,11 @@ pub enum ToolError {
     /// The arguments make no sense to the tool; the model should call again with others.
     #[error("invalid arguments: {0}")]
     InvalidArguments(String),
-    /// The tool could not do what it was asked, in its own words.
+    /// The tool failed; the text is the tool's.
     #[error("Tool error: {0}")]
     ExecutionFailed(String),
-    /// haft stopped the tool or could not run it, in haft's words. A tool cannot say this: whatever it
-    /// says of itself is one of the other two.
+    /// haft stopped the tool or could not run it; the text is haft's. A tool cannot cause this variant by its
+    /// answer.
     #[error("Tool error (haft): {0}")]
     Host(String),
 }
@@ -257,23 +259,23 @@ pub enum ToolError {
 /// The longest name that OpenAI, Anthropic and Gemini all accept.
 const MAX_NAME: usize = 64;
 
-/// Hexadecimal digits that tell shortened names apart: 32 bits, for the few dozen names of a program.
+/// Hexadecimal digits that distinguish shortened names: 32 bits, for the few dozen names of a program.
 const HASH_DIGITS: usize = 8;
 
 /// Joins `parts` with `__` into a name that matches `^[a-zA-Z0-9_-]{1,64}$`.
 ///
-/// A name that had to be changed (too long, or with characters that vendors refuse) ends in a
-/// hash of what it was, so that two tools never become one.
+/// A changed name (too long, or with characters that vendors refuse) ends in a hash of the original, so that two
+/// tools never get one name.
 pub fn exposed_name(parts: &[&str]) -> String {
     name_within(&parts.join("__"), MAX_NAME)
 }
 
-/// The longest name that MCP clients are told: they put the name that they know haft by before it (`mcp__haft__`), for which
-/// that leaves 16 characters.
+/// Maximal length of a name for MCP clients: they prepend their name for haft (`mcp__haft__`), for which 16
+/// characters remain.
 const MAX_CLIENT_NAME: usize = MAX_NAME - 16;
 
-/// Returns the name that MCP clients are told for the tool or prompt `name`: one of more than 48 characters is shortened as
-/// [`exposed_name`] does.
+/// Returns the name of the tool or prompt `name` for MCP clients: a name of more than 48 characters is shortened as
+/// by [`exposed_name`].
 pub fn client_name(name: &str) -> String {
     name_within(name, MAX_CLIENT_NAME)
 }

@@ -22,7 +22,7 @@ pub enum Operation<'a> {
         /// The transport of the client.
         over: Wire,
     },
-    /// A tool runs for an agent, or for a person.
+    /// A tool runs for an agent, or for a user.
     Tool {
         /// The exposed name.
         tool: &'a str,
@@ -47,7 +47,7 @@ pub enum Operation<'a> {
     },
     /// An agent works on a task.
     Agent {
-        /// The agents that the task came through; `None`: the agent of a person.
+        /// The agents that the task came through; `None`: the user's agent.
         name: Option<&'a str>,
         /// The provider of the API.
         provider: &'a str,
@@ -108,7 +108,7 @@ pub trait Recorder: Debug + Send + Sync {
     fn watch(&self, gauge: Gauge, reading: Reading);
 }
 
-/// An operation under way.
+/// A running operation.
 pub trait Recording: Send + Sync {
     /// Returns the parent for child operations.
     fn as_parent(&self) -> TraceParent;
@@ -129,7 +129,7 @@ struct Target {
     has_call: bool,
 }
 
-/// An operation under way, if it is recorded. Dropping it records a cancellation.
+/// A running operation, if it is recorded. Dropping it records a cancellation.
 #[must_use = "an operation that is dropped was cancelled"]
 pub struct Span(Option<(Box<dyn Recording>, Arc<dyn Recorder>)>);
 
@@ -139,7 +139,7 @@ impl Trace {
         Self(Some(Target { recorder, parent: None, has_call: false }))
     }
 
-    /// Whether there is a recorder.
+    /// Returns whether there is a recorder.
     pub fn is_told(&self) -> bool {
         self.0.is_some()
     }

@@ -1,6 +1,6 @@
 //! Enums whose variants a person writes as words, in program.toml or on a command line.
 
-/// An enum with the word of each variant.
+/// Declares an enum and the word of each variant.
 #[macro_export]
 macro_rules! words {
     (
@@ -17,7 +17,7 @@ macro_rules! words {
             /// Every variant with its word.
             pub const ALL: &[(&'static str, Self)] = &[$(($word, Self::$variant)),+];
 
-            /// The word.
+            /// Returns the word.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }

@@ -1,4 +1,4 @@
-//! haft in a program of your own: a tool written here, an agent that may use it and nothing else, and a session that
+//! haft embedded in a program: a tool defined here, an agent that may use only this tool, and a session that
 //! survives the process. `cargo run --example embed -- http://127.0.0.1:8080/v1 MODEL 'How warm is it in Oslo?'`
 
 #![expect(

@@ -1,6 +1,6 @@
-//! Installing from a program of your own: a package's folder goes into the program.toml of the current directory,
-//! once the user has read what it is and agreed. `cargo run --example install -- ./github` asks, `--yes` after it
-//! agrees.
+//! Installs a package from an embedding program: adds a package's folder to the program.toml of the current
+//! directory, after the user has read the disclosure and agreed. `cargo run --example install -- ./github` asks, a
+//! following `--yes` agrees.
 
 #![expect(clippy::print_stdout, reason = "a program of its own, which prints what it likes")]
 
@@ -31,7 +31,7 @@ impl Consent for Ask {
     }
 }
 
-/// Everything that is disclosed, and what is asked for. A stranger wrote it: control characters are not printed.
+/// Prints the disclosure, and the requests. The text comes from a third party: control characters are not printed.
 fn print_proposal(proposal: &Proposal<'_>) {
     let candidate = proposal.candidate;
     println!("{} from {}", candidate.offered.name, candidate.source);
@@ -54,7 +54,7 @@ fn answers_yes() -> std::io::Result<bool> {
     Ok(answer.trim() == "y")
 }
 
-/// Those of its requests that program.toml can grant. It grants to a package as a whole, not to single plugins.
+/// Returns the requests that program.toml can grant, to a package as a whole and not to single plugins.
 fn rights(requests: &[Request]) -> Vec<Request> {
     let right = |request: &Request| match request {
         Request::Right(_, right) => Some(Request::Right(None, right.clone())),

@@ -1,5 +1,5 @@
-//! The command line: one file a verb. Standard output is data, standard error is talk; nothing
-//! here knows how a tool works.
+//! The command line: one file for each verb. Standard output is for data, standard error for messages. The command
+//! line does not know how a tool works.
 
 mod acp;
 mod add;

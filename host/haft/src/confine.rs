@@ -1,5 +1,5 @@
-//! The helper that haft starts beside itself to confine a command: the same code as in haft, in
-//! a program small enough that starting it costs next to nothing. It refuses to be anything else.
+//! The helper program that confines a command: the code of haft's helper in a program small enough to start in half
+//! the time. It does nothing else.
 
 use std::process::ExitCode;
 

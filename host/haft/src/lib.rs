@@ -1,22 +1,20 @@
-//! haft: the handle that an agent's tools are held by.
+//! haft: runs the tools of agents with only the rights that a user granted.
 //!
-//! This file is the map. A module may use only modules that stand **above** it here
-//! (`tests/tidy.rs` holds that border), so reading from top to bottom never meets a word
-//! that has not been explained yet.
+//! This file is the map. A module uses only modules that stand **above** it here (`tests/tidy.rs` checks this), so
+//! that a reader from top to bottom meets every module after the modules that it depends on.
 //!
 //! # One call
 //! - **Ask:** a model, `haft call` or an MCP client makes a [`call::ToolCall`].
-//! - **Find, check, bound:** [`tool::Toolbox::dispatch`] finds the tool, checks the arguments
-//!   against its JSON Schema, and sets the deadline. It is the only door.
-//! - **Do:** a [`tool::Tool`] acts with the [`grant::Grant`] it is handed: a component gets
-//!   exactly that grant's preopened directories, a child process its confinement.
-//! - **Tell:** everything observable is one [`event::Event`]; the answer is a
-//!   [`call::ToolResult`], whatever happened.
+//! - **Find, check, bound:** [`tool::Toolbox::dispatch`] finds the tool, checks the arguments against its JSON
+//!   Schema, and sets the deadline. Every call passes through it.
+//! - **Act:** a [`tool::Tool`] acts with the [`grant::Grant`] that it is passed: a component gets exactly that
+//!   grant's preopened directories, a child process its confinement.
+//! - **Report:** everything observable is one [`event::Event`]; the answer is always a [`call::ToolResult`].
 //!
-//! # In a program of your own
-//! A [`Toolbox`] holds tools, of your own ([`tool::Tool`]) or of a program.toml
-//! ([`program::Program::load`]); an [`Agent`] asks a [`provider::Provider`] and runs what it calls.
-//! `examples/embed.rs` is a whole program, `examples/install.rs` one that installs packages; the shortest agent is this:
+//! # Embedding
+//! A [`Toolbox`] holds tools, of the embedder ([`tool::Tool`]) or of a program.toml ([`program::Program::load`]);
+//! an [`Agent`] asks a [`provider::Provider`] and runs the calls of the model. `examples/embed.rs` is a complete
+//! program, `examples/install.rs` installs packages; the shortest agent is this:
 //!
 //! ```no_run
 //! use haft::agent::{AgentSettings, History};

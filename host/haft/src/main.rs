@@ -1,4 +1,4 @@
-//! The haft program: reads the command line and ends with the code that `cli` says.
+//! The haft program: parses the command line and ends with the exit code of `cli`.
 
 mod cli;
 

@@ -1,5 +1,5 @@
-//! A program: program.toml, the directories of this machine and what the command line adds become a toolbox.
-//! Decides nothing about a single call.
+//! A program: builds a toolbox from program.toml, the directories of this machine and the command line. Decides
+//! nothing about a single call.
 
 mod agents;
 mod allow;
@@ -85,35 +85,35 @@ use haft_sandbox::confine::Confiner;
 /// A program, ready to run.
 #[derive(Debug)]
 pub struct Program {
-    /// What program.toml says.
+    /// The parsed program.toml.
     pub manifest: Manifest,
-    /// Every tool of the program that could be had.
+    /// The available tools of the program.
     pub toolbox: Toolbox,
-    /// What the built-in tools, `bash` and commands may do.
+    /// The rights of the built-in tools, `bash` and commands.
     pub grant: Grant,
-    /// What holds `bash` and commands to it.
+    /// Confines `bash` and commands.
     pub confiner: Confiner,
-    /// What is wrong without keeping the rest from working; already checked by `haft check`.
+    /// Problems that do not affect the rest; already checked by `haft check`.
     pub problems: Vec<Problem>,
     /// Exports of plugins that cannot be called, one line each, with the reason.
     pub uncallable: Vec<String>,
-    /// What is left out of answers, events and the journal: the secrets that program.toml names.
+    /// Redacts answers, events and the journal: it knows the secrets that program.toml names.
     pub redactor: Redactor,
     /// Where commands run, if that was chosen.
     pub backend: Option<Arc<dyn Backend>>,
     /// Whether commands run without a pane, and neither program.toml nor the command line decided that.
     pub is_without_pane: bool,
-    /// Where calls are noted down.
+    /// The journal of calls.
     pub journal: Journal,
-    /// Where calls are told as parts of a trace.
+    /// The trace recorder of calls.
     pub trace: Trace,
     /// The MCP servers whose tools are in the toolbox.
     pub servers: Servers,
     /// The agents that its model may call as tools.
     pub agents: Agents,
-    /// Those of them whose tools nobody agreed to yet: they are left out.
+    /// Servers whose tools nobody agreed to yet: they are left out.
     pub first_lists: Vec<FirstList>,
-    /// What was done while it was loaded that a person should know, a line each.
+    /// Notices for the user about completed actions during the load, one a line.
     pub notices: Vec<String>,
     /// Whether nothing was passed over.
     pub is_complete: bool,
@@ -121,27 +121,27 @@ pub struct Program {
     pub files: Vec<PathBuf>,
     /// Tools that there may be besides.
     unseen: Unseen,
-    /// Where its tools live, and what sends calls to workers.
+    /// The placement of its tools, and the gate to workers.
     pub placement: Placement,
-    /// What it asks for, and what a person agreed to.
+    /// Its requested permissions, and the user's agreement.
     pub agreement: Agreement,
-    /// What is left out of it, since nobody agreed to it.
+    /// The parts left out without agreement.
     left_out: LeftOut,
-    /// What its gates and workers have to agree on.
+    /// The identity that its gates and workers must share.
     pub identity: Identity,
     machines: Machines,
-    /// What sees the calls of its tools.
+    /// The hooks that see the calls of its tools.
     hooks: Vec<Watching>,
     dirs: Dirs,
-    /// What installed packages tell the model.
+    /// The skills of installed packages.
     packaged_skills: Vec<Shelved>,
     /// [`Self::guidance`], once it was read.
     guidance: OnceLock<Guidance>,
 }
 
 impl Program {
-    /// Makes a program in three steps: what is written (`Loaded`), what it may do (`Rights`), what each source of tools adds to
-    /// it (`Contribution`). Fails where program.toml is wrong; a plugin that cannot be loaded is one of
+    /// Creates a program in three steps: its files (`Loaded`), its rights (`Rights`), and the contribution of each
+    /// source of tools (`Contribution`). Fails if program.toml is invalid; a plugin that cannot be loaded is one of
     /// [`Self::problems`].
     pub async fn load(options: &Options) -> anyhow::Result<Self> {
         let all = options.all_for_agents();
@@ -203,15 +203,15 @@ impl Program {
         })
     }
 
-    /// Whether `tool` is not what program.toml says, since nobody agreed to that: it is left out, or its rights are.
+    /// Returns whether `tool` differs from program.toml for lack of agreement: it is left out, or its rights are.
     pub fn is_withheld(&self, tool: &str) -> bool {
         let names = |(prefix, _): &(String, String)| tool.starts_with(prefix.as_str());
         let is_there = self.toolbox.find(tool).is_some();
         self.left_out.changes_rights() || (!is_there && self.left_out.unseen.iter().any(names))
     }
 
-    /// Ends what the program keeps running: its MCP servers, in order and within a few seconds.
-    /// What is only dropped is killed.
+    /// Ends the running resources of the program: its MCP servers, in order and within a few seconds. Dropped
+    /// servers are killed.
     pub async fn close(&self) {
         tokio::join!(self.servers.close(), self.agents.close());
         if let Some(backend) = &self.backend {
@@ -219,12 +219,12 @@ impl Program {
         }
     }
 
-    /// Where NATS is, as program.toml and the command line say.
+    /// Returns the NATS server of program.toml and the command line.
     pub fn nats(&self) -> NatsServer {
         self.machines.server(&self.manifest, &self.dirs.home, &self.redactor)
     }
 
-    /// The same program, whose journal says that its calls are those of the worker `name`.
+    /// Returns the program with its calls journalled as those of the worker `name`.
     #[must_use]
     pub fn of_worker(self, name: &str) -> Self {
         let journal = if self.journal.is_kept() {
@@ -236,19 +236,19 @@ impl Program {
         Self { journal, ..self }
     }
 
-    /// A worker that runs calls of this program's toolbox.
+    /// Returns a worker that runs calls of this program's toolbox.
     pub async fn worker(&self, settings: WorkerSettings) -> Result<Arc<Worker>, LinkError> {
         let server = self.nats().settings().await?;
         Worker::connect(settings, &server, self.reading()).await
     }
 
-    /// What a worker runs calls of this program with.
+    /// Returns the reading with which a worker runs calls of this program.
     pub fn reading(&self) -> Reading {
         let (identity, toolbox) = (self.identity.clone(), self.toolbox.clone());
         Reading { identity, toolbox, session: self.session("work", Events::none()) }
     }
 
-    /// What sends the journal of `worker` to NATS; nothing where none is kept.
+    /// Returns the sender of `worker`'s journal to NATS; `None` without a journal.
     pub fn shipper(&self, worker: &Worker) -> Option<Shipper> {
         let place = worker.place();
         let progress = self.dirs.state.join("nats").join(format!(
@@ -262,25 +262,25 @@ impl Program {
         self.journal.is_kept().then(shipper)
     }
 
-    /// A session whose calls are journalled and whose answers and events hold no secret. The journal says
-    /// that they came through this verb of haft.
+    /// Returns a session whose calls are journalled, and whose answers and events are redacted. The journal records
+    /// `verb` as the origin of its calls.
     pub fn session(&self, verb: &str, events: Events) -> Session {
         let (redactor, journal, trace) = (self.redactor.clone(), self.journal.clone(), self.trace.clone());
         let via = Some(format!("haft {verb}").into());
         Session { events, redactor, journal, trace, via, ..Session::default() }
     }
 
-    /// What a person at hand may give to calls of this program that are refused something.
+    /// Returns the rights that a present user may give to refused calls of this program.
     pub fn widening(&self) -> Widening {
         widening(&self.dirs)
     }
 
-    /// The sessions of this machine; `None` where nothing is to be noted down.
+    /// Returns the sessions of this machine; `None` if nothing is to be stored.
     pub fn sessions(&self) -> Option<Sessions> {
         self.journal.is_kept().then(|| self.dirs.kept_sessions())
     }
 
-    /// How a session of this program begins, in the folder that it is run in.
+    /// Returns the beginning of a session of this program, in the current folder.
     pub fn begun(&self) -> Begun {
         let name = self.manifest.program.as_ref().map(|program| program.name.as_str());
         let path = Some(self.manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
@@ -292,7 +292,7 @@ impl Program {
         Secrets::new(&self.manifest, &self.dirs.home, &self.redactor)
     }
 
-    /// The tools that `patterns` name or, where there are none, those that `[agent] tools` names, told of within
+    /// Returns the tools that `patterns` match or, without patterns, `[agent] tools`, with a list for models within
     /// `[agent] tool_budget`.
     pub fn agent_tools(&self, patterns: &[ToolPattern]) -> Toolbox {
         let agent = &self.manifest.agent;
@@ -306,20 +306,21 @@ impl Program {
         tools.at_most(self.max_tools())
     }
 
-    /// How many tools a request to the provider of program.toml may name.
+    /// Returns how many tools a request to the provider of program.toml may name.
     fn max_tools(&self) -> usize {
         let vendor = self.manifest.provider.as_ref().filter(|provider| provider.base_url.is_none());
         let kind = vendor.and_then(|provider| haft_agent::provider::kind(provider.name.value.as_str()).ok());
         kind.and_then(|kind| kind.max_tools).unwrap_or(usize::MAX)
     }
 
-    /// Everything wrong, as one report; `None` when nothing is.
+    /// Returns all problems as one report; `None` without a problem.
     pub fn report(&self) -> Option<Report> {
         (!self.problems.is_empty()).then(|| self.manifest.report(self.problems.clone()))
     }
 }
 
-/// What every source of tools adds, in the order in which models see the tools. No other function knows all sources.
+/// Returns the contribution of every source of tools, in the order in which models see the tools. No other function
+/// knows all sources.
 async fn sources(rights: &Rights<'_>, known: Contribution) -> anyhow::Result<(Merged, Agents)> {
     let (only, mut merged, mut agents) =
         (rights.options.only.as_deref(), Merged::default(), Agents::default());
@@ -354,7 +355,7 @@ async fn sources(rights: &Rights<'_>, known: Contribution) -> anyhow::Result<(Me
     Ok((merged, agents))
 }
 
-/// The journal of this machine, with the program's name.
+/// Returns the journal of this machine, with the program's name.
 fn journal(manifest: &Manifest, dirs: &Dirs) -> Journal {
     let name = manifest.program.as_ref().map(|program| program.name.as_str());
     let path = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());

@@ -1,4 +1,4 @@
-//! The clients whose configuration files are read: one row a client.
+//! The MCP clients whose configuration files haft reads: one row for each client.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::variable::Notation;
 pub struct Client {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What people call it.
+    /// The display name.
     pub title: &'static str,
     /// The format of its files.
     pub(crate) syntax: Syntax,
@@ -23,7 +23,7 @@ pub struct Client {
     pub(crate) places: fn(&Machine) -> Vec<Place>,
 }
 
-/// All clients. Of several that have the same table, the first has a file that is none of their places.
+/// All clients. Of several with the same table, the first one gets a file at an unknown location.
 pub const CLIENTS: &[Client] = &[
     // Claude Code (2.1): servers of the user, of the user in one project, and of a project; Claude Desktop.
     Client {
@@ -41,7 +41,7 @@ pub const CLIENTS: &[Client] = &[
             ]
         },
     },
-    // Codex (0.13x): without variables; `env_vars` names those that are handed on.
+    // Codex (0.13x): without variable references; `env_vars` names the passed variables.
     Client {
         name: "codex",
         title: "Codex",
@@ -76,7 +76,7 @@ pub const CLIENTS: &[Client] = &[
             vec![Machine::user(machine.home.join(".cursor/mcp.json")), machine.in_project(".cursor/mcp.json")]
         },
     },
-    // VS Code (1.12x): `inputs` are what the person is asked for.
+    // VS Code (1.12x): `inputs` are prompts to the user.
     Client {
         name: "vscode",
         title: "VS Code",
@@ -119,7 +119,7 @@ const EDITIONS: &[&str] = &["Code", "Code - Insiders", "VSCodium"];
 /// The most profiles of an edition that are looked at.
 const MAX_PROFILES: usize = 100;
 
-/// A file for each edition of VS Code, for each profile, and for the project.
+/// Returns a file for each edition of VS Code, for each profile, and for the project.
 fn vscode(machine: &Machine) -> Vec<Place> {
     let users = EDITIONS.iter().map(|edition| machine.applications().join(edition).join("User"));
     let files = users.flat_map(|user| {
@@ -134,7 +134,7 @@ fn vscode(machine: &Machine) -> Vec<Place> {
 /// The folders that clients keep their files in.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// The person's home.
+    /// The user's home.
     pub home: PathBuf,
     /// `$XDG_CONFIG_HOME`.
     pub config: PathBuf,
@@ -152,7 +152,7 @@ pub struct Place {
 }
 
 impl Machine {
-    /// The folder that the variable `name` of the environment names, or `default` in the home.
+    /// Returns the folder that the variable `name` of the environment names, or `default` in the home.
     fn folder(&self, name: &str, default: &str) -> PathBuf {
         match std::env::var_os(name) {
             Some(folder) if !folder.is_empty() => self.project.join(folder),
@@ -160,19 +160,19 @@ impl Machine {
         }
     }
 
-    /// Where desktop applications keep their files.
+    /// Returns the directory of desktop applications' files.
     #[cfg(target_os = "linux")]
     fn applications(&self) -> PathBuf {
         self.config.clone()
     }
 
-    /// Where desktop applications keep their files.
+    /// Returns the directory of desktop applications' files.
     #[cfg(target_os = "macos")]
     fn applications(&self) -> PathBuf {
         self.home.join("Library/Application Support")
     }
 
-    /// A file for all projects of the user.
+    /// Returns a file for all projects of the user.
     fn user(path: PathBuf) -> Place {
         Place { path, scope: "user" }
     }
@@ -183,18 +183,18 @@ impl Machine {
 }
 
 impl Client {
-    /// The client of this name.
+    /// Returns the client of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         CLIENTS.iter().find(|client| client.name == name)
     }
 
-    /// Where its files are, whether they exist or not.
+    /// Returns the locations of its files, existing or not.
     pub fn places(&self, machine: &Machine) -> Vec<Place> {
         (self.places)(machine)
     }
 
-    /// The client whose file `path` with the content `root` is: the one that has it at this place, or else the first that
-    /// has such a table.
+    /// Returns the client of the file `path` with the content `root`: the one with this location, otherwise the
+    /// first with such a table.
     pub(crate) fn of_file(path: &Path, root: &Node, machine: &Machine) -> Option<(&'static Self, Place)> {
         let has = |client: &&Self| client.tables.iter().any(|keys| !under(root, keys).is_empty());
         let candidates = || CLIENTS.iter().filter(has);
@@ -208,7 +208,7 @@ impl Client {
     }
 }
 
-/// The tables that `keys` lead to, each with what `*` stands for.
+/// Returns the tables at `keys`, each with the match of `*`.
 pub(crate) fn under<'a>(node: &'a Node, keys: &[&str]) -> Vec<(Option<&'a str>, &'a Node)> {
     match keys.split_first() {
         None => vec![(None, node)].into_iter().filter(|(_, node)| node.is_table()).collect(),

@@ -1,4 +1,4 @@
-//! A configuration file with its servers, and its text with some of them behind `haft wrap`.
+//! A client's configuration file: its servers, and its text with some of them behind `haft wrap`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::syntax::Syntax;
 use super::tree::Node;
 use super::variable::{Folders, Part, parts};
 
-/// What some editors begin a file with.
+/// The byte order mark, with which some editors begin a file.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// A configuration file.
@@ -25,7 +25,7 @@ pub struct Config {
     pub path: PathBuf,
     /// Whom it is for.
     pub scope: &'static str,
-    /// All of it.
+    /// The complete text.
     pub text: String,
     /// Its servers, in the order of the file.
     pub servers: Vec<Server>,
@@ -48,7 +48,7 @@ pub enum ConfigError {
     Syntax {
         /// Where.
         place: String,
-        /// What is wrong.
+        /// The error.
         message: String,
     },
     /// A file that is no client's.
@@ -62,10 +62,10 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Reads the file of a client; `None` where there is none.
+    /// Reads the file of a client; `None` if it does not exist.
     ///
     /// # Errors
-    /// It cannot be read, or is not what the client reads.
+    /// The file cannot be read, or is not in the client's format.
     pub fn read(client: &'static Client, place: &Place) -> Result<Option<Self>, ConfigError> {
         match Self::text(&place.path) {
             Err(ConfigError::Unreadable { error, .. }) if is_absent(&error) => Ok(None),
@@ -73,10 +73,10 @@ impl Config {
         }
     }
 
-    /// Reads the file at `path`, whose client is known by its place and its content.
+    /// Reads the file at `path`; its location and its content identify the client.
     ///
     /// # Errors
-    /// It cannot be read, or is no client's.
+    /// The file cannot be read, or belongs to no client.
     pub fn of_file(path: &Path, machine: &Machine) -> Result<Self, ConfigError> {
         let text = Self::text(path)?;
         let body = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
@@ -87,10 +87,10 @@ impl Config {
         Self::parse(client, &Place { path: path.to_owned(), ..place }, text)
     }
 
-    /// The file of a client at `path`, which holds `text`.
+    /// Returns the file of a client at `path`, which holds `text`.
     ///
     /// # Errors
-    /// It is not what the client reads.
+    /// The text is not in the client's format.
     pub fn of_text(client: &'static Client, path: &Path, text: String) -> Result<Self, ConfigError> {
         Self::parse(client, &Place { path: path.to_owned(), scope: "file" }, text)
     }
@@ -116,13 +116,13 @@ impl Config {
         Ok(config)
     }
 
-    /// The text without a byte order mark.
+    /// Returns the text without a byte order mark.
     fn body(&self) -> &str {
         self.text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&self.text)
     }
 
-    /// The text with the servers at `picked` behind `haft wrap`; `haft`: the program, as it is written. The variables that
-    /// the file gives a server are granted to it. A server that is there already stays as it is.
+    /// Returns the text with the servers at `picked` behind `haft wrap`; `haft` is the program as written in the
+    /// file. The variables that the file gives a server are granted to it. A wrapped server stays unchanged.
     ///
     /// # Errors
     /// The file has a form that cannot be changed.
@@ -142,7 +142,7 @@ impl Config {
         })
     }
 
-    /// The text with no server behind `haft wrap`.
+    /// Returns the text with no server behind `haft wrap`.
     ///
     /// # Errors
     /// The file has a form that cannot be changed.
@@ -155,7 +155,7 @@ impl Config {
         })
     }
 
-    /// The text with the edits of each server, whose words are the expected ones then; all else stays.
+    /// Returns the text with the edits of each server, checked against the expected words; all else stays.
     fn changed(
         &self,
         change: impl Fn(usize, &Server) -> (Vec<edit::Edit>, Option<Vec<String>>),
@@ -179,7 +179,7 @@ impl Config {
         if is_right { Ok(text) } else { Err(ConfigError::Form(self.path.clone())) }
     }
 
-    /// The names of the variables in a server's `envFile`.
+    /// Returns the names of the variables in a server's `envFile`.
     ///
     /// # Errors
     /// The file cannot be read.

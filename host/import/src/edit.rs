@@ -1,4 +1,4 @@
-//! Changes of a text at exact places; every other byte stays.
+//! Edits a text at exact positions; every other byte stays.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use super::syntax::Syntax;
 pub(crate) struct Edit {
     /// The bytes that go.
     pub(crate) range: Range<usize>,
-    /// What comes in their place.
+    /// The replacement.
     pub(crate) text: String,
 }
 
 impl Edit {
-    /// `words` in front of the values of a list: the list is at `list`, its values at `items`.
+    /// Returns `words` in front of the values of a list: the list is at `list`, its values at `items`.
     pub(crate) fn insert(text: &str, list: &Range<usize>, items: &[Range<usize>], words: &[String]) -> Self {
         let Some(first) = items.first() else {
             let at = list.start + 1;
@@ -28,7 +28,8 @@ impl Edit {
         Self { range: first.start..first.start, text: words }
     }
 
-    /// The key `key` with `value` behind the value at `behind`, whose own key begins at `start`.
+    /// Returns the edit that inserts the key `key` with `value` after the value at `behind`, whose own key begins
+    /// at `start`.
     pub(crate) fn follow(
         text: &str,
         syntax: Syntax,
@@ -49,7 +50,7 @@ impl Edit {
     }
 }
 
-/// `text` with all `edits`, which do not overlap.
+/// Returns `text` with all `edits`, which do not overlap.
 pub(crate) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
     edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
     let (mut out, mut at) = (String::with_capacity(text.len()), 0);
@@ -62,7 +63,7 @@ pub(crate) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
     out
 }
 
-/// What stands before `at` on its line.
+/// Returns the text before `at` on its line.
 fn line_before(text: &str, at: usize) -> &str {
     let before = text.get(..at).unwrap_or_default();
     before.get(before.rfind('\n').map_or(0, |newline| newline + 1)..).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Reads files of other programs.
+//! Reads configuration files of other programs.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Bytes of a file: Claude Code keeps more in its own than servers.
+/// Maximal size in bytes of a file: Claude Code's contains more than servers.
 const MAX_FILE: u64 = 32 << 20;
 
 /// Reads a regular file of at most 32 MiB; waits for no pipe.
@@ -25,7 +25,7 @@ pub(crate) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The names of the variables in a `.env` file, in its order. Their values are not kept.
+/// Returns the names of the variables in a `.env` file, in its order. Their values are not kept.
 pub(crate) fn variables(path: &Path) -> io::Result<Vec<String>> {
     let text = read_bounded(path)?;
     let name = |line: &str| {

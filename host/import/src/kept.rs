@@ -1,5 +1,5 @@
-//! The files as they were before haft changed them. A record is on the disk before its file is replaced; what is undone
-//! is decided by content alone, so a kill at any moment leaves something that can be undone.
+//! The original files, stored before haft changes them. A record is on disk before its file is replaced, and a
+//! restore depends on content alone, so that the change can be reverted after a kill at any moment.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
@@ -36,11 +36,11 @@ pub struct Kept {
     /// The SHA-256 digest of `old`.
     digest: String,
     old: String,
-    /// What haft wrote.
+    /// The text that haft wrote.
     new: String,
 }
 
-/// What is kept of one change.
+/// The record of one change.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// Where it is kept.
@@ -55,18 +55,18 @@ pub struct Originals {
     folder: PathBuf,
 }
 
-/// What came of the undoing of one change.
+/// The result of reverting one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undone {
     /// The file is as it was.
     Restored,
-    /// `haft wrap` was taken out of a file that had been changed since.
+    /// `haft wrap` was removed from a file that had been changed since.
     Unwrapped,
-    /// It was as it was already.
+    /// The file already has its original content.
     Unneeded,
-    /// It was changed since, and left as it is: the first and the last line that differ.
+    /// The file was changed since, and is left unchanged: the first and the last differing line.
     Changed(usize, usize),
-    /// It was removed since.
+    /// The file was removed since.
     Removed,
 }
 
@@ -76,14 +76,14 @@ pub enum KeptError {
     /// A file cannot be read or written.
     #[error("cannot {action} `{}`: {error}", path.display())]
     Io {
-        /// What failed.
+        /// The failed action.
         action: &'static str,
         /// The file.
         path: PathBuf,
         /// Why.
         error: io::Error,
     },
-    /// Somebody changed the file meanwhile.
+    /// Another program changed the file meanwhile.
     #[error("`{}` changed meanwhile, and was left as it is now; run it again", .0.display())]
     Meanwhile(PathBuf),
     /// Another haft changes files.
@@ -94,7 +94,7 @@ pub enum KeptError {
     Damaged {
         /// The record.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// There are too many records.
@@ -108,7 +108,8 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KeptEr
 }
 
 impl Originals {
-    /// Those in `folder`, which is made when something is kept. No tool may have a right to it: the files may have secrets.
+    /// Returns the records in `folder`, which is created with the first record. No tool may have a right to it: the
+    /// files may contain secrets.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
@@ -136,14 +137,14 @@ impl Originals {
             _ => Err(KeptError::Meanwhile(kept.place.clone())),
         });
         replaced.inspect_err(|_| {
-            // The new content may be there all the same, where the directory cannot be synced.
+            // The new content may be in place even if the directory cannot be synced.
             if !matches!(now(&kept.place), Ok(Some(now)) if now == new) {
                 let _ = fs::remove_file(&record);
             }
         })
     }
 
-    /// The changes that were not undone, newest first, and why others cannot be.
+    /// Returns the changes that were not undone, newest first, and why others cannot be.
     ///
     /// # Errors
     /// The records cannot be listed, or another haft changes files.
@@ -161,8 +162,8 @@ impl Originals {
         Ok((records, errors))
     }
 
-    /// Undoes one change. Where the file was changed since, `merge` makes what it is to hold instead from what it holds, or
-    /// nothing, and the file is left.
+    /// Reverts one change. If the file was changed since, `merge` computes the new content from the current one, or
+    /// returns `None`, and the file is left unchanged.
     ///
     /// # Errors
     /// The file cannot be read or written.
@@ -217,7 +218,7 @@ impl Originals {
         Ok(path)
     }
 
-    /// The paths of the records, in any order.
+    /// Returns the paths of the records, in any order.
     fn names(&self) -> Result<Vec<PathBuf>, KeptError> {
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -227,7 +228,7 @@ impl Originals {
         Ok(paths.filter(|path| path.extension().is_some_and(|end| end == "json")).collect())
     }
 
-    /// Keeps other hafts from changing records and files; what a killed one left goes.
+    /// Locks records and files against other haft processes, and removes the temporary files of a killed one.
     fn locked(&self) -> Result<File, KeptError> {
         let make = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
         let folder = make.and_then(|()| File::open(&self.folder)).map_err(failed("open", &self.folder))?;
@@ -243,7 +244,7 @@ impl Originals {
 }
 
 impl Kept {
-    /// What the file held.
+    /// Returns the original content.
     pub fn old(&self) -> &str {
         &self.old
     }
@@ -262,7 +263,7 @@ fn read(path: &Path) -> Result<Kept, KeptError> {
     if digest(&kept.old) == kept.digest { Ok(kept) } else { Err(damaged("its digest is another".to_owned())) }
 }
 
-/// What a file holds now; `None` where there is none.
+/// Returns the current content of a file; `None` if it does not exist.
 fn now(path: &Path) -> Result<Option<String>, KeptError> {
     match read_bounded(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -277,14 +278,15 @@ fn digest(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
 
-/// Whether a kill ended the writing of `new` over `old` in place: a file that has other names is not replaced.
+/// Returns whether a kill ended the writing of `new` over `old` in place: a file that has other names is not
+/// replaced.
 fn is_torn(now: &str, new: &str, old: &str) -> bool {
     let same = now.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
     let rest = |text: &str| text.as_bytes().get(same..).unwrap_or_default().to_owned();
     same > 0 && rest(now) == rest(old)
 }
 
-/// The lines of `now` that are not those of `new`.
+/// Returns the lines of `now` that are not those of `new`.
 fn changed(now: &str, new: &str) -> Undone {
     let (own, other): (Vec<_>, Vec<_>) = (now.lines().collect(), new.lines().collect());
     let head = own.iter().zip(&other).take_while(|(a, b)| a == b).count();

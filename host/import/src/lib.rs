@@ -1,11 +1,13 @@
-//! MCP servers in the configuration files of other clients: found, put behind `haft wrap`, and put back byte for byte.
+//! MCP servers in the configuration files of other clients: finds them, puts them behind `haft wrap`, and restores
+//! the files byte for byte.
 //!
-//! - **Find:** [`CLIENTS`] has one row a client: the places of its files, the tables in them that hold servers, and how
-//!   it writes variables.
-//! - **Read:** `syntax` makes one tree of places in the text; `server` reads an entry of any client from it.
-//! - **Change:** [`Config::wrapped`] edits the text at the exact places, so that every other byte stays.
-//! - **Keep:** [`Originals`] has each file as it was, on the disk before the file is replaced.
-//! - **Translate:** [`ProgramServer`] is a server as program.toml has it.
+//! - **Find:** [`CLIENTS`] has one row for each client: the locations of its files, the tables in them that hold
+//!   servers, and its syntax for variables.
+//! - **Read:** `syntax` parses the text to one tree with positions; `server` reads an entry of any client from the
+//!   tree.
+//! - **Change:** [`Config::wrapped`] edits the text at exact positions, so that every other byte stays.
+//! - **Keep:** [`Originals`] stores each original file on disk before the file is replaced.
+//! - **Translate:** [`ProgramServer`] is a server in the form of program.toml.
 
 mod client;
 mod config;

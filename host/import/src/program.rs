@@ -1,4 +1,4 @@
-//! A server as program.toml has it. Secrets that are written in the client's file are named and not copied.
+//! A server in the form of program.toml. Secrets in the client's file are named and not copied.
 
 use std::path::Path;
 
@@ -16,15 +16,15 @@ use super::variable::{Folders, Notation, Part, parts};
 pub struct ProgramServer {
     /// Its name there.
     pub name: Name,
-    /// The program with its arguments; empty where there is an address.
+    /// The program with its arguments; empty with a URL.
     pub command: Vec<String>,
-    /// Where it answers, where there is no command.
+    /// The URL, without a command.
     pub url: Option<String>,
     /// Variables, or the headers of an address.
     pub values: Vec<(String, TextOrSecret)>,
-    /// Whether it is used.
+    /// Whether the server is used.
     pub enabled: bool,
-    /// What the person has to do or to know, a line each.
+    /// Notes and tasks for the user, one a line.
     pub notes: Vec<String>,
 }
 
@@ -39,10 +39,10 @@ struct Reader<'a> {
 }
 
 impl ProgramServer {
-    /// `server` of a client's file for program.toml; `environment` has the variables of the person.
+    /// Converts `server` of a client's file to program.toml; `environment` has the user's variables.
     ///
     /// # Errors
-    /// What keeps it from being written there, in words.
+    /// The reason why program.toml cannot express it, as text.
     pub fn of(
         config: &Config,
         server: &Server,
@@ -94,7 +94,7 @@ impl Reader<'_> {
         parts(text, self.notation, self.folders)
     }
 
-    /// `text` with the variables put in, which must not be secrets; `what` it is, for the error.
+    /// Returns `text` with the variables expanded, which must not be secrets; `what` names it in the error.
     fn text(&self, text: &str, what: &str) -> Result<String, String> {
         let read = self.parts(text).into_iter().map(|part| match part {
             Part::Text(text) => Ok(text),
@@ -167,7 +167,7 @@ impl Reader<'_> {
         secret(&variable).ok_or_else(|| format!("`{name}` is no name of a variable"))
     }
 
-    /// The variable that holds the value of `name`: a variable's own, or one for a header of this server.
+    /// Returns the variable that holds the value of `name`: a variable's own, or one for a header of this server.
     fn own_variable(&self, name: &str) -> String {
         if name.parse::<Variable>().is_ok() && !name.eq_ignore_ascii_case("authorization") {
             return name.to_owned();
@@ -198,7 +198,7 @@ impl Reader<'_> {
         all.filter_map(|name| Some((name.clone(), secret(name)?))).collect()
     }
 
-    /// The header with the bearer token in the variable `name`.
+    /// Returns the header with the bearer token in the variable `name`.
     fn bearer(&mut self, name: &str) -> Option<(String, TextOrSecret)> {
         let variable = self.own_variable("Authorization");
         self.notes
@@ -218,7 +218,7 @@ fn secret(variable: &str) -> Option<TextOrSecret> {
     variable.parse().ok().map(|variable| TextOrSecret::Secret(SecretSource::Env(variable)))
 }
 
-/// A name of program.toml that is like the client's.
+/// Returns a name of program.toml that is like the client's.
 fn program_name(name: &str) -> Option<Name> {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let name: String = name.chars().map(letter).collect();

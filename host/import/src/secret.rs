@@ -1,4 +1,4 @@
-//! What of a configuration file may be shown: the names of secrets, never their values.
+//! Selects the parts of a configuration file that may be shown: names of secrets, never their values.
 
 use haft_core::secret::is_credential;
 
@@ -42,17 +42,17 @@ const SCHEMES: &[&str] = &["Bearer", "Basic", "Token"];
 /// Characters of a word that is a key by its look; names of packages and models are shorter or have separators.
 const LONG: usize = 28;
 
-/// What is shown in the place of a secret.
+/// Replaces a secret in output.
 const HIDDEN: &str = "***";
 
-/// Whether `value`, of the variable or header `name`, is a secret: by its name, or by its look. A reference to a variable
-/// is none.
+/// Returns whether `value`, of the variable or header `name`, is a secret: by its name, or by its look. A reference
+/// to a variable is none.
 pub fn is_secret(name: &str, value: &str) -> bool {
     let written = written(value);
     !written.is_empty() && (is_name(name) || looks_secret(&written))
 }
 
-/// A command line as it may be shown.
+/// Returns a command line without its secrets.
 pub fn hidden(words: &[String]) -> Vec<String> {
     let mut is_value = false;
     let mut show = |word: &String| {
@@ -72,7 +72,7 @@ pub fn hidden(words: &[String]) -> Vec<String> {
     words.iter().map(&mut show).collect()
 }
 
-/// The part of an address that may be shown: neither user nor path nor query, any of which may be a key.
+/// Returns the part of an address that may be shown: neither user nor path nor query, any of which may be a key.
 pub fn origin(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -80,7 +80,7 @@ pub fn origin(url: &str) -> String {
     if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
 }
 
-/// Whether an address may have a key in it: a user, a query, or a part of its path that looks like one.
+/// Returns whether an address may have a key in it: a user, a query, or a part of its path that looks like one.
 pub(crate) fn is_in_address(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.contains(['?', '@']) || rest.split('/').any(looks_secret)
@@ -91,8 +91,8 @@ fn is_name(name: &str) -> bool {
     is_credential(name) || name.to_ascii_lowercase().ends_with("key")
 }
 
-/// What of `value` stands in the file itself: without references to variables (`${NAME}`, `{env:NAME}`, `$NAME` as the
-/// whole value) and the scheme before one. A reference's default is written in the file.
+/// Returns the part of `value` that is in the file itself: without references to variables (`${NAME}`,
+/// `{env:NAME}`, `$NAME` as the whole value) and the scheme before one. A reference's default is in the file.
 fn written(value: &str) -> String {
     let is_variable = |name: &str| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:".contains(c))

@@ -1,5 +1,5 @@
-//! One server in a configuration file, in any of the shapes that clients have: a command with arguments, a list of words,
-//! the two in a table of their own, or an address.
+//! One server in a configuration file, in each format that clients use: a command with arguments, a list of words,
+//! a table with both, or a URL.
 
 use std::ops::Range;
 use std::path::Path;
@@ -17,9 +17,9 @@ const MARKS: &[&str] = &["enabled", "disabled", "settings"];
 /// A server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// What the client calls it.
+    /// The client's name for the server.
     pub name: String,
-    /// The project that it is for, where the file has servers of several.
+    /// The project of the server, if the file has several projects.
     pub project: Option<String>,
     /// Whether the client uses it.
     pub enabled: bool,
@@ -45,7 +45,7 @@ pub enum Start {
         /// The variable that holds the bearer token.
         bearer: Option<String>,
     },
-    /// The file says neither how it is started nor where it is.
+    /// The file contains neither a command nor a URL.
     Elsewhere,
 }
 
@@ -56,11 +56,11 @@ pub struct Process {
     pub words: Vec<String>,
     /// Variables with their values.
     pub env: Vec<(String, String)>,
-    /// Variables that are handed on from the client's environment.
+    /// Variables passed from the client's environment.
     pub passed: Vec<String>,
-    /// The file with more variables, as it is written.
+    /// The path of a file with more variables, unmodified.
     pub env_file: Option<String>,
-    /// The directory that it starts in, as it is written.
+    /// The working directory, unmodified.
     pub cwd: Option<String>,
 }
 
@@ -80,29 +80,29 @@ pub(crate) enum Slot {
 }
 
 impl Process {
-    /// Whether it is behind `haft wrap`; `haft`: the running program as it is written into files.
+    /// Returns whether the server is behind `haft wrap`; `haft` is the running program as written in files.
     pub fn is_wrapped(&self, haft: &str) -> bool {
         let is_haft =
             |word: &String| word == haft || Path::new(word).file_name().is_some_and(|name| name == "haft");
         self.words.first().is_some_and(is_haft) && self.words.get(1).is_some_and(|word| word == "wrap")
     }
 
-    /// Its words without `haft wrap` in front of them.
+    /// Returns its words without `haft wrap` in front of them.
     pub(crate) fn own_words(&self) -> &[String] {
         let dashes = self.words.iter().position(|word| word == "--").filter(|_| self.is_wrapped("haft"));
         dashes.and_then(|dashes| self.words.get(dashes + 1..)).unwrap_or(&self.words)
     }
 
-    /// The names of the variables that the file gives it.
+    /// Returns the names of the variables that the file gives it.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.env.iter().map(|(name, _)| name).chain(&self.passed).map(String::as_str)
     }
 }
 
 impl Server {
-    /// Reads an entry; `None` for what is no server.
+    /// Parses an entry; `None` if it is not a server.
     pub(crate) fn read(name: &str, project: Option<&str>, node: &Node) -> Option<Self> {
-        // Zed once had a table for the command.
+        // Earlier versions of Zed had a table for the command.
         let inner = node.get("command").filter(|command| command.is_table());
         let (table, key) = inner.map_or((node, "command"), |inner| (inner, "path"));
         let read = Slot::of(table, key).and_then(|slot| Some((process(node, table, key)?, slot)));
@@ -118,7 +118,7 @@ impl Server {
         Some(Self { name: name.to_owned(), project: project.map(str::to_owned), enabled, start, slot })
     }
 
-    /// The process, if the client starts one.
+    /// Returns the process, if the client starts one.
     pub fn process(&self) -> Option<&Process> {
         match &self.start {
             Start::Process(process) => Some(process),
@@ -161,7 +161,7 @@ impl Server {
         };
         match &self.slot {
             Some(Slot::Words(list, items)) => vec![cut(list, items, dashes + 1)],
-            // The words of the arguments begin with the second of all.
+            // The arguments begin with the second word.
             Some(Slot::Command { command, args: Some((list, items)), .. }) => {
                 let Some(program) = items.get(dashes) else { return Vec::new() };
                 let own = text.get(program.clone()).unwrap_or_default().to_owned();
@@ -173,7 +173,7 @@ impl Server {
 }
 
 impl Slot {
-    /// Where the command under `key` of a table is.
+    /// Returns the position of the command under `key` of a table.
     fn of(node: &Node, key: &str) -> Option<Self> {
         let ranges = |node: &Node| node.items().iter().map(|item| item.range.clone()).collect();
         let member = node.member(key)?;
@@ -187,7 +187,7 @@ impl Slot {
     }
 }
 
-/// The process of an entry, whose command is `key` of `inner`; `None` where its arguments are no texts.
+/// Returns the process of an entry, whose command is `key` of `inner`; `None` if its arguments are not texts.
 fn process(node: &Node, inner: &Node, key: &str) -> Option<Process> {
     let command = inner.get(key)?;
     let words = match command.text() {
@@ -216,7 +216,8 @@ fn http(node: &Node) -> Option<Start> {
     })
 }
 
-/// The words that are put in front of a command: haft at `haft`, the variables that the server is granted, and its name.
+/// Returns the words that are put in front of a command: haft at `haft`, the variables that the server is granted,
+/// and its name.
 pub(crate) fn prefix<'a>(haft: &str, name: &str, variables: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut words = vec![haft.to_owned(), "wrap".to_owned()];
     for variable in variables.filter(|variable| variable.parse::<Variable>().is_ok()) {

@@ -1,5 +1,5 @@
-//! The two formats of configuration files: JSON with comments and trailing commas, as editors write it, and TOML. Both are
-//! read to a tree with places.
+//! Parses the two formats of configuration files: JSON with comments and trailing commas, as editors write it, and
+//! TOML. Both become a tree with positions.
 
 use jsonc_parser::ast::Value as Json;
 use jsonc_parser::common::Ranged as _;
@@ -17,12 +17,12 @@ pub(crate) enum Syntax {
 }
 
 impl Syntax {
-    /// The format of a text: one of JSON begins with a brace or a comment, one of TOML with neither.
+    /// Returns the format of a text: JSON begins with a brace or a comment, TOML with neither.
     pub(crate) fn of(text: &str) -> Self {
         if text.trim_start().starts_with(['{', '/']) { Self::Json } else { Self::Toml }
     }
 
-    /// The tree of `text`; `None` where there is none.
+    /// Parses `text`; `None` if it is empty.
     pub(crate) fn parse(self, text: &str) -> Result<Option<Node>, SyntaxError> {
         match self {
             Self::Json => parse_json(text),
@@ -30,7 +30,7 @@ impl Syntax {
         }
     }
 
-    /// `word` as a text of this format.
+    /// Returns `word` as a text of this format.
     pub(crate) fn quoted(self, word: &str) -> String {
         match self {
             Self::Json => serde_json::Value::from(word).to_string(),
@@ -60,14 +60,14 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// The tree of `text`; `None` where there is nothing but blanks and comments.
+/// Returns the tree of `text`; `None` if it contains only blanks and comments.
 fn parse_json(text: &str) -> Result<Option<Node>, SyntaxError> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS)
         .map_err(|error| SyntaxError { at: error.range().start, message: error.kind().to_string() })?;
     Ok(parsed.value.as_ref().map(of_json))
 }
 
-/// The parser bounds the depth.
+/// Converts JSON to a tree. The parser bounds the depth.
 fn of_json(json: &Json<'_>) -> Node {
     let value = match json {
         Json::Object(object) => {
@@ -88,7 +88,7 @@ fn of_json(json: &Json<'_>) -> Node {
     Node { range: range.start..range.end, value }
 }
 
-/// The tree of `text`.
+/// Returns the tree of `text`.
 fn parse_toml(text: &str) -> Result<Node, SyntaxError> {
     let document = Document::parse(text).map_err(|error| SyntaxError {
         at: error.span().map_or(0, |span| span.start),
@@ -97,7 +97,7 @@ fn parse_toml(text: &str) -> Result<Node, SyntaxError> {
     Ok(Node { range: 0..text.len(), value: Value::Table(members(document.as_table())) })
 }
 
-/// The parser bounds the depth.
+/// Returns the members of a table. The parser bounds the depth.
 fn members(table: &dyn TableLike) -> Vec<Member> {
     let member = |(key, item): (&str, &Item)| {
         let start = table.key(key).and_then(toml_edit::Key::span).unwrap_or_default().start;

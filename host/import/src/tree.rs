@@ -1,4 +1,4 @@
-//! A configuration file as a tree of values that know their place in the text, whatever its format is.
+//! A configuration file of any format as a tree of values, each with its position in the text.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub(crate) enum Value {
     Text(String),
     /// `true` or `false`.
     Flag(bool),
-    /// Anything else, as it is written.
+    /// Any other value, unmodified.
     Other(String),
 }
 
@@ -37,12 +37,12 @@ pub(crate) struct Member {
 pub(crate) struct SyntaxError {
     /// The byte at which it is.
     pub(crate) at: usize,
-    /// What is wrong.
+    /// The error.
     pub(crate) message: String,
 }
 
 impl Node {
-    /// The members of a table; none of anything else.
+    /// Returns the members of a table; none of anything else.
     pub(crate) fn members(&self) -> &[Member] {
         match &self.value {
             Value::Table(members) => members,
@@ -50,17 +50,17 @@ impl Node {
         }
     }
 
-    /// The member of this name; the last one where there are several, as clients read it.
+    /// Returns the member of this name; of several the last one, as clients do.
     pub(crate) fn member(&self, key: &str) -> Option<&Member> {
         self.members().iter().rev().find(|member| member.key == key)
     }
 
-    /// The value of this name.
+    /// Returns the value of this name.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         self.member(key).map(|member| &member.node)
     }
 
-    /// The values of a list; none of anything else.
+    /// Returns the values of a list; none of anything else.
     pub(crate) fn items(&self) -> &[Self] {
         match &self.value {
             Value::List(items) => items,
@@ -75,13 +75,13 @@ impl Node {
         }
     }
 
-    /// The texts of a list, or `None` if it is no list of texts.
+    /// Returns the texts of a list, or `None` if it is no list of texts.
     pub(crate) fn texts(&self) -> Option<Vec<String>> {
         let Value::List(items) = &self.value else { return None };
         items.iter().map(|item| item.text().map(str::to_owned)).collect()
     }
 
-    /// The texts, numbers and flags of a table by their names.
+    /// Returns the texts, numbers and flags of a table by their names.
     pub(crate) fn pairs(&self) -> Vec<(String, String)> {
         let pair = |member: &Member| {
             let text = match &member.node.value {

@@ -9,7 +9,7 @@ pub(crate) enum Notation {
     None,
     /// `${V}`, `${V:-default}`, `${env:V}`, `${input:ID}`, `${workspaceFolder}`, `${userHome}`.
     Dollar,
-    /// The same, and `$V`.
+    /// `${V}` and `$V`.
     Shell,
     /// `{env:V}`, `{file:PATH}`.
     Brace,
@@ -19,10 +19,10 @@ pub(crate) enum Notation {
 pub(crate) enum Part {
     /// Text, with the folders that are known put in.
     Text(String),
-    /// A variable of the environment, and the value where it is not set.
+    /// A variable of the environment, and its default.
     Variable(String, Option<String>),
     File(String),
-    /// What the client asks the person for.
+    /// A prompt of the client to the user.
     Input(String),
 }
 
@@ -56,7 +56,7 @@ fn push_text(parts: &mut Vec<Part>, text: &str) {
     }
 }
 
-/// The first variable of `text`, with what is before and behind it.
+/// Returns the first variable of `text`, with the text before and after it.
 fn next<'a>(text: &'a str, notation: Notation, folders: Folders<'_>) -> Option<(&'a str, Part, &'a str)> {
     let open = match notation {
         Notation::None => return None,
@@ -82,7 +82,7 @@ fn next<'a>(text: &'a str, notation: Notation, folders: Folders<'_>) -> Option<(
     }
 }
 
-/// `$NAME`.
+/// Parses `$NAME`.
 fn bare(text: &str) -> Option<(Part, &str)> {
     let rest = text.strip_prefix('$')?;
     let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
@@ -90,7 +90,7 @@ fn bare(text: &str) -> Option<(Part, &str)> {
     is_name(name).then(|| (Part::Variable(name.to_owned(), None), after))
 }
 
-/// What is between braces; `None` where it is no variable.
+/// Parses the text between braces; `None` if it is not a variable.
 fn braced_part(inner: &str, notation: Notation, folders: Folders<'_>) -> Option<Part> {
     let path = |path: &Path| Some(Part::Text(path.to_string_lossy().into_owned()));
     match (notation, inner.split_once(':')) {

@@ -1,9 +1,9 @@
-//! The file that lines are appended to. One `write` for a group of lines, at the end of the file as the kernel
-//! finds it, so that processes do not mix their lines; never waits for another process.
+//! The file to which journal lines are appended. A group of lines is one `write` at the kernel's end of the file,
+//! so that lines of several processes do not mix; no process waits for another.
 //!
 //! The name of a rotated file contains the largest `keep` of the programs that wrote to it, so that another program
-//! with a smaller `keep` does not remove it. A program with a `keep` above the default marks that by an empty file
-//! beside the current one, since another program may rotate it.
+//! with a smaller `keep` does not remove it. A program with a `keep` above the default creates an empty marker file
+//! beside the current file, since another program may rotate it.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -57,7 +57,7 @@ impl File {
         Self { directory: directory.to_owned(), table, open: None, is_settled: false, looked: None }
     }
 
-    /// Whether the next lines go to the open file.
+    /// Returns whether the next lines go to the open file.
     pub(super) fn is_settled(&self) -> bool {
         self.is_settled
     }

@@ -1,17 +1,16 @@
-//! The journal: tool calls, who allowed each one, and its result, as JSON lines in a directory
-//! that no tool may look into. It refuses to be in the way: what cannot be written is said once and
-//! the call goes on.
+//! The journal: tool calls with their approvals and results, as JSON lines in a directory that is closed to tools.
+//! A journal that cannot be written delays no call: the failure is reported once and calls continue.
 //!
-//! - **Two lines a call:** one before the tool runs, with everything known by then and the outcome
-//!   `started`, and one at the end with the same `id` and all the rest, which replaces the first. So a
-//!   call that takes haft down with it is on record too.
-//! - **Written at once:** the first line of a call that may have effects is on file before it runs. Where
-//!   many calls come ([`Journal::gather`]) all other lines wait for 5 ms and are written together; a call that is
-//!   over by then has only its last line (`merged`). Nothing is lost when haft ends and [`write_through`] was called,
-//!   or the journal dropped; when haft is killed, what came in the last 5 ms of calls without effects, and of ends.
-//!   Nothing is synced to disk: when the machine itself goes down, the last seconds may be missing.
-//! - **Several processes** write at the same time: each group is one `write` of whole lines to the end of the file.
-//! - **Bounded:** at `[journal] size` a file is put aside, and goes when there are `[journal] keep` of newer ones.
+//! - **Two lines for each call:** one before the tool runs, with all known fields and the outcome `started`, and
+//!   one at the end with the same `id` and all fields, which replaces the first. A call during which haft crashes
+//!   is therefore recorded too.
+//! - **Written at once:** the first line of a call that may have effects is in the file before the call runs. In
+//!   servers with many calls ([`Journal::gather`]) all other lines wait for 5 ms and are written together; a call
+//!   that ends within this time has only its last line (`merged`). After [`write_through`] or the drop of the
+//!   journal every line is in the file. A kill of haft loses at most the last 5 ms of ends and of calls without
+//!   effects. Lines are not synced to disk: a crash of the machine may lose the last seconds.
+//! - **Several processes** write concurrently: each group is one `write` of whole lines to the end of the file.
+//! - **Bounded:** a file of `[journal] size` is rotated, and removed once `[journal] keep` newer files exist.
 
 mod file;
 mod reader;
@@ -27,7 +26,7 @@ use haft_core::journal::Lines;
 pub use haft_core::journal::{Granted, Journal, Outcome, Program, Record};
 use haft_core::limit::KeptJournal;
 
-/// The journal in `directory`, of the calls of `program`, of which as much is kept as `kept` says. Nothing is made or
+/// Opens the journal in `directory`, of the calls of `program`, with the retention `kept`. Nothing is created or
 /// opened before the first call.
 pub fn open(directory: &Path, program: Program, kept: KeptJournal) -> Journal {
     Journal::of(program, Handle(Arc::new(Writer::new(directory, kept))))

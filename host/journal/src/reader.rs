@@ -1,8 +1,8 @@
 //! Reads the journal: every call once. Invalid lines are counted and skipped; nothing is repaired or written.
 //!
-//! A journal may have gigabytes. So the last calls are read from the end (`backward`), calls since a time from
-//! their position (`search`), and of a line only its [`Outline`] until it is known to be wanted. Memory holds one
-//! line, and the calls that have started and not ended.
+//! A journal may have gigabytes. The last calls are therefore read from the end (`backward`), calls since a time
+//! from their position (`search`), and only the [`Outline`] of a line is parsed before the line is selected. Memory
+//! holds one line, and the calls that have started and not ended.
 
 mod calls;
 mod follow;

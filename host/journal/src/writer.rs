@@ -1,5 +1,5 @@
-//! Writes the lines. In a server with many calls, lines are gathered and a thread writes them in groups: one
-//! `write` for each [`INTERVAL`]. A line that must be in the file before its call runs is written with the lines
+//! Writes journal lines. In a server with many calls, a thread writes gathered lines in groups: one `write` for
+//! each [`INTERVAL`]. A line that must be in the file before its call runs is written together with the lines
 //! gathered so far, so that lines stay in order.
 
 use std::io;

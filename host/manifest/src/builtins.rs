@@ -1,4 +1,5 @@
-//! `[builtins]`: which built-in tools there are. It only switches; what they do stands with them.
+//! `[builtins]`: the built-in tools that are enabled, and their settings. The settings of a tool are explained in
+//! its own file.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What a table of program.toml is made of: its keys, and what the value of each may be. The tables themselves are
-//! declared by `table!`, each in the file of the type that is read from it. There is no behaviour here.
+//! The catalogue of program.toml: its tables, their keys, and the type of each value. `table!` declares each table
+//! in the file of the struct that is read from it. Contains data only.
 
 /// A table: the keys it may have.
 #[derive(Clone, Copy)]

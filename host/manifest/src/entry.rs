@@ -1,5 +1,5 @@
-//! A value of TOML that knows what it is called and where it stands, and the ways to read it.
-//! Each either gives what was asked for or notes why not; none converts one type to another.
+//! A TOML value with its key and its position, and its readers. A reader returns the requested type or records an
+//! error; no reader converts one type to another.
 
 use std::cell::RefCell;
 use std::fmt::Display;

@@ -1,4 +1,4 @@
-//! Labels of workers: where on other machines a tool lives. A label is a name, and gives no right.
+//! Labels of workers: the machines on which a tool runs. A label is a name, and grants no right.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,10 +1,10 @@
-//! program.toml: parsed as written, checked key by key, built into plain values. It says what the
-//! file says and where it is, and nothing else: no path is opened, no variable read, no host looked up.
+//! program.toml: parsed, checked key by key, and built into plain values with positions. Opens no path, reads no
+//! variable and resolves no host.
 //!
-//! - **Parse:** `syntax` makes a tree of TOML in which every value knows its place.
-//! - **Check:** one file a table declares its keys with `table!`, which makes the struct, the reader and the entry in
-//!   the catalogue of one list. A reader notes every mistake with its place and goes on.
-//! - **Build:** a [`Manifest`], if nothing was noted; else a [`Report`] with all of it.
+//! - **Parse:** `syntax` makes a tree of TOML in which every value has its position.
+//! - **Check:** each file declares the keys of one table with `table!`, which generates the struct, the reader and
+//!   the catalogue entry from one list. A reader records every error with its position and continues.
+//! - **Build:** a [`Manifest`] if there is no error; otherwise a [`Report`] with all errors.
 
 mod agent;
 mod builtins;

@@ -1,5 +1,5 @@
-//! Names in program.toml. Each is a type whose parser explains what is wrong with a text; none
-//! repairs one, because a name that was changed silently is found nowhere.
+//! Names in program.toml. Each kind is a type whose parser explains the error in an invalid name; no parser repairs
+//! a name, since a silently changed name would not be found elsewhere.
 
 use std::fmt;
 use std::path::Path;
@@ -124,7 +124,7 @@ impl FromStr for Variable {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        // The kernel has no bound of its own; a longer one is a mistake.
+        // The kernel has no limit; a longer name is an error.
         check_length(text, 255)?;
         check_characters(text, Self::ALLOWED, |c| c.is_ascii_alphanumeric() || c == '_')?;
         check_first(text, "a letter or `_`", |c| !c.is_ascii_digit())?;

@@ -1,4 +1,4 @@
-//! `[nats]`: where the machines of a program meet. Only what is written; nothing is connected to here.
+//! `[nats]`: the NATS server at which the machines of a program connect. Parses settings; opens no connection.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

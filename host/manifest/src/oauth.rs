@@ -1,5 +1,5 @@
-//! `[mcp_servers.oauth]`: how a person logs in at an MCP server over HTTP. Only what is written; nothing is asked or
-//! connected to here, and no token stands in a program.toml.
+//! `[mcp_servers.oauth]`: the login at an MCP server over HTTP. Parses settings; sends no request, and program.toml
+//! contains no token.
 
 use super::secret::SecretSource;
 use super::section::Section;

@@ -1,5 +1,5 @@
-//! `[[packages]]`: which packages of other people are used, and the most that their plugins get. What
-//! a package itself holds is not looked at here.
+//! `[[packages]]`: the packages of a program, and the most that their plugins are granted. Does not read the
+//! content of a package.
 
 use haft_core::pattern::ToolPattern;
 

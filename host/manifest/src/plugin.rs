@@ -1,5 +1,5 @@
-//! `[[plugins]]`: which components are loaded and what each is granted. An absent grant is no
-//! grant; nothing here opens, fetches or resolves anything.
+//! `[[plugins]]`: the components of a program, each with its grant. Without a grant a component has no rights.
+//! Opens, fetches and resolves nothing.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What a process of program.toml may do and use: an MCP server that is a child, or a command. The words are those of a
-//! plugin's grant; what the kernel cannot hold a process to is refused here.
+//! The rights of a process in program.toml: an MCP server that is a child process, or a command. The keys are those
+//! of a plugin's grant; a right that the kernel cannot enforce for a process is an error.
 
 use std::time::Duration;
 

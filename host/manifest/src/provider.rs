@@ -1,5 +1,4 @@
-//! `[provider]`: the model and who runs it. No default of a vendor is known here; `None` means
-//! the vendor's own.
+//! `[provider]`: the model and its vendor. Contains no default of a vendor; `None` selects the vendor's default.
 
 use std::time::Duration;
 
@@ -137,7 +136,7 @@ impl Provider {
 }
 
 fn format(section: &Section<'_>) -> Option<ApiFormat> {
-    // A wrong name is noted where it is read itself.
+    // An invalid name is reported by its own reader.
     let name = section.get("name", |entry| entry.raw().as_str());
     let is_other =
         |(word, provider): &(&str, ProviderName)| Some(*word) == name && *provider != ProviderName::OpenAi;

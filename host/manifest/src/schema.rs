@@ -1,5 +1,5 @@
-//! The JSON Schema of program.toml (draft 2020-12), for editors: made from the declarations
-//! that the reader is made of. It says less than the reader: what a schema cannot say, it lets pass.
+//! The JSON Schema of program.toml (draft 2020-12), for editors, generated from the declarations of the reader. The
+//! schema accepts every file that the reader accepts; checks that JSON Schema cannot express are omitted.
 
 use haft_core::units;
 use serde_json::{Map, Value, json};

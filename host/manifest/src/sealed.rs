@@ -1,6 +1,6 @@
-//! The files that a program.toml names and that decide what tools may do, or that haft or a tool with more rights reads
-//! or runs. No tool may write one, and none may read a key. It opens no file, but looks which words of a command are
-//! scripts.
+//! The sealed files of a program.toml: files that it names and that decide rights, or that haft or a tool with more
+//! rights reads or runs. No tool may write one, and none may read a key. Opens no file, but determines which words
+//! of a command are scripts.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Secrets in program.toml are named, never written: where a value is kept stands in the file,
-//! the value does not. This module never reads one, and hides what was written in spite of it.
+//! Secrets in program.toml, which contains only their sources: a variable, a file or a keyring entry. This module
+//! reads no secret, and hides a value that was written in the place of a source.
 
 use std::fmt;
 use std::ops::Range;

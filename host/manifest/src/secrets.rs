@@ -1,5 +1,5 @@
-//! The only reader of secrets, and what stores one in the keyring. Reads are bounded, and a value is registered with the
-//! redactor before it is returned.
+//! The only reader of secrets, and the writer of keyring entries. Reads are bounded, and a value is registered with
+//! the redactor before it is returned.
 
 #[cfg_attr(target_os = "linux", path = "secrets/keyring/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "secrets/keyring/macos.rs")]

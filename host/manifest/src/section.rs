@@ -1,5 +1,5 @@
-//! Reads a table of TOML key by key. Whatever is wrong is noted with its place and reading goes
-//! on, so that one run tells everything; nothing is guessed and no default hides a mistake.
+//! Reads a TOML table key by key. Every error is recorded with its position and reading continues, so that one run
+//! reports all errors; a default never replaces an invalid value.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! `[[mcp_servers]]`, or `[[mcp]]`: MCP servers whose tools are used. Nothing is started or
-//! connected to here.
+//! `[[mcp_servers]]`: the MCP servers whose tools a program uses. Starts no server and opens no connection.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! Where a package comes from, as a person writes it. Looks at the text alone: nothing is opened,
-//! asked or resolved.
+//! The source of a package, as a user writes it. Parses text only: opens, requests and resolves nothing.
 
 mod foreign;
 

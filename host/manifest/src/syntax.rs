@@ -1,5 +1,5 @@
-//! From text to a tree of TOML, with every mistake of syntax. What the keys mean is not known
-//! here; a text that nests deeper than the stack allows is refused before it is parsed.
+//! Parses text to a tree of TOML, and reports every syntax error. Does not know the keys. A text that nests deeper
+//! than the stack allows is refused before parsing.
 
 use haft_core::report::{Problem, Span};
 use toml::de::{DeTable, Error};

@@ -1,5 +1,5 @@
-//! How a table of program.toml is declared: `table!` makes a struct, its entry in the catalogue and its reader of one
-//! list of keys, so that a key is said once.
+//! The macro `table!`, which declares a table of program.toml: it generates the struct, the catalogue entry and the
+//! reader from one list of keys.
 //!
 //! ```text
 //! table! {
@@ -14,22 +14,22 @@
 //! }
 //! ```
 //!
-//! The documentation is what `haft self schema`, editors and hints say. A key with a value after `=` may be absent and has
-//! that value then; one without must be there. `also` are words that people use for the key, which are suggested.
-//! `read` says how the value is read, where the type of the field does not say it by [`FromValue`]:
+//! The doc comment of a key is its text in `haft self schema`, editors and hints. A key with a value after `=` is
+//! optional and has this default; a key without one is required. `also` lists other names that users try, for
+//! suggestions. `read` selects the reader of a value if the type of the field does not ([`FromValue`]):
 //!
 //! - `count`, `size`, `time` and a range: a number, a size or a duration within it
-//! - `tables "plugins"`: an array of tables, no two of one name; messages call them `plugins`
+//! - `tables "plugins"`: an array of tables with distinct names, called `plugins` in messages
 //! - `KIND, reader`: any function from an [`Entry`]
-//! - `flatten`: several keys of this table, which are declared with the type of the field
+//! - `flatten`: several keys of this table, declared with the type of the field
 //! - `section KIND, reader`: any function from the whole [`Section`], for a value that depends on other keys
-//! - `rows ROWS, reader`: such a function for what is no key itself, but may have those of `ROWS`
+//! - `rows ROWS, reader`: such a function for a field that is not a key, but may have the keys of `ROWS`
 //!
-//! A reader gives `None` once it has noted what is wrong; one from the whole section does so only where the key has no
-//! default.
+//! A reader returns `None` after it has recorded an error; a reader of the whole section does so only if the key
+//! has no default.
 //!
-//! The types of this module need no `use` inside. After the header, `=> function` names what finishes or checks the
-//! value that was read. Where every key has a default, so has the struct.
+//! The types of this module need no `use` inside. After the header, `=> function` names the function that completes
+//! or checks the value. If every key has a default, the struct implements `Default`.
 
 use std::time::Duration;
 

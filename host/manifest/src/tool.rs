@@ -1,5 +1,4 @@
-//! `[[tools]]`: command tools. The command is words, never a text for a shell; what they do when
-//! they run is not known here.
+//! `[[tools]]`: command tools. The command is a list of words, never a shell command line. Runs nothing.
 
 use std::time::Duration;
 
@@ -133,7 +132,7 @@ fn named(name: &Located<String>, entry: &Entry<'_>) -> Option<CommandTool> {
 
 fn name(section: &Section<'_>) -> Option<Located<ToolName>> {
     match section.head() {
-        // What is wrong with a name in a head was noted with the head.
+        // The head's reader has reported an invalid name.
         Some(head) => Some(Located { value: head.parse().ok()?, span: head.span }),
         None => section.require("name", FromValue::from_value),
     }
@@ -213,7 +212,7 @@ fn required(section: &Section<'_>) -> bool {
 }
 
 fn default(section: &Section<'_>) -> Option<Value> {
-    // A wrong type is noted where it is read itself.
+    // A wrong type is reported by its own reader.
     let word = section.get("type", |entry| entry.raw().as_str()).unwrap_or_default();
     let kind = ArgumentType::ALL.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind);
     section.get("default", |entry| read_default(entry, kind.unwrap_or_default()))

@@ -1,5 +1,5 @@
-//! What a command behind `haft wrap` may do: one file a command, in the grammar of `[plugins.grant]`. Says what the file
-//! says, and looks at nothing that it names.
+//! The rights of a command behind `haft wrap`: one file for each command, in the grammar of `[plugins.grant]`.
+//! Parses the file only.
 
 use std::path::Path;
 

@@ -1,15 +1,15 @@
-//! MCP servers and their tools. A [`Server`] is started, or connected to, when it is first needed; its tools are
-//! [`ServerTool`]s. No call is sent twice, whatever becomes of the server, and nothing that a server sends is trusted.
+//! MCP servers and their tools. A [`Server`] is started, or connected to, at its first use; its tools are
+//! [`ServerTool`]s. No call is sent twice, even if the server ends, and no message of a server is trusted.
 //!
 //! # From program.toml to an answer
-//! - **List:** the tools of a server are cached on disk ([`Server::remembered`]), so that listing them starts nothing. A
-//!   server without a cache entry younger than [`MAX_AGE`] is asked.
-//! - **Start:** the first call starts the server, confined like every child; both eras of the
-//!   protocol are spoken, the newer one first, and what a server turned out to speak is remembered.
-//! - **Call:** [`ServerTool`] sends it, emits its progress as events, and turns the answer into text.
-//! - **End:** when a server ends, its running calls fail with the last of its standard error; the next
-//!   call starts it again, after a pause if it ended before it did anything. [`Server::close`] ends
-//!   it in order; one that is dropped is killed.
+//! - **List:** the tools of a server are cached on disk ([`Server::remembered`]), so that listing them starts no
+//!   server. A server without a cache entry younger than [`MAX_AGE`] is queried.
+//! - **Start:** the first call starts the server, confined like every child. Both protocol eras are supported, the
+//!   newer one is tried first, and the one that a server supports is remembered.
+//! - **Call:** [`ServerTool`] sends the call, emits its progress as events, and converts the answer to text.
+//! - **End:** when a server ends, its running calls fail with the end of its standard error. The next call starts
+//!   the server again, after a pause if it ended before it served a call. [`Server::close`] ends a server in order;
+//!   a dropped one is killed.
 
 mod address;
 mod answer;

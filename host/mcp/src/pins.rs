@@ -1,5 +1,5 @@
-//! What the tools of a server were when a person agreed to them: a name and three digests each. Compares that with what
-//! the server lists now, and tells each difference in one line. Reads and writes nothing.
+//! Pins of a server's tools at the time of the user's agreement: a name and three digests for each tool. Compares
+//! them with the server's current list, and describes each difference in one line. Reads and writes no file.
 
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::fmt;
@@ -14,12 +14,12 @@ use sha2::{Digest as _, Sha256};
 const TEXT: &[&str] = &["title", "description"];
 /// Its schemas.
 const SCHEMAS: &[&str] = &["inputSchema", "outputSchema"];
-/// A hexadecimal SHA-256 digest has so many characters.
+/// Characters of a hexadecimal SHA-256 digest.
 const DIGITS: usize = 64;
 /// The parts of a tool, in the order of their digests.
 const PARTS: [Part; 3] = [Part::Text, Part::Schemas, Part::Annotations];
 
-/// A part of a tool that has a digest of its own. Together they are all that a server says of a tool but its name.
+/// A part of a tool with a separate digest. Together the parts are the whole definition except the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The title and the description.
@@ -33,7 +33,7 @@ pub enum Part {
 
 /// The tools of a server as they were at one moment. Serialized as a map with one short text a tool: the three digests.
 ///
-/// A list is bounded by whoever reads it; each tool has 195 bytes and its name here.
+/// The reader bounds a list; each tool takes 195 bytes and its name here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ToolPins(BTreeMap<String, ToolPin>);
@@ -42,10 +42,10 @@ pub struct ToolPins(BTreeMap<String, ToolPin>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ToolPin([String; PARTS.len()]);
 
-/// One difference between what was agreed to and what a server lists now.
+/// One difference between the agreed list and the server's current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// Nobody agreed to a tool of this name.
+    /// A tool of this name was not agreed to.
     Added {
         /// The tool.
         tool: String,
@@ -54,10 +54,10 @@ pub enum Difference {
     Changed {
         /// The tool.
         tool: String,
-        /// What of it.
+        /// The changed parts.
         what: Vec<Part>,
     },
-    /// A tool with a new name, and with the content of one that has another content now, or is gone.
+    /// A tool with a new name, and with the content of a tool that has other content now, or is gone.
     Renamed {
         /// The tool.
         tool: String,
@@ -72,7 +72,8 @@ pub enum Difference {
 }
 
 impl ToolPins {
-    /// The pins of `tools`, each as the server sent it in an answer to `tools/list`. What has no name is no tool.
+    /// Returns the pins of `tools`, each as the server sent it in an answer to `tools/list`. What has no name is no
+    /// tool.
     pub fn of<'a>(tools: impl IntoIterator<Item = &'a Value>) -> Self {
         let mut pins = Self::default();
         tools.into_iter().for_each(|tool| pins.add(tool));
@@ -89,22 +90,22 @@ impl ToolPins {
         }
     }
 
-    /// Whether `pins` have each of these tools exactly so.
+    /// Returns whether `pins` have each of these tools exactly so.
     pub fn is_part_of(&self, pins: &Self) -> bool {
         self.0.iter().all(|(name, pin)| pins.0.get(name) == Some(pin))
     }
 
-    /// Whether a tool of this name is pinned.
+    /// Returns whether a tool of this name is pinned.
     pub fn has(&self, tool: &str) -> bool {
         self.0.contains_key(tool)
     }
 
-    /// The names of all tools, sorted.
+    /// Returns the names of all tools, sorted.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// How `now` differs from these pins, sorted by the names of the tools.
+    /// Returns how `now` differs from these pins, sorted by the names of the tools.
     pub fn differences(&self, now: &Self) -> Vec<Difference> {
         let mut all: Vec<_> =
             now.0.iter().filter_map(|(tool, pin)| self.difference(tool, pin, now)).collect();
@@ -174,7 +175,7 @@ impl<'de> Deserialize<'de> for ToolPin {
 }
 
 impl Part {
-    /// In words.
+    /// Returns the part's name in messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Text => "description",
@@ -191,7 +192,7 @@ impl Part {
         }
     }
 
-    /// A key without a value is as good as none.
+    /// Returns the digest of a part; a key without a value counts as absent.
     fn digest(self, tool: &Value) -> String {
         let keys = tool.as_object().into_iter().flatten();
         let own: BTreeMap<_, _> = keys.filter(|(key, value)| self.has(key) && !value.is_null()).collect();
@@ -229,7 +230,7 @@ fn write_sorted<'a>(fields: impl Iterator<Item = (&'a String, &'a Value)>, text:
 }
 
 impl Difference {
-    /// The tool that the list has, or had.
+    /// Returns the tool that the list has, or had.
     pub fn tool(&self) -> &str {
         let (Self::Added { tool }
         | Self::Changed { tool, .. }
@@ -238,13 +239,14 @@ impl Difference {
         tool
     }
 
-    /// Whether the tool is held back until a person has agreed to it: one that is there, and is not what was agreed to.
+    /// Returns whether the tool is held back until the user has agreed to it: it exists, and differs from the
+    /// agreed one.
     pub fn holds(&self) -> bool {
         !matches!(self, Self::Removed { .. })
     }
 }
 
-/// One line, without a full stop; what the server called its tools is printable there.
+/// One line, without a full stop; the server's names of tools are made printable.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tool = plain(self.tool());
@@ -262,7 +264,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What a person does about a tool of `server` that is held back.
+/// Returns the user's remedy for a tool of `server` that is held back.
 pub fn way_out(server: &str) -> String {
     format!("`haft update {server}` shows the difference, and asks")
 }

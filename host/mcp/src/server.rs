@@ -1,11 +1,10 @@
-//! The MCP server: a program's tools for other people's clients, on standard input and output or
-//! over HTTP.
+//! The MCP server: offers a program's tools to clients, on standard input and output or over HTTP.
 //!
-//! - [`ToolSnapshot`] and [`Publisher`]: what is served, and what comes in its place.
-//! - [`stdio::serve`]: one client. [`http::Server`]: any number.
+//! - [`ToolSnapshot`] and [`Publisher`]: the served tools, and their replacement.
+//! - [`stdio::serve`]: one client. [`http::Server`]: any number of clients.
 //!
-//! Both protocol eras are spoken: sessions opened by `initialize` (2024-11-05 to 2025-11-25) and
-//! self-contained requests (2026-07-28). All calls go through the toolbox.
+//! Both protocol eras are supported: sessions opened by `initialize` (2024-11-05 to 2025-11-25) and self-contained
+//! requests (2026-07-28). All calls go through the toolbox.
 
 mod conversation;
 mod elicitation;

@@ -54,7 +54,7 @@ pub struct Gate {
     fleet: Arc<Fleet>,
     /// The tools that calls may want, as long as they exist.
     wanted: Arc<Lock<AllWanted>>,
-    /// The number of calls under way.
+    /// The number of running calls.
     calls: Arc<AtomicU64>,
     connected: OnceCell<Arc<Connected>>,
 }
@@ -83,7 +83,7 @@ impl Gate {
         Self { server, identity, fleet, wanted, calls, connected }
     }
 
-    /// Counts a call as under way until the returned value is dropped.
+    /// Counts a call as running until the returned value is dropped.
     fn count(&self) -> Counted {
         self.calls.fetch_add(1, Ordering::Relaxed);
         Counted(self.calls.clone())
@@ -101,13 +101,13 @@ impl Gate {
         self.wanted.lock().count
     }
 
-    /// Whether another gate may replace this one at once: it knows no worker.
+    /// Returns whether another gate may replace this one at once: it knows no worker.
     pub fn can_be_replaced(&self) -> bool {
         self.fleet.is_empty()
     }
 
-    /// Whether workers have at least half as many places for the tools wanted since `mark` as they have for the
-    /// same tools of `before`, a gate of an earlier reading of the program.
+    /// Returns whether workers have at least half as many places for the tools wanted since `mark` as they have for
+    /// the same tools of `before`, a gate of an earlier reading of the program.
     pub fn can_follow(&self, before: &Self, mark: u64) -> bool {
         let older = before.wanted.lock().since(0);
         let newer = self.wanted.lock().since(mark);
@@ -194,7 +194,7 @@ impl AllWanted {
     }
 }
 
-/// A call under way.
+/// A running call.
 struct Counted(Arc<AtomicU64>);
 
 impl Drop for Counted {
@@ -280,7 +280,7 @@ impl Connected {
         Some((labels, tools))
     }
 
-    /// Whether `subject` has a subscriber; `None` if the server does not answer.
+    /// Returns whether `subject` has a subscriber; `None` if the server does not answer.
     async fn is_heard(&self, worker: &str, subject: String) -> Option<bool> {
         let Expected { subject: reply, last, .. } = &mut self.inbox.expect(worker).ok()?;
         self.link.client.publish_with_reply(subject, reply.clone(), Bytes::new()).await.ok()?;
@@ -288,7 +288,7 @@ impl Connected {
         Some(message.status != Some(StatusCode::NO_RESPONDERS))
     }
 
-    /// Whether the server itself answers on a subject without subscribers.
+    /// Returns whether the server itself answers on a subject without subscribers.
     async fn server_answers(&self) -> bool {
         self.is_heard(ANY, self.subjects.nobody()).await.is_some()
     }

@@ -234,7 +234,7 @@ impl Worker {
         }
     }
 
-    /// Whether a call is short and only runs a guest: it may run on the receiving thread.
+    /// Returns whether a call is short and only runs a guest: it may run on the receiving thread.
     fn is_short(&self, message: &Message) -> bool {
         let (tool, base) = (tool_of(message), Subjects::base_of(&message.subject));
         // The call itself names its reading.

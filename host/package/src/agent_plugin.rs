@@ -1,6 +1,7 @@
-//! Agent Plugins (<https://agent-plugins.org>, version 1.0.0) and plugins of Claude Code, read as packages: their skills
-//! become skills, their MCP servers servers with a grant of their own, their scripts tools. Reads files of the listing
-//! alone, and runs nothing. A fault counts as far as the specification says (§4.1, §11.3) and no further.
+//! Agent Plugins (<https://agent-plugins.org>, version 1.0.0) and plugins of Claude Code, read as packages: their
+//! skills become skills, their MCP servers become servers with grants of their own, their scripts become tools.
+//! Reads only files of the listing, and runs nothing. An error has exactly the effect that the specification
+//! defines (§4.1, §11.3).
 
 mod claude;
 mod copy;
@@ -50,22 +51,22 @@ pub enum Form {
     Claude,
 }
 
-/// A plugin, as its files say.
+/// A plugin, as parsed from its files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentPlugin {
     /// Its format.
     pub form: Form,
-    /// What it says of itself.
+    /// Its description.
     pub about: About,
     /// Its MCP servers that can be started, in the order of the file.
     pub servers: Vec<PluginServer>,
     /// Its skills, by folder.
     pub skills: Vec<PluginSkill>,
-    /// What is wrong with it or not used, and keeps the rest from nothing.
+    /// Errors and unused parts, which do not affect the rest.
     pub faults: Vec<Fault>,
 }
 
-/// What a plugin says of itself.
+/// A plugin's description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// The name.
@@ -80,12 +81,12 @@ pub struct About {
     pub license: Option<String>,
 }
 
-/// A fault that is told and keeps the rest of the plugin from nothing.
+/// A reported fault that does not affect the rest of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Its kind.
     pub kind: FaultKind,
-    /// What is said of it, on one line.
+    /// Its text, on one line.
     pub text: String,
 }
 
@@ -113,7 +114,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// What a person is told first: whether a part is not run or something is wrong with it.
+    /// Returns the label of the fault: a part that is not run, or an error.
     pub fn word(self) -> &'static str {
         match self {
             Self::NotRun => "not run",
@@ -139,7 +140,7 @@ pub enum PluginError {
     /// A file cannot be read, or was changed.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// The manifest breaks a rule whose breach is fatal (§5.2, §5.3).
+    /// The manifest breaks a rule whose violation is fatal (§5.2, §5.3).
     #[error("`{file}`: {why}")]
     Manifest {
         /// The manifest.
@@ -170,17 +171,18 @@ impl AgentPlugin {
         if files.has(CLAUDE) && !is_agent(&files) { claude::read(&files) } else { manifest::read(&files) }
     }
 
-    /// Returns the program.toml that says the same in haft's words, with the placeholders of the specification in the
-    /// words and variables of its servers.
+    /// Returns the equivalent program.toml, with the placeholders of the specification in the words and variables
+    /// of its servers.
     ///
     /// # Errors
-    /// None that was seen: what program.toml cannot say is left out as a fault when the plugin is read.
+    /// No known one: parts that program.toml cannot express are omitted as faults when the plugin is read.
     pub(super) fn manifest(&self) -> Result<Manifest, Report> {
         Manifest::parse(&written::text(self), Path::new(AGENT))
     }
 }
 
-/// Whether plugin.json is one of the specification: it names a schema. Other programs have a file of that name too.
+/// Returns whether plugin.json follows the specification: it names a schema. Other programs have a file of that
+/// name too.
 fn is_agent(files: &Files<'_>) -> bool {
     files.has(AGENT) && files.json(AGENT).is_ok_and(|value| value.get("$schema").is_some())
 }
@@ -197,7 +199,7 @@ impl<'a> Files<'a> {
         self.listing.file(path).is_some()
     }
 
-    /// The paths below the folder `inside`, relative to it.
+    /// Returns the paths below the folder `inside`, relative to it.
     fn below(&self, inside: &'a str) -> impl Iterator<Item = &'a str> {
         let own = move |path: &'a str| match inside {
             "" => Some(path),
@@ -218,7 +220,7 @@ impl<'a> Files<'a> {
         self.listing.bytes(self.folder, path, most)
     }
 
-    /// The JSON of a file, or why it is none.
+    /// Returns the JSON of a file, or why it is none.
     fn json(&self, path: &str) -> Result<Value, String> {
         let bytes = self.bytes(path, MAX_JSON).map_err(|error| error.to_string())?;
         serde_json::from_slice(&bytes).map_err(|error| format!("it is not valid JSON: {error}"))

@@ -87,7 +87,7 @@ pub(super) fn unpack(file: &Path, form: Form, to: &Path) -> Result<PathBuf, Arch
     top(to)
 }
 
-/// The same of an archive that need not be a package's.
+/// Unpacks an archive that need not be a package's.
 pub(super) fn unpack_whole(file: &Path, form: Form, to: &Path) -> Result<(), ArchiveError> {
     // The first pass checks the whole archive and writes nothing: the refused entry may be the last of ten
     // thousand entries, which would have to be written and removed again.
@@ -117,7 +117,7 @@ fn top(to: &Path) -> Result<PathBuf, ArchiveError> {
     }
 }
 
-/// Whether a folder of this archive is a package or a plugin.
+/// Returns whether a folder of this archive is a package or a plugin.
 fn is_package(folder: &Path) -> bool {
     let has = |file: &str| folder.join(file).is_file();
     has(MANIFEST) || agent_plugin::is_plugin(has)

@@ -42,7 +42,7 @@ pub struct Bundle {
     pub own_name: Name,
     /// The instructions that the package gives to the model.
     pub skills: Vec<BundledSkill>,
-    /// What the package is made of, where it is a plugin of other programs.
+    /// The plugin of another program that the package was made from, if any.
     pub agent_plugin: Option<AgentPlugin>,
     /// Keys of the package's SKILL.md that name MCP servers, which haft does not read.
     server_keys: Vec<String>,

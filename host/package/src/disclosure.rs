@@ -1,5 +1,5 @@
-//! What the user consents to: every tool as a model sees it, and every file of a package. Shown in full or as a
-//! diff against the last disclosure, and recorded as digests in program.lock. Makes no judgement of the
+//! The content that the user consents to: every tool as a model sees it, and every file of a package. Shown in full
+//! or as a diff against the last disclosure, and recorded as digests in program.lock. Makes no judgement of the
 //! content.
 
 mod definition;

@@ -42,7 +42,7 @@ pub enum DownloadError {
     /// The URL's scheme is not supported.
     #[error("`{0}` is not fetched from: expected `https://`")]
     Scheme(String),
-    /// The URL leads to another server than the one that named it.
+    /// The URL leads to another server than the one that supplied it.
     #[error("`{0}` is on another server")]
     Elsewhere(String),
     /// The server cannot be reached, or closed the connection.
@@ -351,7 +351,7 @@ fn display_url(url: &Url) -> String {
     haft_core::report::plain(bare.as_str().split(['?', '#']).next().unwrap_or_default())
 }
 
-/// Renders a text that should be a URL in the same way; without what may be a password where it is none.
+/// Renders a text that should be a URL; without a possible password if it is not one.
 pub(super) fn shown_text(url: &str) -> String {
     if let Some(url) = Url::parse(url).ok().filter(Url::has_host) {
         return display_url(&url);

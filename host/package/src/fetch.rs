@@ -44,7 +44,7 @@ pub struct Fetched {
     pub verdict: Verdict,
     /// Files of the folder that are not part of the package.
     pub left_out: Vec<String>,
-    /// What a person should know of a package that was made of an MCP server of others, or that a marketplace names, one
+    /// Notes for the user on a package made from an MCP server in another format, or listed by a marketplace, one
     /// sentence each.
     pub notes: Vec<String>,
 }
@@ -77,7 +77,7 @@ struct Raw {
     is_folder: bool,
     resolved: Option<String>,
     verdict: Verdict,
-    /// What a marketplace says of a plugin without a manifest.
+    /// A marketplace's description of a plugin without a manifest.
     manifest: Option<marketplace::Manifest>,
     notes: Vec<String>,
 }
@@ -155,7 +155,7 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
             if let Some(archive) = foreign.archive() {
                 return Box::pin(fetch_raw(&archive, fetching)).await;
             }
-            // Judged where it is made: attestations are about what npm and uv fetch.
+            // Judged where the package is made: attestations are about the content that npm and uv fetch.
             let (path, verdict) = (fetching.directory.join(TREE), Verdict::Unsigned);
             Ok(Raw { path, is_folder: true, resolved: None, verdict, manifest: None, notes: Vec::new() })
         }
@@ -163,10 +163,10 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
 }
 
 impl Raw {
-    /// Returns the plugin of this name, where this is a marketplace. What the lock has of it is the marketplace's commit; of
-    /// a marketplace in a folder, which has none, that of the plugin's repository.
+    /// Returns the plugin of this name, if this is a marketplace. The lock has the marketplace's commit; for a
+    /// marketplace in a folder, which has none, the commit of the plugin's repository.
     async fn of_marketplace(mut self, name: &str, fetching: &Fetching<'_>) -> Result<Self, FetchError> {
-        // A folder is the person's own, and has no commit.
+        // A local folder is the user's own, and has no commit.
         let is_local = self.resolved.is_none();
         let marketplace::Entry { place, manifest } = marketplace::find(&self.path, name, is_local)?;
         let (around, inside) = match place {
@@ -279,7 +279,7 @@ fn check(found: &Digest, expected: Option<&Digest>, source: &str) -> Result<(), 
     }
 }
 
-/// The real path of the folder `inside` of `around`; a link may not lead out of that.
+/// Returns the real path of the folder `inside` of `around`; a link may not lead out of that.
 fn contained(around: &Path, inside: &Path) -> io::Result<PathBuf> {
     let around = Root::resolve(Path::new("/"), around)?;
     let found = Root::resolve(around.real(), inside)?;

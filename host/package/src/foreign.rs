@@ -1,5 +1,5 @@
-//! MCP servers as others distribute them, made into packages: a folder with a program.toml that starts the server.
-//! What comes after is as for any package. npm and uv install what is fetched, with install scripts off.
+//! Packages made from MCP servers in other formats: a folder with a program.toml that starts the server. The
+//! remaining steps are those of every package. npm and uv install the content, with install scripts off.
 
 mod attested;
 mod bundle;
@@ -18,29 +18,28 @@ use crate::semantic::semantic;
 use crate::signature::Verdict;
 use crate::{Fetching, Foreign, Origin, PackageSource};
 
-/// What an MCP bundle of the older form needs.
+/// The remedy for an MCP bundle of the older form.
 pub(super) const DXT: &str = "the older form of an MCP bundle is not read: its author packs it anew with \
                               `npx @anthropic-ai/mcpb pack` and `manifest_version` 0.3 or 0.4";
 
 /// Between a version and the time when it was resolved, in program.lock.
 const AS_OF: &str = " as of ";
 
-/// A secret that a server needs and nobody said the place of.
+/// A secret that a server needs and that has no source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretField {
-    /// The setting that says where it is.
+    /// The setting that names its source.
     pub key: String,
-    /// What its author says of it.
+    /// Its author's description.
     pub title: Option<String>,
-    /// What stands before and after it in the value that the server gets.
+    /// The text before and after the secret in the server's value.
     pub around: (String, String),
 }
 
-/// What was made.
+/// A package made from a server.
 #[derive(Debug, Default)]
 pub(super) struct Made {
-    /// The version and the time when it was resolved: later versions of what it depends on are not used where the same
-    /// is fetched again.
+    /// The version and the time of its resolution: a later fetch of the same version ignores newer dependencies.
     pub(super) resolved: Option<String>,
     /// See [`crate::Fetched::notes`].
     pub(super) notes: Vec<String>,
@@ -88,13 +87,13 @@ pub(super) async fn latest(
     })
 }
 
-/// Returns the source of exactly what `resolved`, of [`Made`], says.
+/// Returns the source with exactly the version in `resolved` of [`Made`].
 pub(super) fn exact(foreign: &Foreign, resolved: &str) -> Foreign {
     let Some((version, now)) = resolved.split_once(AS_OF) else { return foreign.clone() };
     let mut exact = foreign.at(version);
     exact.settings.retain(|(key, _)| key != "before");
     exact.settings.push(("before".to_owned(), now.to_owned()));
-    // The lock may be somebody else's: its version is read as one that a person writes.
+    // The lock may have another author: its version is parsed like a user's.
     match exact.to_string().parse() {
         Ok(PackageSource::Foreign(read)) if read == exact => exact,
         _ => foreign.clone(),
@@ -143,8 +142,8 @@ fn is_script_run(foreign: &Foreign) -> Result<bool, ForeignError> {
     }
 }
 
-/// Chooses the command that starts the server among those of a package: the one that is named, the only one, or the
-/// one with the package's name.
+/// Selects the command that starts the server among those of a package: the named one, the only one, or the one
+/// with the package's name.
 fn chosen<T: PartialEq>(foreign: &Foreign, name: &str, all: Vec<(String, T)>) -> Result<T, ForeignError> {
     let names: Vec<String> = all.iter().map(|(name, _)| name.clone()).collect();
     let is_alone = all.iter().all(|(_, target)| all.first().is_some_and(|(_, first)| first == target));
@@ -159,7 +158,7 @@ fn chosen<T: PartialEq>(foreign: &Foreign, name: &str, all: Vec<(String, T)>) ->
         .ok_or_else(|| ForeignError::Commands { name: name.to_owned(), commands: names })
 }
 
-/// Says what a folder without a program.toml is, and how to come to one.
+/// Describes a folder without a program.toml, and how to install it.
 pub(super) fn what_is(folder: &Path) -> String {
     let has = |file: &str| folder.join(file).is_file();
     let kinds: &[(&str, &str)] = &[

@@ -48,10 +48,11 @@ pub struct Installer<'a> {
     pub home: &'a Path,
     /// The credentials for registries.
     pub access: &'a Access,
-    /// What makes keyless signatures right.
+    /// The trust root of keyless signatures.
     pub root: &'a TrustRoot,
-    /// Whether secrets of a server that nobody said the place of are
-    /// [`ForeignError::Secrets`](crate::ForeignError::Secrets), for the caller to ask for; they are variables otherwise.
+    /// Whether server secrets without a source are returned as
+    /// [`ForeignError::Secrets`](crate::ForeignError::Secrets), so that the caller asks for them; otherwise they
+    /// are variables.
     pub asks: bool,
     /// Receives the progress of downloads.
     pub progress: &'a Progress,
@@ -125,7 +126,7 @@ impl Installer<'_> {
         }
     }
 
-    /// Returns the disclosure that was agreed to with `pin`, as far as it is still available on this machine.
+    /// Returns the disclosure agreed to with `pin`, as far as it is still available on this machine.
     async fn previous_disclosure(&self, pin: &Pin) -> Disclosure {
         let kept = async {
             self.verify(pin)?;
@@ -236,8 +237,8 @@ impl Installer<'_> {
     }
 }
 
-/// Returns the grants that an entry stores: not a package's limits, which its own manifest holds; a component
-/// has no other place for them.
+/// Returns the grants that an entry stores: not a package's limits, which its own manifest has; a component has no
+/// other place for them.
 fn written_in_entry(kind: Kind, granted: &[Request]) -> Vec<Request> {
     let is_package = kind == Kind::Package;
     let is_written = |request: &&Request| !(is_package && matches!(request, Request::Limit(..)));

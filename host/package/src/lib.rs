@@ -1,5 +1,5 @@
-//! Packages: finds, checks, installs and stores other people's plugins. Runs none of their code, but the scripts of npm packages and
-//! the builds of source distributions where a person asked for that.
+//! Packages: finds, checks, installs and stores third-party plugins. Runs none of their code, except scripts of npm
+//! packages and builds of source distributions at the user's request.
 //!
 //! - [`Installer`]: adds, restores, updates and removes the entries of a [`Project`], with the caller's
 //!   [`Consent`].

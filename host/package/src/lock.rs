@@ -37,7 +37,7 @@ const HEAD: &str = "# Written by haft: what exactly is installed, and what was a
 pub struct Lock {
     /// One pin for each installed entry of program.toml.
     pub pins: Vec<Pin>,
-    /// What is expected of the tools of MCP servers.
+    /// The expected tools of MCP servers.
     pub servers: Vec<ServerPin>,
 }
 
@@ -90,7 +90,7 @@ pub enum LockError {
         /// The version of the file.
         version: u64,
     },
-    /// The file is not one that haft wrote.
+    /// haft did not write this content.
     #[error("`{}` is damaged: {why}", path.display())]
     Damaged {
         /// The file.

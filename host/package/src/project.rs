@@ -254,7 +254,7 @@ impl Project {
     }
 }
 
-/// A new content for one of both files.
+/// Returns a new content for one of both files.
 fn new<'a>(path: &'a Path, text: &'a str) -> Result<New<'a>, ProjectError> {
     New::write(path, text.as_bytes(), 0o644).map_err(failed("write", path))
 }

@@ -1,5 +1,5 @@
-//! Registries of MCP servers (the API v0.1 of the MCP registry): finds a server by its name, and says what it is as a
-//! source of haft. Asks the registry that a person named and no other, and installs nothing.
+//! Registries of MCP servers (API v0.1 of the MCP registry): finds a server by its name, and converts its entry to
+//! a source of haft. Requests only the registry that the user named, and installs nothing.
 
 mod entry;
 mod error;
@@ -18,65 +18,65 @@ use crate::{Digest, PackageSource};
 /// Limit on the bytes of an answer: an entry with a hundred settings takes a tenth.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// Names that are proposed where there is none of the name.
+/// Maximal number of proposed names for an unknown one.
 const MAX_NEAR: usize = 10;
 
 /// Limits on the bytes of a name and a version, of the schema.
 const MAX_NAME: usize = 200;
 const MAX_VERSION: usize = 255;
 
-/// A registry, and what is asked of it.
+/// A registry, and the requests to it.
 #[derive(Clone, Debug)]
 pub struct Registry {
     /// Its address: `https://`, or `http://` on this machine.
     pub url: String,
 }
 
-/// What a person asks for: `NAME[@VERSION]`, with settings.
+/// The server that the user wants: `NAME[@VERSION]`, with settings.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     name: String,
     version: Option<String>,
-    /// The values that the person gives.
+    /// The user's values.
     pub settings: Vec<(String, String)>,
     /// Whether secrets without a place are [`RegistryError::Secrets`]; otherwise they are variables.
     pub asks: bool,
 }
 
-/// What a server of a registry is.
+/// A registry's server, as a source of haft or a URL.
 #[derive(Clone, Debug)]
 pub struct Registered {
     /// Its version.
     pub version: String,
     /// How it comes here.
     pub start: Start,
-    /// What a person should know, one sentence each.
+    /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
 }
 
 /// How a server of a registry comes here.
 #[derive(Clone, Debug)]
 pub enum Start {
-    /// As a package.
+    /// A package.
     Package {
         /// Its source, with the values of the entry.
         source: PackageSource,
-        /// The digest that the registry says.
+        /// The digest in the registry.
         digest: Option<Digest>,
     },
-    /// It answers elsewhere, by streamable HTTP.
+    /// A remote server, reached by streamable HTTP.
     Remote {
         /// A text that becomes its name.
         name: String,
         /// Its address.
         url: String,
-        /// What is sent with every request.
+        /// The headers of every request.
         headers: Vec<(String, TextOrSecret)>,
     },
 }
 
 impl Wanted {
-    /// The server's name, without its namespace.
+    /// Returns the server's name, without its namespace.
     pub fn stem(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or_default()
     }
@@ -84,7 +84,7 @@ impl Wanted {
     /// Reads `NAME[@VERSION]`.
     ///
     /// # Errors
-    /// It is no name of a registry (schema 2025-12-11).
+    /// The text is not a name of a registry (schema 2025-12-11).
     pub fn parse(text: &str) -> Result<Self, RegistryError> {
         let (name, version) = match text.split_once('@') {
             Some((name, version)) => (name, Some(version)),
@@ -146,7 +146,7 @@ impl Registry {
         resolve::resolved(&answer, wanted)
     }
 
-    /// Its address, without a user's name and password.
+    /// Returns its address, without a user's name and password.
     pub fn shown(&self) -> String {
         download::shown_text(&self.url)
     }
@@ -158,7 +158,7 @@ impl Registry {
         serde_json::from_slice(&text).map_err(|error| RegistryError::Unreadable(why(error)))
     }
 
-    /// Says that there is none of the name, and which are like it.
+    /// Returns the error for an unknown name, with similar ones.
     async fn unknown(&self, wanted: &Wanted) -> RegistryError {
         let path = format!("servers?search={}&version=latest&limit={MAX_NEAR}", encoded(wanted.stem()));
         // A registry need not search.
@@ -176,7 +176,7 @@ impl Registry {
     }
 }
 
-/// A part of a path or query of a URL.
+/// Returns a part of a path or query of a URL.
 fn encoded(text: &str) -> String {
     text.replace('/', "%2F").replace('+', "%2B")
 }

@@ -26,8 +26,8 @@ pub enum Request {
     Command(String, Vec<String>),
     /// An MCP server: its name, and its command line or URL.
     Server(String, String),
-    /// All that program.toml grants the plugin, for the server or the scripts of this name: their author proposes no
-    /// rights, and nothing bounds what they get of it.
+    /// All rights that program.toml grants the plugin, for the server or the scripts of this name: their author
+    /// proposes no rights, and nothing limits them further.
     AnyGrant(String),
     /// The instructions of `SKILL.md` to the model.
     Instructions,

@@ -50,7 +50,7 @@ const REACHING_OUT: &[&str] = &[
     "UV_SYSTEM_CERTS",
 ];
 
-/// Reasons why a program did not do what a fetch needs.
+/// Reasons why a program did not finish its step of a fetch.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// The program is not installed.
@@ -120,7 +120,7 @@ impl<'a> Runner<'a> {
         Self::with(name, fetching, fetching.grants.fetch.clone())
     }
 
-    /// The same, with the rights of a build: for a program that runs what was fetched.
+    /// Returns the program with the rights of a build: for one that runs fetched code.
     pub(super) fn alone(name: &'static str, fetching: &'a Fetching<'a>) -> Result<Self, ProgramError> {
         Self::with(name, fetching, fetching.grants.build.clone())
     }
@@ -132,13 +132,13 @@ impl<'a> Runner<'a> {
         Ok(Self { name, program, fetching, grant })
     }
 
-    /// The same, which reads `directory` too.
+    /// Returns the program with the right to read `directory`.
     pub(super) fn reading(self, directory: &Path) -> Result<Self, ProgramError> {
         let root = root(self.name, directory)?;
         Ok(Self { grant: self.grant.with_read(root), ..self })
     }
 
-    /// The program's file.
+    /// Returns the program's file.
     pub(super) fn program(&self) -> &Path {
         &self.program
     }

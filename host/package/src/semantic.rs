@@ -1,4 +1,4 @@
-//! Versions of other people's packages as semantic ones.
+//! Parses versions of third-party packages as semantic versions.
 
 use semver::{BuildMetadata, Prerelease, Version};
 

@@ -1,28 +1,28 @@
-//! The signatures of packages. Every signature is verified in this process, against a key that the user gave
-//! once; nothing counts as signed that was not verified here.
+//! The signatures of packages. Every signature is verified in this process, against a key that the user gave once;
+//! a signature that was not verified here counts as none.
 //!
 //! # Schemes
 //! | scheme | signs | keys | attached as |
 //! |---|---|---|---|
 //! | cosign | the digest of a manifest | ECDSA P-256, Ed25519 | the tag `sha256-….sig` or a Sigstore bundle, in the registry |
 //! | minisign | a file | Ed25519 | `FILE.minisig` beside the file or its URL |
-//! | keyless (Sigstore) | the digest of a manifest, of a tarball of npm, of a wheel of PyPI | none that lasts: a certificate names an identity | as for cosign; attestations of npm and PyPI |
+//! | keyless (Sigstore) | the digest of a manifest, of a tarball of npm, of a wheel of PyPI | no lasting key: a certificate names an identity | as for cosign; attestations of npm and PyPI |
 //!
-//! Folders and git repositories have no signatures. cosign and minisign do not embed the public key, so that nothing
-//! can be verified without a key: then the claims of a signature are reported as claims, and nothing is pinned. A
-//! keyless signature is verified with a [`TrustRoot`], without any network, and its identity is pinned.
+//! Folders and git repositories have no signatures. cosign and minisign do not embed the public key, so that
+//! nothing can be verified without a key: the claims of a signature are then reported as claims, and nothing is
+//! pinned. A keyless signature is verified with a [`TrustRoot`], without any network, and its identity is pinned.
 //!
 //! # Rules
-//! | trusted | no signature | signatures, none by the signer | one by the signer |
+//! | trusted | no signature | only signatures of others | a signature of the signer |
 //! |---|---|---|---|
-//! | nobody yet | reported as unsigned | a keyless one that is right: verified; its identity is pinned. Others: reported with their claims, as not verified | – |
-//! | a signer that is named (`--key`, `signer`) | refused | refused | verified; the signer is pinned in program.lock |
-//! | the pinned signer | refused: it was signed before | refused, with both | verified |
-//! | another one that `--key` names in place of a pin | refused | refused | verified; the new one is pinned |
+//! | nobody yet | reported as unsigned | a valid keyless one: verified; its identity is pinned. Others: reported with their claims, as not verified | – |
+//! | the signer that the user names (`--key`, `signer`) | refused | refused | verified; the signer is pinned in program.lock |
+//! | the pinned signer | refused: the last version was signed | refused, with both signers | verified |
+//! | another signer that `--key` names instead of a pin | refused | refused | verified; the new signer is pinned |
 //!
-//! Another one that program.toml alone names in place of a pin is refused before anything is fetched.
+//! Another signer that only program.toml names instead of a pin is refused before anything is fetched.
 //!
-//! An invalid signature counts as one by another signer. Of several signatures, one by the signer is enough.
+//! An invalid signature counts as one of another signer. Of several signatures, one of the signer is enough.
 
 mod attestation;
 mod cosign;

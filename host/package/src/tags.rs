@@ -1,4 +1,4 @@
-//! Tags that are versions, in semver's order.
+//! Sorts tags that are versions by semantic versioning.
 
 use semver::{BuildMetadata, Prerelease, Version};
 

@@ -85,7 +85,7 @@ fn names(folder: &Path, is_meant: impl Fn(&str) -> bool) -> io::Result<Vec<Strin
     Ok(names.filter(|name| is_meant(name)).collect())
 }
 
-/// Whether a process holds the lock of a file; `None` if the file does not exist.
+/// Returns whether a process holds the lock of a file; `None` if the file does not exist.
 fn is_held(path: &Path) -> io::Result<Option<bool>> {
     let file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

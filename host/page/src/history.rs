@@ -116,7 +116,7 @@ impl Filter {
     }
 }
 
-/// Whether `text` contains `part`, ignoring case.
+/// Returns whether `text` contains `part`, ignoring case.
 fn has(text: &str, part: &str) -> bool {
     part.is_empty() || text.to_lowercase().contains(&part.to_lowercase())
 }
@@ -226,7 +226,7 @@ pub(crate) fn hint(error: &str) -> Option<Hint> {
     Some(Hint { text: text.to_owned(), line: line.map(str::to_owned) })
 }
 
-/// Whether the process is running.
+/// Returns whether the process is running.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
     process.is_some_and(|process| test_kill_process(process).is_ok())

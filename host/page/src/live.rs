@@ -163,7 +163,7 @@ impl Reader {
         Ok(batch)
     }
 
-    /// Whether the line is the end of a call that is shown as running.
+    /// Returns whether the line is the end of a call that is shown as running.
     fn is_awaited(&mut self, line: &NewLine<'_>) -> bool {
         let Some(id) = line.id().filter(|_| !line.is_begin() && !self.open.is_empty()) else { return false };
         let at = self.open.iter().position(|open| open == id);

@@ -1,5 +1,5 @@
-//! One call of a component's tool, of `haft-plugin-host` and `haft-core` alone: no program.toml, no model, no server.
-//! `cargo run --example plugin -- plugins/built/wordcount.wasm count README.md`
+//! One call of a component's tool with `haft-plugin-host` and `haft-core` alone: no program.toml, no model, no
+//! server. `cargo run --example plugin -- plugins/built/wordcount.wasm count README.md`
 
 #![expect(clippy::print_stdout, reason = "a program of its own, which prints what it likes")]
 

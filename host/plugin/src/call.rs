@@ -1,5 +1,5 @@
-//! One call of a tool on its way to a guest: what it is and what it may do. [`ActiveCall`] is a call that a guest works for,
-//! and what ends it early: a cancel, after a short grace period, and its deadline.
+//! One call of a tool by a guest: its arguments and its rights. [`ActiveCall`] is a running call, and the events
+//! that end it early: a cancellation, after a short grace period, and its deadline.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -22,7 +22,7 @@ use haft_core::tool::Notes;
 use haft_core::trace::TraceParent;
 use haft_core::undo::Changes;
 
-/// One call. Nothing of it changes once it has begun.
+/// A call. Immutable once it has begun.
 pub(crate) struct Call {
     /// The plugin's name.
     pub(crate) plugin: Arc<str>,
@@ -32,29 +32,29 @@ pub(crate) struct Call {
     pub(crate) tool: String,
     /// The arguments, checked against the tool's parameters.
     pub(crate) arguments: Arguments,
-    /// Those texts among them that could be paths.
+    /// The texts among the arguments that could be paths.
     pub(crate) paths: Vec<String>,
     pub(crate) grant: Arc<Grant>,
     pub(crate) limits: Limits,
     /// The directories that it may write; `None` where no call has begun, and the guest gets no directories.
     pub(crate) writable: Option<Writable>,
-    /// Who makes it, where a server tells its callers apart.
+    /// The caller, if the server identifies callers.
     pub(crate) caller: Option<Arc<str>>,
-    /// Whether a person approved of it.
+    /// Whether the user approved the call.
     pub(crate) approved: bool,
     /// Whether the guest begins on the thread that read the call.
     pub(crate) begins_inline: bool,
     pub(crate) cancel: CancellationToken,
     pub(crate) events: Events,
     pub(crate) notes: Notes,
-    /// What the guest's requests are a part of.
+    /// The trace context of the guest's requests.
     pub(crate) trace: Option<TraceParent>,
-    /// What the call changes.
+    /// The changes of the call.
     pub(crate) changes: Changes,
 }
 
 impl Call {
-    /// What a guest works for that no call has reached: it is made ahead of its call, or asked for its tools.
+    /// Returns the call of a guest that no call has reached: a prewarmed one, or one that lists its tools.
     pub(crate) fn none(plugin: &Arc<str>, grant: &Arc<Grant>, limits: &Limits) -> Self {
         Self {
             plugin: plugin.clone(),
@@ -81,12 +81,12 @@ impl Call {
 pub(crate) enum Arguments {
     /// JSON text.
     Text(String),
-    /// What is converted for the guest.
+    /// An argument that is converted for the guest.
     Value(Value),
 }
 
 impl Arguments {
-    /// `arguments` for a component of `contract`.
+    /// Returns `arguments` for a component of `contract`.
     pub(crate) fn new(contract: Contract, arguments: &Value) -> Self {
         if contract == Contract::Plugin {
             Self::Text(arguments.to_string())
@@ -111,7 +111,7 @@ impl Arguments {
     }
 }
 
-/// Bytes of memory that a value holds, more or less.
+/// Returns the number of bytes of memory that a value holds, more or less.
 pub(crate) fn held(value: &Value) -> usize {
     let own = size_of::<Value>();
     own + match value {
@@ -122,11 +122,11 @@ pub(crate) fn held(value: &Value) -> usize {
     }
 }
 
-/// How long before its deadline a guest that asks is told to end: a tenth of its time, and no more than removing what it
-/// has begun takes.
+/// Maximal time before the deadline at which a guest that polls is told to end: at most a tenth of its time limit,
+/// enough to remove unfinished work.
 const MAX_WARNING: Duration = Duration::from_secs(1);
 
-/// How long a cancelled guest may go on, so that one that polls `cancelled` sees it.
+/// Time for which a cancelled guest continues, so that one that polls `cancelled` sees the cancellation.
 const CANCEL_GRACE: Duration = Duration::from_millis(10);
 
 /// How long a guest that has seen the cancellation may clean up. Shorter than the toolbox waits.
@@ -136,9 +136,9 @@ const CLEANUP_GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct ActiveCall {
     call: Arc<Call>,
     deadline: Instant,
-    /// When a guest that asks is told to end, before the deadline.
+    /// When a polling guest is told to end, before the deadline.
     warning: Instant,
-    /// Whether it was told.
+    /// Whether the guest was told to end.
     pub(crate) warned: bool,
     /// Whether the guest asked whether it was cancelled, and it was.
     cancellation_seen: Arc<AtomicBool>,
@@ -148,7 +148,7 @@ pub(crate) struct ActiveCall {
     inline_time: Option<InlineTime>,
     /// Messages that the guest wrote.
     pub(crate) logged: usize,
-    /// What the guest asked for, and what it was answered.
+    /// The guest's questions, and the answers.
     pub(crate) asked: Vec<String>,
 }
 
@@ -158,13 +158,13 @@ pub(crate) enum Stop {
     /// The caller wants no answer any more.
     #[error("cancelled")]
     Cancelled,
-    /// The time is over.
+    /// The deadline has passed.
     #[error("out of time")]
     Deadline,
 }
 
 impl ActiveCall {
-    /// `call`, which may take as long as its limits say from now on.
+    /// Creates a running call, whose time limit begins now.
     pub(crate) fn new(call: Arc<Call>) -> Self {
         let (now, time) = (Instant::now(), call.limits.time);
         let ahead = (time / 10).min(MAX_WARNING);
@@ -181,7 +181,7 @@ impl ActiveCall {
         }
     }
 
-    /// Whether the guest, which asks, is to end by itself: it was cancelled, or its time is nearly over.
+    /// Returns whether the guest, which asks, is to end by itself: it was cancelled, or its time is nearly over.
     pub(crate) fn should_end(&mut self) -> bool {
         let cancelled = self.cancel.is_cancelled();
         self.cancellation_seen.fetch_or(cancelled, Ordering::Relaxed);
@@ -189,13 +189,13 @@ impl ActiveCall {
         cancelled || self.warned
     }
 
-    /// Whether the guest may still go on, for what blocks its thread.
+    /// Returns whether the guest may continue, for host functions that block its thread.
     pub(crate) fn goes_on(&self) -> GoesOn {
         let (cancel, deadline) = (self.cancel.clone(), self.deadline);
         Arc::new(move || !cancel.is_cancelled() && Instant::now() < deadline)
     }
 
-    /// Why the guest, which computes, must end now, if it must.
+    /// Returns why the guest, which computes, must end now, if it must.
     pub(crate) fn stop(&mut self) -> Option<Stop> {
         let now = Instant::now();
         if now >= self.deadline {
@@ -208,13 +208,14 @@ impl ActiveCall {
         (now - since >= grace_after_cancel(&self.cancellation_seen)).then_some(Stop::Cancelled)
     }
 
-    /// Whether the guest has used up its time on the thread that read its call. It yields then, once, to go on on another
-    /// thread.
+    /// Returns whether the guest has used up its time on the reading thread. It then yields once, to continue on
+    /// another thread.
     pub(crate) fn leaves_thread(&mut self) -> bool {
         self.inline_time.take_if(|time| time.is_over()).is_some()
     }
 
-    /// What bounds the work of the guest for this call. It holds a turn of the processor while it computes.
+    /// Returns the bounds of the guest's work for this call. They hold a turn of the processor while the guest
+    /// computes.
     pub(crate) fn bounds(&self, turn: Held) -> Bounds {
         let (cancel, cancellation_seen) = (self.cancel.clone(), self.cancellation_seen.clone());
         Bounds { cancel, cancellation_seen, deadline: self.deadline, turn }
@@ -229,12 +230,12 @@ impl Deref for ActiveCall {
     }
 }
 
-/// How long a guest may go on after it was cancelled.
+/// Returns how long a guest may continue after a cancellation.
 fn grace_after_cancel(cancellation_seen: &AtomicBool) -> Duration {
     if cancellation_seen.load(Ordering::Relaxed) { CLEANUP_GRACE } else { CANCEL_GRACE }
 }
 
-/// Stops a guest that waits in a host call; one that computes is stopped by the epoch callback.
+/// Stops a guest that waits in a host call; the epoch callback stops one that computes.
 pub(crate) struct Bounds {
     cancel: CancellationToken,
     cancellation_seen: Arc<AtomicBool>,

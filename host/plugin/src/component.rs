@@ -1,5 +1,5 @@
-//! A component's file: its source, its sections, its compiled code and the tools it lists, both cached on disk; the
-//! tools of a built-in one are recorded when it is built.
+//! A component's file: its source, its sections, its compiled code and its tools. Code and tools are cached on
+//! disk; the tools of a built-in component are recorded at build time.
 
 pub(crate) mod adapt;
 pub(crate) mod bounds;

@@ -1,5 +1,6 @@
-//! The contract of a component: by which exported functions haft lists and calls its tools. `guest` says what each
-//! contract has to say, and `linked` lists them: `haft_world`, `act`, `mcp`, `command` and `typed`, which serves hooks too.
+//! The contract of a component: the exported functions by which haft lists and calls its tools. `guest` defines the
+//! interface of a contract, and `linked` lists the contracts: `haft_world`, `act`, `mcp`, `command` and `typed`,
+//! which also serves hooks.
 
 pub(crate) mod act;
 pub(crate) mod answer;
@@ -31,7 +32,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contract {
-    /// The `haft:plugin` world: a list of tools and a call of one of them.
+    /// The `haft:plugin` world: functions to list tools and to call one.
     Plugin,
     /// The `act:tools` world of other hosts: a list of tools and a call, with arguments in CBOR.
     Act,

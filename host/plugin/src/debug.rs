@@ -1,10 +1,10 @@
-//! Where in its source a guest was when it ended, or while it was at work: for authors, who look for the file and line of
-//! their mistake first.
+//! The source location of a guest when it ended, or while it runs: for plugin authors, who need the file and line
+//! of an error.
 //!
-//! A trap knows addresses of code. What they mean is in the component: in a section [`LINES_SECTION`] that `haft plugin build`
-//! makes of the DWARF of a compiler, in the DWARF itself, or in the names of functions. Interpreters, and Go, know it
-//! themselves, and write it to standard error (`words`). Components are compiled without any of that (`strip`), so that
-//! those that differ in nothing else have the same code.
+//! A trap has addresses of code. The component maps them to source locations: in a section [`LINES_SECTION`] that
+//! `haft plugin build` makes from a compiler's DWARF, in the DWARF itself, or in the names of functions.
+//! Interpreters, and Go, know the location themselves, and write it to standard error (`words`). Components are
+//! compiled without any of these sections (`strip`), so that components with equal code share it.
 
 pub(crate) mod dwarf;
 pub(crate) mod frame;
@@ -31,10 +31,10 @@ use haft_core::sync::Lock;
 /// CBOR, compressed (zlib).
 pub const LINES_SECTION: &str = "haft:lines";
 
-// What `haft plugin build` keeps of what a compiler wrote down for debuggers: which line of which file each piece of code is of,
-// in a section of some kilobytes.
+// The compact form of a compiler's debugging information: the source line of each piece of code, in a section of
+// some kilobytes.
 
-/// What is kept besides.
+/// Other custom sections to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// Nothing: the component is to be shipped.
@@ -43,8 +43,8 @@ pub enum Kept {
     Everything,
 }
 
-/// A component or core module whose author's files are those below `root`, as its compiler names it, without what was
-/// written down for debuggers, and the content of its [`LINES_SECTION`], where there was any.
+/// Returns a component or core module without debugging information, and the content of its [`LINES_SECTION`], if
+/// there was any. `root` is the folder of the author's files, as the compiler names it.
 ///
 /// # Errors
 /// The file is malformed.
@@ -65,10 +65,10 @@ pub fn compact(
     Ok((stripped, section))
 }
 
-// What is taken down of the calls of a process for an author: where guests are at every tick, and the memory and stack of
-// one that trapped.
+// Records the calls of a process for an author: the stacks of guests at every tick, and the memory and stack of a
+// trapped one.
 
-/// Functions under way that are looked at.
+/// Maximal number of recorded stack frames.
 const MAX_DEPTH: usize = 256;
 
 /// Different stacks that are kept.
@@ -93,34 +93,34 @@ struct Recorded {
 }
 
 impl Recorder {
-    /// What takes down where guests are (`profile`), and the state of one that traps (`coredump`).
+    /// Creates a recorder of stacks (`profile`), and of the state of a trapped guest (`coredump`).
     pub fn new(profile: bool, coredump: bool) -> Self {
         Self(Arc::new(Shared { profile, coredump, recorded: Lock::default() }))
     }
 
-    /// How often guests were seen in which functions, outermost first.
+    /// Returns how often guests were seen in which functions, outermost first.
     pub fn profile(&self) -> Vec<(Vec<String>, u64)> {
         self.0.recorded.lock().profile.clone()
     }
 
-    /// The state of the guest that trapped last, as `wasm-tools` and debuggers read it: a module with the sections of
-    /// the tool conventions of WebAssembly.
+    /// Returns the state of the guest that trapped last, as `wasm-tools` and debuggers read it: a module with the
+    /// sections of the tool conventions of WebAssembly.
     pub fn coredump(&self) -> Option<Vec<u8>> {
         self.0.recorded.lock().coredump.take()
     }
 
-    /// Whether it is looked at every tick where guests are.
+    /// Returns whether stacks are recorded at every tick.
     pub(crate) fn has_profile(&self) -> bool {
         self.0.profile
     }
 
-    /// The settings of an engine that it takes. Compiled code is the same with them.
+    /// Configures an engine for the recorder. Compiled code is the same with these settings.
     pub(crate) fn configure(&self, config: &mut Config) {
         config.coredump_on_trap(self.0.coredump);
         config.wasm_backtrace_max_frames(NonZero::new(MAX_DEPTH));
     }
 
-    /// A guest is at work.
+    /// Records the stack of a running guest.
     pub(crate) fn sample(&self, store: impl AsContext) {
         if !self.0.profile {
             return;
@@ -132,14 +132,14 @@ impl Recorder {
         }
     }
 
-    /// A guest ended.
+    /// Records the end of a guest.
     pub(crate) fn ended(&self, error: &wasmtime::Error, store: impl AsContextMut, name: &str) {
         if let Some(dump) = error.downcast_ref::<WasmCoreDump>() {
             self.0.recorded.lock().coredump = Some(dump.serialize(store, name));
         }
     }
 
-    /// Names the functions of what was seen so far.
+    /// Resolves the functions of the recorded stacks.
     pub(crate) fn name(&self, component: &[u8]) {
         let symbolizer = Symbolizer::new(component);
         let mut recorded = self.0.recorded.lock();

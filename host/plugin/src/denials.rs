@@ -1,5 +1,5 @@
-//! What a guest was refused: recorded as it happens, then shown as hints that name the line of program.toml to change,
-//! and written to the journal.
+//! The refusals of a guest's accesses: recorded as they happen, then shown as hints that name the line of
+//! program.toml to change, and written to the journal.
 
 pub(crate) mod denied_access;
 pub(crate) mod hints;
@@ -12,7 +12,7 @@ use haft_core::grant::Right;
 use haft_core::tool::Notes;
 use haft_state::Kept;
 
-/// Where in program.toml a person would grant more; part of every refusal's hint.
+/// The place in program.toml that would grant more; part of every refusal's hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GrantPlace {
     /// The tool comes with haft and follows `[sandbox]`.
@@ -27,20 +27,20 @@ pub enum GrantPlace {
     SearchUrl,
 }
 
-/// Before the guest runs: what was taken from its grant.
+/// Notes the rights removed from a guest's grant, before the guest runs.
 pub(crate) fn narrowed(notes: &Notes, only_reads: bool) {
     if only_reads {
         notes.decision(|| "narrowed: the tool says that it only reads, and may not write".into());
     }
 }
 
-/// After it ran: what it did not get.
+/// Notes a guest's refused accesses, after the guest ran.
 pub(crate) fn used(notes: &Notes, state: &GuestState, only_reads: bool) {
     notes.memory(state.budget.used());
     let denied = &state.shared.denied;
     if !denied.writes.is_empty() || !denied.reads.is_empty() {
         let mut proposed = hints::rights(state);
-        // More than reading is given to no tool that says that it only reads.
+        // A tool that declares itself read-only gets no more than read rights.
         proposed.retain(|right| !only_reads || !matches!(right, Right::Write(_)));
         notes.refused(proposed);
     }

@@ -1,5 +1,5 @@
-//! The engine that components are compiled and run by: one a process, started when the first component is to be compiled
-//! or run. Its settings are part of the cache's key, so changing one here recompiles everything once.
+//! The engine that compiles and runs components: one for each process, created for the first component. Its
+//! settings are part of the cache's key, so a changed setting recompiles everything once.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -29,18 +29,18 @@ use haft_core::sync::TryOnceLock;
 /// How an engine is to be made.
 #[derive(Clone, Debug, Default)]
 pub struct EngineOptions {
-    /// Where compiled code is kept; `None` compiles everything anew in every process.
+    /// The directory of compiled code; `None` compiles everything again in every process.
     pub cache: Option<PathBuf>,
     /// Everything that any tool may write, which the cache must not be part of.
     pub writable: Vec<Reach>,
     /// Keep memory for instances reserved and reuse it. Worth its start-up where many calls are made.
     pub pooling: bool,
-    /// Make an instance ahead of the next call of a plugin in use whose calls are long or may write. A process that makes
-    /// one call has no use for it.
+    /// Whether to create an instance ahead of the next call of a plugin in use with calls that are long or may
+    /// write. Useless in a process that makes one call.
     pub prewarm: bool,
     /// Where slow compilations are reported.
     pub events: Events,
-    /// What takes down for an author how calls go.
+    /// The recorder of calls for an author.
     pub recorder: Option<Recorder>,
     /// Compile a component in less than half the time at first, to slower code, and once more, optimized and beside its
     /// calls, when there were many or a long one. Where there is no cache, or a recorder, it is optimized at once.
@@ -58,9 +58,9 @@ struct EngineShared {
     clock: EpochClock,
     threads: Threads,
     client: Arc<Connector>,
-    /// What compiles quickly, and what compiles beside calls.
+    /// The quick compiler, and the compiler beside calls.
     compilers: [OnceLock<Option<wasmtime::Engine>>; 2],
-    /// Opened when it is first asked; nothing where it cannot be used safely.
+    /// Opened at the first use; `None` if it cannot be used safely.
     cache: OnceLock<Option<Cache>>,
     protected_paths: ProtectedPathsCache,
     compilations: Compilations,
@@ -96,8 +96,8 @@ impl EngineAndImports {
 }
 
 impl Engine {
-    /// An engine that starts, with all that is expensive about it, when the first component is to be compiled or run. A
-    /// cache that cannot be used safely is left out then, with a warning.
+    /// Returns an engine that starts, with all that is expensive about it, when the first component is to be
+    /// compiled or run. A cache that cannot be used safely is left out then, with a warning.
     pub fn new(options: &EngineOptions) -> Self {
         descriptors::make_room();
         let compilations = Compilations::new(options.events.clone());
@@ -115,8 +115,8 @@ impl Engine {
         }))
     }
 
-    /// What calls run with. Starts the engine, with the threads that every guest needs, if it has not started yet; not on
-    /// a guest's thread, but where there is a guest it has.
+    /// Returns the engine of calls. Starts it, with the threads that every guest needs, if it has not started yet;
+    /// not from a guest's thread, but a guest implies a started engine.
     fn calls(&self) -> Result<&EngineAndImports, LoadError> {
         let start = || {
             let part = EngineAndImports::for_calls(&self.0.options).map_err(|error| error.to_string())?;
@@ -128,8 +128,8 @@ impl Engine {
         calls.map_err(|error: String| LoadError::Internal(format!("the engine does not start: {error}")))
     }
 
-    /// How much of the Landlock restrictions of guests' threads the kernel enforces. Starts a thread to find out if no
-    /// guest has run yet.
+    /// Returns how much of the Landlock restrictions of guests' threads the kernel enforces. Starts a thread to
+    /// find out if no guest has run yet.
     pub fn landlock_state(&self) -> LandlockState {
         self.0.threads.landlock_state()
     }
@@ -146,37 +146,37 @@ impl Engine {
         &self.0.threads
     }
 
-    /// What takes down how calls go.
+    /// Returns the recorder of calls.
     pub(super) fn recorder(&self) -> Option<&Recorder> {
         self.0.options.recorder.as_ref()
     }
 
-    /// What makes the guests' connections.
+    /// Returns the connector of the guests' connections.
     pub(super) fn client(&self) -> &Arc<Connector> {
         &self.0.client
     }
 
-    /// The paths that stay protected from a guest with this grant, whatever else it allows.
+    /// Returns the paths that stay protected from a guest with this grant, whatever else it allows.
     pub(super) fn protected_paths(&self, grant: &Grant) -> Arc<ProtectedPaths> {
         self.0.protected_paths.for_grant(grant)
     }
 
-    /// Whether instances are made ahead of calls.
+    /// Returns whether instances are made ahead of calls.
     pub(super) fn prewarms(&self) -> bool {
         self.0.options.prewarm
     }
 
-    /// A permit to hold an idle instance; `None` where the pool has no room for another.
+    /// Returns a permit to hold an idle instance; `None` if the pool is full.
     pub(super) fn idle_slot(&self) -> Option<OwnedSemaphorePermit> {
         self.0.idle_slot.clone().try_acquire_owned().ok()
     }
 
-    /// The compilations under way, which bounds and reports them.
+    /// Returns the running compilations, with their bound and reports.
     pub(super) fn compilations(&self) -> &Compilations {
         &self.0.compilations
     }
 
-    /// The cache, if there is one that can be used. Its key is made of the engine's settings, so this starts the engine.
+    /// Returns the cache, if it is usable. Its key contains the engine's settings, so this starts the engine.
     pub(super) fn cache(&self) -> Option<&Cache> {
         let directory = self.0.options.cache.as_ref()?;
         let engine = self.wasmtime().ok()?;
@@ -190,24 +190,24 @@ impl Engine {
         }
     }
 
-    /// Bytes of native code that the component was compiled to, where that was done and kept.
+    /// Returns the size in bytes of the component's compiled code, if it is cached.
     pub fn compiled(&self, source: &Source) -> Option<u64> {
         let (cache, digest) = (self.cache()?, self.digest(source).ok()?);
         cache.size(&cache.lookup(&digest.combined_with_docs(source.sibling_wit().as_deref()))?.code)
     }
 
-    /// Whether components are compiled quickly at first.
+    /// Returns whether components are compiled quickly at first.
     pub(super) fn is_tiered(&self) -> bool {
         self.0.options.tiered && self.0.options.recorder.is_none()
     }
 
-    /// The component of compiled code, if it is in the cache and of a tier that this engine runs.
+    /// Returns the component of compiled code, if it is in the cache and of a tier that this engine runs.
     pub(super) fn load(&self, engine: &wasmtime::Engine, code: &CompiledCode) -> Option<Component> {
         let runs = code.tier == Tier::Optimized || self.is_tiered();
         runs.then(|| self.cache()?.load(engine, code)).flatten()
     }
 
-    /// What compiles for a tier, where that is not the engine of calls.
+    /// Returns the compiler of a tier, if that is not the engine of calls.
     fn compiler(&self, tier: Tier) -> Option<&wasmtime::Engine> {
         let [quick, optimizing] = &self.0.compilers;
         let slot = if tier == Tier::Quick { quick } else { optimizing };
@@ -219,7 +219,7 @@ impl Engine {
         slot.get_or_init(make).as_ref()
     }
 
-    /// Compiles a component; where there is a cache, to be loaded from there the next time.
+    /// Compiles a component, and caches the code if there is a cache.
     pub(super) fn compile(&self, bytes: &[u8]) -> Result<(Component, Option<CompiledCode>), LoadError> {
         let tier = if self.is_tiered() { Tier::Quick } else { Tier::Optimized };
         let engine = self.wasmtime()?;
@@ -227,8 +227,8 @@ impl Engine {
         self.compile_with(compiler, tier, bytes)
     }
 
-    /// The same on the calling thread alone, and optimized: for a component that was compiled quickly, whose code is
-    /// removed.
+    /// Compiles a quickly compiled component again with optimizations, on the calling thread alone, and removes the
+    /// old code.
     pub(super) fn optimize(&self, bytes: &[u8]) -> Result<(Component, Option<CompiledCode>), LoadError> {
         let compiler = self.compiler(Tier::Optimized).map_or_else(|| self.wasmtime(), Ok)?;
         self.compile_with(compiler, Tier::Optimized, bytes)
@@ -277,7 +277,7 @@ impl Engine {
     }
 }
 
-/// The cache in `directory`; `None`, with a warning, where it cannot be used safely.
+/// Opens the cache in `directory`; `None`, with a warning, if it cannot be used safely.
 fn open_cache(directory: &Path, options: &EngineOptions, engine: &wasmtime::Engine) -> Option<Cache> {
     let writable: Vec<&Reach> = options.writable.iter().collect();
     let opened = Cache::open(directory, key(engine), &writable);
@@ -288,7 +288,7 @@ fn open_cache(directory: &Path, options: &EngineOptions, engine: &wasmtime::Engi
 /// Counts what haft does to a component before it is compiled, of which the places in the compiled code depend.
 const COMPILED: u32 = 1;
 
-/// Names what compiles and lists: the version of haft and every setting of the engine.
+/// Returns a key of the compiler and the listing: the version of haft and every setting of the engine.
 fn key(engine: &wasmtime::Engine) -> String {
     let mut hasher = DefaultHasher::new();
     (env!("CARGO_PKG_VERSION"), LISTING, COMPILED).hash(&mut hasher);
@@ -305,7 +305,7 @@ impl std::fmt::Debug for Engine {
 // Everything that components may import. Most know WASI 0.2 and nothing later, so that what few import is linked when the
 // first component asks for it.
 
-/// What components of one engine may import.
+/// The imports that components of one engine may use.
 struct Imports {
     linker: Linker<GuestState>,
     /// With what few components import.

@@ -1,5 +1,5 @@
-//! Why a plugin cannot be loaded, and how a guest ended: each in one line for people and models, in place of wasmtime's
-//! chain of errors.
+//! The errors of loading a plugin, and the ends of guests: each in one line for people and models, instead of
+//! wasmtime's chain of errors.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -46,14 +46,14 @@ pub enum LoadError {
     /// A component for another version of the world.
     #[error("built for `{world}@{found}`, and this haft speaks {supported}; rebuild it against that version")]
     WrongVersion {
-        /// What it was built for.
+        /// The world for which the component was built.
         world: &'static str,
         /// The version it was built for.
         found: String,
         /// The version spoken here.
         supported: &'static str,
     },
-    /// It imports something that haft does not provide.
+    /// The component imports a function or interface that haft does not provide.
     #[error("imports {0}, which this haft does not provide; {way}", way = way_around(.0))]
     Import(String),
     /// Its imports or exports have other types than expected.
@@ -62,19 +62,19 @@ pub enum LoadError {
     /// Listing its tools failed.
     #[error("cannot list its tools: {0}")]
     Listing(String),
-    /// It serves HTTP, but not MCP.
+    /// The component serves HTTP, but not MCP.
     #[error("serves HTTP (`wasi:http`), but is no MCP server: {0}; {way}", way = HTTP_WAY)]
     NotMcp(String),
-    /// It lists a tool that cannot be used.
+    /// The component lists an invalid tool.
     #[error("lists a tool that cannot be used: {0}")]
     Tool(String),
-    /// It offers a prompt or a resource that cannot be used.
+    /// The component offers an invalid prompt or resource.
     #[error("offers a prompt or resource that cannot be used: {0}")]
     Offer(String),
     /// The file is no longer the component whose tools were listed.
     #[error("the component has changed since haft started; start haft again")]
     Changed,
-    /// It is not the pinned component.
+    /// The component is not the pinned one.
     #[error("the component is not the one that program.lock pins")]
     Pinned,
     /// haft itself failed.
@@ -83,7 +83,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// The bytes are no component, by their first bytes or by what the compiler says.
+    /// Returns the error for bytes that are not a component, by their first bytes or by the compiler's message.
     pub(super) fn not_a_component(bytes: &[u8], error: &wasmtime::Error) -> Self {
         Self::NotAComponent(match bytes {
             [] => "the file is empty".into(),
@@ -92,7 +92,7 @@ impl LoadError {
         })
     }
 
-    /// Of what it exports, nothing can be called.
+    /// Returns the error for a component without a callable export.
     pub(super) fn nothing(exports: &[&str]) -> Self {
         let shown: Vec<String> = exports.iter().take(MAX_SHOWN).map(|name| format!("`{name}`")).collect();
         let more = if exports.len() > MAX_SHOWN { ", …" } else { "" };
@@ -102,7 +102,8 @@ impl LoadError {
         })
     }
 
-    /// Linking failed. wasmtime has no type for a missing import, and says it with many words.
+    /// Returns the error of a failed link. wasmtime has no type for a missing import, and describes it in many
+    /// words.
     pub(super) fn link(error: &wasmtime::Error) -> Self {
         let text = one_line(&format!("{error:#}"));
         missing_import(&text).map_or(Self::Link(text), Self::Import)
@@ -112,7 +113,7 @@ impl LoadError {
 /// Exports that an error names.
 const MAX_SHOWN: usize = 5;
 
-/// "`function` of `interface`" where that is what is missing.
+/// Returns "`function` of `interface`" if that import is missing.
 fn missing_import(text: &str) -> Option<String> {
     let rest = text.strip_prefix("component imports ")?;
     let mut quoted = rest.strip_suffix("implementation is missing")?.split('`').skip(1).step_by(2);
@@ -128,29 +129,29 @@ pub(super) struct TooLong(pub(super) u64);
 /// How a guest ended.
 #[derive(Debug)]
 pub(super) struct End {
-    /// What happened, in words that follow the guest's name.
+    /// The failure, as text after the guest's name.
     what: String,
     pub(super) limit: Option<Limit>,
     words: Option<Box<LastWords>>,
-    /// The end of what it wrote to standard error, where that says nothing of it.
+    /// The end of its standard error, if that does not contain the failure.
     stderr: Option<String>,
     /// Where it was.
     pub(super) stack: Stack,
 }
 
-/// A limit that a person can raise.
+/// A limit that the user can raise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
     Memory,
     Time,
-    /// Of the answer, which had so many bytes, or more.
+    /// The limit of the answer, which had this many bytes, or more.
     Result(u64),
     Disk,
 }
 
 impl Limit {
-    /// What to do for more: the line of program.toml that would allow twice as much, or an answer as long as the
-    /// one that was too long, with some to spare. Where there is no such line, why.
+    /// Returns the remedy: the line of program.toml that doubles the limit, or that fits the answer that was too
+    /// long, with a margin. If there is no such line, returns the reason.
     pub(super) fn raised(self, limits: &Limits) -> Result<String, Option<String>> {
         match self {
             Self::Memory => size("memory", limits.memory.saturating_mul(2), Limits::MAX_MEMORY).ok_or(None),
@@ -176,27 +177,27 @@ impl Limit {
     }
 }
 
-/// A size as program.toml writes it.
+/// Returns a size in the syntax of program.toml.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = UNITS.into_iter().find(|(_, shift)| count >> shift << shift == count && count >> shift > 0);
     unit.map_or_else(|| format!("{count} bytes"), |(name, shift)| format!("{} {name}", count >> shift))
 }
 
-/// The line that allows so many bytes, where that is not too much.
+/// Returns the line that allows `proposed` bytes, unless that exceeds `most`.
 fn size(name: &str, proposed: u64, most: u64) -> Option<String> {
     let written = bytes(proposed).replace(" bytes", "B").replace(' ', "");
     (proposed <= most).then(|| format!("{name} = \"{written}\""))
 }
 
-/// A length and an eighth, in whole KiB or MiB: the next answer may be a little longer.
+/// Returns a length and an eighth, in whole KiB or MiB: the next answer may be a little longer.
 fn with_spare(length: u64) -> u64 {
     let unit = if length < 1 << 20 { 1 << 10 } else { 1 << 20 };
     length.saturating_add(length / 8).div_ceil(unit).saturating_mul(unit)
 }
 
 impl End {
-    /// An end that no limit brought.
+    /// Creates an end without an exceeded limit.
     pub(super) fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), limit: None, words: None, stderr: None, stack: Stack::default() }
     }
@@ -209,8 +210,8 @@ impl End {
         Self { limit: Some(limit), ..Self::new(what) }
     }
 
-    /// What happened, at which line of the author's, and what the guest said of it; a line each below it for the
-    /// functions that were under way. `found` are those that its addresses led to, innermost first.
+    /// Returns the failure, the author's source line, and the guest's message; then one line for each stack frame.
+    /// `found` are the frames of its addresses, innermost first.
     pub(super) fn told(&self, found: &[Frame]) -> String {
         let said =
             self.words.as_ref().map(|words| words.frames.as_slice()).filter(|frames| !frames.is_empty());
@@ -239,8 +240,9 @@ impl End {
     }
 }
 
-/// Why a check that clang put into a program ended it, which it writes into the DWARF as a function that is called there:
-/// `__clang_trap_msg$Undefined Behavior Sanitizer$Alignment, null, or object-size error`. And the functions around it.
+/// Returns why a check that clang put into a program ended it, which it writes into the DWARF as a function that is
+/// called there: `__clang_trap_msg$Undefined Behavior Sanitizer$Alignment, null, or object-size error`. And the
+/// functions around it.
 fn reason(found: &[Frame]) -> (Option<&str>, &[Frame]) {
     let told = found.split_first().and_then(|(first, around)| {
         let (_, reason) = first.function.strip_prefix("__clang_trap_msg$")?.rsplit_once('$')?;
@@ -251,10 +253,10 @@ fn reason(found: &[Frame]) -> (Option<&str>, &[Frame]) {
     told.unwrap_or((None, found))
 }
 
-/// Characters of what a guest wrote to standard error in an error.
+/// Maximal number of characters of a guest's standard error in an error.
 const MAX_STDERR_EXCERPT: usize = 300;
 
-/// How the guest of `store` ended.
+/// Returns how the guest of `store` ended.
 pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>) -> End {
     tracing::debug!(error = format!("{error:?}"), "guest ended");
     let state = store.data();
@@ -269,7 +271,7 @@ pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>) -> En
     end
 }
 
-/// What an `unreachable` instruction means, which is how languages end a program that cannot go on.
+/// The meaning of an `unreachable` instruction, by which languages end a program that cannot continue.
 const PANICKED: &str = "panicked";
 
 fn ending(error: &wasmtime::Error, state: &GuestState, limits: &Limits, transfer: usize) -> End {
@@ -313,7 +315,7 @@ fn trapped(trap: Trap) -> String {
     }
 }
 
-/// What ended in haft rather than in the guest. wasmtime has no type for one of its own limits.
+/// Returns the failure if haft ended the call, not the guest. wasmtime has no type for one of its own limits.
 fn host_refusal(error: &wasmtime::Error, limits: &Limits, transfer: usize) -> End {
     let reason = one_line(&error.root_cause().to_string());
     if reason.contains("fuel allocated for hostcalls") {
@@ -329,12 +331,12 @@ fn host_refusal(error: &wasmtime::Error, limits: &Limits, transfer: usize) -> En
     }
 }
 
-/// The line for an exceeded time limit.
+/// Returns the line for an exceeded time limit.
 fn timed_out(limit: Duration) -> String {
     format!("timed out after {limit:?}: reached its time limit")
 }
 
-/// The end of what a guest wrote to standard error.
+/// Returns the end of a guest's standard error.
 fn stderr_excerpt(stderr: &str) -> Option<String> {
     // The reader cannot set the guest's environment.
     let excerpt =
@@ -346,7 +348,7 @@ fn stderr_excerpt(stderr: &str) -> Option<String> {
     }
 }
 
-// What to do instead, where a component was built for another kind of host: one sentence for each kind.
+// Remedies for a component that was built for another kind of host: one sentence for each kind.
 
 /// Beginnings of interfaces, and the way out. The first that fits is taken.
 const WAYS: &[(&str, &str)] = &[
@@ -374,7 +376,7 @@ const WAYS: &[(&str, &str)] = &[
 /// Where none of them fits.
 const COMPOSE: &str = "join it with a component that exports it (`wac plug`), or build it without";
 
-/// The way out for a component that imports `import`, an interface or a function of one.
+/// Returns the way out for a component that imports `import`, an interface or a function of one.
 fn way_around(import: &str) -> &'static str {
     let interface = import.rsplit(" of ").next().unwrap_or(import).trim_start_matches('`');
     WAYS.iter().find(|(beginning, _)| interface.starts_with(beginning)).map_or(COMPOSE, |(_, way)| way)
@@ -402,14 +404,14 @@ mod tests {
             [frame("__clang_trap_msg$Undefined Behavior Sanitizer$null", 0), frame("f", 7), frame("g", 9)];
         let told = "panicked at src/plugin.c:7: null\n  at f (src/plugin.c:7)\n  at g (src/plugin.c:9)";
         assert_eq!(end.told(&inlined), told);
-        // What a library says of itself is not where the author looks.
+        // A library's location is not in the author's files.
         let words = words::read("panicked at /rustc/x/library/core/src/a.rs:1:1:\nbad").map(Box::new);
         let end = End { words, ..End::new("panicked") };
         assert_eq!(end.told(&[frame("f", 7)]), "panicked at src/plugin.c:7: bad");
         assert_eq!(end.told(&[]), "panicked at /rustc/x/library/core/src/a.rs:1: bad");
     }
 
-    /// C06: the line that is proposed is one with which the same answer passes; where there is none, it says why.
+    /// C06: the proposed line admits the answer; without such a line, the reason is given.
     #[test]
     fn c06_the_proposed_limit_admits_the_answer() {
         let limits = Limits::default();

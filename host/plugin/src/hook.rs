@@ -1,5 +1,5 @@
-//! Hooks that are plugins: components of the world `hook`, whose two functions are called like tools, each in a fresh
-//! instance with the hook's own rights and limits. No model is told of them.
+//! Hooks that are plugins: components of the world `hook`, whose two functions are called like tools, each in a
+//! fresh instance with the hook's own rights and limits. Models are not offered hooks.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const AFTER: &str = "after-call";
 /// Characters of an answer that a hook sees. What a guard looks for is rarely in the middle of more.
 const MAX_CONTENT: usize = 20_000;
 
-/// How much longer than its own time a hook may take: to have its code loaded, and to be stopped.
+/// Time by which a hook may exceed its own limit: to load its code, and to be stopped.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A plugin that is a hook.
@@ -38,7 +38,7 @@ pub struct PluginHook {
 }
 
 impl PluginHook {
-    /// The hook that `plugin` is, called `name`, with what it may do and use; `None` where it is none.
+    /// Returns the hook of `plugin`, called `name`, with its grant and limits; `None` if the plugin is not a hook.
     pub fn new(plugin: &Plugin, name: &str, grant: Grant, limits: Limits) -> Option<Self> {
         let part = |own: &str| {
             let def = plugin.tools().iter().find(|tool| tool.name == own)?;
@@ -93,7 +93,7 @@ impl Hook for PluginHook {
     }
 }
 
-/// The record `call`.
+/// Returns the record `call`.
 fn call(seen: &Seen<'_>) -> Value {
     let ToolCall { id, tool, arguments } = seen.call;
     json!({ "id": id, "tool": tool, "arguments": arguments.to_string(), "origin": seen.origin })

@@ -35,8 +35,8 @@ use haft_core::tool::ToolError;
 /// the result limit is added.
 const MAX_TRANSFER: usize = 16 << 20;
 
-/// Tasks, streams and futures of a guest, with both of their ends, beside what [`MAX_HANDLES`] counts: a task that calls
-/// another one of the same component has no handle of its own.
+/// Maximal number of a guest's tasks, streams and futures, with both ends, besides those in [`MAX_HANDLES`]: a task
+/// that calls another one of its component has no handle.
 const MAX_CONCURRENT: usize = 3 * MAX_HANDLES;
 
 /// An instance, between its calls.
@@ -84,14 +84,14 @@ impl Instance {
         }
     }
 
-    /// Whether the instance was made with exactly these rights and limits.
+    /// Returns whether the instance was made with exactly these rights and limits.
     pub(super) fn is_for(&self, grant: &Grant, limits: &Limits) -> bool {
         let call = &self.store.data().shared.call;
         *call.grant == *grant && call.limits == *limits
     }
 
-    /// Whether the instance has asked for its directories or used the network. Before a call, both are too early: it
-    /// may not serve one then.
+    /// Returns whether the instance has asked for its directories or used the network. Before a call, both are too
+    /// early: it may not serve one then.
     pub(super) fn has_reached_out(&self) -> bool {
         let Shared { denied, decisions, .. } = &self.store.data().shared;
         denied.opened || !decisions.list().is_empty()
@@ -102,27 +102,27 @@ impl Instance {
         self.slot = Some(slot);
     }
 
-    /// Whether it was made ahead of its first call, which has not begun.
+    /// Returns whether the instance was created ahead of its first call, which has not begun.
     pub(super) fn is_prewarmed(&self) -> bool {
         self.slot.is_some() && self.calls == 0
     }
 
-    /// What the guest has.
+    /// Returns the guest's state.
     pub(super) fn state(&self) -> &GuestState {
         self.store.data()
     }
 
-    /// How many calls it has served.
+    /// Returns how many calls it has served.
     pub(super) fn calls(&self) -> u32 {
         self.calls
     }
 
-    /// Whether the instance may serve another call: the last one was not cancelled, reached no limit, and left nothing
-    /// open.
+    /// Returns whether the instance may serve another call: the last one was not cancelled, reached no limit, and
+    /// left nothing open.
     pub(super) fn is_tidy(&mut self) -> bool {
         let is_at_work = self.store.concurrent_resource_table().is_some_and(|table| !table.is_empty());
         let GuestState { shared: Shared { call, table, .. }, budget, .. } = self.store.data_mut();
-        // One more: the directory that stands for `/`.
+        // One more: the directory for `/`.
         let directories = call.grant.preopens().len() + storage::granted(&call.grant).count() + 1;
         !is_at_work
             && self.guest.is_reusable()
@@ -142,7 +142,7 @@ impl Instance {
         listed.map_err(|error| self.ended(&error))
     }
 
-    /// Asks for what it offers beside its tools; or how the guest ended.
+    /// Requests its prompts and resources; the error is how the guest ended.
     pub(super) async fn offers(mut self) -> Result<Offers, End> {
         let listed = Box::pin(bounds(&self.store).hold(self.guest.offers(&mut self.store))).await;
         listed.map_err(|error| self.ended(&error))
@@ -163,7 +163,7 @@ impl Instance {
     }
 }
 
-/// A store for a guest, without a guest yet, bounded in what the guest may have of it.
+/// Creates a store without a guest, with the limits of the guest's resources.
 fn store(
     engine: &Engine,
     component: &LinkedComponent,
@@ -193,13 +193,13 @@ fn store(
     store
 }
 
-/// What bounds the work of the guest of `store`.
+/// Returns the bounds of the guest's work in `store`.
 fn bounds(store: &Store<GuestState>) -> Bounds {
     let GuestState { shared, turn, .. } = store.data();
     shared.call.bounds(turn.held())
 }
 
-/// How a guest ended, which is also taken down where that is wanted.
+/// Returns how a guest ended, which is also recorded on request.
 fn ended(error: &wasmtime::Error, store: &mut Store<GuestState>, recorder: Option<&Recorder>) -> End {
     if let Some(recorder) = recorder {
         let name = store.data().shared.call.plugin.clone();

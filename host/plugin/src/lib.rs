@@ -1,11 +1,11 @@
-//! Tools that are WebAssembly components, and the only home of wasmtime.
+//! Tools that are WebAssembly components. The only crate that uses wasmtime.
 //!
-//! - [`Engine`]: one per process; compiles components, caches the compiled code, owns the threads that guests run on.
-//! - [`Plugin`]: one component and the tools it lists. Listing them runs no code of a component that the cache knows.
+//! - [`Engine`]: one for each process; compiles components, caches the compiled code, owns the threads of guests.
+//! - [`Plugin`]: one component and its tools. Listing the tools runs no code of a cached component.
 //! - [`PluginTool`]: one of its tools, behind the [`Tool`](haft_core::tool::Tool) trait.
 //!
-//! A *guest* is one instance of a component. Each call gets a fresh one, which may have been made ahead of the call.
-//! Where program.toml asks for it, an instance serves several calls with the same rights.
+//! A *guest* is one instance of a component. Each call gets a fresh one, which may have been created before the
+//! call. If program.toml asks for it, an instance serves several calls with the same rights.
 
 mod call;
 mod component;

@@ -1,4 +1,4 @@
-//! A prompt of a plugin, or its resources: called like a tool of it, and shown to people and not to models.
+//! A prompt of a plugin, or its resources: called like a tool, and offered to people and not to models.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ enum Shown {
 }
 
 impl PluginOffer {
-    /// All that `plugin` offers, for a program that calls it `name`.
+    /// Returns all that `plugin` offers, for a program that calls it `name`.
     pub fn all(plugin: &Plugin, name: &str, place: &GrantPlace) -> Vec<Self> {
         let offers = plugin.offers();
         let offer = |own: ToolDef, shown: Shown| {
@@ -43,19 +43,19 @@ impl PluginOffer {
         prompts.chain(resources).collect()
     }
 
-    /// What a tool, a prompt or the resources called `own` are called where the plugin is called `plugin`. No tool has the
-    /// name of a prompt or of resources.
+    /// Returns the exposed name of a tool, a prompt or the resources with the original name `own`, of the plugin
+    /// `plugin`. No tool has the name of a prompt or of resources.
     pub fn exposed_name(plugin: &str, own: &str) -> String {
         let is_offer = own.starts_with(PROMPTS) || own == READ;
         if is_offer { format!("{plugin}__{own}") } else { exposed_name(&[plugin, own]) }
     }
 
-    /// What is agreed to, by the plugin's own name for it.
+    /// Returns the definition that consent covers, under the plugin's own name.
     pub fn own(&self) -> &ToolDef {
         &self.own
     }
 
-    /// The arguments as the component gets them: of resources the path behind what haft puts before it.
+    /// Returns the arguments as the component gets them: of resources the path behind what haft puts before it.
     fn own_arguments(&self, arguments: &Value) -> Value {
         let Shown::Resources { prefix, .. } = &self.shown else { return arguments.clone() };
         let uri = arguments.get("uri").and_then(Value::as_str).unwrap_or_default();
@@ -98,7 +98,7 @@ impl Tool for PluginOffer {
     }
 }
 
-/// The resources by the URIs that clients see.
+/// Returns the resources by the URIs that clients see.
 fn seen(prefix: &str, resources: &ResourceList) -> ResourceList {
     let seen = |one: &ResourceDef| ResourceDef { place: format!("{prefix}{}", one.place), ..one.clone() };
     ResourceList {

@@ -1,4 +1,4 @@
-//! What a program gives a plugin beside the rights of its calls. Nothing of it grants anything.
+//! The options that a program gives a plugin besides the rights of its calls. No option grants a right.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use crate::wasi::http::injection::Injections;
 use crate::wasi::http::responder::Responder;
 use haft_core::limit;
 
-/// What a program gives a plugin. By default nothing.
+/// A program's options for a plugin. By default empty.
 #[derive(Clone, Default)]
 pub struct PluginOptions {
     /// Headers that haft adds to the plugin's requests and the plugin never sees. A host must be granted as well.
     pub injections: Injections,
-    /// What answers the plugin's requests: none of them leaves this machine then.
+    /// Answers the plugin's requests instead of their destinations: none leaves this machine then.
     pub responder: Option<Arc<dyn Responder>>,
-    /// Where the plugin keeps things, as far as the grant of a call says so.
+    /// The plugin's storage, within the limits of a call's grant.
     pub storage: Option<Storage>,
     /// The configuration that it reads.
     pub config: Option<Config>,
-    /// How many calls an instance serves, where it is more than one.
+    /// The number of calls of an instance, if more than one.
     pub reuse: Option<limit::Reuse>,
 }
 
-/// What the guests of a plugin share: what its program gives it, and what its component declares.
+/// The data that the guests of a plugin share: the program's options, and the component's declarations.
 #[derive(Clone, Default)]
 pub(crate) struct Belongings {
     pub(crate) options: PluginOptions,

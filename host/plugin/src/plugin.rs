@@ -1,4 +1,4 @@
-//! A plugin: a component whose tools are known. Its code is loaded, or compiled, at the first call (`code`).
+//! A plugin: a component whose tools are known. `code` loads or compiles its code at the first call.
 
 mod code;
 
@@ -25,11 +25,11 @@ use crate::threads::shares::Tenant;
 use haft_core::call::{Offers, ToolDef};
 use haft_core::limit::Limits;
 
-/// A component whose tools are known. Clones share everything.
+/// A component whose tools are known. Clones share all state.
 #[derive(Clone)]
 pub struct Plugin(pub(super) Arc<PluginShared>);
 
-/// What the clones of a [`Plugin`] share.
+/// The state that the clones of a [`Plugin`] share.
 pub(super) struct PluginShared {
     pub(super) name: Arc<str>,
     /// Identifies the plugin where plugins share permits.
@@ -37,7 +37,7 @@ pub(super) struct PluginShared {
     pub(super) engine: Engine,
     pub(super) discovered: Arc<Discovered>,
     code: OnceLock<Result<Code, String>>,
-    /// The same, optimized, where that was compiled quickly.
+    /// The optimized code, if the first one was compiled quickly.
     optimized: OnceLock<Code>,
     /// Whether that is being made.
     is_optimizing: AtomicBool,
@@ -50,7 +50,7 @@ pub(super) struct PluginShared {
     pub(super) is_prewarming: AtomicBool,
 }
 
-/// What has been found out about a component.
+/// The result of discovering a component.
 pub(super) struct Discovered {
     source: Source,
     pub(super) digest: Digest,
@@ -60,7 +60,8 @@ pub(super) struct Discovered {
 }
 
 impl Plugin {
-    /// Finds out the tools of a component: from what came along with it, from the cache, or by compiling it and asking an instance without rights.
+    /// Discovers the tools of a component: from its record, from the cache, or by compiling it and listing them in
+    /// an instance without rights.
     ///
     /// # Errors
     /// The component cannot be read, is not the pinned one, fits no contract, or lists tools that cannot be used.
@@ -80,7 +81,7 @@ impl Plugin {
         Ok(Self::found(engine, name, discovered, linked.map(|(linked, tier)| Code::new(linked, tier))))
     }
 
-    /// The plugin of a component whose tools came along with it or that the cache knows; `None` for any other.
+    /// Returns the plugin of a component whose tools are recorded or in the cache; `None` for any other.
     ///
     /// # Errors
     /// The component cannot be read, or is not the pinned one.
@@ -91,8 +92,8 @@ impl Plugin {
         Ok(listing.map(found))
     }
 
-    /// What can be called ([`Plugin::definitions`]) of the component with this SHA-256, in hexadecimal, as the cache has it;
-    /// its file need not exist any more.
+    /// Returns the definitions ([`Plugin::definitions`]) of the component with this SHA-256, in hexadecimal, from
+    /// the cache; its file need not exist any more.
     pub fn remembered(engine: &Engine, digest: &str, name: &str) -> Option<Vec<ToolDef>> {
         Some(engine.cache()?.lookup(&Digest::from_hex(digest))?.listing.definitions(name))
     }
@@ -102,7 +103,7 @@ impl Plugin {
         Self::new(engine, name.into(), Arc::new(discovered), code, PluginOptions::default())
     }
 
-    /// The component with `options` in the place of all that it had, and with no instance yet.
+    /// Returns the component with `options` instead of all earlier ones, and without instances.
     #[must_use]
     pub fn with(&self, options: PluginOptions) -> Self {
         let PluginShared { engine, name, discovered, code, optimized, .. } = &*self.0;
@@ -137,57 +138,57 @@ impl Plugin {
         }))
     }
 
-    /// How many instances wait for a call: one that was made ahead of it, or those that are reused.
+    /// Returns the number of idle instances: a prewarmed one, or those that are reused.
     pub fn waiting_instances(&self) -> usize {
         self.0.idle.count()
     }
 
-    /// The tools it lists, by the names it gives them.
+    /// Returns the tools it lists, by the names it gives them.
     pub fn tools(&self) -> &[ToolDef] {
         &self.0.discovered.listing.tools
     }
 
-    /// What it offers beside them, by the names and paths that it gives them.
+    /// Returns its prompts and resources, by their original names and paths.
     pub fn offers(&self) -> &Offers {
         &self.0.discovered.listing.offers
     }
 
-    /// The names that it has itself for all that can be called of it.
+    /// Returns the original names of its tools, prompts and resources.
     pub fn own_names(&self) -> Vec<String> {
         let offers = offered::own_names(self.offers());
         self.tools().iter().map(|tool| tool.name.clone()).chain(offers).collect()
     }
 
-    /// All that can be called of the plugin, as what is agreed to has it: its tools, its prompts and its resources, where
-    /// a program calls it `name`.
+    /// Returns the definitions of its tools, prompts and resources that consent covers, for a program that calls
+    /// the plugin `name`.
     pub fn definitions(&self, name: &str) -> Vec<ToolDef> {
         self.0.discovered.listing.definitions(name)
     }
 
-    /// The exported functions that cannot be tools, with the reasons.
+    /// Returns the exported functions that cannot be tools, with the reasons.
     pub fn uncallable(&self) -> &[Uncallable] {
         &self.0.discovered.listing.uncallable
     }
 
-    /// The JSON Schema of the configuration that it reads, where the component brings one.
+    /// Returns the JSON Schema of its configuration, if the component has one.
     pub fn config_schema(&self) -> Option<&Value> {
         self.0.discovered.listing.config.as_ref()
     }
 
-    /// What it lists, as text for [`Source::Packed`]: the same component gives the same bytes.
+    /// Returns its listing as text for [`Source::Packed`]: one component always gives one text.
     ///
     /// # Errors
-    /// The text cannot be written, which does not happen to what was read from text.
+    /// The text cannot be written, which does not happen to text that was parsed.
     pub fn record(&self) -> serde_json::Result<String> {
         discover::write_record(&self.0.discovered.digest, &self.0.discovered.listing)
     }
 
-    /// The contract of the component.
+    /// Returns the contract of the component.
     pub fn contract(&self) -> Contract {
         self.0.discovered.listing.contract
     }
 
-    /// SHA-256 of the component, in hexadecimal.
+    /// Returns SHA-256 of the component, in hexadecimal.
     pub fn digest(&self) -> &str {
         self.0.discovered.digest.as_str()
     }
@@ -199,7 +200,7 @@ impl Discovered {
         Self { source, digest, key, listing }
     }
 
-    /// The component's bytes, where they are still those that were compiled.
+    /// Returns the component's bytes, if they are unchanged since the compilation.
     pub(super) fn bytes(&self) -> Option<Vec<u8>> {
         let bytes = self.source.read().ok()?;
         let bytes = (Digest::compute(&bytes) == self.digest).then_some(bytes)?;
@@ -223,7 +224,7 @@ mod tests {
     use super::*;
     use crate::EngineOptions;
 
-    /// Plugins of one component: the first compiles it, the others read what it found out.
+    /// Plugins of one component: the first compiles it, the others read its result.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn one_component_is_compiled_once() {
         let directory = tempfile::tempdir().unwrap();
@@ -231,7 +232,8 @@ mod tests {
             EngineOptions { cache: Some(directory.path().join("cache")), ..EngineOptions::default() };
         let engine = Engine::new(&options);
         let mut loading = tokio::task::JoinSet::new();
-        // Who has waited for its own time compiles too: on a busy machine that is less than compiling takes.
+        // A plugin that has waited for its whole time limit compiles too: on a busy machine the limit is less than
+        // a compilation.
         let limits = Limits { time: Duration::from_mins(5), ..Limits::default() };
         for number in 0..6 {
             let engine = engine.clone();

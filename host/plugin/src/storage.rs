@@ -1,5 +1,5 @@
-//! Where a plugin keeps things between its calls: a store of keys and values, and two directories of its own, one of
-//! which may be emptied at any time. How much, the grant of each call says; without a grant nothing is made or opened.
+//! The storage of a plugin between its calls: a key-value store, and two private directories, one of which may be
+//! emptied at any time. The grant of each call limits the size; without a grant nothing is created or opened.
 
 use std::io;
 use std::path::Path;
@@ -20,7 +20,7 @@ struct Place {
     owner: Owner,
     /// Opened at its first use, with the quota that it was opened for.
     store: Lock<Option<(u64, Store)>>,
-    /// Calls that use the store follow each other: one of haft's threads is enough for them.
+    /// Calls that use the store run one after the other: one of haft's threads serves them.
     turns: Arc<Semaphore>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct PrivateDirectory {
     pub(crate) quota: Arc<FileQuota>,
 }
 
-/// What a guest calls a private directory.
+/// Returns a guest's path of a private directory.
 pub(crate) fn name(kept: Kept) -> &'static str {
     match kept {
         Kept::State => "/state",
@@ -40,20 +40,20 @@ pub(crate) fn name(kept: Kept) -> &'static str {
     }
 }
 
-/// The private directories that `grant` allows, with their quotas.
+/// Returns the private directories that `grant` allows, with their quotas.
 pub(crate) fn granted(grant: &Grant) -> impl Iterator<Item = (Kept, u64)> {
     let state = grant.state().map(|bytes| (Kept::State, bytes));
     state.into_iter().chain(grant.cache().map(|bytes| (Kept::Cache, bytes)))
 }
 
 impl Storage {
-    /// What `owner` keeps below `homes`.
+    /// Returns the storage of `owner` below `homes`.
     pub fn new(homes: Homes, owner: Owner) -> Self {
         let turns = Arc::new(Semaphore::new(1));
         Self(Arc::new(Place { homes, owner, store: Lock::default(), turns }))
     }
 
-    /// The store, with room for `quota` bytes.
+    /// Returns the store, with room for `quota` bytes.
     pub(crate) fn store(&self, quota: u64) -> Store {
         let mut store = self.0.store.lock();
         match &*store {
@@ -71,7 +71,7 @@ impl Storage {
         turn.map_err(drop)?.map_err(drop)
     }
 
-    /// Opens a private directory for a call, made where it is not there.
+    /// Opens a private directory for a call, and creates it if missing.
     pub(crate) fn open(&self, kept: Kept, quota: u64) -> io::Result<PrivateDirectory> {
         let quota = FileQuota::open(&self.0.homes, kept, &self.0.owner, quota)?;
         let root = Root::resolve(Path::new("/"), quota.directory())?;

@@ -1,7 +1,7 @@
-//! Where guests run: on threads of their own, one for each call under way, so that the kernel shares the
-//! processors fairly between guests that spin and everything else. Each thread is confined by Landlock (`pools`). A
-//! short call may begin on the thread that read it (`haft_core::tool::inline`). No guest runs on haft's own runtime,
-//! and on a guest's thread haft opens no file and starts no process.
+//! The threads of guests: one for each running call, so that the kernel shares the processors fairly between guests
+//! that spin and everything else. Each thread is confined by Landlock (`pools`). A short call may begin on the
+//! thread that read it (`haft_core::tool::inline`). No guest runs on haft's own runtime, and on a guest's thread
+//! haft opens no file and starts no process.
 
 pub(crate) mod descriptors;
 pub(crate) mod epoch;
@@ -66,7 +66,7 @@ pub(super) enum NoAnswer {
 }
 
 impl Threads {
-    /// No thread yet: each is started when there is work for it.
+    /// Creates the threads' owner without a thread: each is started when there is work for it.
     pub(super) fn new() -> Self {
         let pools = ThreadPools::new(MAX_GUESTS + SPARE_THREADS);
         Self { own: TryOnceLock::new(), pools, permits: Permits::default(), turns: Turns::default() }
@@ -89,7 +89,8 @@ impl Threads {
         self.own.get_or_try_init(start)
     }
 
-    /// Waits until one more guest of the tenant may run, for `time` at most. The call holds so many `bytes` meanwhile.
+    /// Waits until one more guest of the tenant may run, for `time` at most. The call holds `bytes` bytes
+    /// meanwhile.
     pub(super) async fn acquire(
         &self,
         tenant: Tenant,
@@ -100,8 +101,8 @@ impl Threads {
         self.permits.acquire(tenant, bytes, time, cancel).await
     }
 
-    /// Polls `work` once on the calling thread, if calls may run inline there and `writable` is empty. `Pending`
-    /// where it may not, or where `work` waits.
+    /// Polls `work` once on the calling thread, if calls may run inline there and `writable` is empty. Otherwise,
+    /// or if `work` waits, returns `Pending`.
     pub(super) fn poll_inline<W: Future + ?Sized>(
         &self,
         writable: &Writable,
@@ -113,8 +114,8 @@ impl Threads {
         self.pools.pool(writable)?.poll_inline(work).map_err(NoAnswer::Unconfined)
     }
 
-    /// Runs `work` on a guest's thread that may write where `writable` says, and waits for what it
-    /// sends. The work may go on after that.
+    /// Runs `work` on a guest's thread that may write to `writable`, and waits for the value that it sends. The
+    /// work may continue after that.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         permit: Permit,
@@ -151,17 +152,17 @@ impl Threads {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
-        // A new thread inherits the restrictions of the one that starts it, which may be a guest's.
+        // A new thread inherits the restrictions of its parent, which may be a guest's thread.
         let done = self.start_own()?.spawn(async { tokio::task::spawn_blocking(work).await }).await;
         done.flatten().map_err(|_| NoAnswer::Panicked)
     }
 
-    /// What does work for guests.
+    /// Returns the threads that work for guests.
     pub(super) fn for_guests(&self) -> OwnThreads {
         OwnThreads(self.start_own().ok().map(|own| own.handle().clone()))
     }
 
-    /// The turns of one more guest.
+    /// Returns the turns of one more guest.
     pub(super) fn turn(&self) -> Turn {
         self.turns.turn()
     }
@@ -174,19 +175,19 @@ impl Threads {
         }
     }
 
-    /// How much of the restrictions of guests' threads the kernel enforces.
+    /// Returns how much of the restrictions of guests' threads the kernel enforces.
     pub(super) fn landlock_state(&self) -> LandlockState {
         self.pools.state()
     }
 }
 
-/// Threads of haft's own, as a guest's thread reaches them; none where they could not be started.
+/// Threads of haft's own, for calls from a guest's thread; `None` if they could not be started.
 #[derive(Clone)]
 pub(super) struct OwnThreads(Option<Handle>);
 
 impl OwnThreads {
-    /// Runs blocking work with all of haft's rights, from a guest's thread: the thread that does it is started by one of
-    /// haft's own, since it would have the guest's restrictions otherwise.
+    /// Runs blocking work with all of haft's rights, from a guest's thread: a thread of haft starts the worker,
+    /// since a child of the guest's thread would have its restrictions.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -198,7 +199,7 @@ impl OwnThreads {
 }
 
 impl Drop for Threads {
-    /// A thread stuck in the kernel must not keep haft from ending.
+    /// Does not wait: a thread stuck in the kernel must not keep haft from ending.
     fn drop(&mut self) {
         if let Some(own) = self.own.take() {
             own.shutdown_background();

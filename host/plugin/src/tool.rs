@@ -1,6 +1,6 @@
-//! A tool of a plugin. [`Tool::call`] of [`PluginTool`] reads from top to bottom as a call goes: it waits for its turn, its
-//! directories are opened, it is served on the thread that it came on or on a guest's, and what the guest did becomes a
-//! tool result. The instance is a fresh, a prewarmed or, where `[plugins.reuse]` asks for it, a reused one.
+//! A tool of a plugin. [`Tool::call`] of [`PluginTool`] has the steps of a call in order: wait for a permit, open
+//! the directories, run on the reading thread or on a guest's, and convert the guest's answer to a tool result. The
+//! instance is fresh, prewarmed or, if `[plugins.reuse]` asks for it, reused.
 
 use std::fmt::Display;
 use std::pin::Pin;
@@ -41,19 +41,19 @@ pub struct PluginTool {
     about: SubjectArgument,
 }
 
-/// What the calls of a tool share.
+/// The state that the calls of a tool share.
 struct ToolShared {
     plugin: Arc<PluginShared>,
     def: ToolDef,
     /// The name the plugin itself knows the tool by.
     own_name: String,
     grant_place: GrantPlace,
-    /// What its data must fit; compiled at the first call.
+    /// The output schema; compiled at the first call.
     output: OnceLock<Option<Schema>>,
     last_calls: LastCalls,
 }
 
-/// What a call came to.
+/// The result of a call.
 type Outcome = Result<ToolResult, Failure>;
 
 /// Why a call has no result.
@@ -63,16 +63,16 @@ enum Failure {
     ByHost(End, Vec<String>),
 }
 
-/// What a guest's work came to.
+/// The result of a guest's work.
 struct Worked {
     outcome: Outcome,
-    /// The instance, where it is to be dropped.
+    /// The instance, if it is to be dropped.
     instance: Option<Instance>,
     /// Whether that was made ahead of the call.
     was_prewarmed: bool,
 }
 
-/// What a call leaves, to be dropped once the caller has its answer, the instance before the permit for the next one.
+/// The remains of a call, dropped after the caller has its answer, the instance before the permit for the next one.
 struct Remains {
     _instance: Option<Instance>,
     /// Where the plugin's instances serve several calls.
@@ -81,7 +81,7 @@ struct Remains {
 }
 
 impl PluginTool {
-    /// The tool that `plugin` lists as `own`, under another name.
+    /// Returns the tool that `plugin` lists as `own`, under another name.
     pub fn new(plugin: &Plugin, own: &ToolDef, exposed: String, grant_place: GrantPlace) -> Self {
         let shared = Arc::new(ToolShared {
             plugin: plugin.0.clone(),
@@ -94,7 +94,7 @@ impl PluginTool {
         Self { shared, about: SubjectArgument::All }
     }
 
-    /// The same, whose calls are about what `about` says.
+    /// Returns the tool with `about` as the subject of its calls.
     #[must_use]
     pub fn about(self, about: SubjectArgument) -> Self {
         Self { about, ..self }
@@ -118,14 +118,14 @@ impl Tool for PluginTool {
     fn may_run_inline(&self, grant: &Grant) -> bool {
         let Self { shared, .. } = self;
         let writes_nowhere = || matches!(grant.writable(), Reach::Roots(roots) if roots.is_empty());
-        // One that only reads is handed nothing else to write.
+        // A read-only tool gets nothing else to write.
         let may_write =
             storage::granted(grant).next().is_some() || !shared.def.hints.read_only && !writes_nowhere();
         !may_write && shared.plugin.is_loaded() && shared.last_calls.were_short(grant)
     }
 
-    /// A guest writes where its grant says, sends to the hosts of its grant, and keeps things of its own; there is no
-    /// fourth way out.
+    /// A guest writes to its granted paths, sends to its granted hosts, and stores its state; it has no other
+    /// effects.
     fn may_have_effects(&self, grant: &Grant) -> bool {
         let may_write = !matches!(grant.writable(), Reach::Roots(roots) if roots.is_empty());
         may_write && !self.def().hints.read_only || !grant.hosts().is_empty() || grant.state().is_some()
@@ -140,7 +140,7 @@ impl Tool for PluginTool {
         if plugin.is_loaded() {
             return None;
         }
-        // The call tries again where there was no thread for it, and tells why.
+        // The call tries again if there was no thread for it, and reports the reason.
         Some(Box::pin(async { _ = PluginShared::load_code(plugin).await }))
     }
 
@@ -172,14 +172,15 @@ impl Tool for PluginTool {
 }
 
 impl ToolShared {
-    /// The rights of a call: a tool that says it only reads gets no right to write, which the journal records.
+    /// Returns the rights of a call: a tool that declares itself read-only gets no right to write, which the
+    /// journal records.
     fn narrowed_grant(&self, context: &Context<'_>) -> Arc<Grant> {
         let only_reads = self.def.hints.read_only;
         denials::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
         Arc::new(if only_reads { context.grant.read_only() } else { context.grant.clone() })
     }
 
-    /// Waits until the plugin may serve one more call, where its instances serve several.
+    /// Waits until the plugin may serve one more call, if its instances serve several.
     async fn wait_for_instance(&self, context: &Context<'_>) -> Result<Option<InstancePermit>, ToolError> {
         let Some(reuse) = &self.plugin.reuse else { return Ok(None) };
         let permit = reuse.acquire(context.limits, context.cancel).await;
@@ -194,7 +195,7 @@ impl ToolShared {
         permit.map_err(|none| self.waited(&none, matches!(none, NoPermit::Busy { .. }), context))
     }
 
-    /// The error of a call that waited in vain.
+    /// Returns the error of a call that waited in vain.
     fn waited(&self, none: &dyn Display, is_timed_out: bool, context: &Context<'_>) -> ToolError {
         if is_timed_out {
             context.notes.timed_out();
@@ -202,7 +203,7 @@ impl ToolShared {
         self.ended(&none.to_string())
     }
 
-    /// The call as its guest gets it.
+    /// Returns the call as its guest gets it.
     fn call(
         &self,
         call: &ToolCall,
@@ -230,8 +231,8 @@ impl ToolShared {
         }
     }
 
-    /// Serves a call: on the calling thread where that reads calls and this one is likely to be short, else on a guests'
-    /// thread, which waits for a short call that turns out to be long.
+    /// Serves a call: on the calling thread if that reads calls and this one is likely to be short, otherwise on a
+    /// guest's thread, which waits for a short call that becomes long.
     async fn serve_on_thread(
         self: &Arc<Self>,
         call: Arc<Call>,
@@ -317,7 +318,7 @@ impl ToolShared {
         Worked { outcome, instance: Some(instance), was_prewarmed }
     }
 
-    /// What the end of a guest's work means for the caller.
+    /// Converts the end of a guest's work to the outcome for the caller.
     fn outcome(
         &self,
         outcome: Result<Result<Output, ToolError>, End>,
@@ -333,12 +334,12 @@ impl ToolShared {
     }
 
     fn output(&self) -> Option<&Schema> {
-        // That it can be compiled was checked when it was listed.
+        // The listing has checked that it compiles.
         let compile = || self.def.output.as_ref().and_then(|schema| Schema::compile(schema).ok());
         self.output.get_or_init(compile).as_ref()
     }
 
-    /// A guest's own error, with the lines of program.toml that would have allowed what it tried.
+    /// Returns a guest's own error, with the lines of program.toml that would have allowed its refused accesses.
     fn refusal(&self, error: ToolError, state: &GuestState, call: &Call) -> ToolError {
         match error {
             ToolError::ExecutionFailed(message) => {
@@ -355,7 +356,7 @@ impl ToolShared {
         }
     }
 
-    /// The failure of a guest that trapped or was stopped, or whose answer cannot be used.
+    /// Returns the failure of a guest that trapped or was stopped, or whose answer is invalid.
     fn stopped(&self, end: End, state: Option<&GuestState>, call: &Call) -> Failure {
         denials::ended(&call.notes, &end);
         let context = self.hint_context(call);
@@ -371,15 +372,15 @@ impl ToolShared {
         HintContext { plugin: &call.plugin, place, limits: &call.limits, only_reads: def.hints.read_only }
     }
 
-    /// An error of haft's own about this call.
+    /// Returns an error of haft's own about this call.
     fn ended(&self, end: &str) -> ToolError {
         ToolError::Host(format!("`{}` {end}", self.def.name))
     }
 }
 
 impl PluginShared {
-    /// Does what a call needs and its guest's thread may not do: loads the component, which may have to be compiled and
-    /// cached, and opens the writable directories.
+    /// Prepares a call with work that its guest's thread may not do: loads the component, which may have to be
+    /// compiled and cached, and opens the writable directories.
     async fn open_directories(self: &Arc<Self>, grant: &Arc<Grant>) -> Result<Writable, NoAnswer> {
         if self.is_loaded() && !Writable::needs_opening(grant) {
             return Ok(Writable::open(grant, None));
@@ -389,13 +390,13 @@ impl PluginShared {
         self.engine.threads().own(move || Writable::open(&grant, storage.as_ref())).await
     }
 
-    /// An instance that waits for such a call, or a new one. `rights`: where instances serve several calls.
+    /// Returns an instance that waits for such a call, or a new one. `rights`: where instances serve several calls.
     async fn take_or_make(&self, call: &Arc<Call>, rights: Option<&InstanceRights>) -> Result<Instance, End> {
         if let Some(instance) = self.idle.take(call, rights) {
             return Ok(instance);
         }
         if let Some(reuse) = &self.reuse {
-            // The oldest give way to the one that is to be made.
+            // The oldest are dropped for the new one.
             self.idle.shrink(reuse.free());
         }
         let linked = self.linked().map_err(End::new)?;

@@ -1,4 +1,4 @@
-//! What WASI gives a guest, held to its grant: files, network, HTTP, environment, standard streams.
+//! WASI for a guest, restricted to its grant: files, network, HTTP, environment, standard streams.
 
 pub(crate) mod basics;
 pub(crate) mod capability;

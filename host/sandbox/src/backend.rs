@@ -94,7 +94,7 @@ pub async fn connect(
     }
 }
 
-/// The error of a place that belongs to another row of [`BACKENDS`].
+/// Returns the error of a place that belongs to another row of [`BACKENDS`].
 fn misplaced() -> BackendError {
     BackendError::Target("no backend is for this target".into())
 }

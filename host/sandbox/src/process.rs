@@ -64,7 +64,7 @@ pub struct ProcessSpec {
     pub limit: usize,
     /// The time from the start to the first TERM.
     pub timeout: Duration,
-    /// What its processes may use.
+    /// The limits of its processes.
     pub limits: ProcessLimits,
 }
 

@@ -99,7 +99,7 @@ async fn connection(
     server.serve_connection(TokioIo::new(stream), service).await
 }
 
-/// Whether the host of a request, if it has one, is this machine.
+/// Returns whether the host of a request, if it has one, is this machine.
 fn is_called_by_its_own_name<B>(request: &Request<B>) -> bool {
     let Some(host) = request.headers().get(HOST) else { return true };
     let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());

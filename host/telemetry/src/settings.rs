@@ -47,7 +47,7 @@ impl Signal {
 }
 
 impl Settings {
-    /// Whether anything is exported or served.
+    /// Returns whether anything is exported or served.
     pub fn is_on(&self) -> bool {
         self.is_scraped || self.sends(Signal::Traces) || self.sends(Signal::Metrics)
     }

@@ -1,5 +1,5 @@
-//! Bytes to characters, as browsers do it: a byte order mark decides, then the header, then what
-//! the page says of itself. Never fails; what cannot be read becomes U+FFFD.
+//! Decodes bytes to characters, as browsers do: a byte order mark decides, then the header, then the declaration of
+//! the page. Never fails; invalid bytes become U+FFFD.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 

@@ -1,5 +1,5 @@
-//! What a body is: a page, a text, or neither. Believes the server where it says something, and
-//! looks at the bytes where it does not.
+//! Classifies a body: a page, a text, or neither. The server's content type decides if present, otherwise the
+//! bytes.
 
 use crate::charset;
 

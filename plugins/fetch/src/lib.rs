@@ -1,5 +1,5 @@
-//! `fetch_url`: what stands at a URL, as text that a model can read. Where it may look is the
-//! host's to say, for every hop of a redirect anew.
+//! `fetch_url`: the content of a URL, as text that a model can read. The host checks the destination of every
+//! request, also of each redirect.
 
 mod charset;
 mod kind;

@@ -1,11 +1,11 @@
-//! Converts HTML to Markdown for reading: what a person would see of the page, its structure kept, nothing
-//! escaped that need not be. It reads no style sheet and runs no script.
+//! Converts HTML to Markdown for reading: the visible content of the page with its structure, and the fewest
+//! escapes. Reads no style sheet and runs no script.
 //!
-//! The crate `htmd` (0.5.6) was measured in its place. As it is, it drops each `<th>` below the head of a table,
-//! overflows a stack of 8 MiB at 10,000 nested `<div>`s and makes 400 MB of a table of 300 kB. Fed with the bounded
-//! tree of `haft-html` and given handlers for tables, code and links, it still writes `max\_size` for `max_size`,
-//! which no option turns off, needs more than the 64 MiB of a plugin for a code block of 4 MiB in 24 nested lists and
-//! quotes, and makes the component 12 % larger.
+//! The crate `htmd` (0.5.6) was measured as an alternative. Unmodified, it drops each `<th>` below the head of a
+//! table, overflows a stack of 8 MiB at 10,000 nested `<div>`s and makes 400 MB of a table of 300 kB. With the
+//! bounded tree of `haft-html` and handlers for tables, code and links, it still writes `max\_size` for `max_size`,
+//! which no option turns off, needs more than the 64 MiB of a plugin for a code block of 4 MiB in 24 nested lists
+//! and quotes, and makes the component 12 % larger.
 
 mod block;
 mod inline;

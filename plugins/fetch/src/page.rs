@@ -1,5 +1,5 @@
-//! A page that can be read in pieces, each with the notice that tells how to read on. Counts
-//! characters, and cuts none.
+//! Pages of a text, each with the notice that names the call for the next page. Counts characters, and cuts
+//! none.
 
 use haft_html as html;
 use haft_plugin::Error;

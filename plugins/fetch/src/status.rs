@@ -1,4 +1,4 @@
-//! The status of an answer in words. Knows the ones that servers use.
+//! The reason phrases of HTTP status codes that servers use.
 
 /// `HTTP 404 Not Found`.
 pub(crate) fn line(status: u16) -> String {

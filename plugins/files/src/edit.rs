@@ -1,4 +1,4 @@
-//! `edit`: replaces a text in one file by another. Refuses to guess which place is meant.
+//! `edit`: replaces a text in one file by another. An ambiguous place is an error.
 
 use std::fs::{self, File, Metadata};
 use std::path::Path;

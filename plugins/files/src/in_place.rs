@@ -1,6 +1,6 @@
-//! Writes a file as it lies there, for one that no other can take the place of: its directory takes no other file, it is
-//! mounted by itself, has several names, or belongs to somebody else. All of the old content is put back where not all of the
-//! new can be written.
+//! Overwrites a file in place if it cannot be replaced by another file: its directory takes no new file, or the
+//! file is a mount point, has several hard links, or belongs to another user. If the new content cannot be written
+//! completely, the complete old content is restored.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};

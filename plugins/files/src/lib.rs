@@ -1,5 +1,5 @@
-//! The file tools: `read`, `write` and `edit`, one file each. They see what they were granted
-//! and decide nothing about it; what is refused, the host refused.
+//! The file tools: `read`, `write` and `edit`, one file each. They see only granted directories and check no
+//! rights; the host refuses accesses.
 
 mod edit;
 mod in_place;

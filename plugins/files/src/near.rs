@@ -1,6 +1,6 @@
-//! Names that look like one that is not there: they differ in what is hardly seen, such as the kind of a blank (U+202F,
-//! U+00A0), how an accent is written (NFC, NFD), the form of a quotation mark, or case. They are told and never taken: rules
-//! are about the path that a call names.
+//! Existing names that look like a missing one: they differ in the kind of a space (U+202F, U+00A0), the
+//! normalization of an accent (NFC, NFD), the form of a quotation mark, or case. The tools propose them and never
+//! use them: rules compare the path of the call.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Line ends in bytes, eight at a time: in a guest nothing else of the standard library is quick at it.
+//! Counts line ends in bytes, eight at a time: in a guest the standard library has nothing as fast.
 
 /// As many bytes as are looked at together.
 const WORD: usize = 8;

@@ -1,5 +1,5 @@
-//! A page of a text: so many characters from a line and column on, and the count of the rest as far as that is near.
-//! Streams, so that neither the length of the text nor of a line matters. Knows no paths.
+//! A page of a text: a number of characters from a line and column on, and the size of the rest up to a limit.
+//! Streams, so that the length of the text and of its lines does not matter. Knows no paths.
 
 use std::io::{self, ErrorKind, Read};
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! What went wrong with a file, said so that a model knows what to do. Every message names the
-//! path. Nothing here touches a file, but to see whether a path lies in any granted directory.
+//! File errors with a remedy for a model. Every message names the path. Accesses no file, except to check whether a
+//! path is in a granted directory.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind};

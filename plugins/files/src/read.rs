@@ -1,4 +1,4 @@
-//! `read`: one file's text, a page at a time. Never holds more of a file than it shows.
+//! `read`: the text of one file, a page at a time. Holds at most the shown page in memory.
 
 use std::fs::{self, File};
 use std::num::NonZero;

@@ -1,9 +1,9 @@
-//! Puts new content in place of a file, whole or not at all: a temporary file beside it, then a rename over it. A reader
-//! sees the old file or the new one, and a crash leaves one of them. Only a file that may be written itself is replaced.
+//! Replaces the content of a file atomically: writes a temporary file beside it and renames it. A reader sees the
+//! old or the new file, and a crash leaves one of them. Only a writable file is replaced.
 //!
-//! WASI knows no file modes. The host keeps them: it gives the new file the mode, owner and attributes of the file that the
-//! rename replaces, and lets nobody but its user read one with a [`PRIVATE`] name until then. Where it cannot, the file is
-//! written as it lies there ([`in_place`]).
+//! WASI has no file modes. The host keeps them: it gives the new file the mode, owner and attributes of the
+//! replaced file, and restricts a file with a [`PRIVATE`] name to its user until then. If that is impossible, the
+//! file is overwritten in place ([`in_place`]).
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

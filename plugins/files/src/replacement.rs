@@ -1,5 +1,5 @@
-//! Where a text occurs in a file, and what stands there afterwards. Goes through the file piece by piece, so that its
-//! length does not matter, and knows no paths.
+//! Finds the occurrences of a text in a file, and computes the replaced content. Reads the file in pieces, so that
+//! its length does not matter, and knows no paths.
 
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 

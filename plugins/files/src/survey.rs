@@ -1,4 +1,4 @@
-//! What one pass over a text says of it: whether it is UTF-8, how its lines end, and where two texts occur in it.
+//! Examines a text in one pass: whether it is UTF-8, its kind of line ends, and the positions of two texts.
 
 use memchr::{memchr, memchr_iter, memmem};
 

@@ -1,5 +1,5 @@
-//! Which file is meant, before it is changed. Follows links by hand, since a changed file takes
-//! the place of the old one and a link must stay one; opens nothing.
+//! Resolves the file to change. Follows links itself, since the changed file replaces the old one and a link must
+//! stay a link; opens nothing.
 
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! The three tools as a model calls them, on real files.
+//! Tests of the three tools as a model calls them, on real files.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! A text in pieces that overlap, so that what lies across a border is found too. Holds one piece at a time.
+//! Overlapping pieces of a text, so that a match across a border is found. Holds one piece at a time.
 
 use std::io::{self, ErrorKind, Read};
 

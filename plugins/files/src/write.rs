@@ -1,4 +1,4 @@
-//! `write`: creates a file or replaces its content, never a part of it.
+//! `write`: creates a file or replaces its whole content.
 
 use std::io::Write as _;
 

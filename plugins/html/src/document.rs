@@ -1,5 +1,5 @@
-//! The tree itself, and a view of its nodes. Neighbours are linked, so that every change the parser
-//! makes takes the same short time; every walk is a loop, since a tree can be deeper than a stack.
+//! The tree, and a view of its nodes. Neighbours are linked, so that each of the parser's changes takes constant
+//! time; every walk is a loop, since a tree can be deeper than a stack.
 
 use html5ever::tendril::StrTendril;
 use html5ever::{Attribute, QualName};

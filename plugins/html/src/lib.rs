@@ -1,6 +1,6 @@
-//! An HTML document as a tree: parsed as browsers parse it, whatever its author got wrong. The tree
-//! is bounded, so that a page made to grow beyond all memory is cut instead; nothing in it is run
-//! or loaded.
+//! An HTML document as a tree, parsed as browsers parse it, with all errors of its author. The
+//! tree is bounded: a page that would exceed all memory is cut. Runs and loads nothing of the
+//! page.
 
 mod document;
 mod sink;

@@ -1,5 +1,5 @@
-//! Where the parser puts the tree. Takes every step the parser makes, also one that makes no sense:
-//! nothing in here fails.
+//! The sink of the parser, which builds the tree. Accepts every step of the parser, also invalid ones: no function
+//! fails.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};

@@ -1,4 +1,4 @@
-//! What a call ends with: an [`Output`] or an [`Error`]. Holds no I/O.
+//! The result of a call: an [`Output`] or an [`Error`]. Does no I/O.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What a tool is handed besides its arguments. Gives no rights: those are the component's.
+//! The context of a call besides its arguments. Grants no rights: those belong to the component.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! From the component's exports to the tools: what [`export!`](crate::export!) expands to.
-//! Holds no state, since an instance lives for one call.
+//! Connects the component's exports to the tools: the expansion of [`export!`](crate::export!). Holds no state,
+//! since an instance lives for one call.
 
 use crate::Error;
 

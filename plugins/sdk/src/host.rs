@@ -1,5 +1,5 @@
-//! The host's functions; outside a component a stand-in for them, so that a tool can be tested
-//! with plain `cargo test`. Decides nothing.
+//! The host's functions, and outside a component their stand-ins, so that `cargo test` can test a tool. Makes no
+//! decisions.
 
 #[cfg(target_family = "wasm")]
 pub(crate) use crate::bindings::haft::plugin::host::{cancelled, log, progress};

@@ -1,5 +1,5 @@
-//! What a path means that a model wrote. Only words: it opens nothing, and the one thing it asks
-//! of the file system is whether `..` may be dropped together with the name before it.
+//! Interprets a path that a model wrote. Works on text: opens nothing, and queries the file system only to decide
+//! whether `..` may be dropped together with the name before it.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! JSON Schemas as models and vendors like them: one self-contained object, without noise.
-//! Invents nothing: every word in them was written by the author of the tool.
+//! JSON Schemas in the form that models and vendors accept: one self-contained object, without noise. Adds no text:
+//! every word in them was written by the author of the tool.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};

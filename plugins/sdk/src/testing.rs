@@ -1,5 +1,5 @@
-//! Tools under plain `cargo test`, without a component and without a sandbox: what a model would
-//! be told, and a call with JSON as a model writes it. Not for use inside a tool.
+//! Tests of tools with plain `cargo test`, without a component and without a sandbox: the description for a model,
+//! and a call with JSON as a model writes it. Not for use inside a tool.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What a tool is. Says nothing of how it is reached.
+//! The trait of a tool, independent of the transport.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;

@@ -1,5 +1,5 @@
-//! `web_search`: what a search engine's page finds. Asks the one endpoint that it is told of and
-//! goes nowhere else; the pages that were found are for `fetch_url`.
+//! `web_search`: the results of a search engine's page. Requests only the configured endpoint; the found pages are
+//! for `fetch_url`.
 
 mod results;
 

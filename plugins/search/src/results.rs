@@ -1,5 +1,5 @@
-//! From a page of results to what it found. Knows the two layouts that `DuckDuckGo` has
-//! for browsers without scripts; takes no page for empty that does not say so itself.
+//! Extracts the results of a results page. Supports the two layouts that `DuckDuckGo` has for browsers without
+//! scripts; an empty list needs the page's own statement that there are no results.
 
 use haft_html::Node;
 use haft_plugin::http::Url;

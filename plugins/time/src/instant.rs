@@ -1,4 +1,4 @@
-//! An instant, and how it is written. Reads no clock.
+//! An instant and its text form. Reads no clock.
 
 use std::time::Duration;
 

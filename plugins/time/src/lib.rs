@@ -1,4 +1,4 @@
-//! `time`: what the clock of this machine says. Knows no time zone but UTC.
+//! `time`: the clock of this machine. Knows no time zone but UTC.
 
 mod instant;
 

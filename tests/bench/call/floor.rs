@@ -1,5 +1,5 @@
-//! The floor: what wasmtime itself needs for a store, an instance and a call, with a plain WASI
-//! context, the default allocator and nothing of haft.
+//! The floor: the cost of a store, an instance and a call in wasmtime itself, with a plain WASI context, the
+//! default allocator and no code of haft.
 
 use std::path::Path;
 

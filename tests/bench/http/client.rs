@@ -1,5 +1,5 @@
-//! A client with a session and one connection that stays open, without a library, so that it costs little beside the
-//! server.
+//! A client with a session and one persistent connection, without a library, so that its cost is small compared to
+//! the server's.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! The floor over HTTP: one thread that waits for all connections at once.
+//! The floor over HTTP: one thread that waits for all connections.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! Many clients on one thread, each of which calls again as soon as it is answered.
+//! Many clients on one thread, each of which calls again after each answer.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A server that listens on a port of this machine.
+//! A server that listens on a loopback port.
 
 use std::fmt::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};

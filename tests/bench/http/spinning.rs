@@ -1,4 +1,4 @@
-//! What others wait for while clients' guests spin.
+//! The waits of other clients while clients' guests spin.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,5 +1,4 @@
-//! A server at the other end of two pipes, spoken to without a library, so that nothing but the server
-//! is measured.
+//! A server at the other end of two pipes, driven without a library, so that only the server is measured.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

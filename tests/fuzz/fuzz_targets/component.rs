@@ -1,4 +1,4 @@
-//! Any bytes as a component's file: looked into, never run.
+//! Any bytes as a component's file: inspected, never run.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as program.toml: either they are one or there is a report that can be shown.
+//! Any bytes as program.toml: they parse, or the report of their errors can be shown.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! JSON Web Tokens as an authorization server issues them, and as somebody would who is none.
+//! JSON Web Tokens, valid ones of an authorization server and forged ones.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

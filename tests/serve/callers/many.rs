@@ -1,4 +1,4 @@
-//! Many calls of two callers at the same time: no answer, no right and no line of the journal is the other's.
+//! Many concurrent calls of two callers: no answer, no right and no journal line belongs to the other caller.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};

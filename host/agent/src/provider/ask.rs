@@ -143,7 +143,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Whether nothing can be sent back; whitespace counts as nothing.
+    /// Returns whether nothing can be sent back; whitespace counts as nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.text.trim().is_empty() && self.calls.is_empty() && !self.unfinished
     }

@@ -71,7 +71,7 @@ fn repeated(text: &str) -> Option<Value> {
     Some(found.unwrap_or_default().into())
 }
 
-/// Whether `arguments` are the text of a JSON object, the form in which APIs accept them back.
+/// Returns whether `arguments` are the text of a JSON object, the form in which APIs accept them back.
 pub(super) fn is_object_text(arguments: &Value) -> bool {
     arguments.as_str().is_some_and(|text| serde_json::from_str::<Map<String, Value>>(text).is_ok())
 }
@@ -126,7 +126,7 @@ fn word(text: &str) -> String {
     text.chars().map(|c| if fits(c) { c } else { '_' }).collect()
 }
 
-/// Whether `reply` holds a message of `vendor` that can be sent back unmodified.
+/// Returns whether `reply` holds a message of `vendor` that can be sent back unmodified.
 pub(super) fn is_own(reply: &Reply, vendor: &str) -> bool {
     reply.vendor == vendor && reply.raw.is_object()
 }

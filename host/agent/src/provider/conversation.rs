@@ -47,7 +47,7 @@ impl Viewer<'_> {
         seen.into()
     }
 
-    /// Whether a turn of another vendor was interrupted.
+    /// Returns whether a turn of another vendor was interrupted.
     fn is_interrupted(&self, message: &Message) -> bool {
         let Message::Turn(exchange) = message else { return false };
         let is_open = exchange.answered().next().is_none();

@@ -38,7 +38,7 @@ pub(super) struct End<'w> {
 }
 
 impl End<'_> {
-    /// Whether the limit of output tokens ended the turn.
+    /// Returns whether the limit of output tokens ended the turn.
     pub(super) fn is_cut(&self) -> bool {
         self.ending == Ending::Length
     }
@@ -133,10 +133,10 @@ pub(super) trait Fold: Send {
     /// Adds the next frame, and appends its visible parts to `pieces`.
     fn take(&mut self, frame: Value, pieces: &mut Vec<Piece>) -> Result<(), Failure>;
 
-    /// Whether the end of the answer was received: it is complete then, though its usage may follow.
+    /// Returns whether the end of the answer was received: it is complete then, though its usage may follow.
     fn is_complete(&self) -> bool;
 
-    /// Whether no further frame can follow.
+    /// Returns whether no further frame can follow.
     fn is_over(&self) -> bool {
         false
     }

@@ -176,18 +176,19 @@ const TAKES_NONE: &[&str] = &[
 const OF_FORM: &[&str] = &["format", "media type", "mime", "valid"];
 
 impl Failure {
-    /// Whether the server rejected the content of the request.
+    /// Returns whether the server rejected the content of the request.
     pub(crate) fn is_invalid_request(&self) -> bool {
         matches!(self.response(), Some((Some(400 | 422), _))) && self.passing().is_none()
     }
 
-    /// Whether the server may have rejected the schema of the answer: it rejected the request, or its text says so.
+    /// Returns whether the server may have rejected the schema of the answer: it rejected the request, or its text
+    /// says so.
     pub(super) fn may_be_of_format(&self) -> bool {
         let Some((code, text)) = self.response() else { return false };
         self.is_invalid_request() || code == Some(501) || has_words(text, OF_FORMAT)
     }
 
-    /// Whether a request with files may have failed because of the files.
+    /// Returns whether a request with files may have failed because of the files.
     pub(crate) fn may_be_about_files(&self) -> bool {
         match self.response() {
             Some((Some(400 | 413 | 415 | 422), _)) => self.passing().is_none(),
@@ -196,12 +197,12 @@ impl Failure {
         }
     }
 
-    /// Whether the text mentions files.
+    /// Returns whether the text mentions files.
     pub(super) fn names_files(&self) -> bool {
         self.response().is_some_and(|(_, text)| has_words(text, ABOUT_FILES))
     }
 
-    /// Whether the text says that the model accepts no files at all, rather than that one file is invalid.
+    /// Returns whether the text says that the model accepts no files at all, rather than that one file is invalid.
     pub(super) fn says_no_files(&self) -> bool {
         self.names_files()
             && self

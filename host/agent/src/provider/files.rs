@@ -71,7 +71,7 @@ impl Takes {
         }
     }
 
-    /// Whether `file` is sent as a file.
+    /// Returns whether `file` is sent as a file.
     pub(super) fn sends(&self, file: &Attachment) -> bool {
         matches!(self.verdict(file), Verdict::Sent(_))
     }

@@ -202,7 +202,7 @@ fn file_part(attachment: &Attachment) -> Value {
     json!({ "inlineData": { "mimeType": attachment.media_type, "data": data } })
 }
 
-/// Whether `model` accepts this file inside an answer: true from the third generation on.
+/// Returns whether `model` accepts this file inside an answer: true from the third generation on.
 fn is_in_answer(model: &str, attachment: &Attachment) -> bool {
     !["gemini-1", "gemini-2"].iter().any(|old| model.contains(old))
         && IN_ANSWERS.contains(&attachment.media_type.as_str())
@@ -360,7 +360,7 @@ fn is_thought(part: &Map<String, Value>) -> bool {
     part.get("thought") == Some(&Value::Bool(true))
 }
 
-/// Whether a part is empty: the API rejects an empty text without signature.
+/// Returns whether a part is empty: the API rejects an empty text without signature.
 fn is_blank(part: &Map<String, Value>) -> bool {
     text(part).is_some_and(str::is_empty) && !part.contains_key("thoughtSignature")
 }

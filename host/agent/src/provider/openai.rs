@@ -203,8 +203,8 @@ pub(super) fn content(result: &ToolResult) -> String {
     format!("{prefix}{}", result.content)
 }
 
-/// Whether the name is that of an OpenAI reasoning model, with or without the vendor prefix of gateways: `o3`,
-/// `gpt-5-mini`.
+/// Returns whether the name is that of an OpenAI reasoning model, with or without the vendor prefix of gateways:
+/// `o3`, `gpt-5-mini`.
 fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let number = |rest: &str| rest.chars().next().filter(char::is_ascii_digit);

@@ -54,7 +54,7 @@ impl Dialect for OpenRouter {
         if is_known { Formats::BesideTools } else { Formats::Alone }
     }
 
-    /// The limits of OpenAI; OpenRouter reads documents for models that accept none.
+    /// Returns the limits of OpenAI; OpenRouter reads documents for models that accept none.
     fn files(&self, _terms: &Terms) -> &'static Takes {
         &TAKES
     }

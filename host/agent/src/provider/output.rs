@@ -96,7 +96,7 @@ impl OutputSchema {
         members.get(WRAPPER)
     }
 
-    /// Whether every answer is an object, by keywords that all vendors accept at the root.
+    /// Returns whether every answer is an object, by keywords that all vendors accept at the root.
     fn is_object(&self) -> bool {
         let combines = |key: &&str| self.mended.get(key).is_some();
         let is_plain = !["$ref", "anyOf", "oneOf", "allOf", "enum", "const", "not"].iter().any(combines);
@@ -216,7 +216,7 @@ impl Narrow {
         self.keywords.contains(&keyword)
     }
 
-    /// Whether the vendor supports this value of a supported keyword.
+    /// Returns whether the vendor supports this value of a supported keyword.
     fn takes(&self, key: &str, value: &Value) -> bool {
         match (key, value) {
             ("format", Value::String(format)) => self.formats.contains(&format.as_str()),
@@ -229,8 +229,8 @@ impl Narrow {
     }
 }
 
-/// Whether an object combines the properties of several schemas: after closing, each would reject the properties of
-/// the others.
+/// Returns whether an object combines the properties of several schemas: after closing, each would reject the
+/// properties of the others.
 fn is_sum(node: &Node) -> bool {
     let all = node.get("allOf").and_then(Value::as_array).map_or(0, Vec::len);
     let is_combined = ["$ref", "allOf", "anyOf", "oneOf"].into_iter().any(|key| node.contains_key(key));

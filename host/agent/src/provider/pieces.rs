@@ -50,7 +50,7 @@ impl Shape {
         }
     }
 
-    /// Whether `piece` begins a new call, despite its matching index or id.
+    /// Returns whether `piece` begins a new call, despite its matching index or id.
     fn begins(&self, call: &Map<String, Value>, piece: &Map<String, Value>, kinship: Kinship) -> bool {
         let name = |call| self.text(call, "name");
         let (Some(call_name), Some(piece_name)) = (name(call), name(piece)) else { return false };
@@ -137,7 +137,7 @@ impl Shape {
         }
     }
 
-    /// Whether the arguments of the call at `place` are complete.
+    /// Returns whether the arguments of the call at `place` are complete.
     pub(super) fn is_whole(&self, all: &[Value], place: usize) -> bool {
         let call = all.get(place).and_then(Value::as_object);
         call.is_some_and(|call| matches!(Written::of(self.part(call, self.arguments)), Written::Whole(_)))

@@ -151,12 +151,12 @@ impl<'a> Reading<'a> {
         taken
     }
 
-    /// Whether no further piece is needed.
+    /// Returns whether no further piece is needed.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Whether the answer is complete if the response ends here.
+    /// Returns whether the answer is complete if the response ends here.
     pub(super) fn is_complete(&self) -> bool {
         self.is_over || self.fold.is_complete()
     }

@@ -205,7 +205,7 @@ impl<D: Dialect> Remote<D> {
         }
     }
 
-    /// Whether a request for `ask` contains the schema of the answer.
+    /// Returns whether a request for `ask` contains the schema of the answer.
     fn sends_format(&self, ask: &Ask<'_>) -> bool {
         ask.format(self.formats(ask.model)).is_some()
     }
@@ -321,7 +321,7 @@ impl<D: Dialect> Remote<D> {
     }
 }
 
-/// Whether requests with `settings` go to the vendor itself.
+/// Returns whether requests with `settings` go to the vendor itself.
 pub(super) fn is_vendor(kind: &ProviderKind, settings: &ProviderSettings) -> bool {
     let base = settings.base_url.as_deref().map(Url::parse);
     base.is_none_or(|base| base.is_ok_and(|base| is_own_host(kind, &base)))

@@ -179,7 +179,7 @@ fn echo_call(item: &Map<String, Value>, requested: &RequestedCall) -> Value {
     echo.into()
 }
 
-/// Whether the API accepts these arguments back.
+/// Returns whether the API accepts these arguments back.
 fn is_taken_back(arguments: &Value) -> bool {
     arguments.as_str().is_some_and(|text| text.trim().is_empty()) || is_object_text(arguments)
 }

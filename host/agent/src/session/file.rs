@@ -119,7 +119,7 @@ pub(super) fn read(path: &Path) -> Result<String, SessionError> {
     String::from_utf8(bytes).map_err(|_| invalid(path, "it is not UTF-8"))
 }
 
-/// Whether a process uses the session in this file.
+/// Returns whether a process uses the session in this file.
 pub(super) fn is_in_use(path: &Path) -> bool {
     let Ok(file) = options().append(false).open(path) else { return false };
     match flock(&file, FlockOperation::NonBlockingLockShared) {

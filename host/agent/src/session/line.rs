@@ -170,7 +170,7 @@ impl Begun {
         }
     }
 
-    /// Whether `other` is a session of the same program in the same folder.
+    /// Returns whether `other` is a session of the same program in the same folder.
     pub fn is_like(&self, other: &Self) -> bool {
         self.path == other.path && self.folder == other.folder
     }

@@ -83,7 +83,7 @@ impl Restored {
         restored
     }
 
-    /// Whether the model still has to act: on calls to run, on a prompt, or on answers to read.
+    /// Returns whether the model still has to act: on calls to run, on a prompt, or on answers to read.
     pub fn is_unfinished(&self) -> bool {
         self.open.is_some() || awaits_model(&self.messages)
     }

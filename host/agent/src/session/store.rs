@@ -249,7 +249,7 @@ impl Saved {
         Timestamp::try_from(changed).ok()
     }
 
-    /// Whether a process uses the session.
+    /// Returns whether a process uses the session.
     pub fn is_in_use(&self) -> bool {
         file::is_in_use(&self.path)
     }

@@ -52,7 +52,7 @@ pub(super) fn shown(sizes: &[usize], most: usize) -> usize {
     sizes.iter().map(|bytes| if *bytes > most { MENTION } else { *bytes }).sum()
 }
 
-/// Whether a file is larger than its share.
+/// Returns whether a file is larger than its share.
 pub(super) fn is_larger(files: &[Attachment], share: Share) -> bool {
     sizes(files).any(|bytes| bytes > share.file)
 }

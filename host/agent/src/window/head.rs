@@ -131,7 +131,7 @@ pub(crate) fn told(kept: &Kept) -> String {
     )
 }
 
-/// Whether a part of `message` exceeds its share.
+/// Returns whether a part of `message` exceeds its share.
 pub(super) fn is_larger(message: &Message, shares: Shares) -> bool {
     let is_over = |text: &str, attachments: &[Attachment], share: Share| {
         texts(text, attachments).any(|bytes| bytes > share.text) || files::is_larger(attachments, share)

@@ -62,7 +62,7 @@ impl Size {
         }
     }
 
-    /// Whether there are files other than text.
+    /// Returns whether there are files other than text.
     pub(super) fn has_files(&self) -> bool {
         !self.prompt.files.is_empty() || !self.answers.files.is_empty()
     }

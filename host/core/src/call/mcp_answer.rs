@@ -1,5 +1,5 @@
-//! The answer of an MCP server as it was given (specification 2025-11-25 and 2026-07-28): a result with its content blocks,
-//! or an error with its code. Makes no text of it, and sends it nowhere.
+//! The unmodified answer of an MCP server (specification 2025-11-25 and 2026-07-28): a result with its content
+//! blocks, or an error with its code. Neither converts the answer to text nor sends it.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -12,8 +12,8 @@ use super::Attachment;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum McpAnswer {
-    /// The result. In the place of base64 (`data` of images and audio, `blob` of resources) stands the index of the
-    /// attachment that has the bytes, so that each is kept once.
+    /// The result. Base64 (`data` of images and audio, `blob` of resources) is replaced by the index of the
+    /// attachment that has the bytes, so that each is stored once.
     Result(Value),
     /// An error of JSON-RPC 2.0.
     Error {
@@ -21,7 +21,7 @@ pub enum McpAnswer {
         code: i32,
         /// The server's message.
         message: String,
-        /// What the code says more.
+        /// Additional data of the error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         data: Option<Value>,
     },

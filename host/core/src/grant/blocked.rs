@@ -1,5 +1,5 @@
-//! Hosts that stay closed, whatever else a grant allows: a name with every name below it, or an address, however a
-//! name resolves to it.
+//! Hosts that stay closed to every grant: a name and all names below it, or an address under any name that resolves
+//! to it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ pub struct HostName(String);
 pub struct HostNameError;
 
 impl HostName {
-    /// Whether `host` is this host or a name below it.
+    /// Returns whether `host` is this host or a name below it.
     fn covers(&self, host: &str) -> bool {
         let above = host.strip_suffix(&self.0).filter(|_| self.address().is_none());
         host == self.0 || above.is_some_and(|rest| rest.ends_with('.'))
@@ -54,7 +54,7 @@ impl Grant {
         self.blocked_hosts().iter().find(|host| host.covers(destination.host()) || by_address(host))
     }
 
-    /// Whether `address` is closed.
+    /// Returns whether `address` is closed.
     pub(super) fn blocks_address(&self, address: IpAddr) -> bool {
         self.blocked_hosts().iter().any(|host| host.is(address))
     }

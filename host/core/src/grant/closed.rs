@@ -1,5 +1,5 @@
-//! The files and directories that stay closed whatever else a grant allows, the reasons, and the settings that open
-//! them. The intersection of two grants closes what either of them closes.
+//! The files and directories that stay closed to every grant, the reasons, and the settings that open them. The
+//! intersection of two grants closes the paths that either grant closes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,11 +10,11 @@ use super::{CredentialStore, Grant, HostName, RightsTable, Root};
 /// The reason for closing a file, or a directory with everything below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// It belongs to haft, or configures what tools may do: nothing opens it.
+    /// A file of haft, or one that decides rights: no setting opens it.
     Own,
     /// `deny` names it.
     Denied,
-    /// It is a part of this credential store, which [`Grant::with_credentials`] opens.
+    /// A part of this credential store, which [`Grant::with_credentials`] opens.
     Store(CredentialStore),
     /// Programs execute its content automatically. It may be read; naming it in `write` opens it.
     StartUp,
@@ -104,7 +104,7 @@ impl Grant {
         self.hidden_for_reasons().map(|closed| &closed.root)
     }
 
-    /// Whether `root` is hidden, or lies below a hidden directory.
+    /// Returns whether `root` is hidden, or lies below a hidden directory.
     pub fn hides(&self, root: &Root) -> bool {
         self.hidden().any(|hidden| hidden.contains(root))
     }
@@ -134,7 +134,8 @@ impl Grant {
         self.sealed.hidden.iter().filter(move |closed| !is_open(closed))
     }
 
-    /// Returns what closes the file at the real path `path`; of several, the one that is hardest to open.
+    /// Returns the reason that closes the file at the real path `path`; of several, the one that is hardest to
+    /// open.
     pub fn closed_at(&self, path: &Path) -> Option<&Closed> {
         let around = self.closed().filter(|closed| path.starts_with(closed.root.real()));
         around.min_by_key(|closed| closed.why)
@@ -164,7 +165,7 @@ impl Grant {
     }
 }
 
-/// Whether `text` contains `path`, not only as the beginning of another name.
+/// Returns whether `text` contains `path`, not only as the beginning of another name.
 fn names(text: &str, path: &Path) -> bool {
     let Some(path) = path.to_str().filter(|path| !path.is_empty()) else { return false };
     let goes_on = |rest: &str| rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '-' | '_'));

@@ -1,5 +1,5 @@
 //! The locations of credentials and of typed input: closed to tools until program.toml opens a store by its name. A
-//! table alone: nothing is searched for here.
+//! table only: this file searches for nothing.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -83,7 +83,7 @@ impl Destination {
         Self { host, ..self.clone() }
     }
 
-    /// Whether the host is `localhost`.
+    /// Returns whether the host is `localhost`.
     pub fn is_localhost(&self) -> bool {
         self.host == "localhost"
     }

@@ -62,7 +62,7 @@ impl Folder {
         self.0.open_dir(path).map(Self).map_err(leads_out)
     }
 
-    /// Whether both are the same directory, whatever their paths.
+    /// Returns whether both are the same directory, whatever their paths.
     pub fn is_same(&self, other: &Self) -> io::Result<bool> {
         let [this, other] = [self.0.dir_metadata()?, other.0.dir_metadata()?];
         Ok((this.dev(), this.ino()) == (other.dev(), other.ino()))

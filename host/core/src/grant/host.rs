@@ -58,12 +58,12 @@ impl HostPattern {
         Self(Form::Any)
     }
 
-    /// Whether the pattern is `*`.
+    /// Returns whether the pattern is `*`.
     pub fn is_any(&self) -> bool {
         self.0 == Form::Any
     }
 
-    /// Whether the pattern matches `destination`.
+    /// Returns whether the pattern matches `destination`.
     pub fn matches(&self, destination: &Destination) -> bool {
         match &self.0 {
             Form::Any => true,
@@ -75,18 +75,18 @@ impl HostPattern {
         }
     }
 
-    /// Whether the pattern is exactly this address and port.
+    /// Returns whether the pattern is exactly this address and port.
     pub fn is_address(&self, address: SocketAddr) -> bool {
         let Form::Named(named) = &self.0 else { return false };
         named.address() == Some(address.ip().to_canonical()) && named.port == address.port()
     }
 
-    /// Whether the pattern names this machine as `localhost`.
+    /// Returns whether the pattern names this machine as `localhost`.
     pub(super) fn is_localhost(&self) -> bool {
         matches!(&self.0, Form::Named(named) if named.host == "localhost" && !named.subdomains)
     }
 
-    /// Whether this pattern allows everything that `other` allows.
+    /// Returns whether this pattern allows everything that `other` allows.
     pub(super) fn contains(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Form::Any, Form::Any) => true,

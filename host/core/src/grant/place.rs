@@ -1,8 +1,8 @@
-//! Where program.toml says what something may do, as hints name it.
+//! The table of program.toml that holds the rights of a tool or process, as hints name it.
 
 use super::{Grant, HostPattern, Right};
 
-/// The table of program.toml with somebody's rights.
+/// The table of program.toml that holds the rights of a tool or process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RightsTable {
     /// `[sandbox]`.
@@ -15,7 +15,7 @@ pub enum RightsTable {
         list: &'static str,
         /// The entry's name.
         name: String,
-        /// What it has without a grant; `None` where a grant is written.
+        /// The rights without a grant; `None` if a grant is written.
         usual: Option<UsualRights>,
     },
     /// No table: nothing in program.toml gives it more.
@@ -29,7 +29,7 @@ pub struct UsualRights {
     pub read: Vec<String>,
     /// The directories that it writes.
     pub write: Vec<String>,
-    /// Whether it has the network.
+    /// Whether the process has the network.
     pub network: bool,
 }
 
@@ -76,7 +76,7 @@ impl UsualRights {
         read.chain(write).chain(hosts).collect()
     }
 
-    /// The keys of a grant of these rights with one more.
+    /// Returns the keys of a grant of these rights with one more.
     fn with(&self, key: &str, value: &str) -> String {
         let hosts = if self.network { vec!["*".to_owned()] } else { Vec::new() };
         let lists = [("read", &self.read), ("write", &self.write), ("hosts", &hosts)];
@@ -92,7 +92,7 @@ impl UsualRights {
     }
 }
 
-/// TOML strings are written like JSON strings.
+/// Returns a TOML string, which has the syntax of a JSON string.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,4 +1,4 @@
-//! The rights that child processes alone have: the network, sockets of services, and directories of their own.
+//! The rights that only child processes have: the network, sockets of services, and private directories.
 
 use super::{Grant, HostPattern, Root};
 
@@ -40,7 +40,8 @@ impl Grant {
         self
     }
 
-    /// Adds what a process reads to run: programs and libraries of the system, which are no right of its grant.
+    /// Adds paths that a process reads in order to run: programs and libraries of the system, which are not a right
+    /// of its grant.
     #[must_use]
     pub fn with_needs(mut self, roots: impl IntoIterator<Item = Root>) -> Self {
         self.needs.extend(roots);
@@ -55,12 +56,12 @@ impl Grant {
         self
     }
 
-    /// Whether child processes may use the network.
+    /// Returns whether child processes may use the network.
     pub fn network(&self) -> bool {
         self.children.network
     }
 
-    /// Whether child processes may connect to the sockets of services on this machine.
+    /// Returns whether child processes may connect to the sockets of services on this machine.
     pub fn unix_sockets(&self) -> bool {
         self.children.unix_sockets
     }
@@ -71,7 +72,7 @@ impl Grant {
         self.caches.as_ref()
     }
 
-    /// Returns what a child process reads to run, beside [`Self::readable`].
+    /// Returns the paths that a child process reads in order to run, besides [`Self::readable`].
     pub fn needs(&self) -> &[Root] {
         &self.needs
     }

@@ -91,7 +91,8 @@ impl Right {
         }
     }
 
-    /// Whether this right includes `other`, comparing texts: relative paths of both have the same base directory.
+    /// Returns whether this right includes `other`, comparing texts: relative paths of both have the same base
+    /// directory.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Write(ours), Self::Read(theirs) | Self::Write(theirs))
@@ -112,7 +113,7 @@ fn size(text: &str, most: u64) -> Result<u64, RightError> {
     parse_size(text).ok().filter(|size| (Limits::MIN_KEPT..=most).contains(size)).ok_or(RightError::Form)
 }
 
-/// Whether `path` is `folder` or below it, comparing texts. A path with `..` lies only in itself.
+/// Returns whether `path` is `folder` or below it, comparing texts. A path with `..` lies only in itself.
 fn lies_in(path: &str, folder: &str) -> bool {
     let kind = |text: &str| (text.starts_with('/'), text.starts_with('~'));
     let parts = |text: &str| -> Vec<String> {

@@ -46,7 +46,7 @@ impl Root {
         &self.real
     }
 
-    /// Whether `other` is this directory or lies below it.
+    /// Returns whether `other` is this directory or lies below it.
     pub fn contains(&self, other: &Self) -> bool {
         other.real.starts_with(&self.real)
     }

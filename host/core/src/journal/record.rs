@@ -38,7 +38,7 @@ pub struct Record {
     /// The time from dispatch to answer in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
-    /// The part of it in which the call waited for a person, in milliseconds.
+    /// The part of the duration in which the call waited for a user, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_ms: Option<f64>,
     /// The peak memory of the tool in bytes, if known.
@@ -250,7 +250,7 @@ impl Record {
 }
 
 impl Outcome {
-    /// Whether the call has ended without success.
+    /// Returns whether the call has ended without success.
     pub fn is_failure(self) -> bool {
         !matches!(self, Self::Started | Self::Ok)
     }

@@ -90,7 +90,7 @@ impl Redactor {
         }
     }
 
-    /// Whether [`clean`](Self::clean) would change `value`.
+    /// Returns whether [`clean`](Self::clean) would change `value`.
     fn hides_in(&self, value: &Value) -> bool {
         let mut work = if self.is_empty() { Vec::new() } else { vec![value] };
         while let Some(value) = work.pop() {

@@ -50,7 +50,7 @@ impl Redactor {
         }
     }
 
-    /// Whether there are no secrets.
+    /// Returns whether there are no secrets.
     pub(crate) fn is_empty(&self) -> bool {
         self.known().encodings.is_empty()
     }

@@ -26,7 +26,7 @@ pub fn of_project(project: &Project, shelf: &mut Shelf) {
     }
 }
 
-/// Adds the skills of the person with the home directory `home` to the shelf.
+/// Adds the skills of the user with the home directory `home` to the shelf.
 pub fn of_person(home: &Path, shelf: &mut Shelf) {
     let folder = home.join(FOLDER);
     let entries =
@@ -73,7 +73,7 @@ fn put(folder: SkillFolder, name: &str, shelf: &mut Shelf) {
     }
 }
 
-/// Whether there is nothing that could hold a skill.
+/// Returns whether there is nothing that could hold a skill.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -103,7 +103,7 @@ fn read(skill: &Shelved, file: &str, is_here: bool) -> Result<String, ToolError>
 
 /// Returns the list of files beside the instructions.
 fn beside(skill: &Shelved, is_here: bool) -> String {
-    // One more than the list may have, and the SKILL.md itself.
+    // One more than the maximum, and the SKILL.md itself.
     let files = skill.files.list(MAX_NAMED + 2).unwrap_or_default();
     let others: Vec<String> = files.iter().filter(|file| *file != FILE).map(|file| plain(file)).collect();
     if others.is_empty() {

@@ -1,5 +1,5 @@
-//! Asking a person before a tool runs. A question shows all that would run, made safe to look at;
-//! nothing but a person's yes is taken for one.
+//! Asks the user before a tool runs. A question shows everything that would run, with control characters
+//! neutralised; only an explicit yes of the user is an approval.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,84 +17,84 @@ use crate::call::ToolCall;
 use crate::rule::RulePattern;
 use crate::sync::Lock;
 
-/// What a person is asked about one call.
+/// A question to the user about one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The id of the call.
     pub call: String,
     /// The tool that would run.
     pub tool: String,
-    /// The agent that wants it, where that is itself a tool.
+    /// The agent that makes the call, if the agent is a tool.
     pub agent: Option<String>,
-    /// What it would do: `Run` or `Fetch`.
+    /// The verb of the question: `Run` or `Fetch`.
     pub verb: &'static str,
-    /// The command, the URL, the arguments: all of it but for what `difference` tells, with control characters made
-    /// visible.
+    /// The command, the URL or the arguments: complete except for the part in `difference`, with control characters
+    /// made visible.
     pub what: String,
-    /// The lines that it would replace, where the arguments say that: for a person of this machine, since they may be those
-    /// of a file.
+    /// The lines that the call would replace, if its arguments determine them: for a user of this machine, since
+    /// the lines may come from a file.
     pub difference: Option<Difference>,
-    /// The same as one text, from the arguments alone: what a client on another machine may be sent.
+    /// The question as one text, from the arguments alone, for a client on another machine.
     pub text: String,
     /// The arguments of the call, without secrets.
     pub arguments: Value,
-    /// The rule that allows this call and no other, where one can say that and no secret is in it.
+    /// The rule that allows exactly this call, if a rule can express that and the call contains no secret.
     pub rule: Option<RulePattern>,
-    /// The command that writes to program.toml what is asked for, where a person can have it written:
+    /// The command that writes the requested rights to program.toml, if they can be written:
     /// `haft grant bash write=/data`.
     pub written_by: Option<String>,
 }
 
-/// What became of a question.
+/// The answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// A person said yes.
+    /// The user approved this call.
     Approved,
-    /// A person said yes to this and every further call of the tool in this session.
+    /// The user approved this and every further call of the tool in this session.
     Always,
-    /// A person said yes, and has what is asked for written to program.toml: only where the question says that one can.
+    /// The user approved, and wants the requested rights written to program.toml; only if the question offers that.
     Written,
-    /// A person said no, or something that is no yes.
+    /// The user denied the call, or gave an answer other than yes.
     Denied,
     /// No person answered; why, as the end of a sentence.
     Unasked(String),
 }
 
-/// Asks a person. Several calls may ask at once.
+/// Asks the user. Several calls may ask at once.
 #[async_trait]
 pub trait Approver: Send + Sync {
-    /// Asks. Dropping the future takes the question back.
+    /// Asks the question. Dropping the future withdraws it.
     async fn ask(&self, question: &Question) -> Decision;
 }
 
-/// What a person has allowed for the session.
+/// The rules that the user approved for the session.
 type Allowed = Arc<watch::Sender<Vec<RulePattern>>>;
 
 /// The approver of a session; none by default. Clones share it, and an answer of `always` holds for all of them.
 #[derive(Clone, Default)]
 pub struct Approvals {
     approver: Option<Arc<dyn Approver>>,
-    /// The calls that a person has allowed for the session.
+    /// The calls that the user has allowed for the session.
     always: Allowed,
-    /// The same of agents that are tools, by the agents that the calls come through.
+    /// The approvals of agents that are tools, by the path of agents.
     agents: Arc<Lock<BTreeMap<String, Allowed>>>,
 }
 
-/// A call that waits for a person's approval.
+/// A call that waits for the user's approval.
 pub(super) struct Asked<'a> {
     pub(super) call: &'a ToolCall,
     pub(super) subject: Subject,
     /// Where relative paths start, and those that begin with `~`.
     pub(super) places: Places<'a>,
-    /// The agent that makes the call, where it is itself a tool.
+    /// The agent that makes the call, if the agent is a tool.
     pub(super) agent: Option<String>,
     /// The arguments without secrets.
     pub(super) public: Value,
-    /// The text of the file that they are about, where that is known.
+    /// The current text of the file that the call changes, if known.
     pub(super) file: Option<String>,
 }
 
-/// How long a person may take to answer. After that the call is refused, and can be made again.
+/// Maximal time for the user's answer. After that the call is refused, and can be made again.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Characters of a question, enough for a long script. Of a longer one, the beginning and the end are shown, with a
@@ -107,7 +107,7 @@ impl Approvals {
         Self { approver: Some(Arc::new(approver)), ..Self::default() }
     }
 
-    /// The same answers of `always`, where `approver` is asked from now on.
+    /// Returns approvals that share the answers of `always` and ask `approver` from now on.
     #[must_use]
     pub fn asking(&self, approver: impl Approver + 'static) -> Self {
         Self { approver: Some(Arc::new(approver)), ..self.clone() }
@@ -124,8 +124,8 @@ impl Approvals {
         });
     }
 
-    /// Those of the agents `path`, such as `reviewer/reader`: the same person is asked, and what is allowed to others for
-    /// the session is not allowed to them.
+    /// Returns the approvals of the agent at `path`, such as `reviewer/reader`: they ask the same user, and do not
+    /// share the session's approvals of others.
     #[must_use]
     pub fn of_agent(&self, path: &str) -> Self {
         let always = self.agents.lock().entry(path.to_owned()).or_default().clone();
@@ -143,12 +143,12 @@ impl Approvals {
         is_withdrawn
     }
 
-    /// The rules that hold for the session, in the order in which they came.
+    /// Returns the rules that hold for the session, in the order in which they came.
     pub fn allowed(&self) -> Vec<RulePattern> {
         self.always.borrow().clone()
     }
 
-    /// The rules that hold for agents in the session, each with the agent's path.
+    /// Returns the rules that hold for agents in the session, each with the agent's path.
     pub fn allowed_to_agents(&self) -> Vec<(String, RulePattern)> {
         let lists = self.of_agents().into_iter();
         let named = |(agent, always): (String, Allowed)| {
@@ -189,7 +189,7 @@ impl Approvals {
         decision
     }
 
-    /// Asks a question whose answer allows nothing by itself.
+    /// Asks a question whose answer alone allows nothing.
     pub(super) async fn put(&self, question: &Question) -> Decision {
         let Some(approver) = &self.approver else {
             return Decision::Unasked("there is nobody to ask".into());
@@ -216,7 +216,7 @@ impl Asked<'_> {
         rule.tools().matches(&self.call.tool) && rule.about().is_none_or(is_meant)
     }
 
-    /// What to ask about the call. `redact` takes the secrets out.
+    /// Returns the question about the call. `redact` removes secrets.
     fn question(&self, redact: impl Fn(String) -> String) -> Question {
         let tool = &self.call.tool;
         let file = self.file.clone().map(&redact);
@@ -238,7 +238,7 @@ impl Asked<'_> {
     }
 }
 
-/// A question about a call that is no call: `what` says all of it.
+/// Returns a question about something other than a call: `what` is its complete text.
 pub(super) fn question_of(call: &ToolCall, tool: &str, verb: &'static str, what: &str) -> Question {
     let (call, tool, what) =
         (call.id.clone(), tool.to_owned(), visible(&clip(what, MAX_QUESTION, Keep::Ends)));
@@ -247,8 +247,7 @@ pub(super) fn question_of(call: &ToolCall, tool: &str, verb: &'static str, what:
     Question { call, tool, agent, verb, what, difference, text, arguments, rule, written_by }
 }
 
-/// `text` as a person can look at it: what would move the cursor, colour, delete or reorder what is
-/// seen stands there as an escape.
+/// Returns `text` with escapes instead of characters that move the cursor, colour, delete or reorder text.
 pub(super) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,6 +1,5 @@
-//! Checks a call's arguments against the tool's JSON Schema, so that a tool never sees what it
-//! did not declare and the model is told what to change; and answers of a model against the schema that was asked for.
-//! Never fetches a schema from anywhere.
+//! Checks a call's arguments against the tool's JSON Schema, so that a tool gets only declared arguments and the
+//! model learns what to correct. Also checks a model's answer against the requested schema. Never fetches a schema.
 
 use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{PatternOptions, ValidationError, ValidationOptions, Validator};
@@ -14,9 +13,9 @@ mod work;
 /// A tool's parameter schema, or that of an answer, compiled.
 pub struct Schema {
     validator: Validator,
-    /// As it was written, for what is said of mistakes.
+    /// The original schema, for error messages.
     written: Value,
-    /// What a check of it costs.
+    /// The cost of a check.
     work: Work,
     subject: Subject,
 }
@@ -74,12 +73,12 @@ pub enum AnswerSchemaError {
     /// Compiling it would take too long.
     #[error("the schema has more than {MAX_PATTERNS} patterns, or more than {MAX_REFERENCES} references")]
     TooLarge,
-    /// It contradicts the JSON Schema specification, or refers to another document.
+    /// The schema violates the JSON Schema specification, or refers to another document.
     #[error("not a valid JSON Schema{}: {reason}", place_of(.place))]
     Invalid {
         /// Where, as a JSON pointer; empty for the schema as a whole.
         place: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 }
@@ -88,15 +87,16 @@ fn place_of(pointer: &str) -> String {
     if pointer.is_empty() { String::new() } else { format!(" at `{pointer}`") }
 }
 
-/// What is wrong with arguments, or with an answer: at most eight mistakes.
+/// The errors in arguments, or in an answer: at most eight.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ArgumentsError(String);
 
-/// As many as a model can mend at once; an array of a million wrong items has a million.
+/// As many errors as a model can correct at once; an array of a million wrong items has a million.
 const MAX_MISTAKES: usize = 8;
 
-/// Patterns of a schema: each is compiled, which takes up to a tenth of a second where it repeats classes of Unicode.
+/// Maximal number of patterns in a schema: the compilation of one with repeated Unicode classes takes up to a tenth
+/// of a second.
 pub(super) const MAX_PATTERNS: usize = 300;
 
 /// References of a schema: a chain of a hundred thousand takes minutes to compile.
@@ -147,17 +147,17 @@ impl Schema {
         Ok(Self { subject: Subject::Configuration, ..Self::compile(schema)? })
     }
 
-    /// Whether a check of `arguments` takes microseconds. Any other ends too, within seconds.
+    /// Returns whether a check of `arguments` takes microseconds. Any other ends too, within seconds.
     pub(super) fn is_quick(&self, arguments: &Value) -> bool {
         self.work.is_little(arguments)
     }
 
-    /// Checks `arguments`, or an answer; the error lists what is wrong and where.
+    /// Checks `arguments`, or an answer; the error lists each mistake with its place.
     pub fn check(&self, arguments: &Value) -> Result<(), ArgumentsError> {
         self.check_hiding(arguments, &[])
     }
 
-    /// The same; the error shows no value of the keys `hidden`, which are those of an object.
+    /// Checks like [`Self::check`]; the error shows no value of the object keys `hidden`.
     pub fn check_hiding(&self, arguments: &Value, hidden: &[&str]) -> Result<(), ArgumentsError> {
         if is_deeper(arguments, MAX_DEPTH) {
             let name = self.subject.name();
@@ -172,10 +172,10 @@ impl Schema {
         let all = self.validator.iter_errors(arguments).take(MAX_MISTAKES);
         let describe = |error: ValidationError<'_>| {
             let place = error.instance_path().to_string();
-            // As JSON pointers have names.
+            // Unescaped, since JSON pointers escape names.
             let key = place.strip_prefix('/').and_then(|rest| rest.split('/').next()).unwrap_or_default();
             let key = key.replace("~1", "/").replace("~0", "~");
-            // What is wrong with the whole may quote all of it.
+            // An error about the whole value may quote all of it.
             let names_keys =
                 matches!(error.kind(), Kind::Required { .. } | Kind::AdditionalProperties { .. });
             match place.as_str() {
@@ -199,25 +199,25 @@ impl std::fmt::Debug for Schema {
     }
 }
 
-/// With patterns that may go back, but not for long.
+/// Returns options with backtracking patterns, within limits.
 fn options<'i>() -> ValidationOptions<'i> {
     let patterns = PatternOptions::fancy_regex().backtrack_limit(10_000);
     jsonschema::options().with_pattern_options(patterns)
 }
 
-/// Whether a regular expression can be read.
+/// Returns whether a regular expression can be read.
 pub(super) fn is_pattern(pattern: &str) -> bool {
     options().build(&serde_json::json!({ "pattern": pattern })).is_ok()
 }
 
-/// Whether compiling takes long, or memory.
+/// Returns whether compiling takes long, or memory.
 fn is_too_large(schema: &Value) -> bool {
     patterns(schema) > MAX_PATTERNS
         || occurrences(schema, &|key, _| usize::from(matches!(key, "$ref" | "$dynamicRef" | "$recursiveRef")))
             > MAX_REFERENCES
 }
 
-/// How many patterns a schema has.
+/// Returns how many patterns a schema has.
 fn patterns(schema: &Value) -> usize {
     occurrences(schema, &|key, field| match key {
         "patternProperties" => field.as_object().map_or(0, serde_json::Map::len),
@@ -225,7 +225,7 @@ fn patterns(schema: &Value) -> usize {
     })
 }
 
-/// The sum of `count` over all keys of a schema.
+/// Returns the sum of `count` over all keys of a schema.
 fn occurrences(schema: &Value, count: &impl Fn(&str, &Value) -> usize) -> usize {
     match schema {
         Value::Array(items) => items.iter().map(|item| occurrences(item, count)).sum(),
@@ -236,7 +236,7 @@ fn occurrences(schema: &Value, count: &impl Fn(&str, &Value) -> usize) -> usize 
     }
 }
 
-/// Whether a value nests deeper than so many levels.
+/// Returns whether a value nests deeper than `levels`.
 pub(super) fn is_deeper(value: &Value, levels: usize) -> bool {
     let Some(below) = levels.checked_sub(1) else { return true };
     match value {

@@ -55,7 +55,7 @@ impl ToolBounds {
         }
     }
 
-    /// Whether some call may need an approval. Its subject is known only when the call is made.
+    /// Returns whether some call may need an approval. Its subject is known only when the call is made.
     pub(super) fn may_ask(&self) -> bool {
         let has_setting = self.commands.is_some() || self.addresses.is_some();
         has_setting || self.rules.as_ref().is_some_and(|rules| rules.may_ask())
@@ -146,7 +146,7 @@ mod tests {
         toolbox.ruled(own).bounded(bounds)
     }
 
-    /// Whether a call ran, and whether a person was asked.
+    /// Returns whether a call ran, and whether the user was asked.
     async fn dispatched(toolbox: &Toolbox, tool: &str, about: &str) -> (bool, bool) {
         let person = Yes::default();
         let session = Session { approvals: Approvals::by(person.clone()), ..Session::default() };

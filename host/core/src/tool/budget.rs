@@ -1,6 +1,6 @@
-//! What a list of tools costs in a prompt, and what models are told of where not all of it fits: the
-//! first tools, as many as fit, and two through which the others are found and called. It takes no
-//! tool away: whatever is in the box can be called, told of or not.
+//! The size of a list of tools in a prompt, and the tools that a model is offered if not all of them fit: the first
+//! ones that fit, and two tools by which the model finds and calls the others. Every tool of the box stays
+//! callable.
 
 use std::sync::Arc;
 
@@ -11,22 +11,21 @@ use crate::call::ToolDef;
 /// Bytes of JSON a token, roughly, for every vendor's tokenizer.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// Bytes of JSON that a definition adds to a prompt.
+/// Returns the number of bytes of JSON that a definition adds to a prompt.
 pub fn bytes(def: &ToolDef) -> usize {
     serde_json::to_string(def).map_or(0, |text| text.len())
 }
 
-/// Rough tokens of so many bytes.
+/// Returns the rough number of tokens in `bytes` bytes.
 pub fn tokens(bytes: usize) -> usize {
     bytes.div_ceil(BYTES_PER_TOKEN)
 }
 
 impl Toolbox {
-    /// The same tools, of which models are told no more than fits `budget`, in rough tokens.
+    /// Returns these tools with a list for models that fits `budget`, in rough tokens.
     ///
-    /// Where not all fit they are told of the first ones, in the order in which they stand, and of
-    /// two more that stand for the rest: `find_tools` and `program`. Those two are told of even where
-    /// the budget is too small for them.
+    /// If not all tools fit, models are offered the first ones in order, and two that reach the others:
+    /// `find_tools` and `program`. These two are offered even if the budget is too small for them.
     #[must_use]
     pub fn within(&self, budget: u32) -> Self {
         let room = usize::try_from(budget).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
@@ -44,8 +43,8 @@ impl Toolbox {
         self.listing(Some(Offered { first, search: Arc::new(search), generic }))
     }
 
-    /// The same tools, of which models are told no more than `most`: what is too many is found by `find_tools`, as
-    /// in [`within`](Self::within).
+    /// Returns these tools with a list for models of at most `most` tools: `find_tools` finds the others, as in
+    /// [`within`](Self::within).
     #[must_use]
     pub fn at_most(self, most: usize) -> Self {
         if self.offered().len() <= most {
@@ -56,14 +55,14 @@ impl Toolbox {
         self.listing(Some(Offered { first, search: Arc::new(search), generic }))
     }
 
-    /// The same tools, of which models are told `offered`; of all of them without.
+    /// Returns these tools with the list `offered` for models; `None`: all tools.
     pub(super) fn listing(&self, offered: Option<Offered>) -> Self {
         let mut same = self.clone();
         same.offered = offered;
         same
     }
 
-    /// What models are told of, in order, each with where it comes from.
+    /// Returns the tools that models are offered, in order, each with its origin.
     pub fn offered(&self) -> Vec<(&ToolDef, &str)> {
         let first = self.offered.as_ref().map_or(usize::MAX, |offered| offered.first);
         let mut shown: Vec<_> =
@@ -75,7 +74,7 @@ impl Toolbox {
         shown
     }
 
-    /// How many tools models are not told of.
+    /// Returns the number of tools that models are not offered.
     pub fn unlisted(&self) -> usize {
         self.offered.as_ref().map_or(0, |offered| self.entries.len() - offered.first)
     }

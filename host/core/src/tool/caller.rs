@@ -1,5 +1,5 @@
-//! The caller of a tool, as far as the tool may know it: an agent that is a tool makes calls of its own with
-//! its caller's approvals, journal and redactor, and gets no others.
+//! The caller of a tool, as far as the tool may know it: an agent that is a tool makes its own calls with its
+//! caller's approvals, journal and redactor.
 
 use std::sync::Arc;
 
@@ -29,12 +29,12 @@ impl<'a> Caller<'a> {
         Self { session, record: None, trace: &session.trace }
     }
 
-    /// The name of the caller, if the server distinguishes callers.
+    /// Returns the name of the caller, if the server distinguishes callers.
     pub fn name(&self) -> Option<&'a str> {
         self.session.caller.as_deref()
     }
 
-    /// The trace that the operations of the tool are parts of.
+    /// Returns the trace that the operations of the tool are parts of.
     pub fn trace(&self) -> &'a Trace {
         self.trace
     }
@@ -44,17 +44,17 @@ impl<'a> Caller<'a> {
         &self.session.keeper
     }
 
-    /// The person whom an MCP server may ask, where the caller has one.
+    /// Returns the user whom an MCP server may ask, if the caller has one.
     pub fn person(&self) -> Option<&'a Arc<dyn Elicitor>> {
         self.session.person.as_ref()
     }
 
-    /// What an MCP client sent with the call for the server of the tool.
+    /// Returns the metadata that an MCP client sent with the call for the server of the tool.
     pub fn meta(&self) -> Option<&'a Map<String, Value>> {
         self.session.meta.as_deref()
     }
 
-    /// The agents that the call passed through.
+    /// Returns the agents that the call passed through.
     pub fn lineage(&self) -> &'a Lineage {
         &self.session.lineage
     }

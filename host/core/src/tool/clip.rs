@@ -1,6 +1,5 @@
-//! Bounded text: keeps the parts of an output that a model should see and counts the rest.
-//! Limits count characters, and what is rendered, notice included, never exceeds them. It
-//! refuses to hold more than a head and a tail, however much is pushed.
+//! Text of bounded length: keeps the start and the end of an output and counts the omitted characters. Limits count
+//! characters and include the notice. Holds at most a head and a tail in memory, whatever the length of the output.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -10,15 +9,15 @@ use super::terminal::Terminal;
 /// Which part of a text survives its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// The beginning, then the notice: for what is read from the top (files, pages).
+    /// The beginning, then the notice: for text that is read from the top (files, pages).
     Head,
-    /// Beginning and end with the notice between: for logs, whose errors stand at the end.
+    /// Beginning and end with the notice between: for logs, whose errors are at the end.
     Ends,
     /// The notice, then the end: for screens.
     Tail,
 }
 
-/// `text`, cut to at most `limit` characters with a notice of how many there were.
+/// Returns `text`, cut to at most `limit` characters with a notice of how many there were.
 pub fn clip(text: &str, limit: usize, keep: Keep) -> String {
     // No text has more characters than bytes.
     if text.len() <= limit {
@@ -42,9 +41,9 @@ pub struct Clipper {
     /// Characters that the head still takes.
     room: usize,
     tail: Tail,
-    /// The beginning of a character whose other bytes have not come yet; three bytes at most.
+    /// The beginning of a character whose other bytes have not arrived; at most three bytes.
     partial: Vec<u8>,
-    /// What a terminal would show is kept, not what was written.
+    /// With a terminal, its rendered lines are kept instead of the raw output.
     terminal: Option<Box<Terminal>>,
 }
 
@@ -56,7 +55,8 @@ impl Clipper {
         Self { keep, limit, total: 0, head: String::new(), room, tail, partial: Vec::new(), terminal: None }
     }
 
-    /// The same for what a program writes: keeps what a terminal would show of it. Holds 1 MiB more at most.
+    /// Returns the clipper for a program's output: keeps the lines that a terminal would show. Holds at most 1 MiB
+    /// more.
     #[must_use]
     pub fn as_terminal(self) -> Self {
         Self { terminal: Some(Box::default()), ..self }
@@ -81,13 +81,13 @@ impl Clipper {
         }
     }
 
-    /// How many characters there were; all of them once it was ended.
+    /// Returns how many characters there were; all of them once it was ended.
     pub fn total(&self) -> usize {
         self.total + usize::from(!self.partial.is_empty())
     }
 
-    /// What is to be shown within `limit` characters, or within the limit the clipper was made
-    /// with where that is lower. Ends the input.
+    /// Returns the text within `limit` characters, or within the clipper's own limit if that is lower. Ends the
+    /// input.
     pub fn render(&mut self, limit: usize) -> String {
         self.end();
         let limit = limit.min(self.limit);
@@ -179,14 +179,14 @@ impl Clipper {
     }
 }
 
-/// What stands for bytes that are no character.
+/// The replacement for invalid UTF-8.
 const BROKEN: &str = "\u{FFFD}";
 
-/// The grain in which a tail is forgotten: large enough that counting and freeing cost little
-/// beside reading, small beside what is kept.
+/// The size of the pieces by which a tail is discarded: large enough that counting and freeing cost little compared
+/// to reading, small compared to the kept text.
 const PIECE: usize = 16 << 10;
 
-/// The last characters of what was pushed, in pieces, so that no character is looked at twice.
+/// The last characters of the pushed text, in pieces, so that no character is scanned twice.
 #[derive(Debug)]
 struct Tail {
     limit: usize,
@@ -226,17 +226,17 @@ impl Tail {
     }
 }
 
-/// Whether more bytes could make a character of these.
+/// Returns whether more bytes could make a character of these.
 fn is_beginning(bytes: &[u8]) -> bool {
     str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
-/// How many characters a limit leaves beside a notice; `None` where it leaves not even the notice.
+/// Returns the number of characters that a limit leaves beside a notice; `None` if the notice itself does not fit.
 fn room_beside(notice: &str, limit: usize) -> Option<usize> {
     limit.checked_sub(notice.chars().count())
 }
 
-/// The first `count` characters.
+/// Returns the first `count` characters.
 fn first(text: &str, count: usize) -> &str {
     if text.len() <= count {
         return text;

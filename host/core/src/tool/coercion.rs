@@ -1,5 +1,5 @@
-//! Arguments that say the right thing in the wrong type: `"5"` for 5, `5.0` where an integer is wanted, an object as JSON text.
-//! A value is changed only where the schema does not take it as it is, and only into one that says the same.
+//! Converts arguments that have the right value in the wrong type: `"5"` for 5, `5.0` for an integer, an object as
+//! JSON text. A value is converted only if the schema rejects it, and only without loss.
 
 use serde_json::{Map, Number, Value};
 
@@ -12,14 +12,14 @@ const MAX_STEPS: usize = 40_000;
 /// References, and schemas of alternatives, that one value is followed through.
 const MAX_DEPTH: usize = 64;
 
-/// Changes that are told: as many as a model can learn from.
+/// Maximal number of reported changes: as many as a model can learn from.
 const MAX_TOLD: usize = 8;
 
 /// 2^64: above it an integer is kept as a floating-point number, and loses digits.
 const TOO_LARGE: f64 = 18_446_744_073_709_551_616.0;
 
-/// Changes `arguments` to the types that `schema` asks for, where nothing is lost by that. Returns what was changed, in words
-/// for the model: numbers that are only written another way are not told.
+/// Converts `arguments` to the types of `schema` if nothing is lost. Returns the changes as text for the model; a
+/// different spelling of a number is not reported.
 ///
 /// # Errors
 /// An integer is beyond 64 bits: its digits were lost when it was read.
@@ -35,7 +35,7 @@ struct Coercion<'s> {
     /// Values in the texts that were read: together no more than a whole message may have.
     read: usize,
     told: Vec<String>,
-    /// What is wrong with the first integer that lost digits.
+    /// The error about the first integer that lost digits.
     inexact: Option<String>,
 }
 
@@ -115,7 +115,8 @@ impl<'s> Coercion<'s> {
         }
     }
 
-    /// The types that a schema names for a value, also by reference or in alternatives; none where one of them takes anything.
+    /// Returns the types that a schema accepts for a value, also by reference or in alternatives; none if an
+    /// alternative accepts everything.
     fn wanted(&mut self, schema: &'s Value, depth: usize) -> Vec<&'s str> {
         self.steps += 1;
         let is_within = depth < 8 && self.steps <= MAX_STEPS;
@@ -140,12 +141,13 @@ impl<'s> Coercion<'s> {
         all
     }
 
-    /// What a schema refers to within the whole.
+    /// Returns the schema that a reference within the whole schema names.
     fn target(&self, keywords: &Map<String, Value>) -> Option<&'s Value> {
         self.root.pointer(keywords.get("$ref")?.as_str()?.strip_prefix('#')?)
     }
 
-    /// `value` as one of the types `wanted`, where it is none of them and says the same.
+    /// Returns `value` converted to one of the types `wanted`, if it has none of them and the conversion is
+    /// lossless.
     fn converted(&mut self, value: &Value, wanted: &[&str]) -> Option<Value> {
         if let Some(number) = value.as_number() {
             let is_wanted = wanted.contains(&"integer") && !wanted.contains(&"number");
@@ -172,8 +174,8 @@ impl<'s> Coercion<'s> {
     }
 }
 
-/// A number without a fraction that is written with one, as the integer that it is. Above 2^53 not every integer has a
-/// number of its own.
+/// Returns a number that is written with a zero fraction as the integer. Above 2^53 floating-point numbers do not
+/// distinguish all integers.
 fn integral(number: &Number) -> Option<Number> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let float =
@@ -215,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    /// A schema, a value and what is made of it, in each line.
+    /// Each line has a schema, a value and the converted value.
     const ROWS: &str = include_str!("coercion/values.txt");
 
     /// (B05, B06)

@@ -1,20 +1,21 @@
-//! What the arguments of a call say, for people: in a line, or one below the other. No text in it is cleaned.
+//! Shows the arguments of a call to people: on one line, or one argument a line. Does not neutralise their text.
 
 use serde_json::{Map, Value};
 
 use super::Difference;
 use crate::report::shortened;
 
-/// Arguments that say what a call is about, the first one that there is: they stand first, without their names.
+/// Arguments that are the subject of a call, in order of preference: shown first, without their names.
 const SUBJECTS: &[&str] = &["command", "file_path", "path", "url", "query"];
 
 /// Characters of a value in a line.
 const MAX_VALUE: usize = 60;
 
-/// Characters of all arguments that stand in a line where all of each is shown.
+/// Characters up to which all arguments are shown on one line.
 const MAX_WHOLE: usize = 160;
 
-/// A call's arguments in a line of at most so many characters: what it is about first, long values shortened.
+/// Returns a call's arguments on a line of at most `characters` characters: the subject first, long values
+/// shortened.
 pub fn in_a_line(arguments: &Value, characters: usize) -> String {
     let Value::Object(fields) = arguments else { return shortened(&arguments.to_string(), characters) };
     let difference = Difference::of(arguments, None);
@@ -26,7 +27,7 @@ pub fn in_a_line(arguments: &Value, characters: usize) -> String {
     shortened(&words.collect::<Vec<_>>().join(" "), characters)
 }
 
-/// All that the arguments say but what `difference` tells: in a line where that is short, else one below the other.
+/// Returns all arguments except those in `difference`: on one line if short, otherwise one a line.
 pub fn in_full(arguments: &Value, difference: Option<&Difference>) -> String {
     let Value::Object(fields) = arguments else { return arguments.to_string() };
     let subject = subject(fields).filter(|(_, text)| !text.contains('\n'));
@@ -47,12 +48,12 @@ pub fn in_full(arguments: &Value, difference: Option<&Difference>) -> String {
     std::iter::once(about.unwrap_or_default()).chain(blocks).collect::<Vec<_>>().join("\n")
 }
 
-/// The argument that says what a call is about.
+/// Returns the argument that is the subject of a call.
 fn subject(fields: &Map<String, Value>) -> Option<(&'static str, &str)> {
     SUBJECTS.iter().find_map(|name| Some((*name, fields.get(*name)?.as_str()?)))
 }
 
-/// The arguments that are neither that nor told by the difference.
+/// Returns the arguments that are neither the subject nor in the difference.
 fn rest<'a>(
     fields: &'a Map<String, Value>,
     subject: Option<(&'static str, &str)>,
@@ -72,7 +73,7 @@ fn first_line(text: &str) -> String {
     }
 }
 
-/// A value in a few characters.
+/// Returns a value in a few characters.
 fn brief(value: &Value) -> String {
     if let Some(bytes) = digested(value) {
         return format!("({bytes} bytes)");
@@ -83,7 +84,7 @@ fn brief(value: &Value) -> String {
     }
 }
 
-/// Bytes of a value that the journal keeps the SHA-256 of.
+/// Returns the number of bytes of a value that the journal keeps the SHA-256 of.
 fn digested(value: &Value) -> Option<u64> {
     let fields = value.as_object().filter(|fields| fields.len() == 2 && fields.contains_key("sha256"))?;
     fields.get("bytes")?.as_u64()
@@ -93,7 +94,7 @@ fn lines_of(count: usize) -> String {
     if count == 1 { "1 line".to_owned() } else { format!("{count} lines") }
 }
 
-/// A value as one word, which no other value is written as: JSON, and a plain text without its quotes.
+/// Returns a value as one word, which no other value is written as: JSON, and a plain text without its quotes.
 fn word(value: &Value) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:@%+,~*".contains(c);
     match value.as_str() {

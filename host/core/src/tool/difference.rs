@@ -1,5 +1,5 @@
-//! What a call would replace, as the lines that differ: for tools whose arguments are an old text and a new one, or all
-//! that a file is to hold.
+//! The lines that a call would replace, as a diff: for tools that take an old and a new text, or the complete
+//! content of a file.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -38,22 +38,22 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// The lines that a call replaces, and by which.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// The names of the arguments that it tells.
+    /// The names of the arguments that the difference represents.
     pub arguments: Vec<String>,
-    /// A mark and a line, each: `-` is removed, `+` added, a space stays; `@` says where in the file the next ones are, and
-    /// `\` of the line before that it does not end.
+    /// Pairs of a mark and a line: `-` is removed, `+` is added, a space is unchanged; `@` gives the position of
+    /// the next lines in the file, and `\` marks a line without a line end.
     pub lines: Vec<(char, String)>,
     /// How many lines are removed.
     pub removed: usize,
     /// How many lines are added.
     pub added: usize,
-    /// Whether something of it is not in `lines`.
+    /// Whether a part of the difference is missing in `lines`.
     pub is_cut: bool,
 }
 
 impl Difference {
-    /// The difference that the arguments say, if they do. `file`: the text of the file that they are about, which is empty
-    /// where there is none yet; `None` where it is not known.
+    /// Returns the difference that the arguments describe, if any. `file`: the text of the file that they name,
+    /// empty if the file does not exist; `None` if unknown.
     pub fn of(arguments: &Value, file: Option<&str>) -> Option<Self> {
         let text = |name: &str| arguments.get(name).and_then(Value::as_str);
         if let Some(((old, new), (before, after))) =
@@ -72,7 +72,7 @@ impl Difference {
         Some(Self::between(vec![CONTENT.to_owned()], (file?, text(CONTENT)?), true))
     }
 
-    /// The difference of two texts, which are whole files or parts of one.
+    /// Returns the difference of two texts, which are whole files or parts of one.
     fn between(arguments: Vec<String>, (before, after): (&str, &str), is_whole: bool) -> Self {
         let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, after);
         let (mut found, mut room) = (Self { arguments, ..Self::default() }, MAX_TEXT);
@@ -116,12 +116,12 @@ impl Difference {
         }
     }
 
-    /// Whether it tells the argument of this name.
+    /// Returns whether the difference represents the argument `name`.
     pub fn tells(&self, name: &str) -> bool {
         self.arguments.iter().any(|own| own == name)
     }
 
-    /// The same with every line as `clean` leaves it.
+    /// Returns the difference with `clean` applied to every line.
     #[must_use]
     pub(super) fn cleaned(self, clean: impl Fn(&str) -> String) -> Self {
         let lines = self.lines.iter().map(|(mark, line)| (*mark, clean(line))).collect();
@@ -129,7 +129,7 @@ impl Difference {
     }
 }
 
-/// A part of a file, of which it is not known whether its last line ends there.
+/// Returns a part of a file, of which it is not known whether its last line ends there.
 fn ended(text: &str) -> Cow<'_, str> {
     if text.is_empty() || text.ends_with('\n') { text.into() } else { format!("{text}\n").into() }
 }

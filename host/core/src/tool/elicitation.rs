@@ -1,40 +1,40 @@
-//! The interface to the person who can answer the question of an MCP server: questions and replies. It never answers in a
-//! person's place.
+//! The interface to the user who answers the questions of MCP servers: questions and replies. Never answers for the
+//! user.
 
 use std::fmt::Debug;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
-/// Passes the questions of MCP servers on to a person.
+/// Passes the questions of MCP servers to the user.
 #[async_trait]
 pub trait Elicitor: Debug + Send + Sync {
-    /// Asks, one question at a time; waits as long as the person takes.
+    /// Asks, one question at a time; waits without a limit for the user.
     async fn ask(&self, question: &ElicitationQuestion) -> Reply;
 }
 
-/// What a server wants to know.
+/// A question of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ElicitationQuestion {
     /// The name of the server.
     pub server: String,
-    /// In its own words. Nothing in it is to be trusted, nor to steer a terminal.
+    /// The server's own text: untrusted, and it must not steer a terminal.
     pub message: String,
-    /// What is to be answered.
+    /// The form of the answer.
     pub mode: ElicitationMode,
 }
 
-/// What is to be answered.
+/// The form of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ElicitationMode {
     /// A flat object, as this JSON Schema describes it.
     Form(Value),
-    /// The person is asked to open this URL, which the server chose, and to confirm.
+    /// The user is asked to open this URL, which the server chose, and to confirm.
     Page(String),
 }
 
 impl ElicitationMode {
-    /// Returns how many bytes a person would be shown.
+    /// Returns the number of displayed bytes.
     pub fn size(&self) -> usize {
         match self {
             Self::Form(schema) => schema.to_string().len(),
@@ -43,7 +43,7 @@ impl ElicitationMode {
     }
 }
 
-/// What a person says.
+/// The user's reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// The object that was asked for; `None` where none was.

@@ -1,5 +1,5 @@
-//! One tool of a toolbox, with what it may do and use. It decides whether a call may run and bounds its time;
-//! reporting how a call ended is the job of `watch`.
+//! One tool of a toolbox, with its grant and limits. Decides whether a call may run, and bounds its time; `watch`
+//! reports how the call ended.
 
 mod run;
 
@@ -25,19 +25,19 @@ use crate::limit::Limits;
 use crate::rule::Effect;
 use crate::secret::Redactor;
 
-/// One tool in the box, with what it may do and use.
+/// One tool of the box, with its rights and limits.
 pub struct Entry {
     tool: Arc<dyn Tool>,
     grant: Grant,
     limits: Limits,
     origin: String,
-    /// The line of program.toml that has a person asked before every call.
+    /// The line of program.toml that demands the user's approval of every call.
     setting: Option<Arc<str>>,
-    /// The rules that may mean a call of it.
+    /// The rules that may match a call of the tool.
     rules: Option<Arc<ToolRules>>,
-    /// What the programs say of its calls that it is called for, nearest first.
+    /// The bounds of the calling programs, nearest first.
     bounds: Vec<ToolBounds>,
-    /// What sees its calls.
+    /// The hooks that see the tool's calls.
     hooks: Vec<Arc<dyn Hook>>,
     /// Compiled at the first call: most tools of a program are never called in a run.
     schema: Arc<OnceLock<Result<Schema, SchemaError>>>,
@@ -47,8 +47,7 @@ pub struct Entry {
 /// future is dropped. Longer than a child's way from TERM to KILL.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// How long a tool may take to get ready: compiling the largest component takes a fraction of it on a slow machine that
-/// has other work.
+/// Time limit of a tool's preparation: many times the compilation of the largest component on a slow, busy machine.
 const PREPARATION: Duration = Duration::from_mins(10);
 
 impl Entry {
@@ -58,37 +57,37 @@ impl Entry {
         Self { tool, grant, limits, origin, setting, rules, bounds, hooks, schema }
     }
 
-    /// What models are told about the tool.
+    /// Returns the tool's definition for models.
     pub fn def(&self) -> &ToolDef {
         self.tool.def()
     }
 
-    /// What clients are shown, where this is no tool.
+    /// Returns the offer that clients see, if this is not a tool.
     pub fn offer(&self) -> Option<Offer<'_>> {
         self.tool.offer()
     }
 
-    /// What an MCP server says of it, where it is a tool of one.
+    /// Returns the MCP server's own definition, if the tool is one of a server.
     pub fn served(&self) -> Option<Served<'_>> {
         self.tool.served()
     }
 
-    /// Whether it is an agent.
+    /// Returns whether the tool is an agent.
     pub fn is_agent(&self) -> bool {
         self.tool.is_agent()
     }
 
-    /// What the tool may do.
+    /// Returns the rights of the tool.
     pub fn grant(&self) -> &Grant {
         &self.grant
     }
 
-    /// What the tool may use.
+    /// Returns the limits of the tool.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// The journal's line of a call of this tool, with what is known before it runs.
+    /// Returns the journal record of a call of this tool, with the fields known before it runs.
     pub(super) fn describe(&self, record: Record, redactor: &Redactor) -> Record {
         Record {
             // The tool that was meant, however it was written.
@@ -100,36 +99,36 @@ impl Entry {
         }
     }
 
-    /// Whether a person may be asked before a call.
+    /// Returns whether the user may be asked before a call.
     pub fn asks(&self) -> bool {
         let is_asked = self.setting.is_some() || self.rules.as_ref().is_some_and(|rules| rules.may_ask());
         is_asked || self.bounds.iter().any(ToolBounds::may_ask)
     }
 
-    /// Whether a call may first be polled on the thread that read it: the tool says so
-    /// ([`Tool::may_run_inline`]), no person may be asked, and no hook sees it.
+    /// Returns whether a call may first be polled on the reading thread: the tool allows it
+    /// ([`Tool::may_run_inline`]), no user may be asked, and no hook sees the call.
     pub fn may_run_inline(&self) -> bool {
         !self.asks() && self.hooks.is_empty() && self.tool.may_run_inline(&self.grant)
     }
 
-    /// Whether a call might change or send anything ([`Tool::may_have_effects`]): the tool, or a hook, which runs before
-    /// it with rights of its own.
+    /// Returns whether a call might change or send anything ([`Tool::may_have_effects`]): through the tool, or
+    /// through a hook, which runs before it with its own rights.
     pub fn may_have_effects(&self) -> bool {
         !self.hooks.is_empty() || self.tool.may_have_effects(&self.grant)
     }
 
-    /// Where the tool comes from, for people.
+    /// Returns the origin of the tool, for people.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// The same, but a person is asked before every call, as `setting` says.
+    /// Returns the entry with a question to the user before every call; `setting` is the setting that demands it.
     pub(super) fn asking(self, setting: impl Into<Arc<str>>) -> Self {
         Self { setting: Some(setting.into()), ..self }
     }
 
-    /// The same with no more rights than `grant` has too. Values of its own that a component sees are no right, and
-    /// stay.
+    /// Returns the entry with its rights reduced to those of `grant`. A component's configuration values are not
+    /// rights, and stay.
     pub(super) fn narrowed(&self, grant: &Grant) -> Self {
         let left = self.grant.intersect(grant);
         let values = self.grant.values().iter();
@@ -137,23 +136,23 @@ impl Entry {
         Self { grant, ..self.again() }
     }
 
-    /// Whether `other`, the same tool with fewer rights, would act with more than those: its rights are fixed before
-    /// a call ([`Tool::has_fixed_rights`]).
+    /// Returns whether `other`, the same tool with fewer rights, would act with more than those: its rights are
+    /// fixed before a call ([`Tool::has_fixed_rights`]).
     pub fn ignores_grant_of(&self, other: &Self) -> bool {
         self.has_fixed_rights() && self.grant != other.grant
     }
 
-    /// The same in plan mode.
+    /// Returns the entry in plan mode.
     pub(super) fn planning(&self) -> Self {
         Self { grant: self.grant.planning(), ..self.again() }
     }
 
-    /// Whether a narrower grant would leave it with the rights that it has ([`Tool::has_fixed_rights`]).
+    /// Returns whether a narrower grant would leave it with the rights that it has ([`Tool::has_fixed_rights`]).
     pub(super) fn has_fixed_rights(&self) -> bool {
         self.tool.has_fixed_rights()
     }
 
-    /// Whether program.toml has a person asked before every call.
+    /// Returns whether program.toml demands the user's approval of every call.
     pub(super) fn has_setting(&self) -> bool {
         self.setting.is_some()
     }
@@ -162,24 +161,24 @@ impl Entry {
         self.rules.is_some()
     }
 
-    /// The same with these rules.
+    /// Returns the entry with these rules.
     pub(super) fn ruled(&self, rules: Option<Arc<ToolRules>>) -> Self {
         Self { rules, ..self.again() }
     }
 
-    /// The same, bound by what other programs say of its calls.
+    /// Returns the entry with the bounds of other programs for its calls.
     pub(super) fn bounded(&self, bounds: Vec<ToolBounds>) -> Self {
         Self { bounds, ..self.again() }
     }
 
-    /// The same, seen by this hook too, once.
+    /// Returns the entry with this hook added, once.
     pub(super) fn hooked(&self, hook: Arc<dyn Hook>) -> Self {
         let is_new = !self.hooks.iter().any(|own| std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(&hook)));
         let hooks = self.hooks.iter().cloned().chain(is_new.then_some(hook)).collect();
         Self { hooks, ..self.again() }
     }
 
-    /// Another tool with the same rights, of which nobody has said anything yet.
+    /// Returns an entry of another tool with the same rights, without rules and hooks.
     pub(super) fn of(&self, tool: Arc<dyn Tool>) -> Self {
         let other = Self::new(tool, self.grant.clone(), self.limits, self.origin.clone());
         Self { setting: self.setting.clone(), bounds: self.bounds.clone(), ..other }
@@ -191,12 +190,12 @@ impl Entry {
         Self { setting, rules, bounds, hooks: self.hooks.clone(), schema: self.schema.clone(), ..same }
     }
 
-    /// SHA-256 of what is run, where the tool is a component.
+    /// Returns the SHA-256 of the component, if the tool is one.
     pub fn digest(&self) -> Option<&str> {
         self.tool.digest()
     }
 
-    /// Whether the call may run, and a person was asked; how it ended, where it may not.
+    /// Returns whether the user was asked, if the call may run; otherwise the end of the call.
     pub(super) async fn admit(
         &self,
         call: &ToolCall,
@@ -225,8 +224,9 @@ impl Entry {
         Ok(approved)
     }
 
-    /// What is said of the call: the answer, where it is refused; what has a person asked, where one is. The program's own
-    /// rules answer for its setting, and every program that it is called for answers for itself: the strictest counts.
+    /// Returns the decision about the call: the answer of a refused one; the setting by which the user is asked.
+    /// The program's own rules override its setting, and every calling program decides for itself: the strictest
+    /// decision counts.
     fn judged(&self, call: &ToolCall, notes: &Notes) -> Result<Option<Arc<str>>, String> {
         let subject = || self.tool.subject(&call.arguments);
         let own = self.rules.as_ref().and_then(|rules| rules.ruling(subject, self.workspace()));
@@ -252,7 +252,7 @@ impl Entry {
         }
     }
 
-    /// Asks the hooks, and then a person where `setting` says so: what a hook refuses is not worth a person's time.
+    /// Asks the hooks, and then the user if `setting` demands it: a call that a hook refuses needs no question.
     async fn approve(
         &self,
         setting: Option<Arc<str>>,
@@ -281,14 +281,14 @@ impl Entry {
     ) {
         if !self.hooks.is_empty() {
             let call = self.public(call, session);
-            // The call is over: its own cancel would stop a hook that is told of a call that was stopped.
+            // The call has ended: its own cancellation would stop a hook that is notified of a cancelled call.
             let cancel = CancellationToken::new();
             let seen = Seen { cancel: &cancel, ..self.seen(&call, session) };
             Box::pin(hook::after(&self.hooks, &seen, result, duration)).await;
         }
     }
 
-    /// The call under the tool's own name and without secrets.
+    /// Returns the call under the tool's own name and without secrets.
     fn public(&self, call: &ToolCall, session: &Session) -> ToolCall {
         ToolCall { tool: self.def().name.clone(), ..session.redactor.call(call).into_owned() }
     }
@@ -297,12 +297,12 @@ impl Entry {
         Seen { call, origin: &self.origin, cancel: &session.cancel, client: session.client }
     }
 
-    /// Where relative paths of a call start, whether files there may be read or not.
+    /// Returns where relative paths of a call start, whether files there may be read or not.
     fn workspace(&self) -> Option<&Path> {
         self.grant.base().map(Root::path)
     }
 
-    /// Asks a person, and notes what was decided. The answer's text, where that is no.
+    /// Asks the user, and notes the decision. Returns the text of the answer if the user denied.
     async fn ask(
         &self,
         setting: &str,
@@ -319,7 +319,7 @@ impl Entry {
         let places = Places { base: None, workspace: self.workspace(), home };
         let public = session.redactor.call(&meant).into_owned().arguments;
         let file = match self.tool.file(&call.arguments) {
-            // Only where that makes a difference: an empty file would.
+            // An empty file stands for the unknown one: without a difference its content is not needed.
             Some(path) if Difference::of(&public, Some("")).is_some() => {
                 present::text(path, places, &self.grant).await
             }
@@ -348,7 +348,7 @@ impl Entry {
         ToolError::Host(format!("`{}` was cancelled", self.def().name))
     }
 
-    /// Checks the call's arguments: on another thread where the schema, a stranger's, may take long.
+    /// Checks the call's arguments: on another thread if the check against the third-party schema may take long.
     async fn check(&self, call: &ToolCall, cancel: &CancellationToken) -> Result<(), ToolError> {
         let is_quick = |schema: &Schema| schema.is_quick(&call.arguments);
         if let Some(schema) = self.schema.get().filter(|schema| schema.as_ref().is_ok_and(is_quick)) {

@@ -1,5 +1,5 @@
-//! Text of others inside haft's own messages: no line of it may pass for one that haft adds. Changes
-//! nothing else of it: what a terminal or a vendor cannot take is their own business.
+//! Quotes the text of plugins and servers in haft's messages, so that no quoted line looks like a line of haft.
+//! Changes nothing else in the text.
 
 use std::borrow::Cow;
 
@@ -7,11 +7,11 @@ use std::borrow::Cow;
 /// without spaces, in lower case.
 const RESERVED: &[&str] = &["hint:", "toolerror(haft)"];
 
-/// The prefix of a foreign line that would pass for one of [`RESERVED`].
+/// The prefix of a foreign line that looks like one of [`RESERVED`].
 const QUOTE: &str = "> ";
 
-/// The text of a plugin or server, with a `> ` before every line that would read as haft's own: a
-/// hint is a line that people paste, and the end of a tool is told by haft alone.
+/// Returns the text of a plugin or server, with `> ` before every line that looks like one of haft's: users paste
+/// hints, and only haft reports the end of a tool.
 pub fn foreign(text: &str) -> Cow<'_, str> {
     if !lines(text).any(is_reserved) {
         return Cow::Borrowed(text);
@@ -20,7 +20,7 @@ pub fn foreign(text: &str) -> Cow<'_, str> {
     Cow::Owned(quoted.flatten().collect())
 }
 
-/// The lines with their ends, by every character that some viewer shows as a line end.
+/// Returns the lines with their ends, by every character that some viewer shows as a line end.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'])
 }

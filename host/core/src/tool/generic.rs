@@ -1,6 +1,6 @@
-//! The generic tool `program`, which calls any other tool by its name: another way to write a call. The tool
-//! that it names is found, checked, limited and recorded under its own name, with its own rights. `program`
-//! refuses to call itself.
+//! The generic tool `program`, which calls any other tool by its name: another way to write a call. The named tool
+//! is found, checked, limited and recorded under its own name, with its own rights. `program` refuses to call
+//! itself.
 
 use serde_json::{Map, Value, json};
 

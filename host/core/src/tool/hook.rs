@@ -12,7 +12,7 @@ use crate::call::{ToolCall, ToolResult};
 /// Sees calls, and may refuse them.
 #[async_trait]
 pub trait Hook: Send + Sync {
-    /// The name for people.
+    /// Returns the name for people.
     fn name(&self) -> &str;
 
     /// Returns whether the call may run. The hook bounds its own time; dropping the future stops it.

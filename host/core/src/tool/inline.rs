@@ -1,8 +1,8 @@
-//! Per-thread state for running short calls inline: on the thread that reads calls, without waking another one. The
-//! thread opts in once ([`enable`]); what a finished call leaves to drop is queued on the thread ([`defer_cleanup`])
-//! and run when the thread has written its answers ([`run_cleanups`]).
+//! Per-thread state for short calls that run inline: on the thread that reads calls, without waking another thread.
+//! The thread opts in once ([`enable`]). Values that a finished call has yet to drop are queued on the thread
+//! ([`defer_cleanup`]) and dropped after the thread has written its answers ([`run_cleanups`]).
 //!
-//! A thread that opted in is confined from its first inline call on, as every thread that runs guests is, and stays so.
+//! From its first inline call on, the thread is confined like every thread that runs guests.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{mpsc, oneshot};
 
-/// Drops what a call left.
+/// Drops the remains of a call.
 type Cleanup = Box<dyn FnOnce()>;
 
 /// Cleanups that are run together while calls are waiting: half of what eight calls leave.
@@ -53,17 +53,17 @@ pub fn run_cleanups(load: ThreadLoad) {
     }
 }
 
-/// Whether calls may run inline on the calling thread.
+/// Returns whether calls may run inline on the calling thread.
 pub fn is_enabled() -> bool {
     ENABLED.get()
 }
 
-/// Polls `call` once on the calling thread, as a part of `runtime`. What is left of it comes back where that does not end
-/// it: `runtime` may poll it on. No wake-up is lost, since every later poll brings a waker of its own.
+/// Polls `call` once on the calling thread, as a part of `runtime`. Returns the future if it is pending; `runtime`
+/// may continue to poll it. No wake-up is lost, since every later poll has its own waker.
 ///
 /// # Errors
 ///
-/// The call, where it waits.
+/// The pending call.
 pub fn poll_once<F: Future + ?Sized>(
     mut call: Pin<Box<F>>,
     runtime: &Handle,
@@ -75,8 +75,8 @@ pub fn poll_once<F: Future + ?Sized>(
     }
 }
 
-/// Ends where the calling thread does not run calls inline. On one that does, the future around this waits: what
-/// [`poll_once`] gives back is polled on by a runtime's own threads.
+/// Returns immediately on a thread that does not run calls inline. On one that does, the surrounding future becomes
+/// pending: threads of a runtime continue the future that [`poll_once`] returns.
 pub async fn leave() {
     std::future::poll_fn(|context| {
         if is_enabled() {
@@ -110,19 +110,19 @@ type Work = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>
 #[derive(Debug)]
 pub struct InlineThreads(Vec<InlineThread>);
 
-/// One of them.
+/// A thread that runs calls inline.
 #[derive(Debug)]
 pub struct InlineThread {
     work: mpsc::Sender<(Work, Counted)>,
     count: Arc<AtomicUsize>,
 }
 
-/// A piece of work of a thread. Dropped, it is over.
+/// A piece of work of a thread. A drop ends it.
 #[derive(Debug)]
 struct Counted(Arc<AtomicUsize>);
 
 impl InlineThreads {
-    /// Starts as many as there are processors but for `spare`, 16 at most, all with one name.
+    /// Starts as many threads as processors minus `spare`, at most 16, all with one name.
     ///
     /// # Errors
     ///
@@ -133,9 +133,9 @@ impl InlineThreads {
         (0..count).map(|_| InlineThread::start(name)).collect::<io::Result<Vec<_>>>().map(Self)
     }
 
-    /// The thread that runs the least, or the first of those.
+    /// Returns the thread that runs the least, or the first of those.
     pub fn least_busy(&self) -> Option<&InlineThread> {
-        // One that has ended runs nothing, and so would have the least for ever.
+        // An ended thread runs nothing, and would always have the least work.
         self.0.iter().filter(|thread| !thread.work.is_closed()).min_by_key(|thread| thread.running())
     }
 
@@ -184,7 +184,7 @@ impl InlineThread {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Runs one piece of work: the future of `work`, which is made there. Waits while too much of it waits.
+    /// Runs one future, created on the thread by `work`. Waits while the queue is full.
     pub async fn run<F>(&self, work: impl FnOnce() -> F + Send + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -196,14 +196,14 @@ impl InlineThread {
         }
     }
 
-    /// The same, for what it comes to; nothing where the thread ended in it.
+    /// Like [`Self::run`], but returns the output; `None` if the thread ended before.
     pub async fn output<F>(&self, work: impl FnOnce() -> F + Send + 'static) -> Option<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
     {
         let (sender, output) = oneshot::channel();
         let work = async move || {
-            // Whoever does not wait any more wants no output.
+            // A dropped receiver means that the output is not needed.
             let _ = sender.send(work().await);
         };
         self.run(work).await;

@@ -1,5 +1,5 @@
-//! What a run of an agent has used, and what the agents have that it calls as tools, counted while they work: a run that
-//! is stopped in the middle has cost what it has cost. It stops nothing itself; whoever asks models looks at it first.
+//! The usage of an agent's run and of the agents that it calls as tools, counted while they work, so that an
+//! interrupted run is counted too. The meter stops no run; the code that asks a model checks the meter first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::usage::{Cost, Usage};
 #[derive(Clone, Debug, Default)]
 pub struct Meter(Option<Place>);
 
-/// A run, and the agent of it whose turns these are; its own where there is none.
+/// A run, and the agent of it whose turns are counted; `None`: the run's own turns.
 #[derive(Clone, Debug)]
 struct Place {
     run: Arc<Run>,
@@ -28,7 +28,7 @@ struct Run {
     used: Lock<Used>,
 }
 
-/// What a run may use; `None`: no bound.
+/// The limits of a run; `None`: no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Most {
     /// Dollars.
@@ -40,9 +40,9 @@ pub struct Most {
 #[derive(Debug, Default)]
 struct Used {
     all: Usage,
-    /// A model whose price is not known, of the run itself or of what works for it.
+    /// A model without a known price, of the run itself or of its agents.
     unpriced: Option<String>,
-    /// Whether somebody was asked who told no tokens.
+    /// Whether a model was used that reported no tokens.
     is_uncounted: bool,
     agents: BTreeMap<String, AgentUse>,
 }
@@ -50,15 +50,15 @@ struct Used {
 /// Why a run may use no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsedUp {
-    /// It has used what it may.
+    /// The limit is reached.
     Spent,
-    /// It has a budget in dollars, and the price of this model is not known.
+    /// The run has a budget in dollars, and the price of this model is unknown.
     Unpriced(String),
-    /// It has a budget in tokens, and somebody was asked who told none.
+    /// The run has a budget in tokens, and a model reported none.
     Uncounted,
 }
 
-/// What one agent has used, over all of its runs as a tool, with the agents that it called itself.
+/// The usage of one agent, over all of its runs as a tool, including the agents that it called.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AgentUse {
     /// How often models answered.
@@ -66,7 +66,7 @@ pub struct AgentUse {
     /// Tokens and cost.
     #[serde(flatten)]
     pub usage: Usage,
-    /// A model of it whose price is not known.
+    /// A model of the agent without a known price.
     #[serde(skip)]
     pub unpriced: Option<String>,
     /// Whether there were turns of which no tokens are known.
@@ -75,13 +75,13 @@ pub struct AgentUse {
 }
 
 impl Meter {
-    /// One for a run that may use `most`, and whose turns count for `caller` too.
+    /// Returns the meter of a run with the limits `most`, whose turns count for `caller` too.
     pub fn of_run(caller: &Self, most: Most) -> Self {
         let run = Run { caller: caller.clone(), most, used: Lock::default() };
         Self(Some(Place { run: Arc::new(run), agent: None }))
     }
 
-    /// One for a run of `agent`, which this run calls as a tool.
+    /// Returns the meter of a run of `agent`, which this run calls as a tool.
     #[must_use]
     pub fn of_agent(&self, agent: &str) -> Self {
         let place = |place: &Place| Place { run: place.run.clone(), agent: Some(agent.to_owned()) };
@@ -93,7 +93,7 @@ impl Meter {
         self.count(1, model, usage);
     }
 
-    /// Counts what was asked besides the turns.
+    /// Counts model requests besides the turns.
     pub fn add(&self, model: &str, usage: Usage) {
         self.count(0, model, usage);
     }
@@ -119,13 +119,13 @@ impl Meter {
         run.caller.count(turns, model, usage);
     }
 
-    /// What the agents have used that the run has called.
+    /// Returns the usage of the agents that the run has called.
     pub fn agents(&self) -> BTreeMap<String, AgentUse> {
         self.0.as_ref().map(|place| place.run.used.lock().agents.clone()).unwrap_or_default()
     }
 
-    /// Why the run, or one that it is a part of, may use no more; `None` while it may. What nobody counts is no reason
-    /// to go on.
+    /// Returns why the run, or a run that it is a part of, has no budget left; `None` while it has. A run with
+    /// uncounted usage does not continue.
     pub fn used_up(&self) -> Option<UsedUp> {
         let Place { run, .. } = self.0.as_ref()?;
         let own = run.used.lock().used_up(run.most);
@@ -171,7 +171,7 @@ mod tests {
         assert!([&outer, &middle, &inner].iter().all(|meter| meter.used_up() == Some(UsedUp::Spent)));
         Meter::default().of_agent("a").turn("m", usage(1));
     }
-    /// What nobody counts ends a budget for everybody below it, and no other.
+    /// Uncounted usage ends a budget for all runs below it, and no other.
     #[test]
     fn what_is_not_known_uses_up_the_budget_that_it_is_for() {
         let priced = Usage { cost: Some(Cost::of_dollars(0.1)), ..usage(1) };

@@ -1,5 +1,5 @@
-//! What is wrong with arguments, for a model that is to write them again: where, what, and what was
-//! wanted, each once and of a bounded length.
+//! Describes errors in a call's arguments for the model that corrects them: place, value and expected value, each
+//! error once and of bounded length.
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
@@ -10,10 +10,10 @@ use crate::report::{nearest, shortened};
 /// Characters of a mistake's text: it quotes the value, which may be a whole file.
 const MAX_MISTAKE: usize = 300;
 
-/// Choices that are listed; a model that is shown sixty has read the schema, where the others are.
+/// Maximal number of listed choices; the schema has the others.
 const MAX_CHOICES: usize = 60;
 
-/// Characters of what was wanted: choices, or the forms of a value.
+/// Characters of the expected values: choices, or the forms of a value.
 const MAX_FORMS: usize = 2000;
 
 /// Arguments that there are not which are named: as many as a model can mend at once.
@@ -25,7 +25,7 @@ const MAX_DEPTH: usize = 4;
 /// Tells mistakes against one schema.
 pub(super) struct Mistakes<'s> {
     schema: &'s Value,
-    /// What a part of the whole is called that has a name.
+    /// The name for a named part of the whole value.
     part: &'static str,
 }
 
@@ -46,7 +46,7 @@ impl<'s> Mistakes<'s> {
             Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
                 match self.alternatives(error, context) {
                     Ok(message) => message,
-                    // It says its place itself.
+                    // The message contains its place.
                     Err(message) => return message,
                 }
             }
@@ -60,7 +60,7 @@ impl<'s> Mistakes<'s> {
         if place.is_empty() { message } else { format!("at `{place}`: {message}") }
     }
 
-    /// What to write in the place of an argument that there is not.
+    /// Returns the names to use instead of an unknown argument.
     fn unknown(&self, name: &str) -> String {
         let properties = self.schema.get("properties").and_then(Value::as_object);
         let names = || properties.into_iter().flat_map(Map::keys).map(String::as_str);
@@ -74,8 +74,8 @@ impl<'s> Mistakes<'s> {
         format!("unknown {} `{}`: {way_out}", self.part, shorten(name))
     }
 
-    /// What is wrong by the alternative that was meant, not being of another type nor of another tag; as
-    /// `Err`, since it has places of its own. The forms of those that may have been, where that is not clear.
+    /// Returns the mistakes by the intended alternative, which fails neither by type nor by tag; as `Err`, since
+    /// they contain their places. If the intention is unclear, returns the forms of the possible alternatives.
     fn alternatives(
         &self,
         error: &ValidationError<'_>,
@@ -107,7 +107,7 @@ impl<'s> Mistakes<'s> {
     }
 }
 
-/// How far a mistake says that its alternative was not meant.
+/// Returns how strongly a mistake indicates that its alternative was not intended.
 fn misses(outer: &ValidationError<'_>, inner: &ValidationError<'_>) -> u8 {
     match inner.kind() {
         Kind::Type { .. } if inner.instance_path() == outer.instance_path() => 2,
@@ -116,12 +116,12 @@ fn misses(outer: &ValidationError<'_>, inner: &ValidationError<'_>) -> u8 {
     }
 }
 
-/// The value that is wrong.
+/// Returns the value that is wrong.
 fn quoted(error: &ValidationError<'_>) -> String {
     shorten(&error.instance().to_string())
 }
 
-/// As many choices as there is room for, and how many more there are.
+/// Returns as many choices as fit, and the number of the others.
 fn choices(options: &[Value], between: &str) -> String {
     let (mut text, mut described) = (String::new(), 0);
     for option in options.iter().take(MAX_CHOICES) {
@@ -141,7 +141,7 @@ fn choices(options: &[Value], between: &str) -> String {
     }
 }
 
-/// What a value looks like that a schema takes: `{"tag": "circle", "val": a number}`.
+/// Returns the form of a value that a schema accepts: `{"tag": "circle", "val": a number}`.
 fn form(schema: &Value, depth: usize) -> String {
     let Some(object) = schema.as_object().filter(|_| depth <= MAX_DEPTH) else { return "…".to_owned() };
     if let Some(only) = object.get("const") {
@@ -193,7 +193,7 @@ fn typed(name: &str, schema: &Map<String, Value>, depth: usize) -> String {
     }
 }
 
-/// A text of a mistake's length.
+/// Returns a text of a mistake's length.
 pub(super) fn shorten(text: &str) -> String {
     shortened(text, MAX_MISTAKE)
 }

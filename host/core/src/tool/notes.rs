@@ -1,36 +1,35 @@
-//! What a tool tells the journal, and a caller who wants to know, about a call, beside its answer. Bounded, and nothing in
-//! it changes what the call does.
+//! A tool's notes about a call, for the journal and for the caller, beside the answer. Notes are bounded and do not
+//! change the call.
 
 use crate::grant::Right;
 use crate::sync::Lock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Takes down what the journal should say of a call. Clones write to the same notes; those of a
-/// call that is not journalled forget everything.
+/// Collects the notes of a call for the journal. Clones share the notes; without a journal nothing is stored.
 #[derive(Clone, Debug, Default)]
 pub struct Notes(Option<Arc<Lock<CallNotes>>>);
 
-/// What was noted.
+/// The notes of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallNotes {
-    /// What was allowed, narrowed or refused, and what holds the tool to it.
+    /// Decisions: allowed, narrowed or refused rights, and the confinement of the tool.
     pub decisions: Vec<String>,
     /// Bytes of memory at most.
     pub peak_memory: Option<u64>,
-    /// How long the call waited for a person.
+    /// The time for which the call waited for the user.
     pub waited: Duration,
-    /// What of the arguments was taken another way than it was written, in words for the caller.
+    /// Converted arguments, as text for the caller.
     pub coerced: Vec<String>,
     /// Whether the time was over.
     pub timed_out: bool,
-    /// Whether the tool failed after the sandbox had refused it something.
+    /// Whether the tool failed after the sandbox had refused it an access.
     pub refused: bool,
-    /// The rights that would have allowed that, where some are proposed.
+    /// The proposed rights that would have allowed the access.
     pub proposed: Vec<Right>,
 }
 
-/// Waits for a person, until it is dropped: also where the call is cancelled meanwhile.
+/// A wait for the user, until it is dropped: also if the call is cancelled meanwhile.
 struct Waiting<'n>(&'n Notes, Instant);
 
 impl Drop for Waiting<'_> {
@@ -51,12 +50,12 @@ impl Notes {
         Self(Some(Arc::default()))
     }
 
-    /// Whether anything is kept.
+    /// Returns whether anything is kept.
     pub(crate) fn is_kept(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Notes what was decided, such as `refused: …` or what confines a child. `text` is called only if there is a
+    /// Notes a decision, such as `refused: …`, or the confinement of a child. `text` is called only if there is a
     /// journal.
     pub fn decision(&self, text: impl FnOnce() -> String) {
         self.change(|notes| {
@@ -91,7 +90,7 @@ impl Notes {
         self.change(|notes| notes.timed_out = true);
     }
 
-    /// Notes that the tool failed after the sandbox had refused it something that `proposed` would have allowed.
+    /// Notes that the tool failed after the sandbox had refused it an access that `proposed` would have allowed.
     pub fn refused(&self, proposed: Vec<Right>) {
         self.change(|notes| (notes.refused, notes.proposed) = (true, proposed));
     }
@@ -104,7 +103,7 @@ impl Notes {
         });
     }
 
-    /// What was noted so far.
+    /// Returns the notes so far.
     pub fn notes(&self) -> CallNotes {
         let notes = self.0.as_ref().map(|notes| notes.lock().clone());
         notes.unwrap_or_default()

@@ -1,4 +1,5 @@
-//! Plan mode: the same tools, each with a grant that neither writes nor sends. What cannot be narrowed is withheld.
+//! Plan mode: all tools, each with a grant that neither writes nor sends. A tool whose rights cannot be narrowed is
+//! withheld.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use super::entry::Entry;
 use super::search;
 use super::toolbox::{Offered, Toolbox};
 
-/// What stands in the place of hints about program.toml, where a call in plan mode was refused.
+/// Replaces hints about program.toml if a call in plan mode was refused.
 pub const PLAN_HINT: &str = "plan mode: nothing is written or sent until the user lifts it";
 
 /// Why a tool is not there.
@@ -14,8 +15,8 @@ const WITHHELD: &str = "it is withheld in plan mode, since its rights cannot be 
      those of a server, a target or a worker, or without a sandbox; the user can lift plan mode";
 
 impl Toolbox {
-    /// The same tools in plan mode: every call is handed a grant without the right to write, keep or send anything. Tools
-    /// whose rights are fixed before a call are withheld, whatever they say of themselves.
+    /// Returns these tools in plan mode: every call gets a grant without the right to write, store or send
+    /// anything. Tools whose rights are fixed before a call are withheld, whatever they declare.
     #[must_use]
     pub fn planning(&self) -> Self {
         let is_fixed = |name: &str| self.find(name).is_some_and(Entry::has_fixed_rights);
@@ -42,7 +43,7 @@ mod tests {
     use crate::grant::{Grant, Root};
     use crate::limit::Limits;
 
-    /// Tells its grant; its rights are fixed where it is called `server`.
+    /// Returns its grant; its rights are fixed if it is called `server`.
     struct Told(ToolDef);
 
     #[async_trait::async_trait]
@@ -67,8 +68,8 @@ mod tests {
         ToolCall { id: "1".into(), tool: tool.into(), arguments: json!({}) }
     }
 
-    /// U11: the grant that a call is handed neither writes nor sends, reading stays, and what cannot be narrowed is withheld
-    /// by name, also from where a budget leaves tools out.
+    /// U11: the grant of a call neither writes nor sends, reading stays, and tools that cannot be narrowed are
+    /// withheld by name, also from the tools that a budget leaves out.
     #[tokio::test]
     async fn u11_every_call_of_plan_mode_is_handed_a_grant_that_only_reads() {
         let mut toolbox = Toolbox::default();

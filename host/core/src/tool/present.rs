@@ -1,5 +1,5 @@
-//! What a file holds that a call would change, so that a person who is asked sees the difference. Refuses what the tool
-//! itself may not read, what is no file of text, and what is large: nothing waits for it.
+//! The current content of the file that a call would change, for the diff that the user sees. Refuses paths that
+//! the tool may not read, files that are not text, and large files.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use super::rules::Places;
 use crate::grant::{Grant, Root};
 
-/// Bytes of a file that is compared: of a larger one nobody reads the difference.
+/// Maximal size in bytes of a compared file: nobody reads the difference of a larger one.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The text of the file that `path` names as a caller writes it, of which `grant` lets the tool read; empty where there is
-/// none. `None` where that is not known.
+/// Returns the text of the file at `path`, as a caller writes it, if `grant` lets the tool read it; empty if the
+/// file does not exist. `None` if the text is unknown.
 pub(super) async fn text(path: &str, places: Places<'_>, grant: &Grant) -> Option<String> {
     let (path, grant) = (whole(path, places)?, grant.clone());
     tokio::task::spawn_blocking(move || read(&path, &grant)).await.ok()?

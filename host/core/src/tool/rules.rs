@@ -1,6 +1,5 @@
-//! Rules for calls: which run without a question, which a person is asked about, which do not run. They are values that
-//! are handed to a toolbox, resolved once for each of its tools; a tool has none that no rule names and that asks
-//! nobody anyway. They grant nothing.
+//! Rules for calls: run without a question, ask the user, or refuse. A toolbox gets rules as values and resolves
+//! them once for each tool; a tool that no rule names has none. Rules grant no right.
 
 mod command;
 mod glob;
@@ -15,14 +14,14 @@ pub(super) use self::place::Places;
 use super::subject::Subject;
 use crate::rule::{Effect, RulePattern};
 
-/// One rule, and where it stands.
+/// One rule, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What becomes of the calls that it means.
+    /// The effect on matching calls.
     pub effect: Effect,
     /// The calls.
     pub pattern: RulePattern,
-    /// Where it stands, for people: `program.toml:12:9`.
+    /// The place of the rule, for people: `program.toml:12:9`.
     pub place: String,
     /// Where relative paths of the pattern start; `None`: in the workspace of the tool that is called.
     pub base: Option<PathBuf>,
@@ -31,34 +30,34 @@ pub struct Rule {
 /// The rules of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Those that name calls.
+    /// The rules with patterns.
     pub rules: Vec<Rule>,
-    /// What becomes of calls that no rule names, and where it stands; `None`: what the tool's own setting says.
+    /// The effect on calls that no rule matches, and its place; `None`: the tool's own setting decides.
     pub otherwise: Option<(Effect, String)>,
-    /// What `~` means in paths, of rules and of calls; `None`: it is not known which files those are.
+    /// The expansion of `~` in paths of rules and of calls; `None` if unknown.
     pub home: Option<PathBuf>,
 }
 
 /// The rules that may mean a call of one tool.
 #[derive(Debug)]
 pub(super) struct ToolRules {
-    /// Those that refuse, then those that ask, then those that allow.
+    /// Rules that refuse, then rules that ask, then rules that allow.
     rules: Vec<Rule>,
     otherwise: Option<(Effect, String)>,
     home: Option<PathBuf>,
 }
 
-/// What the rules say of a call.
+/// The decision of the rules about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ruling {
     pub(super) effect: Effect,
-    /// Which rule says so, and where it stands.
+    /// The rule that decided, and its place.
     pub(super) because: String,
 }
 
 impl Rules {
-    /// The rules for a tool that is called by `names`; `None` where none may mean a call of it, unless a person is asked
-    /// about its calls anyway (`asks`): what they allow may be paths.
+    /// Returns the rules for a tool with the names `names`; `None` if no rule may match a call of it, unless the
+    /// user is asked about its calls anyway (`asks`): the user may allow paths.
     pub(super) fn of(&self, names: &[&str], asks: bool) -> Option<Arc<ToolRules>> {
         let is_meant = |rule: &&Rule| names.iter().any(|name| rule.pattern.tools().matches(name));
         let mut rules: Vec<Rule> = self.rules.iter().filter(is_meant).cloned().collect();
@@ -69,7 +68,8 @@ impl Rules {
         is_ruled.then(|| Arc::new(ToolRules { rules, otherwise, home }))
     }
 
-    /// The same for tools whose relative paths may start elsewhere: those of the rules start at `base`.
+    /// Returns the rules with `base` as the base of their relative paths, for tools whose relative paths may have
+    /// another base.
     #[must_use]
     pub fn based(mut self, base: &Path) -> Self {
         for rule in &mut self.rules {
@@ -78,7 +78,8 @@ impl Rules {
         self
     }
 
-    /// The same for calls that a person types: that is their answer to every question, and what is denied stays so.
+    /// Returns the rules for calls that a user types: typing a call answers every question, and denied calls stay
+    /// denied.
     #[must_use]
     pub fn for_a_person(mut self) -> Self {
         self.otherwise.take_if(|(effect, _)| *effect != Effect::Deny);
@@ -107,7 +108,7 @@ impl Rule {
     }
 }
 
-/// The place of an effect among others: the strictest comes first.
+/// Returns the place of an effect among others: the strictest comes first.
 pub(super) const fn rank(effect: Effect) -> u8 {
     match effect {
         Effect::Deny => 0,
@@ -117,7 +118,7 @@ pub(super) const fn rank(effect: Effect) -> u8 {
 }
 
 impl ToolRules {
-    /// What the rules say of a call; `None` where no rule says anything. `subject` is only asked for where a rule needs it.
+    /// Returns the decision about a call; `None` if no rule matches. `subject` is called only if a rule needs it.
     pub(super) fn ruling(
         &self,
         subject: impl FnOnce() -> Subject,
@@ -138,12 +139,12 @@ impl ToolRules {
         }
     }
 
-    /// What `~` means.
+    /// Returns the expansion of `~`.
     pub(super) fn home(&self) -> Option<&Path> {
         self.home.as_deref()
     }
 
-    /// Whether a person may be asked about some call.
+    /// Returns whether the user may be asked about some call.
     pub(super) fn may_ask(&self) -> bool {
         let effects = self.rules.iter().map(|rule| rule.effect);
         let mut all = effects.chain(self.otherwise.iter().map(|(effect, _)| *effect));
@@ -151,7 +152,7 @@ impl ToolRules {
     }
 }
 
-/// Whether a rule that allows means a call about this.
+/// Returns whether a rule that allows means a call about this.
 pub(super) fn is_allowed(about: &str, subject: &Subject, places: Places<'_>) -> bool {
     match subject {
         Subject::Command(command) => command::is_allowed(&Glob::new(about), command),
@@ -161,7 +162,7 @@ pub(super) fn is_allowed(about: &str, subject: &Subject, places: Places<'_>) -> 
     }
 }
 
-/// Whether a rule that refuses or asks means a call about this.
+/// Returns whether a rule that refuses or asks means a call about this.
 fn is_touched(about: &str, subject: &Subject, places: Places<'_>) -> bool {
     match subject {
         Subject::Command(command) => command::is_touched(&Glob::new(about), command),

@@ -1,5 +1,6 @@
-//! Schemas of other people's tools, made such that arguments can be checked by them. A keyword that means nothing is mended where
-//! there is one meaning that it can have, and left out otherwise: what it would have checked is left unchecked, and the tool stays.
+//! Repairs the schemas of other people's tools, so that arguments can be checked against them. An invalid keyword
+//! is repaired if only one meaning is possible, and removed otherwise: its check is skipped, and the tool stays
+//! usable.
 
 mod operands;
 
@@ -8,7 +9,7 @@ use serde_json::{Map, Value, json};
 use self::operands::{canonical, count, flag, kinds, names, number, text};
 use super::arguments::{MAX_DEPTH, MAX_PATTERNS, MAX_REFERENCES, Schema, is_deeper, is_pattern};
 
-/// Remarks about one schema. What is wrong in a generated one is wrong a hundred times.
+/// Maximal number of remarks about one schema. An error of a generated schema occurs a hundred times.
 const MAX_NOTES: usize = 8;
 
 /// A schema that arguments can be checked by.
@@ -16,7 +17,7 @@ const MAX_NOTES: usize = 8;
 pub struct MendedSchema {
     /// JSON Schema of an object, which [`Schema::compile`] takes.
     pub schema: Value,
-    /// What was mended, and what is left unchecked: place and remedy in each.
+    /// Repairs and unchecked keywords: place and remedy in each.
     pub notes: Vec<String>,
 }
 
@@ -102,7 +103,7 @@ const KEYWORDS: &[(&str, Operand)] = &[
     ("dependentRequired", Operand::Anything),
 ];
 
-/// A tool's parameters, mended. What is said of one keyword never takes the others away.
+/// Returns a tool's repaired parameters. An error in one keyword never removes the others.
 pub fn mend(schema: &Value) -> MendedSchema {
     let mut mending = Mending { root: schema, notes: Vec::new(), more: 0, patterns: 0, references: 0 };
     let mut mended = match mending.schema(schema, "", 1) {
@@ -127,7 +128,7 @@ pub fn mend(schema: &Value) -> MendedSchema {
     MendedSchema { schema, notes: mending.notes }
 }
 
-/// Nothing but what a schema says of its properties.
+/// Returns a schema's statements about its properties, and nothing else.
 fn described(schema: &Value) -> Value {
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     let properties: Map<String, Value> = properties
@@ -158,7 +159,7 @@ impl Mending<'_> {
         }
     }
 
-    /// `level`: how deep it is within the whole.
+    /// Repairs a schema. `level`: its depth within the whole.
     fn schema(&mut self, schema: &Value, place: &str, level: usize) -> Value {
         match schema {
             Value::Bool(_) => schema.clone(),
@@ -231,13 +232,13 @@ impl Mending<'_> {
         }
     }
 
-    /// Whether `items` may be a list in the dialect of the whole.
+    /// Returns whether `items` may be a list in the dialect of the whole.
     fn is_older(&self) -> bool {
         let dialect = self.root.get("$schema").and_then(Value::as_str).unwrap_or_default();
         dialect.contains("draft-0") || dialect.contains("2019-09")
     }
 
-    /// The operand as it can be used; `None` where the keyword is left out.
+    /// Returns the usable operand; `None` if the keyword is removed.
     fn operand(&mut self, operand: Operand, value: &Value, place: &str, level: usize) -> Option<Value> {
         let mended = match operand {
             Operand::Anything => Some(value.clone()),
@@ -342,7 +343,8 @@ impl Mending<'_> {
             Some(anchor) => declares(self.root, &["$anchor", "$dynamicAnchor", "$id", "id"], &|own| {
                 own.trim_start_matches('#') == anchor
             }),
-            // Nothing is fetched: what is meant is a part of the whole, or one of the specification's own schemas.
+            // Nothing is fetched: the reference names a part of the whole schema, or one of the specification's own
+            // schemas.
             None => {
                 let document = target.split('#').next().unwrap_or_default();
                 document.contains("json-schema.org/")
@@ -359,7 +361,7 @@ impl Mending<'_> {
         None
     }
 
-    /// Whether there is a schema where a pointer leads, which may be written as in an address.
+    /// Returns whether a JSON pointer, possibly percent-encoded, leads to a schema.
     fn has(&self, pointer: &str) -> bool {
         let plain = pointer.replace("%24", "$").replace("%2F", "~1").replace("%20", " ").replace("%25", "%");
         let found = self.root.pointer(pointer).or_else(|| self.root.pointer(&plain));
@@ -367,7 +369,7 @@ impl Mending<'_> {
     }
 }
 
-/// Whether a schema has one of `keys` somewhere with a text that `is_it`.
+/// Returns whether any part of a schema has one of `keys` with a text that satisfies `is_it`.
 fn declares(schema: &Value, keys: &[&str], is_it: &dyn Fn(&str) -> bool) -> bool {
     match schema {
         Value::Array(items) => items.iter().any(|item| declares(item, keys, is_it)),

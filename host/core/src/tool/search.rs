@@ -1,5 +1,5 @@
-//! The tool `find_tools`: finds tools by what they are called and what they do. Knows exactly the
-//! tools of the box that it was made for, and calls none.
+//! The tool `find_tools`: finds tools by name and description. Knows only the tools of the box for which it was
+//! made, and calls none.
 
 mod index;
 
@@ -18,7 +18,7 @@ use crate::limit::Limits;
 
 pub(super) const NAME: &str = "find_tools";
 
-/// Tools in one answer unless the call says otherwise: what a model can weigh.
+/// Default number of tools in one answer: as many as a model can compare.
 const USUAL: usize = 5;
 
 /// Tools in one answer at most.
@@ -41,7 +41,7 @@ struct FindTools {
     index: OnceLock<Index>,
 }
 
-/// The tool that finds `tools`.
+/// Returns the tool that finds `tools`.
 pub(super) fn entry(tools: &[Arc<Entry>]) -> Entry {
     let tool = FindTools { def: def(tools), tools: tools.to_vec(), index: OnceLock::new() };
     Entry::new(Arc::new(tool), Grant::none(), Limits::default(), "built in")
@@ -74,7 +74,7 @@ fn def(tools: &[Arc<Entry>]) -> ToolDef {
     ToolDef { name: NAME.into(), description, parameters, hints, ..ToolDef::default() }
 }
 
-/// The plugins, programs and servers that tools come from, by the beginnings of their names.
+/// Returns the plugins, programs and servers that tools come from, by the beginnings of their names.
 fn groups(tools: &[Arc<Entry>]) -> String {
     let mut groups: Vec<(&str, usize)> = Vec::new();
     let mut known = BTreeSet::new();
@@ -97,7 +97,7 @@ fn groups(tools: &[Arc<Entry>]) -> String {
     }
 }
 
-/// `github` of `github__list_issues` and of `mcp__github__list_issues`.
+/// Returns `github` of `github__list_issues` and of `mcp__github__list_issues`.
 fn group(name: &str) -> Option<&str> {
     let (first, rest) = name.split_once("__")?;
     match first {
@@ -124,7 +124,7 @@ impl Tool for FindTools {
 }
 
 impl FindTools {
-    /// The answer where nothing matches: what there is to ask for.
+    /// Returns the answer for a query without a match: the searchable topics.
     fn none(&self, query: &str) -> String {
         let names: Vec<&str> =
             self.tools.iter().map(|tool| tool.def().name.as_str()).take(MAX_NAMES).collect();
@@ -136,7 +136,7 @@ impl FindTools {
     }
 }
 
-/// The best of `found` in full, as many as fit, and the names of those that follow.
+/// Returns the best of `found` in full, as many as fit, and the names of those that follow.
 fn answer(found: &[&ToolDef], limit: usize) -> String {
     let mut tools: Vec<Value> = Vec::new();
     let mut size = 0;

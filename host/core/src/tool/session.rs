@@ -32,9 +32,9 @@ pub struct Session {
     pub journal: Journal,
     /// Collects the notes about one call for the caller, if the caller wants them.
     pub notes: Notes,
-    /// The approvers, for tools that need a person's approval.
+    /// The approvers, for tools that need the user's approval.
     pub approvals: Approvals,
-    /// Whether a person is asked for a right that a call lacked.
+    /// Whether the user is asked for a right that a call lacked.
     pub widening: Widening,
     /// Records each call before it runs.
     pub ledger: Ledger,
@@ -54,10 +54,10 @@ pub struct Session {
     pub trace: Trace,
     /// Counts the turns of the models that answer the calls.
     pub meter: Meter,
-    /// The person whom an MCP server may ask during the calls, where one can be reached on the caller's way.
+    /// The user whom an MCP server may ask during the calls, if the caller can reach one.
     pub person: Option<Arc<dyn Elicitor>>,
-    /// The `_meta` that an MCP client sent with the call, without what is between the client and haft: for the server of the
-    /// tool that is called, and for nobody else.
+    /// The `_meta` that an MCP client sent with the call, without the part between the client and haft: for the
+    /// server of the called tool only.
     pub meta: Option<Arc<Map<String, Value>>>,
 }
 
@@ -86,8 +86,8 @@ impl std::fmt::Debug for Ledger {
     }
 }
 
-/// The agents that a call passed through, ending with the one that makes it; none for calls of a person, a client, or
-/// the agent that a person talks to. Names the agents, and gives no right.
+/// The agents that a call passed through, ending with the caller; empty for calls of a user, a client, or the agent
+/// that the user talks to. Names agents only, and grants no right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lineage {
     agents: Vec<String>,

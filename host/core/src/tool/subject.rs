@@ -1,37 +1,36 @@
-//! What a call is about, in one text: what a person is shown who is asked, and what rules are compared with. It decides
-//! nothing.
+//! The subject of a call, as one text: shown to the user who is asked, and compared with rules. Makes no decision.
 
 use serde_json::Value;
 
 use super::{Difference, in_full};
 
-/// What a call is about.
+/// The subject of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A command line, as a shell reads it.
     Command(String),
-    /// An address that is asked.
+    /// A requested URL.
     Address(String),
     /// A path of a file, as the caller wrote it.
     Path(String),
-    /// The arguments, where nothing says more: JSON with the keys in order.
+    /// The arguments, if the tool declares no subject: JSON with ordered keys.
     Arguments(String),
 }
 
-/// Which argument says what the calls of a tool are about.
+/// The argument that is the subject of a tool's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SubjectArgument {
     /// None: all arguments do.
     #[default]
     All,
-    /// The one of this name, an address.
+    /// The argument of this name, a URL.
     Address(&'static str),
-    /// The one of this name, a path.
+    /// The argument of this name, a path.
     Path(&'static str),
 }
 
 impl SubjectArgument {
-    /// What a call with `arguments` is about.
+    /// Returns the subject of a call with `arguments`.
     pub fn subject(self, arguments: &Value) -> Subject {
         let named = |name: &str| arguments.get(name).and_then(Value::as_str).map(str::to_owned);
         let found = match self {
@@ -42,7 +41,7 @@ impl SubjectArgument {
         found.unwrap_or_else(|| Subject::arguments(arguments))
     }
 
-    /// The path that a call with `arguments` is about.
+    /// Returns the path that a call with `arguments` is about.
     pub fn path(self, arguments: &Value) -> Option<&str> {
         match self {
             Self::Path(name) => arguments.get(name).and_then(Value::as_str),
@@ -52,18 +51,18 @@ impl SubjectArgument {
 }
 
 impl Subject {
-    /// All of the arguments.
+    /// Returns all of the arguments as the subject.
     pub fn arguments(arguments: &Value) -> Self {
         Self::Arguments(canonical(arguments).to_string())
     }
 
-    /// A command line that is the argument `name`.
+    /// Returns a command line that is the argument `name`.
     pub fn command(arguments: &Value, name: &str) -> Self {
         let command = arguments.get(name).and_then(Value::as_str);
         command.map_or_else(|| Self::arguments(arguments), |command| Self::Command(command.to_owned()))
     }
 
-    /// What a call about it would do, as one word before what it is about.
+    /// Returns the verb of a call with this subject, as one word before the subject.
     pub(super) fn verb(&self) -> &'static str {
         match self {
             Self::Command(_) => "Run",
@@ -72,7 +71,7 @@ impl Subject {
         }
     }
 
-    /// The answer to a call that a person denied.
+    /// Returns the answer to a call that the user denied.
     pub(super) fn denied(&self) -> &'static str {
         match self {
             Self::Command(_) => "Command execution denied by user.",
@@ -81,18 +80,19 @@ impl Subject {
         }
     }
 
-    /// All that a call of `tool` with `arguments` would do, for a person, but for what `difference` tells.
+    /// Returns the complete effect of a call of `tool` with `arguments`, for people, except for the part in
+    /// `difference`.
     pub(super) fn shown(&self, tool: &str, arguments: &Value, difference: Option<&Difference>) -> String {
         match self {
             Self::Command(text) | Self::Address(text) => text.clone(),
-            // A path alone would not say what is to be written there.
+            // A path alone would not show the content to write.
             Self::Path(_) | Self::Arguments(_) => {
                 format!("{tool} {}", in_full(arguments, difference)).trim_end().to_owned()
             }
         }
     }
 
-    /// The text itself.
+    /// Returns the text itself.
     pub fn text(&self) -> &str {
         match self {
             Self::Command(text) | Self::Address(text) | Self::Path(text) | Self::Arguments(text) => text,
@@ -100,7 +100,7 @@ impl Subject {
     }
 }
 
-/// The same value with the keys of every object in order.
+/// Returns the value with the keys of every object in order.
 fn canonical(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(canonical).collect(),

@@ -1,8 +1,8 @@
-//! What a terminal would show of a program's output: a line that was written over has its last state, and colours, titles
-//! and other escape sequences show nothing. Has no width: nothing is wrapped.
+//! Renders a program's output as a terminal would show it: an overwritten line has its last state, and colours,
+//! titles and other escape sequences are removed. Has no width and wraps no line.
 //!
-//! The last lines are held, since a program may go up to them and write them anew; an end of line ends whatever sequence was
-//! begun, so that one that never ends hides no more than its line.
+//! The last lines stay in memory, since a program may move up and rewrite them. A line end also ends an incomplete
+//! escape sequence, so that a sequence without an end hides at most its own line.
 
 use std::collections::VecDeque;
 use std::iter::repeat_with;
@@ -13,7 +13,7 @@ use vte::{Params, Parser, Perform};
 /// Lines that a program can go up to: those of a screen.
 const HEIGHT: usize = 50;
 
-/// Characters of a line that can be written over; of a longer one what was written first is shown as it is.
+/// Characters of a line that can be overwritten; the beginning of a longer line is shown unchanged.
 const MAX_LINE: usize = 4096;
 
 /// Goes back by a character.
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Terminal {
 impl Terminal {
     /// Takes more output, and returns what no program can change any more.
     pub(super) fn push(&mut self, text: &str) -> String {
-        // Most output steers nothing, and there may be very much of it.
+        // Most output has no control sequences, and may be very large.
         if !self.is_begun
             && self.screen.is_at_end()
             && memchr3(0x1b, b'\r', BACKSPACE, text.as_bytes()).is_none()
@@ -63,7 +63,7 @@ impl Terminal {
         }
     }
 
-    /// What is left at the end of the output.
+    /// Returns the rest of the output at its end.
     pub(super) fn end(&mut self) -> String {
         self.screen.let_go();
         std::mem::take(&mut self.screen.done)
@@ -73,11 +73,11 @@ impl Terminal {
 #[derive(Debug, Default)]
 struct Line {
     cells: Vec<char>,
-    /// Whether it was written over or erased, so that blanks at its end are what is left of that.
+    /// Whether the line was overwritten or erased, so that trailing blanks result from that.
     is_redrawn: bool,
 }
 
-/// The lines that can still be changed, and where the cursor is in them.
+/// The changeable lines, and the position of the cursor in them.
 #[derive(Debug, Default)]
 struct Screen {
     lines: VecDeque<Line>,
@@ -85,9 +85,9 @@ struct Screen {
     column: usize,
     /// A place of the cursor that is to be returned to.
     saved: (usize, usize),
-    /// Whether the cursor has just been sent to the first line, as before a screen is drawn anew.
+    /// Whether the cursor was just moved to the first line, as before a screen is redrawn.
     is_home: bool,
-    /// What cannot be changed any more, until it is taken.
+    /// Final lines that are not taken yet.
     done: String,
 }
 
@@ -120,7 +120,7 @@ impl Line {
 }
 
 impl Screen {
-    /// The line that the cursor is in.
+    /// Returns the line that the cursor is in.
     fn line(&mut self) -> Option<&mut Line> {
         if self.lines.len() <= self.row {
             self.lines.resize_with(self.row + 1, Line::default);
@@ -128,7 +128,7 @@ impl Screen {
         self.lines.get_mut(self.row)
     }
 
-    /// Whether what is written now stands behind everything else.
+    /// Returns whether the cursor is after all other text.
     fn is_at_end(&self) -> bool {
         let length = self.lines.get(self.row).map_or(0, |line| line.cells.len());
         self.row + 1 >= self.lines.len() && self.column == length
@@ -212,7 +212,7 @@ impl Screen {
         self.erase_in_line(which);
     }
 
-    /// Erases what is behind the cursor, up to it, or all of its line: `K`.
+    /// Erases the line after the cursor, before it, or completely: `K`.
     fn erase_in_line(&mut self, which: u16) {
         let column = self.column;
         let Some(line) = self.line() else { return };

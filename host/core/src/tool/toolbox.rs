@@ -1,5 +1,5 @@
 //! Tools by name, and the only way to call them: [`Toolbox::dispatch`] resolves the tool, begins the call's record,
-//! admits the call, runs it and ends the record. Whatever happens becomes an answer; it never fails.
+//! admits the call, runs it and ends the record. Every failure becomes an answer; `dispatch` returns no error.
 
 mod resolve;
 
@@ -25,11 +25,11 @@ pub struct Toolbox {
     pub(super) entries: Vec<Arc<Entry>>,
     /// Every name and alias, to the index of its entry.
     names: HashMap<String, usize>,
-    /// Prompts and resources: no model is told of them, and [`Toolbox::find`] finds none.
+    /// Prompts and resources: models are not offered them, and [`Toolbox::find`] does not find them.
     offers: Vec<Arc<Entry>>,
-    /// What models are told of where not everything fits.
+    /// The tools that models are offered, if not all fit.
     pub(super) offered: Option<Offered>,
-    /// What the names of tools begin with that are not here, and why.
+    /// Name prefixes of absent tools, and the reasons.
     pub(super) withheld: Arc<[(String, String)]>,
 }
 
@@ -46,7 +46,7 @@ pub struct DuplicateTool {
 }
 
 impl Toolbox {
-    /// Puts a tool in. `origin` says where it comes from, for people.
+    /// Inserts a tool. `origin` is its origin, for people.
     pub fn insert(
         &mut self,
         tool: Arc<dyn Tool>,
@@ -57,7 +57,7 @@ impl Toolbox {
         self.put(Entry::new(tool, grant, limits, origin))
     }
 
-    /// Puts a tool in before all others, so that models are told of it whatever a budget leaves out.
+    /// Inserts a tool before all others, so that models are offered it under every budget.
     pub fn insert_first(
         &mut self,
         tool: Arc<dyn Tool>,
@@ -74,8 +74,7 @@ impl Toolbox {
         Ok(())
     }
 
-    /// Puts a tool in that runs only when a person approves of the call. `setting` is the line of program.toml that
-    /// says so.
+    /// Inserts a tool whose calls need the user's approval. `setting` is the line of program.toml that demands it.
     pub fn insert_asking(
         &mut self,
         tool: Arc<dyn Tool>,
@@ -88,10 +87,11 @@ impl Toolbox {
         self.put(entry.asking(setting))
     }
 
-    /// Puts a prompt or resources in, which [`Toolbox::dispatch_to`] calls. With `setting` a person is asked before.
+    /// Inserts a prompt or resources, which [`Toolbox::dispatch_to`] calls. With `setting` the user is asked
+    /// before.
     ///
     /// # Errors
-    /// There is one of this name.
+    /// A tool or offer of this name exists.
     pub fn insert_offer(
         &mut self,
         offer: Arc<dyn Tool>,
@@ -109,8 +109,8 @@ impl Toolbox {
         Ok(())
     }
 
-    /// The same with `tools` in the place of those whose names `are_replaced`. New ones have the grant, the limits and the origin
-    /// of `like`, and no rules or hooks yet; they come last.
+    /// Returns these tools with `tools` instead of those whose names `are_replaced`. New ones have the grant, the
+    /// limits and the origin of `like`, and no rules or hooks yet; they are last.
     #[must_use]
     pub fn replacing(
         &self,
@@ -123,7 +123,7 @@ impl Toolbox {
             self.entries().map(Entry::def).filter(|def| !is_kept(def)).map(|def| def.name.clone()).collect();
         let mut renewed = if gone.is_empty() { self.clone() } else { self.without(&gone) };
         for tool in tools {
-            // One that is there already is no other than it was.
+            // An existing tool is unchanged.
             let _same: Result<_, _> = renewed.put(like.of(tool));
         }
         renewed
@@ -139,13 +139,13 @@ impl Toolbox {
         Ok(())
     }
 
-    /// The same tools, where each prefix of `withheld` is that of tools which are not here, with the reason.
+    /// Returns these tools with the name prefixes of absent tools and the reasons.
     #[must_use]
     pub fn withholding(self, withheld: impl IntoIterator<Item = (String, String)>) -> Self {
         Self { withheld: withheld.into_iter().collect(), ..self }
     }
 
-    /// Why the tool `name` is not here, where that is known.
+    /// Returns why the tool `name` is absent, if known.
     pub fn withheld(&self, name: &str) -> Option<&str> {
         let is_meant =
             |(prefix, _): &&(String, String)| !prefix.is_empty() && name.starts_with(prefix.as_str());
@@ -159,15 +159,15 @@ impl Toolbox {
         }
     }
 
-    /// The tools that `patterns` name, with their grants narrowed to `grant`. No pattern, no tool.
-    /// Models are told of all of them: a budget is set last.
+    /// Returns the tools that `patterns` match, with their grants narrowed to `grant`. Without a pattern the result
+    /// is empty. Models are offered all of them: a budget is set last.
     #[must_use]
     pub fn select(&self, patterns: &[ToolPattern], grant: Option<&Grant>) -> Self {
         self.chosen(|name| patterns.iter().any(|pattern| pattern.matches(name)), grant)
     }
 
-    /// The tools that `patterns` name with no more than `grant`, and the names of those left out that would have more: their
-    /// rights are fixed before a call.
+    /// Returns the tools that `patterns` name with no more than `grant`, and the names of those left out that would
+    /// have more: their rights are fixed before a call.
     pub fn bound_by(&self, patterns: &[ToolPattern], grant: &Grant) -> (Self, Vec<String>) {
         let narrowed = self.select(patterns, Some(grant));
         let is_unbound = |(wide, narrow): (Option<&Entry>, &Entry)| {
@@ -181,7 +181,7 @@ impl Toolbox {
         (narrowed.without(&unbound), unbound)
     }
 
-    /// The same without the tools, prompts and resources that have these names of their own.
+    /// Returns the tools, prompts and resources except those with these original names.
     #[must_use]
     pub fn without(&self, names: &[String]) -> Self {
         let gone: HashSet<&str> = names.iter().map(String::as_str).collect();
@@ -192,7 +192,7 @@ impl Toolbox {
         self.chosen(is_left, None)
     }
 
-    /// The tools, prompts and resources one of whose names is meant.
+    /// Returns the tools, prompts and resources with a name for which `is_meant` holds.
     pub(super) fn chosen(&self, is_meant: impl Fn(&str) -> bool, grant: Option<&Grant>) -> Self {
         let meant = self.names.iter().filter(|(name, _)| is_meant(name));
         let chosen: BTreeSet<usize> = meant.map(|(_, index)| *index).collect();
@@ -207,7 +207,7 @@ impl Toolbox {
         Self { entries, names, offers, offered: None, withheld: self.withheld.clone() }
     }
 
-    /// The same tools, with rules for their calls. Rules may name a tool by its alias too.
+    /// Returns these tools with rules for their calls. Rules may also name a tool by its alias.
     #[must_use]
     pub fn ruled(&self, rules: &Rules) -> Self {
         self.each(|entry, names| match rules.of(names, entry.has_setting()) {
@@ -216,7 +216,7 @@ impl Toolbox {
         })
     }
 
-    /// The same tools, whose calls are bound by what the programs say that they are made for, nearest first.
+    /// Returns these tools with the bounds of the calling programs, nearest first.
     #[must_use]
     pub fn bounded(&self, bounds: &[Bounds]) -> Self {
         self.each(|entry, names| {
@@ -224,7 +224,7 @@ impl Toolbox {
         })
     }
 
-    /// The same, with `change` in the place of each tool, prompt and resource, of which it gets all names.
+    /// Returns these tools with `change` applied to each tool, prompt and resource and all its names.
     pub(super) fn each(&self, change: impl Fn(&Arc<Entry>, &[&str]) -> Arc<Entry>) -> Self {
         let entries = self.entries.iter().zip(self.all_names());
         let entries = entries.map(|(entry, names)| change(entry, &names)).collect();
@@ -232,8 +232,8 @@ impl Toolbox {
         Self { entries, offers, ..self.clone() }
     }
 
-    /// Every name that each tool can be called by, in no order. All at once: found tool by tool they would take time that
-    /// grows with the square of the tools.
+    /// Returns every name that each tool can be called by, in no order. All at once: found tool by tool they would
+    /// take time that grows with the square of the tools.
     fn all_names(&self) -> Vec<Vec<&str>> {
         let mut all = vec![Vec::new(); self.entries.len()];
         for (name, index) in &self.names {
@@ -244,7 +244,7 @@ impl Toolbox {
         all
     }
 
-    /// The same tools, whose calls `hook` sees too where `tools` names the tool, also by its alias.
+    /// Returns these tools with `hook` added to those that `tools` match, also by alias.
     #[must_use]
     pub fn hooked(&self, tools: &[ToolPattern], hook: &Arc<dyn Hook>) -> Self {
         let is_seen =
@@ -256,38 +256,38 @@ impl Toolbox {
         )
     }
 
-    /// The tools, in order.
+    /// Returns the tools, in order.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
         self.entries.iter().map(Arc::as_ref)
     }
 
-    /// The prompts and resources, in order.
+    /// Returns the prompts and resources, in order.
     pub fn offers(&self) -> impl ExactSizeIterator<Item = &Entry> {
         self.offers.iter().map(Arc::as_ref)
     }
 
-    /// The prompt or the resources of exactly this name.
+    /// Returns the prompt or the resources of exactly this name.
     pub fn find_offer(&self, name: &str) -> Option<&Entry> {
         self.offers().find(|offer| offer.def().name == name)
     }
 
-    /// Every name that a tool can be called by, and those of prompts and resources, in no order.
+    /// Returns every name that a tool can be called by, and those of prompts and resources, in no order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let offers = self.offers().map(|offer| offer.def().name.as_str());
         self.names.keys().map(String::as_str).chain(offers)
     }
 
-    /// What models are told, in order.
+    /// Returns the definitions for models, in order.
     pub fn defs(&self) -> Vec<&ToolDef> {
         self.offered().into_iter().map(|(def, _)| def).collect()
     }
 
-    /// The tool that `name` means: exactly, as an alias, or without regard to case.
+    /// Returns the tool that `name` means: exactly, as an alias, or without regard to case.
     pub fn find(&self, name: &str) -> Option<&Entry> {
         self.entry(name).map(Arc::as_ref)
     }
 
-    /// The tool that [`Toolbox::find`] finds, to be kept for its call.
+    /// Returns the tool that [`Toolbox::find`] finds, to be kept for its call.
     pub fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
         let exact = self.names.get(name).and_then(|index| self.entries.get(*index));
         let is_it = |entry: &&Arc<Entry>| entry.def().name.eq_ignore_ascii_case(name);
@@ -295,8 +295,8 @@ impl Toolbox {
         exact.or_else(|| self.entries.iter().chain(search).find(is_it))
     }
 
-    /// Runs a call and answers it, whatever happens: finds the tool, tells that the call begins, asks whether it
-    /// may run, runs it, and tells how it ended.
+    /// Runs a call and returns an answer in every case: finds the tool, reports the begin of the call, admits it,
+    /// runs it, and reports its end.
     pub async fn dispatch(&self, call: ToolCall, session: &Session) -> ToolResult {
         let (call, found) = self.resolve(call);
         Self::answer(call, found, session).await
@@ -341,7 +341,7 @@ impl Toolbox {
     }
 }
 
-/// The call as a trace has it: a tool that does not exist has no name, whatever a caller wrote.
+/// Returns the call for a trace: an unknown tool has no name there, whatever the caller wrote.
 fn told<'a>(call: &'a ToolCall, entry: Option<&'a Entry>) -> Operation<'a> {
     let tool = entry.map_or("", |entry| entry.def().name.as_str());
     Operation::Tool { tool, call: &call.id }
@@ -362,7 +362,7 @@ impl std::fmt::Debug for Toolbox {
     }
 }
 
-/// What models are told of where not everything fits.
+/// The tools that models are offered, if not all fit.
 #[derive(Clone)]
 pub(super) struct Offered {
     /// How many tools, from the first on.

@@ -1,5 +1,5 @@
-//! The record of one call from its beginning to its end: events, journal lines, log. Secrets are left out of all of
-//! it, and of the answer that goes back to the caller.
+//! The record of one call from its beginning to its end: events, journal lines, log. Secrets are redacted in all of
+//! them and in the answer to the caller.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::event::{Event, Events};
 use crate::journal::{Journal, Outcome, Record};
 use crate::secret::{RedactingEvents, Redactor};
 
-/// Characters of an error: as many as an answer of an MCP server has unless program.toml says otherwise.
+/// Maximal number of characters of an error: the default limit of an MCP server's answer.
 const MAX_ERROR: usize = 100_000;
 
-/// A call under way. Dropped before its end, it is journalled as cancelled: the caller no longer waits.
+/// A running call. A drop before its end is journalled as a cancellation: the caller no longer waits.
 pub(super) struct Watch<'a> {
     session: &'a Session,
-    /// The call as it may be told.
+    /// The redacted call.
     call: Cow<'a, ToolCall>,
     redacting: RedactingEvents,
     notes: Notes,
@@ -28,11 +28,11 @@ pub(super) struct Watch<'a> {
 
 /// How a call ended.
 pub(super) enum Ended {
-    /// The tool answered; the answer may say that what the tool ran has failed.
+    /// The tool answered; the answer may contain the failure of a program that the tool ran.
     Answered(ToolResult),
     /// The tool gave no answer: the arguments are wrong, it failed, or it was stopped.
     Failed(ToolError),
-    /// The tool did not run: a rule or a person refused the call. Holds the answer.
+    /// The tool did not run: a rule or the user refused the call. Holds the answer.
     Refused(ToolResult),
     /// There is no such tool. Holds the answer's text.
     UnknownTool(String),
@@ -49,8 +49,8 @@ struct JournalLine<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Tells and notes that `call` begins; in a moment, where the line `may_wait`. `describe` adds to the journal's line
-    /// what is known of the tool, if there is one; it is only called where a journal is kept.
+    /// Records the begin of `call` as an event and in the journal; with a short delay if the line `may_wait`.
+    /// `describe` adds the known fields of the tool to the journal line; it is called only if there is a journal.
     pub(super) fn begin(
         call: &'a ToolCall,
         session: &'a Session,
@@ -85,17 +85,17 @@ impl<'a> Watch<'a> {
         self.session.events.emit_call(|| Event::Running { call: self.call.id.clone() });
     }
 
-    /// Where the tool tells what happens.
+    /// Returns the receiver of the tool's events.
     pub(super) fn events(&self) -> &Events {
         self.redacting.events()
     }
 
-    /// The journal's id of the call.
+    /// Returns the journal's id of the call.
     pub(super) fn record(&self) -> Option<&str> {
         self.line.record.as_ref().map(|record| record.id.as_str())
     }
 
-    /// Where the tool notes what the journal should say.
+    /// Returns the notes of the tool for the journal.
     pub(super) fn notes(&self) -> &Notes {
         &self.notes
     }
@@ -131,7 +131,7 @@ impl<'a> Watch<'a> {
         result
     }
 
-    /// What the call came to. That it was stopped says more than what it answered then.
+    /// Returns the outcome of the call. A cancellation overrides the answer after it.
     fn outcome(&self, result: &ToolResult, outcome: Option<Outcome>) -> Outcome {
         let notes = self.notes.notes();
         match outcome {
@@ -152,7 +152,7 @@ fn outcome_of(error: &ToolError) -> Outcome {
     }
 }
 
-/// An error that is no longer than a model can be shown. It may repeat what a caller or a tool wrote.
+/// Returns an error of bounded length. It may repeat text of a caller or a tool.
 fn bounded(error: &str) -> String {
     clip(error, MAX_ERROR, Keep::Ends)
 }
@@ -165,7 +165,7 @@ impl JournalLine<'_> {
         let ended = |record| Record {
             outcome,
             duration_ms: Some(milliseconds(self.begun.elapsed())),
-            // What was allowed before takes no time to look up, and nobody was waited for.
+            // A lookup of an earlier approval takes no time, and no user was waited for.
             waited_ms: Some(milliseconds(notes.waited)).filter(|waited| *waited >= 1.0),
             peak_memory: notes.peak_memory,
             decisions: notes.decisions.into_iter().map(clean).collect(),
@@ -186,7 +186,7 @@ impl Drop for JournalLine<'_> {
     }
 }
 
-/// Rounded to microseconds.
+/// Returns milliseconds, rounded to microseconds.
 fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -1,5 +1,5 @@
-//! A refusal is answered where it happens: a person is asked whether a call that the sandbox refused something may have
-//! that, and it is made once more with it. Only for tools that act with the grant of their call.
+//! Asks the user for the rights that the sandbox refused during a call, and lets the call run once more with them.
+//! Applies only to tools that act with the grant of their call.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,25 +9,26 @@ use super::approval::visible;
 use crate::grant::{Grant, Right};
 use crate::sync::Lock;
 
-/// How a grant gets rights more, with all that stays closed; `None` where it cannot have them.
+/// Adds rights to a grant, with all closed paths; `None` if the grant cannot have them.
 type Widen = dyn Fn(&Grant, &[Right]) -> Option<Grant> + Send + Sync;
 
 /// Writes the rights of a tool to program.toml; why that cannot be.
 type Write = dyn Fn(String, Vec<Right>) -> Writing + Send + Sync;
 
-/// What [`Widening::writing`] waits for.
+/// The future of [`Widening::writing`].
 pub(super) type Writing = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// Whether a person may be asked for rights, and what was answered in this session. Nobody by default. Clones share it.
+/// Asks the user for rights, and remembers the answers of this session. By default no user is asked. Clones share
+/// the state.
 #[derive(Clone, Default)]
 pub struct Widening(Option<Arc<Inner>>);
 
 struct Inner {
     widen: Arc<Widen>,
     write: Option<Arc<Write>>,
-    /// What a person gave for the session, by the tool's name.
+    /// The rights that the user gave for the session, by the tool's name.
     given: Lock<Vec<(String, Right)>>,
-    /// What a person has declined: nobody is asked twice.
+    /// The rights that the user declined: they are not asked for again.
     declined: Lock<Vec<(String, Right)>>,
 }
 
@@ -42,13 +43,14 @@ impl Widening {
         Self(Some(Arc::new(Inner { widen, write, given, declined })))
     }
 
-    /// For a session that begins, in which a person can also have the rights of a tool written by `write`.
+    /// Returns the widening of a new session, in which the user can also have the rights of a tool written by
+    /// `write`.
     #[must_use]
     pub fn writing(self, write: impl Fn(String, Vec<Right>) -> Writing + Send + Sync + 'static) -> Self {
         self.0.map_or_else(Self::default, |inner| Self::new(inner.widen.clone(), Some(Arc::new(write))))
     }
 
-    /// The same for a session that begins.
+    /// Returns the widening for a new session.
     #[must_use]
     pub fn of_another_session(&self) -> Self {
         self.0
@@ -56,8 +58,8 @@ impl Widening {
             .map_or_else(Self::default, |inner| Self::new(inner.widen.clone(), inner.write.clone()))
     }
 
-    /// The command that writes `rights` of `tool`, as a shell reads it, where they can be written. A path that a person could
-    /// not read there is not.
+    /// Returns the shell command that writes `rights` of `tool`, if they can be written. `None` for a path that is
+    /// not printable.
     pub(super) fn written_by(&self, tool: &str, rights: &[String]) -> Option<String> {
         let can_write = self.0.as_ref().is_some_and(|inner| inner.write.is_some());
         let word = |right: &String| match right.split_once('=') {
@@ -77,17 +79,17 @@ impl Widening {
         }
     }
 
-    /// The same where that `is_allowed`, else nobody.
+    /// Returns this widening if `is_allowed` returns true, otherwise one that asks no user.
     pub(super) fn filtered(self, is_allowed: impl FnOnce() -> bool) -> Self {
         Self(self.0.filter(|_| is_allowed()))
     }
 
-    /// Whether a person may be asked.
+    /// Returns whether the user may be asked.
     pub fn is_possible(&self) -> bool {
         self.0.is_some()
     }
 
-    /// `grant` with what a person gave `tool` for the session, where that is anything.
+    /// Returns `grant` with the rights that the user gave `tool` for the session, if any.
     pub(super) fn given(&self, tool: &str, grant: &Grant) -> Option<Grant> {
         let inner = self.0.as_ref()?;
         let own = |(name, right): &(String, Right)| (name == tool).then(|| right.clone());
@@ -95,7 +97,7 @@ impl Widening {
         if rights.is_empty() { None } else { (inner.widen)(grant, &rights) }
     }
 
-    /// `grant` with `rights`, which a person has not declined for `tool`.
+    /// Returns `grant` with `rights`, unless the user has declined them for `tool`.
     pub(super) fn widened(&self, tool: &str, grant: &Grant, rights: &[Right]) -> Option<Grant> {
         let inner = self.0.as_ref()?;
         let is_declined = |right| inner.declined.lock().contains(&(tool.to_owned(), right));
@@ -105,12 +107,12 @@ impl Widening {
         (inner.widen)(grant, rights).filter(|wider| wider != grant)
     }
 
-    /// A person gave `rights` to `tool` for the session.
+    /// Records that the user gave `rights` to `tool` for the session.
     pub(super) fn give(&self, tool: &str, rights: &[Right]) {
         self.note(|inner| &inner.given, tool, rights);
     }
 
-    /// A person declined them.
+    /// Records that the user declined `rights`.
     pub(super) fn decline(&self, tool: &str, rights: &[Right]) {
         self.note(|inner| &inner.declined, tool, rights);
     }

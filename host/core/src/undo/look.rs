@@ -143,7 +143,7 @@ pub(super) enum Record {
     Uncovered {
         what: String,
     },
-    /// Paths that a person restored to their state before the prompt of this number.
+    /// Paths that the user restored to their state before the prompt of this number.
     Undone {
         prompt: usize,
         paths: Vec<PathBuf>,

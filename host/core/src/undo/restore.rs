@@ -1,4 +1,4 @@
-//! Reverts the changes of tools for a person. Skips files that were changed since, so that nobody's work is lost.
+//! Reverts the changes of tools for the user. Skips files that were changed since, so that no later change is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -150,7 +150,7 @@ struct Ready {
 }
 
 impl Ready {
-    /// Whether the current file must be removed before the old one can be restored.
+    /// Returns whether the current file must be removed before the old one can be restored.
     fn is_in_the_way(&self) -> bool {
         let is_folder = |state: &State| matches!(state, State::Folder { .. });
         self.now != State::Absent

@@ -1,4 +1,4 @@
-//! Stored changes can be reverted, and nobody's work is lost by that.
+//! Tests that stored changes can be reverted without loss of later changes.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -1,5 +1,5 @@
-//! `haft acp`: the agent for editors that speak the Agent Client Protocol, on standard input and output. A session is what
-//! `haft chat` would be in the folder that the editor has open.
+//! `haft acp`: the agent for editors that speak the Agent Client Protocol, on standard input and output. A session
+//! behaves like `haft chat` in the folder that the editor has open.
 
 mod programs;
 mod talk;
@@ -65,7 +65,7 @@ impl Acp {
     }
 }
 
-// What to add to an editor's configuration, so that it starts the agent. Each form is the editor's own.
+// The entry for an editor's configuration that starts the agent, in the format of each editor.
 
 /// An editor that can be told of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

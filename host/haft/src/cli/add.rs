@@ -1,6 +1,6 @@
-//! `haft add`: installs a package or a component, with the user's consent to its content and its requests; another version
-//! of one that is there takes its place. Without a
-//! source it fetches what program.lock pins and this machine does not have.
+//! `haft add`: installs a package or a component, with the user's consent to its content and its requests. Another
+//! version of an installed entry replaces that entry. Without a source, the verb fetches the entries that
+//! program.lock pins and this machine lacks.
 
 mod registered;
 mod secrets;
@@ -177,7 +177,7 @@ impl Add {
             return Ok(Exit::Declined);
         }
         let (mut fetched, mut exit) = (Vec::new(), Exit::Success);
-        // What is there already, since another program installed it, is this one's too from now on.
+        // Content that another program installed is registered for this program too.
         session.installer().register().map_err(install_error)?;
         let (here, full_command) = (std::env::current_dir()?, "haft add --full".to_owned());
         let consent = TerminalConsent { rights: &self.rights, terminal, session, here, full_command };

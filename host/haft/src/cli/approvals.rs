@@ -1,5 +1,5 @@
-//! Who is asked before a call runs: the person at the terminal, and the one at a page where that is open. The first answer
-//! counts, and takes the question back from the other.
+//! The approvers of a call: the user at the terminal, and the user at an open dashboard. The first answer counts,
+//! and withdraws the question from the other approver.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,7 +67,7 @@ impl Approver for Anybody {
     async fn ask(&self, question: &Question) -> Decision {
         let (mut person, mut page) = (self.person.ask(question), self.page.ask(question));
         tokio::select! {
-            // The terminal first: without one it says so at once.
+            // The terminal first: without a terminal it returns at once.
             biased;
             decision = &mut person => match decision {
                 Decision::Unasked(why) => {

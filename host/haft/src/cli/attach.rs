@@ -1,5 +1,5 @@
-//! Files that a person attaches to a prompt: pictures, PDF, text. What they are is told by their bytes. Refuses before
-//! anything is asked what no model could be shown, with the way out.
+//! Files that a user attaches to a prompt: pictures, PDF, text. The bytes of a file decide its type. A file that no
+//! model accepts is refused before any request, with a remedy.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -104,7 +104,7 @@ fn media_type(data: &[u8]) -> Result<&'static str, String> {
         }
         None => {}
     }
-    // What was read of a file that is too large may end within a character.
+    // The read part of an oversized file may end within a character.
     let is_text = match std::str::from_utf8(data) {
         Ok(_) => true,
         Err(error) => error.error_len().is_none() && data.len() as u64 > MAX_FILE,

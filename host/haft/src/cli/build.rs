@@ -1,4 +1,4 @@
-//! `haft plugin build`: from the source of a plugin project to a component that says everything itself.
+//! `haft plugin build`: builds the source of a plugin project into a component with its metadata.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ pub(super) struct Build {
 impl Build {
     pub(super) async fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let project = Project::open(&self.folder)?;
-        // What a command reads only the command knows.
+        // Only the command knows which files it reads.
         let again = self.force || project.command().is_some();
         let way = Way { debug: self.debug, again };
         let built = until_interrupted(terminal, way, async |workshop| workshop.build(&project).await).await?;
@@ -137,7 +137,7 @@ pub(super) fn stale(what: &Path) -> anyhow::Result<Option<Stale>> {
     let found = if what.is_dir() {
         project(what)
     } else {
-        // A component may lie in a folder of the project's.
+        // A component may be in a folder of the project.
         what.ancestors().skip(1).take(MAX_ABOVE).find_map(project).filter(is_it)
     };
     Ok(match found {

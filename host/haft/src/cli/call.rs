@@ -1,4 +1,4 @@
-//! `haft call`: one tool, once.
+//! `haft call`: calls one tool once.
 
 mod trace;
 
@@ -59,7 +59,7 @@ pub(super) struct Call {
 
 impl Call {
     pub(super) async fn execute(mut self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        // First, since it tells the terminal what to leave out of a complaint about the arguments.
+        // First, since the redactor learns the secrets for an error about the arguments.
         let (recording, tool) =
             (Recording::new(self.profile.take(), self.coredump.take()), self.tool.clone());
         Box::pin(build::freshen(common, terminal, &tool)).await?;

@@ -1,4 +1,4 @@
-//! `haft chat`: a conversation at the terminal. Refuses to be a pipe: what is read from one is a task for `haft run`.
+//! `haft chat`: a conversation at the terminal. Refuses piped input, which is a task for `haft run`.
 
 mod command;
 mod editor;

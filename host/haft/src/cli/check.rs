@@ -1,5 +1,4 @@
-//! `haft check`: everything that can be found out without calling a tool, of a program or of one
-//! component.
+//! `haft check`: checks a program or one component as far as possible without a tool call.
 
 pub(super) mod component;
 
@@ -30,7 +29,7 @@ impl Check {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let mut options = common.options(terminal, false)?;
         options.trust = trusted::or_left_out(options.trust);
-        // Each server is started once, as it would be for a call: what it is refused shows in no other way.
+        // Each server is started once, as for a call: its refusals show in no other way.
         options.ask = Ask::Always;
         match self.what {
             Some(path) if path.is_dir() => options.program = Some(path.join(FILE_NAME)),

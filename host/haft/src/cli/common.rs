@@ -1,4 +1,4 @@
-//! The options that many verbs take, and how a verb loads the program that they name.
+//! The options that many verbs take, and the loading of the program that they name.
 
 use std::path::PathBuf;
 
@@ -338,7 +338,7 @@ impl Common {
             servers: Servers::default(),
             machines: Machines::at(self.execution.nats.clone()),
             events: terminal.loading(),
-            // Nothing is started only to be looked at, unless a verb says so.
+            // Servers are not started merely to list their tools, unless a verb requests that.
             ask: Ask::Never,
             person: elicitation::present(),
             clients_answer: false,
@@ -372,7 +372,7 @@ fn is_journal_off() -> anyhow::Result<bool> {
     }
 }
 
-// The options of this command line that decide what a served tool may do and where it runs, written again for the
+// The options of this command line that determine the rights and the target of a served tool, repeated for the
 // configuration of a client that will start haft.
 
 /// Those of every verb, but for `--program`. Relative directories become absolute where `is_here`: the client starts

@@ -1,4 +1,4 @@
-//! `haft self completions`, and the answers to a shell that completes a line: haft says itself what can stand there.
+//! `haft self completions`: scripts for shells, and haft's answers when a shell completes a line.
 
 mod candidates;
 
@@ -54,7 +54,7 @@ pub(crate) fn answered() -> bool {
     let asked =
         CompleteEnv::with_factory(Cli::grammar).var(VARIABLE).bin(NAME).completer(NAME).shells(SHELLS);
     let folder = std::env::current_dir().ok();
-    // What cannot be completed is not: a message would stand in the middle of the line.
+    // After an error there are no candidates: a message would appear within the line.
     asked.try_complete(std::env::args_os(), folder.as_deref()).unwrap_or(true)
 }
 

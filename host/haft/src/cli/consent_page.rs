@@ -1,5 +1,5 @@
-//! The page that the user reads before foreign code is installed: what it is, what it contains, what it asks for, and
-//! what changed. All foreign text on it is neutralised; it decides nothing.
+//! The page that the user reads before third-party code is installed: description, content, requests and changes.
+//! All third-party text on the page is neutralised. The page decides nothing.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -115,7 +115,7 @@ impl Page<'_> {
             let named: Vec<String> = left_out.iter().take(MAX_NAMED).map(|path| clean(path)).collect();
             let more = left_out.len().saturating_sub(named.len());
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            // The files of a plugin are those that its format says.
+            // The plugin's format defines the files of a plugin.
             let how = if self.is_agent_plugin() { "" } else { " (`include` in its `[program]` adds files)" };
             let text = format!("{}{more}: no part of the package{how}", named.join(", "));
             sheet.line("left out", DIM, &text);

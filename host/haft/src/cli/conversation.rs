@@ -1,5 +1,5 @@
-//! A dialogue with the person at the terminal: what `haft run` and `haft chat` share. Refuses a session that another
-//! haft has open.
+//! A dialogue with the user at the terminal, shared by `haft run` and `haft chat`. Refuses a session that another
+//! haft process has open.
 
 use crate::cli::common::Common;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! `haft plugin dev`: builds a plugin project, calls its tools as one asks for it, and does it again whenever
-//! the source changes. A build that fails changes nothing: the last good component goes on serving.
+//! `haft plugin dev`: builds a plugin project, calls its tools on request, and rebuilds when the source changes.
+//! After a failed build the last good component stays in use.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ impl Dev {
             done = &mut work => done?,
             () = leave => {
                 cancel.cancel();
-                // A tool under way is ended with all that it started.
+                // A running tool is ended with all of its processes.
                 match work.await {
                     Err(error) if !error.is::<Interrupted>() => return Err(error),
                     _ => {}
@@ -163,7 +163,7 @@ impl Session<'_> {
         let program = Box::pin(trusted::loaded(&options, self.terminal)).await?;
         let good = Good { program, plugin: project.plugin };
         match good.program.report() {
-            // Nothing of the plugin could be loaded: what was there before is the better one.
+            // No tool of the plugin could be loaded: the earlier component stays.
             Some(report) if good.tools().next().is_none() => Err(report.into()),
             Some(report) => {
                 self.terminal.warn(&report);

@@ -1,5 +1,5 @@
-//! What a user, a model and its tools say to each other, kept as a session: what `haft run`, `haft chat` and `haft acp`
-//! share. Shows nothing and asks nobody.
+//! A dialogue of a user, a model and its tools, saved as a session: shared by `haft run`, `haft chat` and
+//! `haft acp`. Prints nothing and prompts nobody.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! What the user reads of a package before agreeing to it: tools as a model sees them, texts, and what changed in
-//! both. The same for `add`, `update`, `inspect` and `dev`. Long texts are cut only where it says how much is missing
-//! and how to see it; a stranger's text is neutralised line by line.
+//! The sheet that the user reads before agreeing to a package: tools as a model sees them, texts, and the changes
+//! of both. `add`, `update`, `inspect` and `dev` show this sheet. A cut text states how much is missing and how to
+//! see the rest; third-party text is neutralised line by line.
 
 use std::fmt::Write;
 

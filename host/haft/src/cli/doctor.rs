@@ -1,5 +1,5 @@
-//! `haft doctor`: what this machine offers, whether the sandbox holds, and what stands in the way of
-//! working. It refuses to end at the first thing that is wrong, and to print a secret.
+//! `haft doctor`: reports the features of this machine, the state of the sandbox, and obstacles. Continues after
+//! the first error, and prints no secret.
 
 mod machine;
 mod program;
@@ -67,7 +67,7 @@ impl Doctor {
 
 impl Diagnosis {
     async fn make(options: Options) -> anyhow::Result<Self> {
-        // Without a home there is nothing to look at, and the error says what to do.
+        // Without a home no check is possible, and the error has the remedy.
         let dirs = Dirs::of_this_machine()?;
         let confiner = options.confiner.clone().unwrap_or_default();
         let loaded = Program::load(&Options { confiner: Some(confiner.clone()), ..options }).await;
@@ -120,7 +120,7 @@ impl Diagnosis {
     }
 }
 
-// How a diagnosis looks: sections of lines, each with a mark, a name and what there is to say.
+// The layout of a diagnosis: sections of lines, each with a mark, a name and a text.
 
 /// Lines that belong together.
 struct Section {

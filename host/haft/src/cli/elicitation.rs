@@ -1,5 +1,5 @@
-//! Asks the user at the terminal what an MCP server wants to know. It never answers by itself: a default is used when
-//! the user accepts it.
+//! Prompts the user at the terminal for the answer to an MCP server's question. Never answers without the user: a
+//! default counts only after the user has accepted it.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
@@ -129,8 +129,8 @@ fn on_a_line(text: &str) -> String {
     text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect()
 }
 
-// One question of a form: what a JSON Schema property means to a person, and what they enter to the
-// schema. It refuses what cannot be of the property's type; the rest the schema itself checks.
+// One question of a form: converts a JSON Schema property to a prompt, and the user's line to a value. Refuses a
+// line that does not fit the property's type; the schema checks the rest.
 
 /// Fields of a form; a person is not asked more.
 const MAX_FIELDS: usize = 50;
@@ -239,7 +239,7 @@ impl Kind {
         match self {
             Self::Text => Ok(line.into()),
             Self::Number => match line.parse::<f64>().ok().and_then(serde_json::Number::from_f64) {
-                // As it was written: some servers tell 7 from 7.0.
+                // With the original spelling: some servers distinguish 7 and 7.0.
                 Some(number) => Ok(line.parse::<i64>().map_or(Value::Number(number), Value::from)),
                 None => Err("expected a number".to_owned()),
             },

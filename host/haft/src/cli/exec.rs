@@ -1,5 +1,5 @@
-//! `haft exec`: one command, confined as the program's `bash` is. Its streams and its exit code are
-//! the command's own.
+//! `haft exec`: runs one command under the confinement of the program's `bash`. The streams and the exit code are
+//! those of the command.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;

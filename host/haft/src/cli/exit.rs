@@ -1,4 +1,4 @@
-//! Exit codes: what scripts may rely on.
+//! The exit codes of haft, on which scripts may rely.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `haft cache clean`: removes what no program on this machine refers to any more. Rather keeps too much.
+//! `haft cache clean`: removes content that no program on this machine refers to. In doubt, content stays.
 
 use anyhow::Context;
 use clap::Args;

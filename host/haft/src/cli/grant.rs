@@ -1,4 +1,4 @@
-//! `haft grant`: writes a right to program.toml, where the hint of a refusal names it.
+//! `haft grant`: writes a right to program.toml, at the place that a refusal's hint names.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;

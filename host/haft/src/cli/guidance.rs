@@ -1,5 +1,5 @@
-//! Which files of others a model is told, for the person: at the beginning of a run, and in `haft check`. Shows no text
-//! of them.
+//! Lists the instruction files (`AGENTS.md`, skills) that a model receives: at the start of a run, and in
+//! `haft check`. Shows none of their text.
 
 use std::fmt::Write;
 use std::path::PathBuf;

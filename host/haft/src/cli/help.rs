@@ -1,4 +1,4 @@
-//! What `haft --help` prints: the verbs in groups, on one screen.
+//! The output of `haft --help`: the verbs in groups, on one screen.
 
 use std::fmt::Write;
 

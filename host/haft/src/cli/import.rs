@@ -1,4 +1,5 @@
-//! `haft import`: MCP servers of other clients' configuration files behind `haft wrap`, or in program.toml; and back.
+//! `haft import`: puts MCP servers of other clients' configuration files behind `haft wrap` or into program.toml,
+//! and reverts that.
 
 mod table;
 
@@ -311,7 +312,7 @@ async fn finish(
 fn undo(import: &Import, setting: &Setting, terminal: Terminal) -> anyhow::Result<Exit> {
     let client = import.source.as_deref().and_then(Client::named);
     let path = import.source.as_deref().filter(|_| client.is_none()).map(std::path::absolute).transpose()?;
-    // A file that was removed since is meant by its name.
+    // A removed file is identified by its name.
     let path = path.map(|path| path.canonicalize().unwrap_or(path));
     let is_meant = |kept: &Kept| {
         client.is_none_or(|client| client.name == kept.client)
@@ -330,7 +331,7 @@ fn undo(import: &Import, setting: &Setting, terminal: Terminal) -> anyhow::Resul
     let mut refused = Vec::new();
     for record in &records {
         let kept = &record.kept;
-        // What is older was changed by what is newer.
+        // A newer change follows this one.
         if refused.contains(&&kept.place) {
             continue;
         }

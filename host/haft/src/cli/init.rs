@@ -1,4 +1,5 @@
-//! `haft init`: a program.toml to start from, with the schema that it names for editors. Never overwrites one.
+//! `haft init`: creates a program.toml and the schema that the file names for editors. Never overwrites an existing
+//! file.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -48,12 +49,12 @@ impl Init {
             Err(error) => return Err(error).with_context(|| format!("cannot create `{shown}`")),
         }
         let schema = self.folder.join(SCHEMA);
-        // One that is there may be of another haft; it is as good.
+        // An existing schema may be of another haft, and is sufficient.
         if !schema.exists() {
             let text = serde_json::to_string_pretty(&haft_manifest::json_schema())? + "\n";
             std::fs::write(&schema, text).with_context(|| format!("cannot write `{}`", schema.display()))?;
         }
-        // What haft itself writes needs no other consent.
+        // A program.toml that haft wrote needs no other consent.
         Agreement::of(Some(&path)).await?.agree()?;
         terminal
             .message(format_args!("wrote `{shown}`; `haft check` checks it, `haft tools` lists its tools"));

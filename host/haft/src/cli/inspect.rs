@@ -1,5 +1,5 @@
-//! `haft inspect`: everything that can be said of a package or a component before it is installed, or
-//! after, from wherever it is. Nothing is installed, and what is run has no rights.
+//! `haft inspect`: describes a package or a component, installed or not, from any source. Installs nothing; code
+//! that is run has no rights.
 
 mod compact;
 mod component;
@@ -198,7 +198,7 @@ impl Inspect {
                         .components
                         .push(Component::inspect(subject, session.context.engine()?, self.no_run).await?);
                 }
-                // What is wrong with a component itself it says.
+                // The component's own report has its errors.
                 if found.components.iter().all(Component::is_sound) {
                     found.problems.push(error.to_string());
                 }

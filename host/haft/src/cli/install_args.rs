@@ -1,4 +1,4 @@
-//! The command line of an install: the source and the rights. Grants nothing itself.
+//! The command-line arguments of an install: the source and the rights. Grants nothing itself.
 
 mod mistaken;
 
@@ -52,7 +52,7 @@ impl Settings {
             PackageSource::Foreign(mut foreign) => {
                 let at = foreign.settings.len() - usize::from(self.run_scripts);
                 foreign.settings.splice(at..at, settings);
-                // What cannot be written down is refused here.
+                // Printed and parsed again: a source that cannot be written is refused here.
                 Ok(PackageSource::Foreign(foreign).to_string().parse()?)
             }
             _ => anyhow::bail!(

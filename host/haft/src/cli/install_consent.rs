@@ -1,5 +1,5 @@
-//! Consent on the terminal: the user reads the page and answers the question, or has answered it with `--yes`. Only
-//! an explicit yes is consent.
+//! Consent at the terminal: the user reads the page and answers the question, or passes `--yes`. Only an explicit
+//! yes is consent.
 
 use std::path::PathBuf;
 

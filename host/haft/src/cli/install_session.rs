@@ -1,5 +1,5 @@
-//! What the verbs on packages share: the program that they change, opened as the command line says, and how what
-//! `haft_package` answers is put into words. Installs nothing.
+//! Code shared by the verbs for packages: opens the program that a verb changes, and describes the results of
+//! `haft_package`. Installs nothing.
 
 use serde_json::{Value, json};
 
@@ -120,7 +120,7 @@ pub(super) fn install_error(error: InstallError) -> anyhow::Error {
     match error {
         InstallError::Project(error) => project_error(error),
         InstallError::Caller(error) => error,
-        // With what they come from.
+        // With their causes.
         error @ (InstallError::Store(_) | InstallError::Tree(_)) => error.into(),
         error => with_hint(error.hint().as_deref(), error),
     }

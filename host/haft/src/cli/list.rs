@@ -1,4 +1,4 @@
-//! `haft list`: what is installed, from where, and what it may do. Runs no tool.
+//! `haft list`: the installed packages and plugins, with their sources and rights. Runs no tool.
 
 use crate::cli::common::Common;
 use std::fmt::Write;

@@ -1,5 +1,4 @@
-//! `haft log`: the log of tool calls, who allowed each one, and its result. Reads the journal and changes
-//! nothing in it.
+//! `haft log`: the log of tool calls with approvals and results. Reads the journal and does not change it.
 
 mod show;
 
@@ -299,7 +298,7 @@ async fn copied(log: &Log, common: &Common, terminal: Terminal) -> anyhow::Resul
         anyhow::bail!("`--follow` shows this machine's calls; those of workers are shown without it");
     }
     let options = Options { known_only: true, ask: Ask::Never, ..common.options(terminal, false)? };
-    // Only where NATS is: nothing of the program is loaded, and nothing of it reported.
+    // Only the NATS server is needed: nothing of the program is loaded or reported.
     let program = Box::pin(trusted::loaded(&options, terminal)).await?;
     let link = Link::connect(&program.nats().settings().await?, "haft-log").await?;
     let folder = TempDir::with_prefix("haft-log-")?;

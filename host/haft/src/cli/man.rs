@@ -1,4 +1,4 @@
-//! `haft self man`: manual pages of haft and of each of its verbs, made from what `--help` prints.
+//! `haft self man`: manual pages of haft and of each verb, generated from the output of `--help`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `haft mcp`: the logins of a person at MCP servers. The only place of haft that leads a person to a browser.
+//! `haft mcp`: the user's logins at MCP servers. No other part of haft opens a browser.
 
 mod browser;
 

@@ -1,4 +1,4 @@
-//! What the command line says about the model that is asked and the tools that it may use.
+//! The command-line options for the model and for the tools that it may use.
 
 use clap::Args;
 

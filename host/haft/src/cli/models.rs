@@ -1,5 +1,5 @@
-//! `haft models`: what the configured providers offer, with how much each model reads, what it costs where that is
-//! told, and which are in use. Asks the vendors' lists, and no model.
+//! `haft models`: the models of the configured providers, with context window, price if published, and use.
+//! Requests the vendors' lists and no model.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! `haft plugin new`: a plugin project to start from. Writes a whole one, or nothing.
+//! `haft plugin new`: creates a plugin project, completely or not at all.
 
 use std::path::PathBuf;
 

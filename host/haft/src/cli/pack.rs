@@ -1,5 +1,5 @@
-//! `haft plugin pack`: what haft adds to a component that was built without it, packages of several parts as one file, and
-//! plugins for other clients. Builds nothing.
+//! `haft plugin pack`: adds haft's sections to a component that was built without them, packs packages of several
+//! parts into one file, and makes plugins for other clients. Builds nothing.
 
 mod outward;
 

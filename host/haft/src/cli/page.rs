@@ -1,5 +1,5 @@
-//! `haft dashboard`: a page for a browser on this machine, on which a person watches what every haft of this user calls, and
-//! answers what waits. It changes no grant and no program.toml.
+//! `haft dashboard`: serves a page to a browser on this machine. The page shows the calls of every haft process of
+//! this user, and the user answers waiting calls there. It changes no grant and no program.toml.
 
 use std::io::{self, BufRead, IsTerminal};
 use std::net::SocketAddr;
@@ -72,7 +72,7 @@ pub(super) fn start(
     terminal: Terminal,
 ) -> anyhow::Result<Shown> {
     let dirs = Dirs::of_this_machine()?;
-    // Closed to tools before the first question lies there.
+    // Closed to tools before the first question is stored there.
     dirs.own()?;
     let places = Places { journal: dirs.journal(), sessions: dirs.kept_sessions(), desk: dirs.desk() };
     let catalogue = Arc::new(ProgramCatalogue::new(common, terminal)?);
@@ -100,7 +100,7 @@ fn print_links(links: &Links, terminal: Terminal) {
     }
 }
 
-// What the page is told of the tools of the program that it was opened for: as that is loaded without running anything.
+// The tools of the dashboard's program, for the page: loaded without running anything.
 
 /// How long what was found is shown: program.toml may change at any time, and installed files are all read to compare them.
 const FRESH: Duration = Duration::from_secs(10);

@@ -1,5 +1,5 @@
-//! Standard input and output as the pipes of a protocol, and the signals that end what is served there. Nothing but the
-//! protocol may be written to them. Standard input as the text that an argument `-` stands for.
+//! Standard input and output as the pipes of a protocol, which carry only its messages, and the signals that end
+//! the server. Also reads standard input as the text of an argument `-`.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,5 +1,5 @@
-//! `haft plugin publish`: pushes a component or a package to a registry, once it was found to be right. What
-//! is not right is not published, and what is there already is not replaced unasked.
+//! `haft plugin publish`: checks a component or a package and pushes it to a registry. Content with errors is not
+//! published, and an existing tag is replaced only on request.
 
 use crate::cli::common::Common;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! `haft remove`: takes an entry out of program.toml and its pin out of program.lock, and removes what its plugins kept.
-//! Leaves what is installed where it is: other programs may use it.
+//! `haft remove`: removes an entry from program.toml, its pin from program.lock, and the state of its plugins.
+//! Installed content stays in the store, since other programs may use it.
 
 use crate::cli::common::Common;
 use clap::Args;
@@ -20,11 +20,11 @@ pub(super) struct Remove {
 impl Remove {
     pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let session = InstallSession::open(common, terminal)?;
-        // All of them or none.
+        // All entries or none.
         session.installer().remove(&self.names).map_err(install_error)?;
         let mut cleared = Vec::new();
         for name in &self.names {
-            // Gone from program.toml it has no right to it any more, and the next of that name must not find it.
+            // A removed plugin has no right to its state, and a later one of the same name must not find it.
             if session.context.dirs.homes().remove(&session.project.path, name)? {
                 cleared.push(name);
             }

@@ -1,5 +1,5 @@
-//! `haft session show` and `haft session rerun`: a session as it was, or its calls made again and their answers compared.
-//! Repeats no call that may change something unless it is told to.
+//! `haft session show` and `haft session rerun`: show a saved session, or repeat its calls and compare their
+//! answers. A call that may change something is repeated only on request.
 
 use crate::cli::common::Common;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! `haft run`: a model, the program's tools and one task. Standard output is the answer alone.
+//! `haft run`: runs one task with a model and the program's tools. Standard output contains only the answer.
 
 use crate::cli::common::Common;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ impl Run {
             screen.hold_words();
             conversation.dialogue.expect(schema);
         }
-        // Whoever says something new without it lifts it; what is gone on with stays as it was.
+        // A new prompt without the option ends plan mode; a continued task keeps it.
         if self.plan || prompt.is_some() {
             conversation.dialogue.plan(self.plan);
         }
@@ -115,7 +115,7 @@ impl Run {
         }
         match &outcome.output {
             Some(output) => terminal.json(output)?,
-            // Whoever reads JSON gets nothing else.
+            // A reader of JSON gets nothing else.
             None if is_typed => terminal.message(&outcome.text),
             None if !screen.has_shown() => terminal.answer(&outcome.text)?,
             None => {}
@@ -153,7 +153,7 @@ async fn work(
     let outcome = conversation.task(prompt).await?;
     let is_plan = conversation.dialogue.is_planning()
         && outcome.as_ref().is_some_and(|outcome| outcome.end == End::Final);
-    // Nobody agrees to what they were not shown.
+    // Only a displayed plan can be approved.
     if !is_plan || !screen.has_shown() || !terminal.has_person() {
         return Ok(outcome);
     }
@@ -205,7 +205,7 @@ fn ended(outcome: &Outcome, id: Option<&str>, resume: Option<&str>) -> Value {
 /// Why there is no whole answer, for a person, and what to type.
 fn report_shortfall(outcome: &Outcome, resume: Option<String>, terminal: Terminal) {
     match (&outcome.failure, outcome.shortfall()) {
-        // As it is, for its own hint.
+        // Unmodified, for its own hint.
         (Some(failure), _) => terminal.fail(&failure.clone().into()),
         (None, Some(why)) => terminal.message(format_args!("[{why}]")),
         (None, None) => {}

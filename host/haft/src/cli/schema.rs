@@ -1,4 +1,4 @@
-//! `haft self schema`: the JSON Schema of program.toml.
+//! `haft self schema`: prints the JSON Schema of program.toml.
 
 use clap::Args;
 

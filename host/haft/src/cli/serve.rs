@@ -1,5 +1,5 @@
-//! `haft serve`: the program's tools for MCP clients, on standard input and output or over HTTP.
-//! Standard output carries the protocol and nothing else.
+//! `haft serve`: serves the program's tools to MCP clients, on standard input and output or over HTTP. Standard
+//! output carries only the protocol.
 
 mod snippet;
 
@@ -107,7 +107,7 @@ impl Serve {
         let widening = grant::widening(widening(&Dirs::of_this_machine()?), live.begun(), terminal);
         let offers =
             offers.with_fallback(approvals::of_clients(live.begun(), terminal)?).with_widening(widening);
-        // A client that starts haft may leave it the terminal for what it says, and draws there itself.
+        // A client may share its terminal with haft's messages, and draw on it.
         if std::io::stdin().is_terminal() && elicitation::present().is_some() {
             propose_pane(live.is_without_pane(), terminal);
         }

@@ -1,4 +1,4 @@
-//! `haft session list` and `haft session remove`.
+//! `haft session list` and `haft session remove`: list and remove saved sessions.
 
 use crate::cli::common::Common;
 use std::str::FromStr;

@@ -1,6 +1,6 @@
-//! The only home of printing. Data goes to standard output: into a file or a pipe as it is, to a terminal laid out
-//! for it. Messages go to standard error. A reader that hangs up is no error. Refuses to print a secret, whatever it
-//! is asked to print, and to send a terminal anything that steers it but the styles of haft's own.
+//! All printing of haft. Data go to standard output: unmodified into a file or a pipe, laid out on a terminal.
+//! Messages go to standard error. A closed pipe is not an error. Every text is redacted, and a terminal receives no
+//! control sequence except haft's own styles.
 
 mod approval_prompt;
 mod ask;
@@ -248,7 +248,7 @@ pub(super) fn told(error: &anyhow::Error) -> String {
 /// `tracer` sees what guests call, whatever the log leaves out.
 pub(super) fn log(verbose: u8, tells: bool, tracer: Option<Tracer>) {
     let level = match verbose {
-        // What the MCP library complains of, haft tells in its own words.
+        // haft has its own messages for the warnings of the MCP library.
         0 => "warn,rmcp=off",
         1 => "haft=info,warn,rmcp=off",
         2 => "haft=debug,info,rmcp=warn",
@@ -264,7 +264,7 @@ pub(super) fn log(verbose: u8, tells: bool, tracer: Option<Tracer>) {
     };
     let logger = tracing_subscriber::fmt::layer()
         .with_writer(|| Log)
-        // Colours of its own could not be told from those of what it writes about.
+        // Its colours could not be distinguished from those in logged texts.
         .with_ansi(false)
         .without_time()
         .with_target(false);

@@ -1,4 +1,4 @@
-//! `haft plugin test`: builds a plugin project where that has changed, and runs the tests beside it, each in a fresh instance.
+//! `haft plugin test`: builds a plugin project if it changed, and runs its tests, each in a fresh instance.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -187,7 +187,7 @@ impl Runner {
             let time = ran.time.as_millis();
             return self.page(&format!("  {GOOD}ok{GOOD:#}    {} {DIM}({time} ms{kept}){DIM:#}", case.name));
         }
-        // Where not all is told, the file was not named before.
+        // In quiet mode the file was not named before.
         let of_file = if self.quiet { format!("{}: ", file.display()) } else { String::new() };
         let mut text = format!("  {FAILED}FAIL{FAILED:#}  {of_file}{}", case.name);
         for line in ran.complaints.iter().flat_map(|complaint| complaint.lines()) {

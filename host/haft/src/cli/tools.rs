@@ -1,4 +1,5 @@
-//! `haft tools`: what a model would be offered, and what that costs it; of one tool all that is told, and what it may do.
+//! `haft tools`: the tools that a model is offered, with their size in the prompt; for one tool, its complete
+//! definition and its rights.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -189,7 +190,7 @@ fn first_line(text: &str) -> String {
     }
 }
 
-// Tools whose schema some vendor would refuse: what models are sent in its place. `haft check` shows it too.
+// Tools whose schema some vendor would reject: the schema that models get instead. `haft check` shows it too.
 
 /// What had to be changed of the schema of `def`.
 fn changes(def: &ToolDef) -> Vec<String> {

@@ -1,4 +1,5 @@
-//! What was said, called and answered, as Markdown for people. Refuses to be read back: a session's file is for that.
+//! A conversation with its calls and answers, as Markdown for people. It cannot be read back: the session's file
+//! serves that purpose.
 
 use std::fmt::Write;
 

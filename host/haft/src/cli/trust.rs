@@ -1,4 +1,5 @@
-//! `haft trust`: what program.toml asks for, agreed to once. Every verb that needs it asks the same question.
+//! `haft trust`: shows the permissions that program.toml asks for, and records the user's agreement. Every verb
+//! that needs the agreement asks the same question.
 
 use clap::Args;
 use serde_json::json;

@@ -1,4 +1,5 @@
-//! How a verb comes by a program that counts: what nobody agreed to is asked about at the terminal, refused or left out.
+//! Loads a program after the user's agreement to its permissions: a permission without agreement is asked about at
+//! the terminal, refused or left out.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! `haft session undo` and `/undo`: says what was put back, what was not and why, and what nobody keeps.
+//! `haft session undo` and `/undo`: report the restored files, the skipped files with the reason, and changes that
+//! haft does not record.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! `haft update`: fetches anew what is installed. Every change to what the user agreed to is shown and needs consent;
-//! only identical content is taken without a question.
+//! `haft update`: fetches installed entries again. Every difference from the agreed content is shown and needs
+//! consent; only identical content is accepted without a question.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ impl Outcomes {
             Ok(Outcome::Updated(described)) => self.updated.push(described),
             Ok(Outcome::Declined) => self.declined.push(name.to_owned()),
             Err(error) if verb.names.len() == 1 => return Err(error),
-            // One that cannot be had does not keep the others from being updated.
+            // A failed entry does not prevent updates of the others.
             Err(error) => {
                 terminal.fail(&error.context(format!("`{name}` was not updated")));
                 self.has_failed = true;

@@ -1,4 +1,4 @@
-//! `haft verify`: compares what is installed, byte by byte, with what was agreed to. Fetches nothing and mends nothing.
+//! `haft verify`: compares installed content, byte by byte, with the agreed content. Fetches and repairs nothing.
 
 use crate::cli::common::Common;
 use clap::Args;

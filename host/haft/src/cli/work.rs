@@ -118,7 +118,7 @@ impl Work {
         journal::write_through();
         stop.cancel();
         if let Some(shipping) = shipping {
-            // It is bounded itself.
+            // Shipping is bounded itself.
             let _ = shipping.await;
         }
         exit

@@ -1,9 +1,9 @@
-//! `haft wrap`: one word in front of the command of an MCP server, in any client's configuration. The server is confined to
-//! what a person gave it; the client and the server talk to each other as if haft were not there.
+//! `haft wrap`: a prefix for the command of an MCP server, in any client's configuration. The server is confined to
+//! the rights that the user gave; client and server communicate as if haft were not there.
 //!
-//! - **Agreed to:** what the client and the server write to each other passes through a relay, which looks for lists of tools.
-//! - **Not yet:** the server is tried without rights. What its start needs is asked for: at the terminal, or by
-//!   elicitation; where nobody can be asked, the client is told the command that asks.
+//! - **Agreed to:** a relay passes on the messages of client and server, and inspects them for lists of tools.
+//! - **Not yet:** the server is tried without rights. The user is asked for the rights that its start needs: at the
+//!   terminal, or by elicitation. If no user can be asked, the client gets the command that asks.
 
 mod client;
 mod command;

@@ -1,5 +1,6 @@
-//! `[[agents]]`: agents that the model may call as tools, each a program of its own or a part of this one. Offers each as
-//! one tool; loads none of them before it is called or looked at. No agent gets a right that its caller has not.
+//! `[[agents]]`: agents that the model may call as tools, each a separate program or a part of this one. Each agent
+//! is offered as one tool, and loaded when it is first called or inspected. No agent has a right that its caller
+//! lacks.
 
 mod check;
 mod part;
@@ -24,24 +25,25 @@ use haft_core::sync::Lock;
 use haft_core::tool::{Toolbox, exposed_name};
 use haft_manifest::{AgentKind, AgentTool as Declared, ToolPattern};
 
-/// What the names of the tools begin with.
+/// The prefix of the tools' names.
 const PREFIX: &str = "agent";
 
 /// The agents of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Agents {
     tools: Vec<Arc<AgentTool>>,
-    /// What a person says of the model, for those that are a part of the program.
+    /// The user's choice of the model, for agents that are parts of the program.
     choice: Arc<Lock<ModelChoice>>,
 }
 
 impl Agents {
-    /// Has those that are a part of the program ask what `choice` says, where they say nothing themselves.
+    /// Sets the model for agents that are parts of the program and name none.
     pub fn use_model(&self, choice: &ModelChoice) {
         self.choice.lock().clone_from(choice);
     }
 
-    /// Those with a program of their own: all that keeps something running. They hold no tools of this program.
+    /// Returns the agents with their own programs, which keep something running. They hold no tools of this
+    /// program.
     pub(super) fn programs(&self) -> Self {
         let own = self.tools.iter().filter(|tool| tool.is_program()).cloned();
         Self { tools: own.collect(), choice: self.choice.clone() }
@@ -51,12 +53,12 @@ impl Agents {
         self.tools.is_empty()
     }
 
-    /// Whether something besides this list has one of them.
+    /// Returns whether another owner holds one of them.
     pub(super) fn are_used(&self) -> bool {
         self.tools.iter().any(|tool| Arc::strong_count(tool) > 1)
     }
 
-    /// Ends what the programs keep running that were loaded, all at the same time and within a few seconds.
+    /// Ends the processes of the loaded programs, concurrently and within a few seconds.
     pub(super) async fn close(&self) {
         let mut closing = JoinSet::new();
         for tool in &self.tools {
@@ -67,14 +69,14 @@ impl Agents {
     }
 }
 
-/// The name of an agent's tool.
+/// Returns the name of an agent's tool.
 fn exposed(name: &str) -> String {
     exposed_name(&[PREFIX, name])
 }
 
 impl Agents {
-    /// The tool that `declared` is offered as. One that is a part of the program may use what is `merged` by then, which is all
-    /// that other sources have and the agents above it.
+    /// Returns the tool of the agent `declared`. An agent that is a part of the program may use the tools `merged`
+    /// so far, which are those of all other sources and of the agents before it.
     pub(super) fn contribution(
         &mut self,
         rights: &Rights<'_>,
@@ -89,7 +91,7 @@ impl Agents {
         let (tool, grant) = match &declared.kind {
             AgentKind::Program(program) => {
                 let grant = under::most(files, &merged.toolbox, manifest);
-                // It works in a folder of its own, where the same relative path is another file.
+                // The agent works in its own folder, where the same relative path is another file.
                 let rules =
                     files.base().map_or_else(|| rules.clone(), |base| rules.clone().based(base.path()));
                 let said = Said { manifest, rules, under: outer };
@@ -123,8 +125,8 @@ impl Agents {
     }
 }
 
-/// The tools of the program that an agent may use which is a part of it, and a problem for each pattern that names none,
-/// once all tools are known.
+/// Returns the tools of the program that an agent that is a part of it may use, and a problem for each pattern
+/// without a tool, once all tools are known.
 fn selected(
     rights: &Rights<'_>,
     declared: &Declared,
@@ -150,7 +152,7 @@ fn selected(
     (toolbox.select(chosen, None), problems)
 }
 
-/// The options with which `program` is loaded as an agent of the one that was loaded with `options`.
+/// Returns the options that load `program` as an agent of the program loaded with `options`.
 fn for_agent(options: &Options, program: PathBuf, under: Under) -> Options {
     Options {
         program: Some(program),

@@ -1,4 +1,4 @@
-//! What `--allow` adds to a grant for one run, as it is written. Grants nothing itself.
+//! The additions of `--allow` to a grant for one run, as parsed text. Grants nothing itself.
 
 use std::fmt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use haft_core::grant::{CredentialStoreError, HostPatternError, Right, RightError
 pub struct Allow {
     /// The plugin that gets it.
     pub(super) plugin: Option<String>,
-    /// What it gets.
+    /// The added right.
     pub(super) right: Right,
 }
 
@@ -51,7 +51,7 @@ impl FromStr for Allow {
 }
 
 impl Allow {
-    /// The same with an absolute directory, from the current one on.
+    /// Returns the addition with an absolute directory, resolved from the current one.
     #[must_use]
     pub fn absolute(&self) -> Self {
         let whole = |path: &String| match std::path::absolute(path) {

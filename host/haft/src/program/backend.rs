@@ -1,5 +1,5 @@
-//! From what program.toml and the command line say to the backend that commands run on. If the chosen one is not
-//! available nothing runs: another target has other files.
+//! Selects the backend that commands run on, from program.toml and the command line. If the selected backend is
+//! unavailable no command runs: another target has other files.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use haft_manifest::{BackendTable, ContainerEngine, Manifest};
 use haft_sandbox::native::is_of_target;
 use haft_sandbox::{self, Backend, BackendConfig, BackendError, Engine, HostContext, Place};
 
-/// The backend with the native tools for it, or those of this machine.
+/// Returns the backend with the native tools for it, or those of this machine.
 pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribution> {
     let Rights { options, manifest, target, .. } = rights;
     let backend = connected(rights).await?;
@@ -26,7 +26,7 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribu
     })
 }
 
-/// The backend of a program; `None` where commands run on this machine as `bash` does it.
+/// Returns the backend of a program; `None` where commands run on this machine as `bash` does it.
 async fn connected(rights: &Rights<'_>) -> anyhow::Result<Option<Arc<dyn Backend>>> {
     let Rights { options, manifest, dirs, confiner, .. } = rights;
     let Some(choice) = &rights.target else { return Ok(None) };
@@ -64,7 +64,7 @@ fn two_targets(manifest: &Manifest, target: &Target) -> Option<Problem> {
     )
 }
 
-/// What was chosen, if anything was: for an agent of another program, what was for that.
+/// Returns the selected backend, if any: for an agent of another program, that program's.
 pub(super) fn chosen(manifest: &Manifest, options: &Options, dirs: &Dirs) -> Option<BackendConfig> {
     match &options.under {
         Some(under) => under.backend().cloned(),
@@ -72,7 +72,7 @@ pub(super) fn chosen(manifest: &Manifest, options: &Options, dirs: &Dirs) -> Opt
     }
 }
 
-/// A place that an agent of another program names: it could be one that its caller may not reach.
+/// Returns a problem if an agent of another program names a place: its caller may not be able to reach it.
 fn without_effect(manifest: &Manifest, options: &Options) -> Option<Problem> {
     let BackendTable { container, ssh, .. } = &manifest.backend;
     let is_named = options.under.is_some() && (container.is_some() || ssh.is_some());
@@ -80,7 +80,7 @@ fn without_effect(manifest: &Manifest, options: &Options) -> Option<Problem> {
     is_named.then(|| Problem::new(text).warning())
 }
 
-/// What was chosen, if anything was.
+/// Returns the selected backend, if any.
 fn choice(manifest: &Manifest, target: &Target, dirs: &Dirs) -> Option<BackendConfig> {
     let written = &manifest.backend;
     if target.here {
@@ -92,7 +92,7 @@ fn choice(manifest: &Manifest, target: &Target, dirs: &Dirs) -> Option<BackendCo
         (None, None) => None,
     };
     let choice = match named {
-        // What `[backend]` says of another place is not meant for this one.
+        // Settings of `[backend]` for another place do not apply to this one.
         Some(place) => BackendConfig { place, ..BackendConfig::default() },
         None => of_table(manifest, written, dirs),
     };
@@ -105,8 +105,8 @@ fn choice(manifest: &Manifest, target: &Target, dirs: &Dirs) -> Option<BackendCo
     is_chosen.then_some(choice)
 }
 
-/// Whether commands run without a pane and neither program.toml nor the command line decided that. On a host they run
-/// in one wherever it has tmux.
+/// Returns whether commands run without a pane and neither program.toml nor the command line decided that. On a
+/// host they run in one wherever it has tmux.
 pub(super) fn is_without_pane(manifest: &Manifest, target: &Target) -> bool {
     let table = &manifest.backend;
     let is_settled = target.container.is_some() || table.container.is_some();
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(two_targets(&manifest, &named), None);
     }
 
-    /// BE01, CL02: the command line and program.toml choose; nothing said is this machine.
+    /// BE01, CL02: the command line and program.toml select the backend; the default is this machine.
     #[test]
     fn be01_cl02_the_backend_is_the_one_that_was_chosen() {
         let none = Target::default();

@@ -1,5 +1,5 @@
-//! Tools that start processes: `bash` and the commands of program.toml and of packages. Where program.toml asks for
-//! a person's approval, none of them runs without.
+//! Tools that start processes: `bash` and the commands of program.toml and of packages. If program.toml requires
+//! the user's approval, none of them runs without it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use haft_sandbox::native::deny::Denied;
 use haft_sandbox::native::script::{ScriptsSpec, ScriptsTool};
 use haft_sandbox::native::{Family, NATIVE, Native, Settings};
 
-/// The native tools of one family: those of this machine, or those of the target where there is
-/// one, whether `backend` could be asked for or not.
+/// Returns the native tools of one family: those of this machine, or those of the target if there is one, even if
+/// `backend` is unavailable.
 pub(super) fn native(rights: &Rights<'_>, backend: Option<Arc<dyn Backend>>) -> Vec<NewTool> {
     let Rights { options, manifest, confiner, .. } = rights;
     let builtins = &manifest.builtins;
@@ -49,8 +49,8 @@ pub(super) fn native(rights: &Rights<'_>, backend: Option<Arc<dyn Backend>>) -> 
     NATIVE.iter().filter(is_on).filter_map(new).collect()
 }
 
-/// What a model is told beforehand of what commands may reach. With the paths as they are written: a definition is the same
-/// on every machine that runs the program.
+/// Returns the text for models about the rights of commands. Paths are literal: the definition is the same on every
+/// machine that runs the program.
 fn reach(sandbox: &Sandbox) -> String {
     let listed = |paths: &[Located<PathBuf>]| {
         paths.iter().map(|path| format!(", `{}`", path.value.display())).collect::<String>()
@@ -70,8 +70,8 @@ fn reach(sandbox: &Sandbox) -> String {
     format!("{written}{}{network}.", read.unwrap_or_default())
 }
 
-/// The commands that program.toml declares, and those of packages: these see the variables that the package was granted,
-/// and read what lies beside them.
+/// Returns the commands of program.toml and of packages: the latter see the variables that the package was granted,
+/// and read its files.
 pub(super) fn commands(rights: &Rights<'_>) -> Contribution {
     let (manifest, mut found) = (rights.manifest, Contribution::default());
     let all = manifest.tools.iter().zip(&rights.processes.commands);
@@ -111,7 +111,7 @@ pub(super) fn commands(rights: &Rights<'_>) -> Contribution {
     found
 }
 
-/// A command as a tool of `program`, which `manifest` declares.
+/// Returns a command as a tool of `program`, which `manifest` declares.
 fn command(
     rights: &Rights<'_>,
     (manifest, program): (&Manifest, &str),
@@ -129,7 +129,7 @@ fn command(
     Ok(NewTool { asking, alias, ..NewTool::new(Arc::new(command), grant, limits, origin) })
 }
 
-/// What a command tool of program.toml runs.
+/// Returns the specification of a command tool of program.toml.
 pub fn command_spec(manifest: &Manifest, program: &str, tool: &Declared) -> CommandSpec {
     let names = |names: &[Located<String>]| names.iter().map(|name| name.value.clone()).collect();
     CommandSpec {

@@ -1,6 +1,6 @@
-//! Tools that the user chose by name: `--tools`, `[agent] tools`. A name without a tool is refused; one that cannot
-//! be checked yet is reported. And the rules for calls in `[agent]`: made into values, and checked against the tools that
-//! there are. What a rule means is decided in `haft_core::tool`.
+//! Tools that the user selected by name (`--tools`, `[agent] tools`), and the rules for calls in `[agent]`. A name
+//! without a tool is refused; a name that cannot be checked yet is reported. `haft_core::tool` matches calls
+//! against the rules.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use haft_manifest::{Located, Manifest, RulePattern, ToolPattern};
 use haft_sandbox::native::NATIVE;
 
 impl Program {
-    /// Those of `patterns` that name no tool of `toolbox`, which is this program's or a part of it.
+    /// Returns those of `patterns` that match no tool of `toolbox`, which is this program's or a part of it.
     pub fn idle<'p>(
         &self,
         toolbox: &Toolbox,
@@ -34,8 +34,8 @@ impl Program {
             .collect()
     }
 
-    /// What is wrong with `patterns`, written at `place` to choose tools of `toolbox`, and what cannot be checked
-    /// yet. Where all tools are known, choosing none is an error too.
+    /// Returns the errors of `patterns`, written at `place` to select tools of `toolbox`, and the patterns that
+    /// cannot be checked yet. If all tools are known, an empty selection is an error too.
     pub fn misnamed(
         &self,
         place: &str,
@@ -57,7 +57,7 @@ impl Program {
         (wrong, unknown)
     }
 
-    /// The same of `[agent] tools`, with the place.
+    /// Returns the errors of `[agent] tools`, with their place.
     pub fn misnamed_agent_tools(&self, is_last: bool) -> (Vec<Problem>, Vec<String>) {
         let Some(allowed) = &self.manifest.agent.tools else { return Default::default() };
         let (wrong, unknown) =
@@ -65,8 +65,9 @@ impl Program {
         (wrong.into_iter().map(|problem| problem.at(allowed.span, "these")).collect(), unknown)
     }
 
-    /// The tools that an agent is offered: those that `patterns` name, in the place of `[agent] tools`, where
-    /// there are any, and are all there as rules name them. What cannot be told is said to `warn`; what names nothing is refused.
+    /// Returns the tools that an agent is offered: those that `patterns` match or, without patterns,
+    /// `[agent] tools`; rules may name all of them. Unchecked patterns are reported to `warn`; a pattern without a
+    /// tool is refused.
     pub fn chosen_tools(&self, patterns: &[ToolPattern], warn: impl Fn(&str)) -> Result<Toolbox, Report> {
         let (mut wrong, mut unknown) = self.misnamed_rules();
         let (more_wrong, more_unknown) = if patterns.is_empty() {
@@ -83,7 +84,7 @@ impl Program {
     }
 }
 
-/// The rules of program.toml. `home` is what `~` means in them.
+/// Returns the rules of program.toml. `home` is what `~` means in them.
 pub(super) fn rules(manifest: &Manifest, home: &Path) -> Rules {
     let (table, source) = (&manifest.agent.rules, &manifest.source);
     let rule = |(effect, rule): (_, &Located<RulePattern>)| Rule {
@@ -97,12 +98,12 @@ pub(super) fn rules(manifest: &Manifest, home: &Path) -> Rules {
 }
 
 impl Program {
-    /// The tools for calls that a person types one by one: that is their answer wherever a rule would have them asked.
+    /// Returns the tools for calls that a user types one by one: a typed call answers the questions of rules.
     pub fn typed_tools(&self) -> Toolbox {
         self.toolbox.ruled(&rules(&self.manifest, &self.dirs.home).for_a_person())
     }
 
-    /// Rules and hooks that name no tool, and what cannot be checked yet.
+    /// Returns the errors of rules and hooks that match no tool, and those that cannot be checked yet.
     pub fn misnamed_rules(&self) -> (Vec<Problem>, Vec<String>) {
         let (mut wrong, mut unknown, tools) = (Vec::new(), Vec::new(), self.with_read_skill());
         for (effect, rule) in self.manifest.agent.rules.all() {
@@ -128,7 +129,7 @@ impl Program {
         (wrong, unknown)
     }
 
-    /// The same, as one report, of those that can be told.
+    /// Returns the known errors of rules as one report.
     pub(super) fn report_of_rules(&self) -> Option<Report> {
         let (wrong, _) = self.misnamed_rules();
         (!wrong.is_empty()).then(|| self.manifest.report(wrong))

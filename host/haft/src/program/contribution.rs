@@ -1,5 +1,5 @@
-//! What one source of tools adds to a program, as a value, and how the values of all sources become one toolbox. Knows no
-//! source.
+//! The contribution of one source of tools to a program, as a value, and the merge of all contributions into one
+//! toolbox. Knows no source.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use haft_manifest::Label;
 use haft_nats::NatsTool;
 use haft_sandbox::Backend;
 
-/// What one source of tools adds to a program.
+/// The contribution of one source of tools to a program.
 #[derive(Default)]
 pub(super) struct Contribution {
     /// Tools, in the order in which models see them.
     pub(super) tools: Vec<NewTool>,
     /// Prompts and resources.
     pub(super) offers: Vec<NewTool>,
-    /// What sees the calls of tools.
+    /// Hooks that see the calls of tools.
     pub(super) hooks: Vec<Watching>,
-    /// What is wrong without keeping the rest from working.
+    /// Problems that do not affect the rest.
     pub(super) problems: Vec<Problem>,
     /// Exports of plugins that cannot be called, one line each.
     pub(super) uncallable: Vec<String>,
@@ -36,11 +36,11 @@ pub(super) struct Contribution {
     pub(super) files: Vec<PathBuf>,
     /// Whether something was passed over.
     pub(super) is_partial: bool,
-    /// What the names of tools begin with that are held back, and why.
+    /// Name prefixes of withheld tools, and the reasons.
     pub(super) held: Vec<(String, String)>,
     /// MCP servers whose tools nobody agreed to yet.
     pub(super) first_lists: Vec<FirstList>,
-    /// What was done that a person should know, a line each.
+    /// Notices for the user about completed actions, one a line.
     pub(super) notices: Vec<String>,
     /// The MCP servers that have some of the tools.
     pub(super) servers: Servers,
@@ -51,14 +51,14 @@ pub(super) struct Contribution {
 /// A tool, a prompt or resources on the way into the toolbox.
 pub(super) struct NewTool {
     pub(super) tool: Arc<dyn Tool>,
-    /// What it may do, where no program that this one works for narrows it.
+    /// Its grant, unless a calling program narrows it.
     pub(super) grant: Grant,
     pub(super) limits: Limits,
     /// Where it comes from, for people.
     pub(super) origin: String,
-    /// Labels of the workers that it lives on; none: it lives here.
+    /// Labels of the workers that run the tool; empty: this process.
     pub(super) on: Vec<Label>,
-    /// The line of program.toml that has a person asked before it runs.
+    /// The line of program.toml that demands the user's approval.
     pub(super) asking: Option<String>,
     /// Another name that callers may write.
     pub(super) alias: Option<String>,
@@ -67,14 +67,14 @@ pub(super) struct NewTool {
 }
 
 impl NewTool {
-    /// One that lives here and asks nobody.
+    /// Creates a local tool without a question to the user.
     pub(super) fn new(tool: Arc<dyn Tool>, grant: Grant, limits: Limits, origin: String) -> Self {
         Self { tool, grant, limits, origin, on: Vec::new(), asking: None, alias: None, package: None }
     }
 }
 
 impl Contribution {
-    /// Takes in what `more` has, after what is here.
+    /// Appends the contribution `more`.
     pub(super) fn append(&mut self, more: Self) {
         self.tools.extend(more.tools);
         self.offers.extend(more.offers);
@@ -100,7 +100,7 @@ impl FromIterator<Contribution> for Contribution {
     }
 }
 
-/// What all sources add to a program.
+/// The contributions of all sources.
 #[derive(Default)]
 pub(super) struct Merged {
     pub(super) toolbox: Toolbox,
@@ -150,7 +150,7 @@ impl Merged {
         Ok(())
     }
 
-    /// Puts a prompt or resources in, unless their plugin lives on workers: those are asked for tools alone.
+    /// Inserts a prompt or resources, unless their plugin runs on workers, which offer only tools.
     fn insert_offer(&mut self, rights: &Rights<'_>, new: NewTool) {
         let Placed::Here(offer) = rights.placement.of(&new.on, new.tool) else { return };
         let grant = self.bound(rights, &new.grant, &new.origin);
@@ -161,7 +161,7 @@ impl Merged {
         }
     }
 
-    /// What is left of the grant of a tool from `origin`. What is not is a warning, once for each origin.
+    /// Returns the remaining grant of a tool from `origin`. The removed rights are a warning, once for each origin.
     fn bound(&mut self, rights: &Rights<'_>, wanted: &Grant, origin: &str) -> Grant {
         let (grant, withheld) = rights.bound(wanted, origin);
         let problems = &mut self.rest.problems;

@@ -1,4 +1,4 @@
-//! The directories of this machine that haft uses, found once. Creates only what tools need.
+//! The directories of this machine that haft uses, determined once. Creates only directories that tools need.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -21,34 +21,34 @@ use haft_state::Homes;
 /// Characters of a folder's name in that of its caches.
 const MAX_FOLDER_NAME: usize = 40;
 
-/// Where things are. haft's own state lies outside everything a tool may write by default.
+/// The locations of haft. haft's own state is outside the default write rights of tools.
 #[derive(Clone, Debug)]
 pub struct Dirs {
-    /// Where a program.toml is looked for that nobody named, and relative paths of the command line start.
+    /// The start of the search for program.toml, and the base of relative paths of the command line.
     pub here: PathBuf,
-    /// The person's home directory: what `~` means.
+    /// The user's home directory: the expansion of `~`.
     pub home: PathBuf,
-    /// What tools may write: `~/.haft`.
+    /// The directory that tools may write: `~/.haft`.
     pub data: PathBuf,
     /// The system's directory for temporary files.
     pub temporary: PathBuf,
-    /// What haft can make again: `$XDG_CACHE_HOME/haft`.
+    /// Data that haft can create again: `$XDG_CACHE_HOME/haft`.
     pub cache: PathBuf,
-    /// What haft notes down: `$XDG_STATE_HOME/haft`.
+    /// haft's records: `$XDG_STATE_HOME/haft`.
     pub state: PathBuf,
-    /// What a person sets up for all programs: `$XDG_CONFIG_HOME/haft`.
+    /// The user's settings for all programs: `$XDG_CONFIG_HOME/haft`.
     pub config: PathBuf,
     /// The caches of package managers and compilers inside the sandbox: `$XDG_CACHE_HOME/haft-sandbox`.
     pub sandbox_caches: PathBuf,
-    /// What was installed, for all programs: `$XDG_DATA_HOME/haft/store`. Tools read it and never write it.
+    /// Installed content, for all programs: `$XDG_DATA_HOME/haft/store`. Tools read it and never write it.
     pub store: PathBuf,
     /// The whole of long answers that agents were shown a part of: `$XDG_DATA_HOME/haft/answers`. Only the built-in
     /// `read` opens them, and nothing but haft writes there.
     pub answers: PathBuf,
-    /// What MCP servers and commands have to themselves: `$XDG_DATA_HOME/haft/processes`. Each opens its own, and no tool
-    /// another's.
+    /// Private directories of MCP servers and commands: `$XDG_DATA_HOME/haft/processes`. Each opens its own, and no
+    /// tool opens another's.
     pub processes: PathBuf,
-    /// What plugins keep: `$XDG_DATA_HOME/haft/state`. Each opens its own, and nobody else anything.
+    /// The state of plugins: `$XDG_DATA_HOME/haft/state`. Each plugin opens its own, and nothing else opens any.
     pub plugin_state: PathBuf,
     /// [`Self::own`], once it was found.
     own: OnceLock<Vec<Root>>,
@@ -57,7 +57,7 @@ pub struct Dirs {
 }
 
 impl Dirs {
-    /// The directories of the user who runs haft.
+    /// Returns the directories of the user who runs haft.
     pub fn of_this_machine() -> anyhow::Result<Self> {
         let base = etcetera::choose_base_strategy().map_err(|_| {
             anyhow::anyhow!("no home directory; set `HOME` to the directory that `~` should mean")
@@ -82,14 +82,14 @@ impl Dirs {
         })
     }
 
-    /// The caches of commands that work in `workspace`.
+    /// Returns the caches of commands that work in `workspace`.
     pub(super) fn caches_of(&self, workspace: &Root) -> PathBuf {
         let parts = std::iter::once(workspace.real().as_os_str().as_encoded_bytes());
         caches::written(&self.sandbox_caches.join(own_name(workspace.path(), None, parts)))
     }
 
-    /// What a process has to itself that works in the first of `folders`, is declared in the second one, in this list of
-    /// program.toml under this name, and is started by these words.
+    /// Returns the private directory of a process that works in the first of `folders`, is declared in the second
+    /// one, in this list of program.toml under this name, and has this command.
     pub(super) fn private_of(
         &self,
         folders: [&Path; 2],
@@ -102,76 +102,77 @@ impl Dirs {
         private::written(&self.processes.join(own_name(workspace, Some(name), parts)))
     }
 
-    /// What the servers of the plugin `package` have to themselves, which the program in `folder` installed: the same after
-    /// every update of it.
+    /// Returns the private directory of the servers of the plugin `package`, which the program in `folder`
+    /// installed: unchanged by updates.
     pub(super) fn of_plugin(&self, folder: &Path, package: &str) -> PathBuf {
         self.private_of([folder, folder], ("packages", package, &[]))
     }
 
-    /// Those of `npm` and `uv` while they fetch packages.
+    /// Returns the caches of `npm` and `uv` during a fetch of packages.
     pub(super) fn caches_of_fetches(&self) -> PathBuf {
         caches::written(&self.sandbox_caches.join("packages"))
     }
 
-    /// Where the journal is: below [`Self::state`].
+    /// Returns the directory of the journal: below [`Self::state`].
     pub fn journal(&self) -> PathBuf {
         self.state.join("journal")
     }
 
-    /// Where sessions are: below [`Self::state`].
+    /// Returns the directory of sessions: below [`Self::state`].
     pub fn sessions(&self) -> PathBuf {
         self.state.join("sessions")
     }
 
-    /// The sessions there, with the whole of their long answers.
+    /// Returns the sessions in it, with their long answers.
     pub fn kept_sessions(&self) -> Sessions {
         Sessions::new(self.sessions()).with_answers(&self.answers).with_changes(self.state.join("changes"))
     }
 
-    /// Those of agents that work for another: below those of people, so that neither drives the other out.
+    /// Returns the sessions of agents that work for another: separate from those of users, so that neither evicts
+    /// the other.
     pub fn agent_sessions(&self) -> Sessions {
         Sessions::new(self.sessions().join("agents")).with_answers(&self.answers)
     }
 
-    /// Where plugins keep what they are granted to: below [`Self::plugin_state`] and [`Self::cache`].
+    /// Returns the storage locations of plugins: below [`Self::plugin_state`] and [`Self::cache`].
     pub fn homes(&self) -> Homes {
         Homes { state: self.plugin_state.clone(), cache: self.cache.join("plugins") }
     }
 
-    /// Whether the user is told of `what` for the first time, a name of a file; it is noted that they were.
+    /// Returns whether the user gets the notice `what`, a file name, for the first time, and records that.
     pub fn is_first_time(&self, what: &str) -> bool {
         let told = self.state.join("told");
-        // Where nothing can be noted it is said once more.
+        // Without a record the notice is repeated.
         let noted = create_private(&told).and_then(|()| File::create_new(told.join(what)));
         !noted.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
     }
 
-    /// Where it is noted down what commands behind `haft wrap` may do: below [`Self::config`].
+    /// Returns the directory of the records of `haft wrap`: below [`Self::config`].
     pub fn wraps(&self) -> PathBuf {
         self.config.join("wrap")
     }
 
-    /// Where it is noted down which programs were agreed to: below [`Self::state`].
+    /// Returns the directory of agreements to programs: below [`Self::state`].
     pub(super) fn trust(&self) -> PathBuf {
         self.state.join("trust")
     }
 
-    /// Where it is noted down which tools of MCP servers were agreed to: below [`Self::state`].
+    /// Returns the directory of agreements to MCP servers' tools: below [`Self::state`].
     pub fn pins(&self) -> PathBuf {
         self.state.join("pins")
     }
 
-    /// Where logins at MCP servers are noted down: below [`Self::state`].
+    /// Returns the directory of logins at MCP servers: below [`Self::state`].
     pub(super) fn logins(&self) -> PathBuf {
         self.state.join("logins")
     }
 
-    /// Where approvals are signed and used up: below [`Self::state`].
+    /// Returns the directory of the keys and claims of approvals: below [`Self::state`].
     pub fn approvals(&self) -> PathBuf {
         self.state.join("approvals")
     }
 
-    /// Where calls wait for a person at a page: below [`Self::state`].
+    /// Returns the directory in which calls wait for a user at a page: below [`Self::state`].
     pub fn desk(&self) -> Desk {
         Desk::new(self.state.join("page"))
     }
@@ -181,8 +182,8 @@ impl Dirs {
         create_private(&self.data)
     }
 
-    /// haft's own directories, which no tool may read or write. They are made, since only what is
-    /// there can be closed. One that haft may not make is left out: no tool could make it either.
+    /// Returns haft's own directories, which no tool may read or write. They are created, since only an existing
+    /// directory can be closed. One that haft cannot create is omitted: no tool could create it either.
     pub fn own(&self) -> io::Result<&[Root]> {
         if let Some(known) = self.own.get() {
             return Ok(known);
@@ -196,13 +197,13 @@ impl Dirs {
         Ok(self.own.get_or_init(|| own))
     }
 
-    /// What there is of each credential store. What is made later is found by the next program that is loaded.
+    /// Returns the existing files of each credential store. The next load of a program finds later ones.
     pub fn credentials(&self) -> &[(CredentialStore, Root)] {
         self.credentials.get_or_init(|| find_stores(&self.home))
     }
 
-    /// What is closed to every tool: haft's own directories, credential stores, and for writing what was installed, which is
-    /// made for the same reason. Allows nothing.
+    /// Returns a grant that only closes: haft's own directories and credential stores, and for writing the
+    /// installed content, which is created for the same reason.
     pub(super) fn closed(&self) -> io::Result<Grant> {
         let grant = self.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
         let stores = self.credentials().iter().cloned();
@@ -211,18 +212,19 @@ impl Dirs {
         Ok(installed.into_iter().fold(grant, Grant::with_fixed))
     }
 
-    /// [`Self::own`] and [`Self::answers_for_read`]: what can never be granted.
+    /// Returns [`Self::own`] and [`Self::answers_for_read`], which can never be granted.
     pub(super) fn own_and_answers(&self) -> io::Result<Vec<Root>> {
         Ok(self.own()?.iter().cloned().chain(self.answers_for_read()?).collect())
     }
 
-    /// What only the built-in `read` opens. Made for the same reason.
+    /// Returns the directory that only the built-in `read` opens. Created for the same reason.
     pub(super) fn answers_for_read(&self) -> io::Result<Option<Root>> {
         made(&self.answers)?.map(|directory| Root::resolve(Path::new("/"), directory)).transpose()
     }
 }
 
-/// The name of the directory of what works in `workspace` and is told apart by `parts`; people read the first two.
+/// Returns the name of the private directory for a process in `workspace`, identified by `parts`; people read the
+/// first two.
 fn own_name<'p>(workspace: &Path, name: Option<&str>, parts: impl Iterator<Item = &'p [u8]>) -> String {
     let folder = workspace.file_name().unwrap_or_default().to_string_lossy();
     // A name of the system has 255 bytes.
@@ -234,7 +236,7 @@ fn own_name<'p>(workspace: &Path, name: Option<&str>, parts: impl Iterator<Item 
     format!("{name}-{key}")
 }
 
-/// A directory that is there now; `None` for one that haft may not make.
+/// Creates a directory if missing; `None` if haft cannot create it.
 fn made(directory: &Path) -> io::Result<Option<&Path>> {
     match create_private(directory) {
         Ok(()) => Ok(Some(directory)),
@@ -260,8 +262,8 @@ pub(super) fn create_private(directory: &Path) -> io::Result<()> {
 /// Bytes of `~/.ssh/config` that are looked at: more than anyone writes.
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// What there is of each store, for the person whose home directory is `home`. What is neither a file nor a directory
-/// (`HISTFILE=/dev/null`) holds nothing, and what `home` lies in is no store.
+/// Returns the existing files of each store, for the user with the home directory `home`. A path that is neither a
+/// file nor a directory (`HISTFILE=/dev/null`) is omitted, and a parent of `home` is not a store.
 fn find_stores(home: &Path) -> Vec<(CredentialStore, Root)> {
     let places = |store: CredentialStore| {
         let keys = if store.name() == CredentialStore::SSH { keys_of_ssh(home) } else { Vec::new() };
@@ -279,7 +281,7 @@ fn find_stores(home: &Path) -> Vec<(CredentialStore, Root)> {
     found
 }
 
-/// A variable that says something.
+/// Returns the value of a non-empty variable.
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
@@ -288,7 +290,7 @@ fn is_kept_in(place: &Path) -> bool {
     place.is_absolute() && place.metadata().is_ok_and(|found| found.is_file() || found.is_dir())
 }
 
-/// The files that `IdentityFile` names in `~/.ssh/config`.
+/// Returns the files that `IdentityFile` names in `~/.ssh/config`.
 fn keys_of_ssh(home: &Path) -> Vec<PathBuf> {
     let mut config = String::new();
     let Ok(file) = File::open(home.join(".ssh/config")) else { return Vec::new() };
@@ -298,7 +300,7 @@ fn keys_of_ssh(home: &Path) -> Vec<PathBuf> {
     config.lines().filter_map(identity).map(|path| in_home(Path::new(&path), home)).collect()
 }
 
-/// What a line names, where it is an `IdentityFile`.
+/// Returns the path in a line, if it is an `IdentityFile`.
 fn identity(line: &str) -> Option<String> {
     let (keyword, value) = line.trim().split_once(|c: char| c.is_whitespace() || c == '=')?;
     let value = value.trim_matches(|c: char| c.is_whitespace() || matches!(c, '=' | '"'));

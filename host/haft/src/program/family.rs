@@ -1,5 +1,5 @@
-//! The program.toml files of the agents of a program, and of their agents, read when it is: which of them cannot be used,
-//! that none calls itself, and what they name that no tool may see. Loads no program.
+//! The program.toml files of a program's agents, and of their agents, read with the program. Finds unusable files,
+//! circles of agents, and the paths that they name and that no tool may see. Loads no program.
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,8 @@ use haft_package::lock_path;
 /// The name of a program file.
 pub const FILE_NAME: &str = "program.toml";
 
-/// How many agents may call each other: the fourth is the last. What a person can still follow, and few enough
-/// conversations that wait for each other.
+/// Maximal depth of agents that call each other: as many as a user can follow, and few conversations that wait for
+/// each other.
 pub const MAX_DEPTH: usize = 4;
 
 /// Programs that work for one, directly or not: each is read at every start.
@@ -24,7 +24,7 @@ const MAX_PROGRAMS: usize = 64;
 /// The programs that work for one as agents.
 #[derive(Debug, Default)]
 pub(super) struct Family {
-    /// The files of the programs that this one works for, and its own.
+    /// The files of the calling programs, and its own.
     chain: Vec<PathBuf>,
     members: Vec<Manifest>,
     /// Their files, without links.
@@ -36,8 +36,8 @@ pub(super) struct Family {
 }
 
 impl Family {
-    /// Reads the programs that work for `manifest`, which itself works for those of `above`. Fails where they call each
-    /// other in a circle, or too deep.
+    /// Reads the agents' programs of `manifest`, which itself works for those of `above`. Fails for a circle of
+    /// calls, or beyond the maximal depth.
     pub(super) fn read(manifest: &Manifest, above: &[PathBuf], home: &Path) -> Result<Self, Report> {
         let mut family = Self { chain: above.to_vec(), ..Self::default() };
         let mut chain = above.to_vec();
@@ -72,7 +72,7 @@ impl Family {
                 Err(report) if chain.len() == self.chain.len() + 1 => {
                     self.broken.push((program.span, unusable(agent, &path, &report)));
                 }
-                // For whoever calls that one to find out.
+                // A call of that agent reports the error.
                 Err(_) => {}
             }
         }
@@ -80,7 +80,7 @@ impl Family {
         Ok(())
     }
 
-    /// Why `program` cannot work for the last of `chain`.
+    /// Returns why `program` cannot work for the last of `chain`.
     fn refusal(&self, chain: &[PathBuf], program: &Path) -> Option<String> {
         let named = |chain: &[PathBuf]| {
             let names = chain.iter().map(PathBuf::as_path).chain([program]);
@@ -99,27 +99,27 @@ impl Family {
         (self.seen.len() >= MAX_PROGRAMS).then(|| format!("at most {MAX_PROGRAMS} programs may work for one"))
     }
 
-    /// The files of the programs that it works for, and its own.
+    /// Returns the files of the calling programs, and its own.
     pub(super) fn chain(&self) -> &[PathBuf] {
         &self.chain
     }
 
-    /// The programs that work for it.
+    /// Returns the programs of its agents.
     pub(super) fn members(&self) -> &[Manifest] {
         &self.members
     }
 
-    /// Closes to tools what `manifest` names, too: the program before something was left out of it.
+    /// Also closes the files that `manifest` names to tools: the program before parts were removed.
     pub(super) fn keep_sealed(&mut self, manifest: Manifest) {
         self.members.push(manifest);
     }
 
-    /// What is wrong with agents of the program itself.
+    /// Returns the errors of the program's own agents.
     pub(super) fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.broken.iter().map(|(_, problem)| problem)
     }
 
-    /// The agents of `manifest`, the program itself, that can be used.
+    /// Returns the agents of `manifest`, the program itself, that can be used.
     pub(super) fn agents<'m>(&self, manifest: &'m Manifest) -> impl Iterator<Item = &'m AgentTool> {
         let is_broken = |agent: &AgentTool| match &agent.kind {
             AgentKind::Program(program) => self.broken.iter().any(|(span, _)| *span == program.span),
@@ -137,7 +137,8 @@ impl Family {
         self.members.iter().for_each(|member| Secrets::new(member, home, redactor).learn());
     }
 
-    /// What they are made of, closed: a tool that could write it would say what they ask, and of whom. Allows nothing.
+    /// Returns a grant that only closes the files of the agents: a tool that could write them would control their
+    /// prompts and models.
     pub(super) fn sealed(&self, home: &Path) -> anyhow::Result<Grant> {
         let mut grant = Grant::none();
         let root = |path: &Path| Root::resolve(Path::new("/"), path);
@@ -153,7 +154,7 @@ impl Family {
     }
 }
 
-/// The program.toml that `program` names, be it by its folder.
+/// Returns the program.toml that `program` names, possibly by its folder.
 pub(super) fn file(manifest: &Manifest, program: &Located<PathBuf>, home: &Path) -> PathBuf {
     let path = manifest.resolve(&program.value, home);
     if path.is_dir() { path.join(FILE_NAME) } else { path }

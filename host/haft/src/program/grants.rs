@@ -1,5 +1,5 @@
-//! From what program.toml and the command line say to grants. Nothing is granted here that is
-//! not written in one of the two; what a path means is settled now, once.
+//! Converts the rights in program.toml and on the command line to grants. Grants only rights that are written in
+//! one of the two; paths are resolved here, once.
 
 mod process;
 
@@ -17,8 +17,8 @@ use haft_core::tool::Widening;
 use haft_manifest::{GrantTable, Located, Manifest, Package, Plugin, Seal};
 use haft_package::{Bundle, FetchGrants, lock_path};
 
-/// `grant` with a right that somebody wrote: in a program.toml, on the command line, or as the answer to a refused call. No
-/// other function makes a grant of a [`Right`]. `directory` says what a path means.
+/// Returns `grant` with a written right: from a program.toml, the command line, or the answer to a refused call. No
+/// other function makes a grant of a [`Right`]. `directory` resolves a path.
 fn with_right<E>(
     grant: Grant,
     right: &Right,
@@ -35,8 +35,9 @@ fn with_right<E>(
     })
 }
 
-/// The directory that a written path means; a relative one starts in the absolute directory `base`. haft's own directories,
-/// and what lies in them, can never be granted. A directory that contains one can be: tools get all of it but that.
+/// Resolves a written path to a directory; a relative path starts in the absolute directory `base`. haft's own
+/// directories, and paths below them, can never be granted. A directory that contains one can be: tools get all of
+/// it except that one.
 fn directory(path: &Path, base: &Path, dirs: &Dirs) -> Result<Root, Problem> {
     let root =
         root(&base.join(in_home(path, &dirs.home))).map_err(|error| Problem::new(error.to_string()))?;
@@ -51,21 +52,21 @@ fn directory(path: &Path, base: &Path, dirs: &Dirs) -> Result<Root, Problem> {
     }
 }
 
-/// What a person at hand may give to calls that are refused something, where `dirs` are haft's own.
+/// Returns the rights that a present user may give to refused calls, where `dirs` are haft's own.
 pub fn widening(dirs: &Dirs) -> Widening {
     let dirs = dirs.clone();
     Widening::by(move |grant, rights| widened(grant, rights, &dirs))
 }
 
-/// `grant` with rights that a person gives while the program runs. What stays closed does; `None` where one of them cannot
-/// be had.
+/// Returns `grant` with rights that a user gives while the program runs. Closed paths stay closed; `None` if a
+/// right cannot be granted.
 fn widened(grant: &Grant, rights: &[Right], dirs: &Dirs) -> Option<Grant> {
     let wider =
         |grant: Grant, right: &Right| with_right(grant, right, |path| directory(path, &dirs.here, dirs));
     rights.iter().try_fold(grant.clone(), wider).ok().map(start_up::fixing)
 }
 
-/// What belongs to the program itself may do.
+/// The rights of the program's own tools.
 pub(super) struct Sandbox {
     /// The built-in tools but the next, `bash` and commands.
     pub(super) tools: Grant,
@@ -73,27 +74,27 @@ pub(super) struct Sandbox {
     pub(super) files: Grant,
 }
 
-/// Turns what is written into the grants of one program.
+/// Converts the written rights to the grants of one program.
 pub(super) struct Grants<'a> {
     manifest: &'a Manifest,
     dirs: &'a Dirs,
     allow: &'a [Allow],
-    /// What is closed to every tool.
+    /// The paths closed to every tool.
     closed: Grant,
     /// The whole of long answers, closed to every tool but the built-in ones for files.
     answers: Option<Root>,
-    /// What is wrong with what is written, and keeps nothing from working.
+    /// Problems of the written rights that do not affect the rest.
     pub(super) problems: Vec<Problem>,
 }
 
 impl<'a> Grants<'a> {
-    /// Those of `manifest`, with what `allow` adds for one run.
+    /// Creates the grants of `manifest`, with the additions `allow` for one run.
     pub(super) fn new(manifest: &'a Manifest, dirs: &'a Dirs, allow: &'a [Allow]) -> anyhow::Result<Self> {
         let (closed, answers) = (closed(manifest, dirs)?, dirs.answers_for_read()?);
         Ok(Self { manifest, dirs, allow, closed, answers, problems: Vec::new() })
     }
 
-    /// What the built-in tools and `bash` may do. `caller` has the program that this one works for.
+    /// Returns the rights of the built-in tools and `bash`. `caller` has those of the calling program.
     pub(super) fn sandbox(&mut self, caller: Option<&Grant>) -> anyhow::Result<Sandbox> {
         let (sandbox, dirs) = (&self.manifest.sandbox, self.dirs);
         dirs.create()?;
@@ -133,8 +134,9 @@ impl<'a> Grants<'a> {
         })
     }
 
-    /// `grant`, where program.toml names no workspace: tools work where those of the caller do, else in the folder of
-    /// program.toml, else in the current one. A person's home directory, or one around it, is not written unless it is named.
+    /// Returns `grant` with the default workspace, if program.toml names none: that of the caller, otherwise the
+    /// folder of program.toml, otherwise the current one. The user's home directory, or a parent of it, is writable
+    /// only if it is named.
     fn with_default_workspace(&self, grant: Grant, caller: Option<&Grant>) -> anyhow::Result<Grant> {
         let workspace = match caller.and_then(Grant::base) {
             Some(workspace) => workspace.clone(),
@@ -145,7 +147,8 @@ impl<'a> Grants<'a> {
         Ok(grant.with_workspace(workspace))
     }
 
-    /// What each declared plugin may do, in the order of the file. They work where the tools with `sandbox` do.
+    /// Returns the rights of each declared plugin, in the order of the file. Plugins work in the workspace of the
+    /// tools with `sandbox`.
     pub(super) fn plugins(&mut self, sandbox: &Grant) -> anyhow::Result<Vec<Grant>> {
         let manifest = self.manifest;
         let grant = |plugin: &Plugin| {
@@ -155,8 +158,8 @@ impl<'a> Grants<'a> {
         manifest.plugins.iter().map(grant).collect()
     }
 
-    /// What each enabled plugin of the package `declared` may do: what it asks for and the program allows. Relative paths
-    /// start at the program's folder, also those that the package wrote.
+    /// Returns the rights of each enabled plugin of the package `declared`: those that it requests and the program
+    /// allows. Relative paths start at the program's folder, also those in the package.
     pub(super) fn package(
         &mut self,
         (declared, bundle): (&Package, &Bundle),
@@ -166,7 +169,7 @@ impl<'a> Grants<'a> {
         let (mut grants, mut all_asked) = (Vec::new(), Vec::new());
         for (plugin, _, _) in bundle.components() {
             let asked = self.asked_of(declared, (plugin.name.as_str(), &plugin.grant));
-            // What the author of a package denies, and is not there, is for the author to put right.
+            // An absent path that a package denies is for its author to correct.
             let (grant, _) = self.denied(asked.intersect(&granted), &plugin.grant.deny)?;
             grants.push(self.of_plugin(plugin, grant, sandbox)?);
             all_asked.push(asked);
@@ -190,8 +193,8 @@ impl<'a> Grants<'a> {
         Ok(grants)
     }
 
-    /// What a part of the package `declared` asks for. A right that no program can grant is a warning, and keeps nothing
-    /// else from working: the package's author wrote it.
+    /// Returns the rights that a part of the package `declared` requests. An impossible right is a warning, and
+    /// does not affect the rest: the package's author wrote it.
     fn asked_of(&mut self, declared: &Package, (name, table): (&str, &GrantTable)) -> Grant {
         let mut grant = Grant::none();
         for right in table.rights() {
@@ -207,14 +210,14 @@ impl<'a> Grants<'a> {
         grant
     }
 
-    /// `grant` of a declared plugin with what it shares with all of them.
+    /// Returns `grant` of a declared plugin with the rights that all plugins share.
     fn of_plugin(&self, plugin: &Plugin, grant: Grant, sandbox: &Grant) -> anyhow::Result<Grant> {
         let grant = sandbox.workspace().cloned().into_iter().fold(grant, Grant::with_workspace);
         let grant = self.allowed(grant, Some(plugin.name.as_str()))?;
         Ok(grant.with_protected_paths_of(&self.protected()))
     }
 
-    /// What a table of rights allows.
+    /// Returns the grant in a table of rights.
     pub(super) fn table(&mut self, table: &GrantTable) -> anyhow::Result<Grant> {
         let mut grant = Grant::none();
         for right in table.rights() {
@@ -229,8 +232,8 @@ impl<'a> Grants<'a> {
         Ok(grant)
     }
 
-    /// `grant` with what the command line adds for `plugin`, or for the program's own tools. What programs of this machine start
-    /// by themselves is not written.
+    /// Returns `grant` with the additions of the command line for `plugin`, or for the program's own tools.
+    /// Start-up files stay unwritable.
     fn allowed(&self, grant: Grant, plugin: Option<&str>) -> anyhow::Result<Grant> {
         let mut own = self.allow.iter().filter(|allow| allow.plugin.as_deref() == plugin);
         let wider = |grant: Grant, allow: &Allow| {
@@ -239,8 +242,8 @@ impl<'a> Grants<'a> {
         Ok(start_up::fixing(own.try_fold(grant, wider).map_err(Report::from)?))
     }
 
-    /// `grant`, closed to what `deny` names. What is not there may be a slip of the pen, which the problems say, and is closed
-    /// once it is.
+    /// Returns `grant`, closed to the paths in `deny`. An absent path may be a typing error, which is a problem,
+    /// and is closed once it exists.
     fn denied(&self, grant: Grant, deny: &[Located<PathBuf>]) -> anyhow::Result<(Grant, Vec<Problem>)> {
         let (mut grant, mut problems) = (grant, Vec::new());
         for written in deny {
@@ -254,8 +257,8 @@ impl<'a> Grants<'a> {
         Ok((grant, problems))
     }
 
-    /// A directory that program.toml names at `span`. One that cannot be opened is a problem, not the end:
-    /// it may be made before the first call.
+    /// Resolves a directory that program.toml names at `span`. One that cannot be opened is a problem, not an
+    /// error: it may be created before the first call.
     fn written(&mut self, path: &Path, span: Option<Span>) -> anyhow::Result<Root> {
         let granted_here =
             |problem: Problem| span.into_iter().fold(problem, |it, span| it.at(span, "granted here"));
@@ -267,7 +270,7 @@ impl<'a> Grants<'a> {
             let path = root.path().display();
             let problem = Problem::new(format!("granted directory `{path}` cannot be opened: {error}"));
             let problem = granted_here(problem).hint(format!("`mkdir -p {path}` makes it"));
-            // A missing directory is no error where it may be written: a tool can make it first, since it is opened for
+            // A missing directory is no problem if it may be written: a tool can create it, since it is opened for
             // every use.
             let is_absent = error.kind() == std::io::ErrorKind::NotFound;
             self.problems.push(if is_absent { problem.warning() } else { problem });
@@ -275,19 +278,19 @@ impl<'a> Grants<'a> {
         Ok(root)
     }
 
-    /// Where relative paths of program.toml start.
+    /// Returns where relative paths of program.toml start.
     fn base(&self) -> &'a Path {
         let folder = self.manifest.folder.as_path();
         if folder.as_os_str().is_empty() { &self.dirs.here } else { folder }
     }
 
-    /// What is closed to every tool of the program but the built-in ones for files.
+    /// Returns the paths closed to every tool of the program except the built-in file tools.
     fn protected(&self) -> Grant {
         self.answers.iter().cloned().fold(self.closed.clone(), Grant::with_hidden)
     }
 }
 
-/// `grant` with the caches of commands. Where everything may be written they use the person's own.
+/// Returns `grant` with the caches of commands. If everything may be written they use the user's own.
 fn with_caches(grant: Grant, mode: SandboxMode, dirs: &Dirs) -> anyhow::Result<Grant> {
     match grant.base() {
         Some(workspace) if mode != SandboxMode::Rwx => {
@@ -298,7 +301,7 @@ fn with_caches(grant: Grant, mode: SandboxMode, dirs: &Dirs) -> anyhow::Result<G
     }
 }
 
-/// `grant` with the credential stores that `[sandbox]` opens: all, where it asks for no limit.
+/// Returns `grant` with the credential stores that `[sandbox]` opens: all, if it sets no limit.
 fn with_credentials(grant: Grant, manifest: &Manifest) -> Grant {
     match manifest.sandbox.mode {
         SandboxMode::Rwx => CredentialStore::all().fold(grant, Grant::with_credentials),
@@ -308,14 +311,14 @@ fn with_credentials(grant: Grant, manifest: &Manifest) -> Grant {
     }
 }
 
-/// The same rights, but reading only `read` and what may be written.
+/// Returns the rights with reading restricted to `read` and the writable paths.
 fn narrowed(grant: &Grant, read: &[Root]) -> Grant {
     let readable = read.iter().cloned().fold(Grant::none(), Grant::with_read);
     let all = grant.writable().roots().into_iter().fold(readable, Grant::with_write);
     grant.intersect(&all)
 }
 
-/// Fails where tools would work in what is closed to them.
+/// Fails if the workspace is closed to tools.
 fn check_workspace(grant: &Grant) -> anyhow::Result<()> {
     let Some(workspace) = grant.base() else { return Ok(()) };
     let Some(closed) = grant.closed_at(workspace.real()).filter(|_| grant.hides(workspace)) else {
@@ -327,12 +330,12 @@ fn check_workspace(grant: &Grant) -> anyhow::Result<()> {
     Err(Report::new(vec![problem.hint(hint)]).into())
 }
 
-/// What is closed to every tool of a program: credential stores that its grant does not open, haft's own directories and,
-/// with what else it names and is sealed, program.toml itself: a tool that could write it would grant itself what it likes
-/// for the next run. Allows nothing.
+/// Returns the paths closed to every tool of a program: credential stores that its grant does not open, haft's own
+/// directories and, with the other sealed files that it names, program.toml itself, in which a tool could grant
+/// itself rights for the next run. Grants nothing.
 fn closed(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
     let mut grant = dirs.closed()?;
-    // What a client adds to no program.toml is relative to the current directory.
+    // A path that a client adds outside program.toml is relative to the current directory.
     let absolute = |path: &Path| root(&std::path::absolute(path)?);
     for (seal, path) in manifest.sealed(&dirs.home) {
         grant = closing(grant, seal, absolute(&path)?);
@@ -343,7 +346,7 @@ fn closed(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
     Ok(grant)
 }
 
-/// `grant`, closed to a file.
+/// Returns `grant`, closed to a file.
 pub(super) fn closing(grant: Grant, seal: Seal, root: Root) -> Grant {
     match seal {
         Seal::Hidden => grant.with_hidden(root),
@@ -351,11 +354,12 @@ pub(super) fn closing(grant: Grant, seal: Seal, root: Root) -> Grant {
     }
 }
 
-/// Fails where a tool with `grant` could put another file in the place of a sealed one: a link on the way to it stands
-/// in a directory that the tool may write, and nothing can be mounted over a link.
+/// Fails if a tool with `grant` could replace a sealed file: a link on the way to it is in a directory that the
+/// tool may write, and nothing can be mounted over a link.
 pub(super) fn refuse_links(grant: &Grant) -> anyhow::Result<()> {
     let Reach::Roots(writable) = grant.writable() else { return Ok(()) };
-    // What is found, and not named, is closed where it really is: that `~/.npmrc` is a link keeps nobody from working in `~`.
+    // A file that is found, not named, is closed at its real path: a `~/.npmrc` that is a link does not prevent
+    // work in `~`.
     for sealed in grant.closed().filter(|closed| matches!(closed.why, Why::Own | Why::Denied)) {
         let replaceable = |link: &PathBuf| writable.iter().any(|root| link.starts_with(root.real()));
         if let Some(link) = sealed.root.links().into_iter().find(replaceable) {
@@ -372,14 +376,14 @@ pub(super) fn refuse_links(grant: &Grant) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a link leads to that a tool could replace.
+/// Describes the target of a link that a tool could replace.
 fn replaced(sealed: &Closed) -> &'static str {
     if sealed.why == Why::Denied { "what `deny` closes" } else { "the file that says what tools may do" }
 }
 
-/// What `git`, `npm` and `uv` may do while a package is fetched, besides writing where it is fetched to: they have the
-/// credentials that the program's tools have, and caches that no tool writes. What was fetched is built with nothing of the
-/// person's to read: what it reads could be in what it makes.
+/// Returns the rights of `git`, `npm` and `uv` during a fetch, besides writing to its target: they have the
+/// credentials of the program's tools, and caches that no tool writes. Builds of fetched packages read none of the
+/// user's files, since their output could contain them.
 pub(super) fn fetch(manifest: &Manifest, dirs: &Dirs, allow: &[Allow]) -> anyhow::Result<FetchGrants> {
     let grant = with_credentials(Grant::none().with_read_anywhere().with_network(true), manifest);
     let grant = grant.with_caches(root(&dirs.caches_of_fetches())?);
@@ -395,7 +399,7 @@ pub(super) fn fetch(manifest: &Manifest, dirs: &Dirs, allow: &[Allow]) -> anyhow
     Ok(FetchGrants { fetch: grant.with_protected_paths_of(&grants.protected()), build })
 }
 
-/// Fails where `allow` names a plugin, server or command that is none of the program's nor `of_packages`.
+/// Fails if `allow` names a plugin, server or command that neither the program nor `of_packages` has.
 pub(super) fn unknown_names(
     manifest: &Manifest,
     allow: &[Allow],

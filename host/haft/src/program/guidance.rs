@@ -1,6 +1,6 @@
-//! What a model is told besides its task: what the workspace's repository says in `AGENTS.md` or `CLAUDE.md`, and which skills there
-//! are. Read once, when it is first asked for, so that every request of a run begins the same. `haft serve` asks for
-//! none of it: its clients have their own.
+//! Instructions to a model besides its task: `AGENTS.md` or `CLAUDE.md` of the workspace's repository, and the
+//! skills. Read once, at the first use, so that every request of a run begins with the same text. `haft serve` uses
+//! none of it, since its clients have their own instructions.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use haft_core::skill::{ReadSkill, Shelf, of_person, of_project};
 use haft_core::tool::Toolbox;
 use haft_manifest::ToolPattern;
 
-/// What a model is told besides its task.
+/// The instructions to a model besides its task.
 #[derive(Clone, Debug, Default)]
 pub struct Guidance {
-    /// What the project says, the repository's root first.
+    /// The project's instructions, the repository's root first.
     pub agents_md: Vec<AgentsMd>,
     /// Files of that name that are not used, one line each, with the reason.
     pub refused: Vec<String>,
-    /// Files that say something else than the one that is told of their folder.
+    /// Files that differ from the one used for their folder.
     pub passed_over: Vec<PathBuf>,
-    /// The skills, the nearest first: the project's, the person's, those of packages.
+    /// The skills, the nearest first: the project's, the user's, those of packages.
     pub skills: Arc<Shelf>,
 }
 
 impl Program {
-    /// What a model is told besides its task, as it was when this was first asked for.
+    /// Returns the instructions to a model besides its task, as of the first call.
     pub fn guidance(&self) -> &Guidance {
         self.guidance.get_or_init(|| self.read_guidance())
     }
@@ -55,14 +55,15 @@ impl Program {
         Guidance { agents_md, refused, passed_over, skills: Arc::new(skills) }
     }
 
-    /// Bytes of all `AGENTS.md`: a quarter of the model's window, where program.toml says how large that is.
+    /// Returns the maximal size in bytes of all `AGENTS.md`: a quarter of the model's window, if program.toml
+    /// states that.
     fn most_told(&self) -> usize {
         let window = self.manifest.provider.as_ref().and_then(|provider| provider.context_window);
         // A quarter of the tokens, at four bytes a token.
         window.map_or(MAX_ALL, |tokens| usize::try_from(tokens).unwrap_or(MAX_ALL))
     }
 
-    /// What the model of an agent with `tools` is told first. It holds no secret, and names no skill that the agent
+    /// Returns the system prompt of an agent with `tools`. It contains no secret, and names no skill that the agent
     /// cannot read.
     pub fn system_prompt(&self, tools: &Toolbox) -> String {
         let workspace = || self.grant.workspace().map(Root::path);
@@ -75,7 +76,8 @@ impl Program {
         self.redactor.redact_owned(with_agents_md(prompt, &guidance.agents_md))
     }
 
-    /// All tools of the program, and the one for skills where there are any, all with the rules for their calls.
+    /// Returns all tools of the program, and the one for skills if there are any, all with the rules for their
+    /// calls.
     pub(super) fn with_read_skill(&self) -> Toolbox {
         let mut tools = self.toolbox.clone();
         let skills = self.guidance().skills.clone();
@@ -89,7 +91,7 @@ impl Program {
     }
 }
 
-/// `patterns`, and the tool for skills: an agent that may call anything at all may read what it is told of.
+/// Returns `patterns` with the tool for skills: an agent that may call any tool may read the listed skills.
 pub(super) fn and_read_skill(patterns: &[ToolPattern]) -> Vec<ToolPattern> {
     let own = ReadSkill::NAME.parse().ok().filter(|_| !patterns.is_empty());
     patterns.iter().cloned().chain(own).collect()

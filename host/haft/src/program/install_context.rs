@@ -1,5 +1,5 @@
-//! What installing works with: the directories of this machine, an engine that lists a component's tools, and
-//! the rights that commands of the program have. Loads none of the program's tools.
+//! The context of an installation: the directories of this machine, an engine that lists a component's tools, and
+//! the rights of the program's commands. Loads none of the program's tools.
 
 use std::sync::OnceLock;
 
@@ -25,24 +25,24 @@ use haft_sandbox::confine::Confiner;
 use haft_sandbox::native::command::{self, CommandSpec};
 use haft_sandbox::native::script;
 
-/// What packages are fetched, listed and kept with before they are a part of a program.
+/// The resources for fetching, listing and storing packages before they are a part of a program.
 #[derive(Debug)]
 pub struct InstallContext {
     /// Where things are.
     pub dirs: Dirs,
-    /// Where what is installed is kept.
+    /// The store of installed content.
     pub store: Store,
     /// The credentials for registries: those that docker and podman keep for this user.
     pub access: Access,
-    /// What makes keyless signatures right: the person's own file, or what Sigstore publishes.
+    /// The trust root of keyless signatures: the user's own file, or the one that Sigstore publishes.
     pub root: TrustRoot,
     /// Receives the progress of downloads; no receiver by default.
     pub progress: Progress,
-    /// What `bash` and commands of the program may do.
+    /// The rights of `bash` and commands of the program.
     pub sandbox: Grant,
-    /// What programs may do that fetch and build packages.
+    /// The rights of programs that fetch and build packages.
     pub fetch_grants: FetchGrants,
-    /// What holds all of them to it.
+    /// Confines all of them.
     pub confiner: Confiner,
     options: Options,
     declared: Vec<Grant>,
@@ -50,7 +50,7 @@ pub struct InstallContext {
 }
 
 impl InstallContext {
-    /// What is needed to install into the program `manifest`.
+    /// Returns the context for installing into the program `manifest`.
     pub fn new(options: &Options, manifest: &Manifest) -> anyhow::Result<Self> {
         let dirs = Dirs::of_this_machine()?;
         let mut grants = Grants::new(manifest, &dirs, &options.allow)?;
@@ -78,7 +78,7 @@ impl InstallContext {
         })
     }
 
-    /// What installs into `project`, with the tools listed by components that run without rights.
+    /// Returns the installer for `project`, with tools listed by components that run without rights.
     pub fn installer<'a>(&'a self, project: &'a Project) -> Installer<'a> {
         Installer {
             project,
@@ -94,8 +94,8 @@ impl InstallContext {
         }
     }
 
-    /// Runs components to list their tools, with no rights. Made at its first use: most of what is done
-    /// to packages runs nothing.
+    /// Returns the engine that runs components without rights to list their tools. Created at the first use: most
+    /// operations on packages run nothing.
     pub fn engine(&self) -> anyhow::Result<&Engine> {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
@@ -109,7 +109,7 @@ impl InstallContext {
 // Lists the tools of packages that are not installed yet: components run with no rights, commands are read from the
 // package's program.toml.
 
-/// Memory that a component may use while it is asked for its tools, whatever it asks for itself.
+/// Maximal memory of a component while it lists its tools, whatever it requests itself.
 const MAX_LISTING_MEMORY: u64 = 1 << 30;
 
 #[async_trait]
@@ -149,8 +149,8 @@ impl InstallContext {
     }
 }
 
-/// The tools of a plugin as a model is told of them: under their exposed names, with the descriptions that
-/// the package's program.toml puts in the place of their own.
+/// Returns the tools of a plugin as models see them: under their exposed names, with the descriptions that the
+/// package's program.toml gives them.
 fn exposed_tools(offered: &Offered, plugin: &str, defs: &[ToolDef]) -> Vec<ToolDisclosure> {
     let plugins = offered.bundle.iter().flat_map(|bundle| &bundle.manifest.plugins);
     let declared = plugins.into_iter().find(|declared| declared.name.as_str() == plugin);
@@ -163,8 +163,8 @@ fn exposed(plugin: &str, def: ToolDef) -> ToolDef {
     ToolDef { name: PluginOffer::exposed_name(plugin, &def.name), ..def }
 }
 
-/// The commands of a package as tools, with what they run. Programs on this machine's PATH are no part of what the
-/// user agrees to.
+/// Returns the commands of a package as tools, with the files that they run. Programs on this machine's PATH are
+/// not a part of the user's agreement.
 pub fn command_tools(bundle: &Bundle) -> impl Iterator<Item = ToolDisclosure> {
     let program = bundle.program.name.as_str();
     bundle.manifest.tools.iter().map(move |tool| {

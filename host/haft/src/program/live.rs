@@ -1,6 +1,6 @@
-//! A program that is served: what is known of it at once, the rest when it has been looked at, and
-//! all of it again when its files change. A program.toml that is broken changes nothing: what was
-//! served last stays. MCP servers that are declared as before run on, with all that they remember.
+//! A served program: publishes its known tools at once, the others after their discovery, and all again when its
+//! files change. With a broken program.toml the last snapshot stays in use. MCP servers with an unchanged
+//! declaration keep running with their state.
 
 mod about;
 mod audience;
@@ -24,18 +24,18 @@ use haft_mcp::client::Server;
 use haft_mcp::server::{Publisher, ToolSnapshot, ToolSnapshots};
 use haft_sandbox::confine::{Confiner, Layers};
 
-/// What a person should know of a program that is served.
+/// News about a served program for the user.
 #[derive(Debug)]
 pub enum News<'a> {
     /// Something is wrong with it, and the rest is served.
     Problems(&'a Report),
-    /// It cannot be loaded any more; what was served before still is.
+    /// The program cannot be loaded any more; the last snapshot stays in use.
     Broken(&'a anyhow::Error),
-    /// It has changed, and workers do not have it yet; what was served before still is.
+    /// The program has changed, and workers do not have the change yet; the last snapshot stays in use.
     Ahead,
     /// Its files have changed, and are not read before the next start: a tool may have written them.
     Held,
-    /// It was loaded again. Whether clients see other tools.
+    /// The program was loaded again. The value: whether clients see other tools.
     Reloaded(bool),
     /// Something was done while it was loaded.
     Notice(&'a str),
@@ -51,14 +51,14 @@ pub struct Live {
     files: Vec<PathBuf>,
     /// When they began to be read.
     read: Moment,
-    /// The same at the start.
+    /// The state of the files at the start.
     started: Moment,
-    /// Where it is noted down what was agreed to: no tool writes there.
+    /// The directory of agreements: no tool writes there.
     agreements: PathBuf,
     is_complete: bool,
     running: Running,
     serve: Serve,
-    /// Who may call, where they are told apart.
+    /// The callers, if they are identified.
     callers: Option<Callers>,
     is_without_pane: bool,
     begun: Begun,
@@ -71,26 +71,26 @@ pub struct Live {
 /// Which tools are served.
 #[derive(Clone, Debug, Default)]
 pub struct ToolChoice {
-    /// Those that one of these names; all where there is none.
+    /// The tools with one of these names; all if empty.
     pub patterns: Vec<ToolPattern>,
-    /// Those of this plugin alone, by the names that it gives them.
+    /// Only the tools of this plugin, under their original names.
     pub plugin: Option<String>,
-    /// Those of this MCP server alone, by the names that it gives them.
+    /// Only the tools of this MCP server, under their original names.
     pub server: Option<String>,
-    /// Whether callers are told apart, as over HTTP.
+    /// Whether callers are identified, as over HTTP.
     pub for_callers: bool,
 }
 
 type NewsHandler = dyn Fn(News<'_>) + Send + Sync;
 
 impl Live {
-    /// Loads what is known of a program: nothing is compiled, run or started for it.
+    /// Loads the known parts of a program: compiles, runs and starts nothing.
     pub async fn start(
         mut options: Options,
         choice: ToolChoice,
         on_news: impl Fn(News<'_>) + Send + Sync + 'static,
     ) -> anyhow::Result<(Self, ToolSnapshots)> {
-        // One for all that is loaded: children are started by the same process.
+        // One for all loads: one process starts all children.
         options.confiner.get_or_insert_default();
         options.clients_answer = true;
         let known = Options { known_only: true, ask: Ask::Never, ..options.clone() };
@@ -141,37 +141,39 @@ impl Live {
         Ok((live, offers))
     }
 
-    /// How many clients it takes, and where: what `[serve]` said at the start.
+    /// Returns the number of clients, and the URL, of `[serve]` at the start.
     pub fn serve(&self) -> &Serve {
         &self.serve
     }
 
-    /// Who may call, where `[[serve.callers]]` said so at the start; who that is changes with the program.
+    /// Returns the callers, if `[[serve.callers]]` existed at the start; the set of callers changes with the
+    /// program.
     pub fn callers(&self) -> Option<Callers> {
         self.callers.clone()
     }
 
-    /// Whether commands ran without a pane at the start, and neither program.toml nor the command line decided that.
+    /// Returns whether commands ran without a pane at the start, and neither program.toml nor the command line
+    /// decided that.
     pub fn is_without_pane(&self) -> bool {
         self.is_without_pane
     }
 
-    /// The program's name and place at the start.
+    /// Returns the program's name and place at the start.
     pub fn begun(&self) -> &Begun {
         &self.begun
     }
 
-    /// Where its tools live.
+    /// Returns the placement of its tools.
     pub fn placement(&self) -> &Placement {
         &self.placement
     }
 
-    /// What it keeps running.
+    /// Returns the running resources.
     pub fn running(&self) -> Running {
         self.running.clone()
     }
 
-    /// Loads what was pending, and what changes, until no client is served any more.
+    /// Loads pending parts, and changes, until no client is served any more.
     pub async fn keep(mut self) {
         let mut watch = self.watch();
         ask(self.running.servers().outdated());
@@ -196,7 +198,7 @@ impl Live {
             let files = self.files.clone();
             self.read = Moment::now();
             let loaded = self.load().await;
-            // The first time it may be what was begun with, looked at whole.
+            // The first time, the complete program may equal the initial one.
             if let Some(is_other) = loaded.filter(|_| is_again) {
                 (self.on_news)(News::Reloaded(is_other));
             }
@@ -216,7 +218,7 @@ impl Live {
         ended.map_err(|error| (self.on_news)(News::Broken(&error.into()))).is_ok()
     }
 
-    /// Whether its files have changed where the kernel does not keep tools from writing them.
+    /// Returns whether its files have changed, if the kernel does not keep tools from writing them.
     fn is_held(&self) -> bool {
         let layers = self.options.confiner.as_ref().map_or(Layers::NONE, Confiner::layers);
         let own = self.files.iter().filter(|file| !file.starts_with(&self.agreements));
@@ -248,8 +250,8 @@ impl Live {
         watch.inspect_err(|error| (self.on_news)(News::Unwatched(error))).ok()
     }
 
-    /// Loads all of the program. Whether clients see other tools; nothing where it cannot be loaded.
-    /// Nothing else waits for MCP servers that have to be asked what they have.
+    /// Loads the whole program. Returns whether clients see other tools; `None` if it cannot be loaded. Nothing
+    /// else waits for MCP servers whose tools are unknown.
     async fn load(&mut self) -> Option<bool> {
         ask(self.running.servers().unknown());
         let is_other = Box::pin(self.load_asking(Ask::Never)).await?;
@@ -269,7 +271,7 @@ impl Live {
                 let program = self.audience.own(program);
                 program.notices.iter().for_each(|notice| (self.on_news)(News::Notice(notice)));
                 let is_last = asking != Ask::Never || program.servers.unknown().is_empty();
-                // A rule that names nothing may be the one that was to refuse something.
+                // A rule without a tool may be the one that was meant to refuse a call.
                 if let Some(report) = program.report_of_rules() {
                     (self.on_news)(News::Broken(&report.into()));
                     return None;
@@ -302,7 +304,8 @@ impl Live {
 }
 
 impl Live {
-    /// What is served of `program`, to its callers and no others. Nothing where that cannot be told, and why is told.
+    /// Returns the snapshot of `program`, and admits its callers and no others. `None` after an error, which is
+    /// reported.
     async fn admitting(&self, program: &Program) -> Option<(ToolSnapshot, Vec<Problem>)> {
         let admit = async {
             let served = snapshot(program, &self.choice)?;
@@ -316,10 +319,10 @@ impl Live {
 }
 
 impl Program {
-    /// What its changes are trusted with: what holds already, and what a person agrees to meanwhile. A change of files
-    /// widens no right by itself.
+    /// Returns the trust in its changes: existing permissions, and those that the user agrees to meanwhile. A
+    /// change of files alone widens no right.
     fn trusted_from_now_on(&self, trust: &Trust) -> Trust {
-        // Only a folder that is there can be watched. Where haft may not make it, nobody can agree to anything.
+        // Only an existing folder can be watched. If haft cannot create it, nobody can agree to anything.
         let _ = create_private(&self.dirs.trust());
         Trust::LeftOut(match trust {
             Trust::Everything => self.agreement.known(),
@@ -329,7 +332,7 @@ impl Program {
     }
 }
 
-/// Who may call, where there are rules for it.
+/// Returns the callers by `rules`, if there are any.
 async fn told_apart(rules: Vec<haft_callers::Rule>) -> anyhow::Result<Option<Callers>> {
     if rules.is_empty() {
         return Ok(None);
@@ -339,7 +342,7 @@ async fn told_apart(rules: Vec<haft_callers::Rule>) -> anyhow::Result<Option<Cal
     Ok(Some(callers))
 }
 
-/// Asks MCP servers what they have; they remember what they answer.
+/// Requests the lists of MCP servers, which cache the answers.
 fn ask(servers: Vec<Arc<Server>>) {
     for server in servers {
         tokio::spawn(async move {
@@ -358,7 +361,7 @@ impl ToolChoice {
         is_there(("--server", "MCP server"), self.server.as_deref(), servers)
     }
 
-    /// Patterns that no tool has, of those that can be told.
+    /// Returns the known patterns without a tool.
     fn misnamed(&self, program: &Program) -> Option<Report> {
         let (wrong, _) = program.misnamed("`--tools`", &self.of_one(&program.toolbox), &self.patterns, false);
         (!wrong.is_empty()).then(|| program.manifest.report(wrong))
@@ -390,12 +393,12 @@ fn is_there<'a>(
     anyhow::bail!("`{option}` names the {kind} `{name}`, which this program does not have; it has {there}")
 }
 
-/// Whether workers may have tools of it that only they know.
+/// Returns whether workers may have tools of the program that only they know.
 fn has_worker_servers(program: &Program) -> bool {
     program.manifest.mcp_servers.iter().any(|server| server.enabled && !server.on.is_empty())
 }
 
-/// What is served of a program, and what of it a caller does not get that its `tools` name.
+/// Returns the snapshot of a program, and the tools in a caller's `tools` that the caller does not get.
 fn snapshot(program: &Program, choice: &ToolChoice) -> anyhow::Result<(ToolSnapshot, Vec<Problem>)> {
     program.journal.gather();
     let (toolbox, session) = (choice.select(&program.toolbox), program.session("serve", Events::none()));

@@ -1,4 +1,4 @@
-//! What is written about a program: program.toml, its lock file, and the secrets that they name.
+//! The files of a program: program.toml, its lock file, and the secrets that they name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use haft_manifest::Secrets;
 use haft_manifest::{Located, Manifest};
 use haft_package::{Digest, Kind, Lock, PackageSource, Pin, Project, Store, lock_path};
 
-/// What is written about a program: its files, as they are on this machine. Grants nothing.
+/// The files of a program, as they are on this machine. Grants nothing.
 pub(super) struct Loaded {
     pub(super) dirs: Dirs,
     pub(super) manifest: Manifest,
@@ -25,7 +25,7 @@ pub(super) struct Loaded {
     pub(super) redactor: Redactor,
     /// The programs that work for it as agents.
     pub(super) family: Family,
-    /// What it asks for, and what a person agreed to.
+    /// Its requested permissions, and the user's agreement.
     pub(super) agreement: Agreement,
     pub(super) left_out: LeftOut,
 }
@@ -52,14 +52,13 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// What is wrong with what is written: what is left out of it, unless a single tool is called, and agents that cannot be
-    /// used.
+    /// Returns the problems of the files: omitted parts, unless a single tool is called, and unusable agents.
     pub(super) fn problems(&self, options: &Options) -> Vec<Problem> {
         let left_out = self.left_out.problem().filter(|_| options.only.is_none());
         left_out.into_iter().chain(self.family.problems().cloned()).collect()
     }
 
-    /// The files that decide what the program is.
+    /// Returns the files that define the program.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         let named = Some(self.manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
         let program = named.unwrap_or(Path::new(FILE_NAME));
@@ -67,7 +66,7 @@ impl Loaded {
         own.chain(self.family.files()).chain(self.agreement.files()).collect()
     }
 
-    /// The pin of an entry that comes from `source`; a problem where program.lock pins another one.
+    /// Returns the pin of an entry with the source `source`; a problem if program.lock pins another source.
     pub(super) fn pin(
         &self,
         kind: Kind,
@@ -91,10 +90,10 @@ impl Loaded {
 }
 
 impl Agreement {
-    /// What the program.toml at `path`, or the one in the current directory, asks for.
+    /// Returns the agreement of the program.toml at `path`, or of the one in the current directory.
     ///
     /// # Errors
-    /// The file, or one of an agent, cannot be read.
+    /// The file, or that of an agent, cannot be read.
     pub async fn of(path: Option<&Path>) -> anyhow::Result<Self> {
         let dirs = Dirs::of_this_machine()?;
         let (manifest, lock) = read(path, Path::new(FILE_NAME)).await?;
@@ -103,7 +102,7 @@ impl Agreement {
     }
 }
 
-/// Refuses `manifest` or takes out of it what nobody agreed to, as `trust` says.
+/// Refuses `manifest`, or removes the parts without agreement, as `trust` says.
 fn trusted(
     trust: &Trust,
     agreement: &Agreement,
@@ -125,8 +124,8 @@ fn trusted(
     }
 }
 
-/// The program.toml that was named, or the one that is here, or none, and what is pinned beside it: both as they are
-/// between changes by other hafts.
+/// Reads the named program.toml, or the one in the current directory, or none, with its program.lock: both between
+/// changes by other haft processes.
 async fn read(named: Option<&Path>, here: &Path) -> anyhow::Result<(Manifest, Lock)> {
     let Some(path) = named.or_else(|| here.exists().then_some(here)) else {
         return Ok((Manifest::default(), Lock::default()));
@@ -143,12 +142,12 @@ async fn read(named: Option<&Path>, here: &Path) -> anyhow::Result<(Manifest, Lo
 /// Digests of the definitions that the user agreed to, by exposed names.
 pub(super) type Agreed = Arc<BTreeMap<String, Digest>>;
 
-/// What a pin says of them; nothing where an earlier haft noted none.
+/// Returns the agreed definitions in a pin; `None` if an earlier haft recorded none.
 pub(super) fn agreed(pin: &Pin) -> Option<Agreed> {
     pin.disclosed.as_ref().map(|digests| Arc::new(digests.tools.clone()))
 }
 
-/// What is said of an entry that is not installed.
+/// Returns the problem for an entry that is not installed.
 pub(super) fn not_installed(name: &str, span: Span) -> Problem {
     Problem::new(format!("`{name}` is not installed on this machine"))
         .at(span, "nothing was fetched from here")

@@ -1,6 +1,6 @@
-//! Where logins at MCP servers are kept: the tokens in the person's keyring, and beside them a note that says so, since a
-//! keyring is asked only where there is something. Where there is no keyring the note has the tokens: a file of this user
-//! alone in a directory of haft that is closed to every tool and process.
+//! The storage of logins at MCP servers: tokens are in the user's keyring. A marker file beside them avoids a query
+//! of the keyring if there is no login. Without a keyring the file holds the tokens: it is accessible to this user
+//! alone, in a directory of haft that is closed to every tool and process.
 
 use std::any::Any;
 use std::fs::File;
@@ -45,18 +45,18 @@ pub(super) struct KeptLogin {
     redactor: Redactor,
 }
 
-/// What the file has.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
 struct Note {
     server: String,
     url: String,
-    /// `None` where the keyring has it.
+    /// `None`: the keyring has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     login: Option<Login>,
 }
 
 impl KeptLogin {
-    /// The login at `server`, which answers at `url`. One that comes with a package is called `PACKAGE/SERVER`: it has no
+    /// Returns the login at `server` with the URL `url`. One of a package is called `PACKAGE/SERVER`: it has no
     /// login of the program's own servers.
     pub(super) fn new(
         (server, url): (&str, &str),
@@ -91,7 +91,7 @@ impl KeptLogin {
         };
         let mut text = Vec::new();
         file.take(MAX_NOTE).read_to_end(&mut text)?;
-        // What cannot be read is not repeated in the error: it may have a token in it.
+        // The error does not repeat unreadable content, which may contain a token.
         let note = serde_json::from_slice(&text)
             .map_err(|_| io::Error::other("its file has something else in it"))?;
         Ok(Some(note))
@@ -105,7 +105,7 @@ impl KeptLogin {
         let note = Note { server: self.server.clone(), url: self.url.clone(), login };
         serde_json::to_writer(&mut file, &note)?;
         file.flush()?;
-        // A token that was renewed is the only one that is still good.
+        // Only the renewed token is valid now.
         file.as_file().sync_all()?;
         file.persist(&self.note)?;
         Ok(())

@@ -1,5 +1,5 @@
-//! Which machine a tool lives on: this one, or workers that are met at NATS. Decides from what `on` says and from what
-//! this process is: a gate, which sends calls, or a worker, which runs them. Grants nothing.
+//! Selects the machine on which a tool runs: this one, or workers connected by NATS. Decides by `on` and by the
+//! role of this process: a gate, which sends calls, or a worker, which runs them. Grants nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use haft_manifest::Secrets;
 use haft_manifest::{Label, Manifest, NatsLogin, NatsUrl, SecretSource, TextOrSecret, Transport};
 use haft_nats::{Gate, Identity, LinkError, Login, NatsTool, Server, Settings, Tls};
 
-/// What this process is to other machines, and where it meets them. Clones share one gate.
+/// The role of this process, and its NATS server. Clones share one gate.
 #[derive(Clone, Debug, Default)]
 pub struct Machines {
     /// Where NATS is, in the place of `[nats] urls`.
@@ -27,23 +27,23 @@ pub struct Machines {
     gate: Arc<Lock<Option<Arc<Gate>>>>,
 }
 
-/// What a process is to other machines.
+/// The role of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// It has the tools that live here, and sends calls of the others to workers.
+    /// The process has the local tools, and sends calls of the others to workers.
     #[default]
     Gate,
-    /// It has the tools that live on workers with one of these labels.
+    /// The process has the tools that run on workers with one of these labels.
     Worker(Vec<Label>),
 }
 
-/// Where the tools of one program live, as this process sees it.
+/// The placement of one program's tools, for this process.
 #[derive(Clone, Debug, Default)]
 pub enum Placement {
-    /// No workers can be met: tools that live there cannot be had.
+    /// No server of workers is named: tools on workers are unavailable.
     #[default]
     Alone,
-    /// They are met by way of this.
+    /// Reached through this gate.
     Gate(Arc<Gate>),
     /// This is one, with these labels.
     Worker(Vec<Label>),
@@ -55,24 +55,24 @@ pub(super) enum Placed {
     Here(Arc<dyn Tool>),
     /// On workers, and this sends calls there.
     There(Arc<dyn Tool>),
-    /// Where this process cannot get at it, or need not; why, where a person should know.
+    /// Not reachable from this process, or not needed; with the reason for the user.
     Elsewhere(Option<String>),
 }
 
 impl Machines {
-    /// What sends calls to workers that are met at `url`, or where `[nats] urls` says.
+    /// Creates a gate to workers at `url`, or at `[nats] urls`.
     pub fn at(url: Option<NatsUrl>) -> Self {
         Self { url, ..Self::default() }
     }
 
-    /// The same as a worker with these labels.
+    /// Returns the role of a worker with these labels.
     #[must_use]
     pub fn worker(self, labels: Vec<Label>) -> Self {
         Self { role: Role::Worker(labels), ..self }
     }
 
-    /// Where the tools of the program live that was read, and what of it cannot be had: it lives on workers, and no server is
-    /// named.
+    /// Returns the placement of the program's tools, and the unavailable ones: they run on workers, and no server
+    /// is named.
     pub(super) fn placement(
         &self,
         (manifest, lock): (&Manifest, &haft_package::Lock),
@@ -103,18 +103,18 @@ impl Machines {
         (Placement::Gate(gate), None)
     }
 
-    /// Whether a server is named for the program `manifest`.
+    /// Returns whether a server is named for the program `manifest`.
     pub(super) fn are_met(&self, manifest: &Manifest) -> bool {
         self.url.is_some() || !manifest.nats.urls.is_empty()
     }
 
-    /// Where NATS is, for the program `manifest`, whose `~` is `home`.
+    /// Returns the NATS server of the program `manifest`; `~` is `home`.
     pub(super) fn server(&self, manifest: &Manifest, home: &Path, redactor: &Redactor) -> NatsServer {
         let (url, manifest, redactor) = (self.url.clone(), manifest.clone(), redactor.clone());
         NatsServer { url, manifest, home: home.to_owned(), redactor }
     }
 
-    /// The same for a program of its own.
+    /// Returns the role for a separate program.
     #[must_use]
     pub fn of_another(&self) -> Self {
         Self { url: self.url.clone(), ..Self::default() }
@@ -122,7 +122,7 @@ impl Machines {
 }
 
 impl Placement {
-    /// Whether what lives on workers labelled `on` is of use here: as a tool, or to know what it is.
+    /// Returns whether entries on workers labelled `on` are needed here: as a tool, or for their definitions.
     pub(super) fn loads(&self, on: &[Label]) -> bool {
         match self {
             Self::Alone => on.is_empty(),
@@ -131,7 +131,7 @@ impl Placement {
         }
     }
 
-    /// Whether what lives on workers labelled `on` runs in this process.
+    /// Returns whether entries on workers labelled `on` run in this process.
     pub(super) fn runs(&self, on: &[Label]) -> bool {
         match self {
             Self::Alone | Self::Gate(_) => on.is_empty(),
@@ -139,7 +139,7 @@ impl Placement {
         }
     }
 
-    /// Where `tool` is, which lives on workers labelled `on`, or here where there are no labels.
+    /// Returns the place of `tool`, which runs on workers labelled `on`, or here without labels.
     pub(super) fn of(&self, on: &[Label], tool: Arc<dyn Tool>) -> Placed {
         match self {
             _ if self.runs(on) => Placed::Here(tool),
@@ -149,12 +149,12 @@ impl Placement {
         }
     }
 
-    /// Whether this process is a worker.
+    /// Returns whether this process is a worker.
     pub fn is_worker(&self) -> bool {
         matches!(self, Self::Worker(_))
     }
 
-    /// What sends calls to workers, where there is such.
+    /// Returns the gate to workers, if there is one.
     pub fn gate(&self) -> Option<&Arc<Gate>> {
         match self {
             Self::Gate(gate) => Some(gate),
@@ -174,7 +174,7 @@ impl Placement {
     }
 }
 
-/// Why a tool that lives on workers cannot be had.
+/// Returns why a tool on workers is unavailable.
 pub(super) fn elsewhere(on: &[Label]) -> String {
     format!(
         "it lives on workers labelled {}, and no NATS server is named where they could be met: `--nats URL`, or `urls` in \
@@ -183,8 +183,8 @@ pub(super) fn elsewhere(on: &[Label]) -> String {
     )
 }
 
-/// What gates and workers of a program must agree on: its lock, and what program.toml says of what lives on workers, but for
-/// rights. The definitions of tools, and the bytes of components, are compared tool by tool.
+/// Returns the identity that gates and workers of a program must share: its lock, and its entries on workers except
+/// their rights. The definitions of tools, and the bytes of components, are compared tool by tool.
 pub(super) fn identity(manifest: &Manifest, lock: &haft_package::Lock) -> Identity {
     let Manifest { program, tools, mcp_servers, .. } = manifest;
     let name = program.as_ref().map(|program| program.name.as_str());
@@ -203,7 +203,7 @@ pub(super) fn identity(manifest: &Manifest, lock: &haft_package::Lock) -> Identi
     Identity::new(name, &[lock.text().as_bytes(), declared.as_bytes()])
 }
 
-/// Where NATS is, as program.toml and the command line say; its secrets are read when they are needed.
+/// The NATS server of program.toml and the command line; its secrets are read at use.
 #[derive(Debug)]
 pub struct NatsServer {
     url: Option<NatsUrl>,

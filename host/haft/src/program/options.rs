@@ -1,4 +1,4 @@
-//! Options of a run, besides its program.toml.
+//! The options of a run, besides its program.toml.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,33 +21,33 @@ use haft_sandbox::confine::Confiner;
 pub struct Options {
     /// The program.toml; `None` for the one in the current directory, if there is one.
     pub program: Option<PathBuf>,
-    /// What happens to what it asks for and nobody agreed to.
+    /// The treatment of permissions without agreement.
     pub trust: Trust,
     /// The folder that it is run in, absolute; `None` for the current directory.
     pub folder: Option<PathBuf>,
-    /// Rights for this run, on top of what the program.toml grants.
+    /// Rights for this run, in addition to those of program.toml.
     pub allow: Vec<Allow>,
     /// Whether many calls will be made: worth preparing for.
     pub many_calls: bool,
-    /// What holds children to their grant; `None` for every layer that the kernel offers.
+    /// Confines children to their grants; `None`: every layer that the kernel offers.
     pub confiner: Option<Confiner>,
-    /// What is left out of everything; it learns the secrets of the program.
+    /// Redacts all output; it learns the secrets of the program.
     pub redactor: Redactor,
     /// Whether calls are not to be noted in the journal.
     pub no_journal: bool,
     /// The only tool that will be called, as the caller writes it. Plugins that cannot have it are not loaded, and
     /// not reported, unless no other has it.
     pub only: Option<String>,
-    /// Where to tell what takes a while before there is a session.
+    /// Receives events of slow steps before a session exists.
     pub events: Events,
-    /// Which MCP servers to ask what they have.
+    /// The MCP servers whose lists are requested.
     pub ask: Ask,
-    /// Whether the first list of an MCP server is pinned as it is, and told; else it is left for a person to agree to
-    /// (`first_lists` of the program). With `known_only` nothing is pinned.
+    /// Whether the first list of an MCP server is pinned unseen, with a notice; otherwise the user has to agree to
+    /// it (`first_lists` of the program). With `known_only` nothing is pinned.
     pub pins_first_lists: bool,
-    /// Answers elicitation requests of MCP servers; `None` without a person.
+    /// Answers elicitation requests of MCP servers; `None` without a user.
     pub person: Option<Arc<dyn Elicitor>>,
-    /// Whether MCP servers may ask the clients whose calls they answer.
+    /// Whether MCP servers may ask the clients of their calls.
     pub clients_answer: bool,
     /// Where commands run, in the place of `[backend]`.
     pub target: Target,
@@ -55,18 +55,19 @@ pub struct Options {
     pub known_only: bool,
     /// MCP servers besides those of program.toml, with the same rights.
     pub further_servers: Vec<McpServer>,
-    /// What takes down how plugins go about their calls.
+    /// Records the calls of plugins for an author.
     pub recorder: Option<Recorder>,
-    /// What binds it, where it works as an agent of another program.
+    /// The bounds of the program, if it works as an agent of another one.
     pub under: Option<Under>,
-    /// MCP servers that may run already: those that are declared as before go on.
+    /// MCP servers that may run already: those with an unchanged declaration continue.
     pub servers: Servers,
     /// Where workers are met, and whether this is one.
     pub machines: Machines,
 }
 
 impl Options {
-    /// The same where the only tool that is called may be an agent, which can take all of the program.
+    /// Returns the options for the case that the only called tool may be an agent, which can take all of the
+    /// program.
     pub(super) fn all_for_agents(&self) -> Option<Self> {
         let prefix =
             |tool: &str| tool.split_once("__").is_some_and(|(first, _)| first.eq_ignore_ascii_case("agent"));
@@ -78,7 +79,7 @@ impl Options {
 /// Which MCP servers are started for no other reason than to learn which tools they have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Ask {
-    /// Those of which it is not known, or not known any more.
+    /// Servers whose list is unknown or outdated.
     #[default]
     WhereUnknown,
     /// All.
@@ -92,12 +93,12 @@ pub enum Ask {
 pub struct Target {
     /// A running container.
     pub container: Option<String>,
-    /// A host, as ssh is told it.
+    /// A host, in the syntax of ssh.
     pub ssh: Option<String>,
     /// Whether in a pane of tmux.
     pub tmux: Option<bool>,
     /// The session of tmux.
     pub session: Option<String>,
-    /// Whether commands run on this machine whatever `[backend]` says.
+    /// Whether commands run on this machine regardless of `[backend]`.
     pub here: bool,
 }

@@ -1,5 +1,5 @@
-//! The form of an agent's answer: a JSON Schema in a file or in program.toml. Asks nobody, and says of a schema that
-//! cannot be used where in it, and why.
+//! The schema of an agent's answer: a JSON Schema in a file or in program.toml. For an unusable schema the error
+//! names the place in it and the reason. Prompts nobody.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,12 +16,12 @@ use haft_manifest::AnswerForm;
 /// Bytes of a file that are read: a schema of a sixteenth of that is too large already.
 const MAX_FILE: u64 = 1 << 20;
 
-/// What a schema looks like, for whoever has none.
+/// The remedy for a missing schema.
 const EXAMPLE: &str = "a JSON Schema says what the answer is, such as \
      `{\"type\": \"object\", \"properties\": {\"count\": {\"type\": \"integer\"}}, \"required\": [\"count\"]}`";
 
 impl Program {
-    /// `[agent] output`, where there is one.
+    /// Returns the schema of `[agent] output`, if set.
     pub fn output(&self) -> Result<Option<Arc<OutputSchema>>, Problem> {
         let Some(form) = &self.manifest.agent.output else { return Ok(None) };
         let read = match &form.value {
@@ -32,7 +32,7 @@ impl Program {
     }
 }
 
-/// The schema in a file.
+/// Returns the schema in a file.
 pub fn read_output(path: &Path) -> Result<OutputSchema, Problem> {
     let name = format!("`{}`", path.display());
     let text = text(path).map_err(|error| {

@@ -1,5 +1,5 @@
-//! Packages of a program: what was installed becomes its tools. Nothing is fetched here, and nothing
-//! is used whose bytes are not those that were agreed to.
+//! Packages of a program: their installed content becomes tools. Fetches nothing, and uses only content whose
+//! digest is the agreed one.
 
 use super::loaded::{Agreed, Loaded, agreed, not_installed};
 use super::patterns::Unseen;
@@ -19,25 +19,24 @@ pub(super) struct Installed<'a> {
 }
 
 impl Installed<'_> {
-    /// Its entry and what it is.
+    /// Returns its entry and its bundle.
     pub(super) fn parts(&self) -> (&Declared, &Bundle) {
         (self.declared, &self.bundle)
     }
 
-    /// The names of its plugins.
+    /// Returns the names of its plugins.
     pub(super) fn plugins(&self) -> impl Iterator<Item = &str> {
         let plugins = self.bundle.manifest.plugins.iter().filter(|plugin| plugin.enabled);
         plugins.map(|plugin| plugin.name.as_str())
     }
 
-    /// Whether it starts processes.
+    /// Returns whether it starts processes.
     pub(super) fn has_commands(&self) -> bool {
         self.bundle.manifest.has_commands()
     }
 }
 
-/// The packages that are enabled and installed. What keeps one from being used is a problem, and the
-/// others are used.
+/// Returns the enabled and installed packages. An unusable one is a problem, and the others are used.
 pub(super) fn installed(loaded: &Loaded) -> (Vec<Installed<'_>>, Vec<Problem>) {
     let (mut all, mut problems) = (Vec::new(), Vec::new());
     for declared in loaded.manifest.packages.iter().filter(|package| package.enabled) {
@@ -85,7 +84,7 @@ fn open(declared: &Declared, loaded: &Loaded) -> Result<(Bundle, Option<Agreed>)
     Ok((bundle.with_own_paths().with_anchors(&private::data_of(&own)), agreed(pin)))
 }
 
-/// What the package needs and this machine has not got (PR06).
+/// Returns the host requirements of the package that this machine lacks (PR06).
 fn unmet(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     let missing = bundle.missing_programs();
     let name = declared.name.as_str();
@@ -96,7 +95,7 @@ fn unmet(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     })
 }
 
-/// MCP servers that the package's SKILL.md names and haft does not start.
+/// Returns a problem for MCP servers that the package's SKILL.md names and haft does not start.
 fn ignored(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     let ignored = bundle.ignored_servers()?;
     let problem = Problem::new(format!("package `{}` has {ignored}", declared.name.as_str()));
@@ -108,8 +107,8 @@ fn ignored(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     Some(problem.hint(hint))
 }
 
-/// The tools that there may be besides those of `installed`: what is switched off, and what enabled packages
-/// have that are not usable. Theirs may be called anything.
+/// Returns possible tools besides those of `installed`: of disabled packages, and of enabled ones that are
+/// unusable. Their names are unknown.
 pub(super) fn unseen(loaded: &Loaded, installed: &[Installed<'_>]) -> Unseen {
     let manifest = &loaded.manifest;
     let mut unseen = Unseen::switched_off(manifest);
@@ -124,12 +123,12 @@ pub(super) fn unseen(loaded: &Loaded, installed: &[Installed<'_>]) -> Unseen {
     unseen
 }
 
-/// Where tools of a package come from, for people.
+/// Returns the origin of a package's tools, for people.
 pub(super) fn origin(manifest: &Manifest, declared: &Declared) -> String {
     format!("package `{}` at {}", declared.name.as_str(), manifest.source.place(declared.name.span))
 }
 
-/// What the packages tell the model.
+/// Returns the packages' skills for the model.
 pub(super) fn skills(installed: &[Installed<'_>]) -> Vec<Shelved> {
     installed.iter().flat_map(|package| package.bundle.shelved_skills()).collect()
 }

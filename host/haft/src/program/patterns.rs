@@ -1,5 +1,5 @@
-//! Patterns that choose tools by name, checked against the tools that there are: a name that no tool has is a
-//! mistake, and would silently leave out the tool that was meant. It chooses nothing itself.
+//! Checks patterns of tool names against the existing tools: a pattern that matches no tool is an error, since it
+//! would silently omit the intended tool. Selects no tools itself.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub(super) const OF_BUILTINS: &[&str] = &["read", "write", "edit", "fetch_url", 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unseen(Vec<(String, String)>);
 
-/// What a pattern that no tool has comes to.
+/// A pattern without a tool.
 #[derive(Clone, Debug)]
 pub struct Idle {
     /// The pattern.
@@ -34,17 +34,17 @@ pub enum Why {
 }
 
 impl Unseen {
-    /// Tools whose names begin with `prefix`; `why` says why they are not known.
+    /// Adds tools whose names begin with `prefix`; `why` says why they are unknown.
     pub(super) fn note(&mut self, prefix: impl Into<String>, why: impl Into<String>) {
         self.0.push((prefix.into(), why.into()));
     }
 
-    /// The same for several.
+    /// Adds several.
     pub(super) fn extend(&mut self, more: impl IntoIterator<Item = (String, String)>) {
         self.0.extend(more);
     }
 
-    /// The same for all that `more` has.
+    /// Appends all of `more`.
     pub(super) fn append(&mut self, more: Self) {
         self.extend(more.0);
     }
@@ -57,12 +57,12 @@ impl Unseen {
         let servers =
             servers.map(|own| (server_prefix(own.name.as_str()), off("MCP server", own.name.as_str())));
         let packages = manifest.packages.iter().filter(|package| !package.enabled);
-        // What they hold may be called anything.
+        // Their tools may have any name.
         let packages = packages.map(|own| (String::new(), off("package", own.name.as_str())));
         Self(plugins.chain(servers).chain(packages).collect())
     }
 
-    /// Why tools that `pattern` may name are not known, where there may be such.
+    /// Returns why tools that `pattern` may match are unknown, if there may be any.
     pub(super) fn reason_for(&self, pattern: &ToolPattern) -> Option<&str> {
         let text = pattern.as_str();
         let (head, has_star) = text.split_once('*').map_or((text, false), |(head, _)| (head, true));
@@ -71,17 +71,17 @@ impl Unseen {
     }
 }
 
-/// What the names of a plugin's tools begin with.
+/// Returns the prefix of a plugin's tool names.
 pub(super) fn plugin_prefix(name: &str) -> String {
     exposed_name(&[name, ""])
 }
 
-/// The same of an MCP server.
+/// Returns the prefix of an MCP server's tool names.
 pub(super) fn server_prefix(name: &str) -> String {
     exposed_name(&["mcp", name, ""])
 }
 
-/// Those of `patterns` that none of `names` has.
+/// Returns those of `patterns` that match none of `names`.
 pub(super) fn idle<'p>(
     names: &[&str],
     patterns: impl IntoIterator<Item = &'p ToolPattern>,
@@ -89,7 +89,7 @@ pub(super) fn idle<'p>(
     patterns.into_iter().filter(move |pattern| !names.iter().any(|name| pattern.matches(name)))
 }
 
-/// The name, or the group of names, that `pattern` is most likely a slip of.
+/// Returns the name, or the group of names, that `pattern` most likely meant.
 pub(super) fn near(pattern: &str, names: &[&str]) -> Option<String> {
     if !pattern.contains('*') {
         return nearest(pattern, names.iter().copied()).map(str::to_owned);
@@ -99,8 +99,8 @@ pub(super) fn near(pattern: &str, names: &[&str]) -> Option<String> {
     nearest(pattern, groups.iter().map(String::as_str)).map(str::to_owned)
 }
 
-/// A problem for each of `patterns` that names none of the tools `names` of `owner`, which stands at `span`
-/// and has them in `key`.
+/// Returns a problem for each of `patterns` that matches none of the tools `names` of `owner`, which is at `span`
+/// and has the patterns in `key`.
 pub(super) fn problems<'p>(
     owner: &str,
     (key, span): (&str, Span),

@@ -1,5 +1,5 @@
-//! Plugins as a source of tools: those that come with haft, those that program.toml declares and those of packages, all
-//! looked at at once. One that cannot be loaded does not keep the others from it.
+//! Plugins as a source of tools: the built-in ones, those of program.toml and those of packages, discovered
+//! concurrently. A plugin that cannot be loaded does not affect the others.
 
 mod builtins;
 mod equipment;
@@ -32,28 +32,28 @@ use haft_package::disclosure::Disclosure;
 use haft_package::{Digest, Kind};
 use haft_plugin_host::{Engine, GrantPlace, LoadError, Plugin, PluginOffer, PluginTool, Source, Uncallable};
 
-/// One plugin on its way into the toolbox.
+/// One plugin before it is in the toolbox.
 pub(super) struct PendingPlugin<'a> {
     pub(super) name: String,
     pub(super) source: Source,
     pub(super) grant: Grant,
-    /// Where a person would grant more.
+    /// The place that would grant more.
     pub(super) place: GrantPlace,
     pub(super) limits: Limits,
-    /// What says what its calls are about.
+    /// The argument that is the subject of its calls.
     pub(super) about: SubjectArgument,
-    /// What program.toml says of it; nothing for a built-in.
+    /// Its entry in program.toml; `None` for a built-in.
     pub(super) declared: Option<&'a Declared>,
-    /// The package it came in. What is declared is the package's then, and the program has its say here.
+    /// Its package. The declaration is the package's then, and this entry overrides it.
     pub(super) package: Option<&'a Package>,
-    /// The definitions that the user agreed to, where it is installed.
+    /// The definitions that the user agreed to, if it is installed.
     pub(super) agreed: Option<Agreed>,
-    /// Labels of the workers that it lives on; none: it lives here.
+    /// Labels of the workers that run it; empty: this process.
     pub(super) on: &'a [Label],
 }
 
 impl PendingPlugin<'_> {
-    /// The headers that the program gives it: those of a package by the names that it asks for.
+    /// Returns the headers that the program gives it: those of a package by the names that it asks for.
     pub(super) fn secrets(&self) -> Vec<&PluginSecret> {
         let Some(declared) = self.declared else { return Vec::new() };
         let Some(package) = self.package else { return declared.secrets.iter().collect() };
@@ -62,40 +62,40 @@ impl PendingPlugin<'_> {
         package.secrets.iter().filter(is_asked).collect()
     }
 
-    /// Whether the tool that is `own` to the plugin is offered under its exposed name.
+    /// Returns whether the tool that is `own` to the plugin is offered under its exposed name.
     pub(super) fn offers(&self, own: &str, exposed: &str) -> bool {
         is_offered(self.declared, own) && self.package.is_none_or(|package| offers(package, exposed))
     }
 
-    /// Whether the tool is what the user agreed to. A component lists its tools by running, and may list others
-    /// another day.
+    /// Returns whether the tool is the one that the user agreed to. A component lists its tools by running, and may
+    /// list others another day.
     pub(super) fn is_agreed_to(&self, own: &ToolDef) -> bool {
         let Some(agreed) = &self.agreed else { return true };
-        // What the program itself says of a tool is its own.
+        // Overrides of the program itself need no agreement.
         let def = described(self.declared.filter(|_| self.package.is_some()), own);
         let name = PluginOffer::exposed_name(&self.name, &own.name);
         agreed.get(&name) == Some(&Disclosure::definition_digest(ToolDef { name: name.clone(), ..def }))
     }
 
-    /// What the names of its tools begin with.
+    /// Returns the prefix of its tools' names.
     pub(super) fn prefix(&self) -> String {
         self.declared.map_or_else(String::new, |_| patterns::plugin_prefix(&self.name))
     }
 
-    /// Whether it is a file of its author's, which nothing but they can put right.
+    /// Returns whether it is a file of its author, which only the author can correct.
     pub(super) fn is_own_file(&self) -> bool {
         self.declared.is_some_and(|plugin| matches!(plugin.component.value, Component::File(_)))
     }
 
-    /// Where it stands in the program's file.
+    /// Returns its place in the program's file.
     pub(super) fn span(&self) -> Option<Span> {
         let own = self.declared.map(|plugin| plugin.component.span);
         self.package.map(|package| package.name.span).or(own)
     }
 }
 
-/// The plugins that come with haft, those that the program declares and those of its packages, where they are enabled, with
-/// what each may do; and what is to say of those that are not among them.
+/// Returns the enabled plugins, of haft, of the program and of its packages, with their rights; and the problems of
+/// the others.
 pub(super) fn pending<'a>(rights: &Rights<'a>) -> (Vec<PendingPlugin<'a>>, Contribution) {
     let (mut pending, mut others) = (builtins::enabled(rights), Contribution::default());
     let declared = rights.manifest.plugins.iter().zip(&rights.plugins);
@@ -104,7 +104,7 @@ pub(super) fn pending<'a>(rights: &Rights<'a>) -> (Vec<PendingPlugin<'a>>, Contr
         if plugin.hooks.is_none() && !rights.placement.loads(&plugin.on) {
             let why =
                 format!("plugin `{}` is not here: {}", plugin.name.as_str(), machines::elsewhere(&plugin.on));
-            // A worker is asked for nothing that other workers have.
+            // A worker is not asked for entries of other workers.
             if !rights.placement.is_worker() {
                 others.unseen.note(patterns::plugin_prefix(plugin.name.as_str()), why);
             }
@@ -173,7 +173,7 @@ fn of_package<'a>(package: &'a Installed<'a>, grants: &[Grant]) -> Vec<PendingPl
     bundle.components().zip(grants).map(pending).collect()
 }
 
-/// Loads plugins, and has what they add.
+/// Loads plugins, and returns their contribution.
 pub(super) async fn contribution(rights: &Rights<'_>, pending: &[PendingPlugin<'_>]) -> Contribution {
     let engine = &rights.engine;
     let loaded = if rights.options.known_only {
@@ -215,7 +215,8 @@ fn of_loaded(rights: &Rights<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin) 
     found
 }
 
-/// The tools of a plugin, its prompts and its resources, which all have its grant and limits. Its say is that of tools.
+/// Returns the tools of a plugin, its prompts and its resources, which all have its grant and limits. Its settings
+/// for tools apply.
 fn of_functions(rights: &Rights<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin) -> Contribution {
     let place = |span| rights.manifest.source.place(span);
     let origin = match (pending.package, pending.declared) {
@@ -252,7 +253,7 @@ fn of_functions(rights: &Rights<'_>, pending: &PendingPlugin<'_>, plugin: &Plugi
     found
 }
 
-/// Whether a plugin's function is wanted, and what the user agreed to.
+/// Returns whether a plugin's function is wanted, and is the agreed one.
 fn is_had(pending: &PendingPlugin<'_>, own: &ToolDef, exposed: &str, problems: &mut Vec<Problem>) -> bool {
     if !pending.offers(&own.name, exposed) {
         return false;
@@ -262,8 +263,8 @@ fn is_had(pending: &PendingPlugin<'_>, own: &ToolDef, exposed: &str, problems: &
     is_agreed_to
 }
 
-/// The line that has a person asked before the tool `own` of a plugin runs. Where a pattern names no tool of the plugin, every
-/// tool of it asks, since any of them may be meant.
+/// Returns the line that demands the user's approval before the tool `own` of a plugin runs. If a pattern matches
+/// no tool of the plugin, every tool asks, since any of them may be meant.
 fn approval(rights: &Rights<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin, own: &str) -> Option<String> {
     let patterns = pending.declared.map_or(&[][..], |plugin| &plugin.confirm);
     let is_misspelt = |pattern: &ToolPattern| !plugin.own_names().iter().any(|name| pattern.matches(name));
@@ -274,7 +275,8 @@ fn approval(rights: &Rights<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin, o
     asks.then(|| under::FETCH_CONFIRM.to_owned())
 }
 
-/// What program.toml says of tools that the plugin does not have. What a package's own says is for its author to put right.
+/// Returns the problems of settings for tools that the plugin does not have. Those in a package are for its author
+/// to correct.
 fn misnamed(pending: &PendingPlugin<'_>, plugin: &Plugin) -> Vec<Problem> {
     let Some(declared) = pending.declared.filter(|_| pending.package.is_none()) else { return Vec::new() };
     let uncallable = plugin.uncallable().iter().map(|one| one.name.as_str());
@@ -324,7 +326,7 @@ async fn load_all(engine: &Engine, pending: &[PendingPlugin<'_>]) -> Vec<Loaded>
     loaded.into_iter().flatten().map(|plugin| plugin.map(Some)).collect()
 }
 
-/// Those that have been seen before, and hooks: no call goes by one that has yet to be looked at.
+/// Returns the known plugins, and hooks: no call may precede an undiscovered hook.
 async fn known(engine: &Engine, pending: &[PendingPlugin<'_>]) -> Vec<Loaded> {
     let mut loaded = Vec::with_capacity(pending.len());
     for pending in pending {
@@ -338,7 +340,7 @@ async fn known(engine: &Engine, pending: &[PendingPlugin<'_>]) -> Vec<Loaded> {
     loaded
 }
 
-/// A plugin; nothing where it would have to be looked at first.
+/// A plugin; `None` if it would have to be discovered first.
 type Loaded = Result<Option<Plugin>, LoadError>;
 
 fn unloadable(pending: &PendingPlugin<'_>, error: &LoadError, is_built_here: bool) -> Problem {
@@ -361,7 +363,7 @@ fn unloadable(pending: &PendingPlugin<'_>, error: &LoadError, is_built_here: boo
     }
 }
 
-/// The problem for a tool that is not what the user agreed to.
+/// Returns the problem for a tool that is not the agreed one.
 fn not_agreed_to(pending: &PendingPlugin<'_>, exposed: &str) -> Problem {
     let (name, span) = match (pending.package, pending.span()) {
         (Some(package), _) => (package.name.as_str(), Some(package.name.span)),
@@ -372,13 +374,13 @@ fn not_agreed_to(pending: &PendingPlugin<'_>, exposed: &str) -> Problem {
     span.into_iter().fold(problem, |problem, span| problem.at(span, "left out"))
 }
 
-/// Those that may have a tool called `only`, and the others. Without `only` all of them may.
+/// Splits plugins into those that may have a tool called `only`, and the others. Without `only` all of them may.
 pub(super) fn split<'a>(
     pending: Vec<PendingPlugin<'a>>,
     only: Option<&str>,
 ) -> (Vec<PendingPlugin<'a>>, Vec<PendingPlugin<'a>>) {
     let Some(only) = only else { return (pending, Vec::new()) };
-    // An exposed name begins with the plugin's, even where it had to be shortened.
+    // An exposed name begins with the plugin's, even if it was shortened.
     let plugin = only.split_once("__").map(|(plugin, _)| plugin);
     let may_have = |pending: &PendingPlugin<'_>| match (plugin, pending.declared) {
         // A hook sees the calls of others.
@@ -395,12 +397,12 @@ fn is_offered(declared: Option<&Declared>, tool: &str) -> bool {
     patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(tool)))
 }
 
-/// Whether the program wants the tool with this exposed name of a package.
+/// Returns whether the program wants the tool with this exposed name of a package.
 pub(super) fn offers(package: &Package, exposed: &str) -> bool {
     package.tools.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(exposed)))
 }
 
-/// The tool with what program.toml says of it: the description, the title and the hints, if there are any.
+/// Returns the tool with the overrides of program.toml: description, title and hints.
 pub fn described(declared: Option<&Declared>, own: &ToolDef) -> ToolDef {
     let Some(declared) = declared else { return own.clone() };
     let said = |texts: &[(Located<ToolName>, String)]| {

@@ -1,5 +1,5 @@
-//! Which model is asked, and where: program.toml, what a person says in its place, and the environment
-//! that the vendors' own tools look at. Sends nothing, and gives no vendor the key of another.
+//! Selects the model and its provider: from program.toml, the command line, and the environment variables that the
+//! vendors' own tools use. Sends nothing, and gives no vendor the key of another.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use haft_core::secret::Redactor;
 use haft_manifest::{self as manifest, Manifest, Route, TextOrSecret};
 use haft_manifest::{SecretError, Secrets};
 
-/// What a person says about the model, in place of what program.toml says.
+/// The user's choice of the model, which overrides program.toml.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelChoice {
     /// The provider's kind.
@@ -28,7 +28,7 @@ pub struct ModelChoice {
 }
 
 impl ModelChoice {
-    /// Which of the program's models it is to be, where it says that.
+    /// Returns the selected model of the program, if any.
     fn route(&self) -> Option<Route> {
         let model = self.model.as_deref()?;
         Route::ALL.iter().find(|(name, _)| *name == model).map(|(_, route)| *route)
@@ -39,36 +39,36 @@ impl ModelChoice {
     }
 }
 
-/// A provider to be asked what it offers.
+/// A provider whose models are listed.
 pub struct Listed {
     /// The provider.
     pub provider: Arc<dyn Provider>,
-    /// Whether it is the one that program.toml names.
+    /// Whether program.toml names this provider.
     pub is_used: bool,
-    /// Whether it is known which models it would be asked for; otherwise its models have no meaning.
+    /// Whether its models are known; otherwise the model settings have no meaning.
     pub has_models: bool,
 }
 
-/// Stands for a model where none is asked.
+/// A placeholder where no model is needed.
 const NO_MODEL: &str = "-";
 
 impl Program {
-    /// The provider of program.toml with what `choice` says in its place.
+    /// Returns the provider of program.toml with the overrides of `choice`.
     pub async fn provider(&self, choice: &ModelChoice) -> anyhow::Result<Arc<dyn Provider>> {
         self.models().provider(choice).await
     }
 
-    /// Which of its models does the work.
+    /// Returns the route of the model.
     pub fn route(&self, choice: &ModelChoice) -> Route {
         self.models().route(choice)
     }
 
-    /// The provider to be asked what it offers, which needs no model.
+    /// Returns the provider for listing its models, which needs no model.
     pub async fn listed(&self, choice: &ModelChoice) -> anyhow::Result<Listed> {
         self.models().listed(choice).await
     }
 
-    /// What `[provider]` says of its vendor alone and `choice` makes useless, for a person to know.
+    /// Returns the vendor-specific settings of `[provider]` that `choice` makes useless, for the user.
     pub fn unused_of_provider(&self, choice: &ModelChoice) -> Option<String> {
         self.models().unused_of_provider(choice)
     }
@@ -81,21 +81,21 @@ impl Program {
 /// The models that a program.toml names.
 pub(super) struct Models<'a> {
     pub(super) manifest: &'a Manifest,
-    /// What `~` means there.
+    /// The expansion of `~`.
     pub(super) home: &'a Path,
-    /// It learns their keys.
+    /// The redactor, which learns the keys.
     pub(super) redactor: &'a Redactor,
 }
 
 impl Models<'_> {
-    /// The provider of program.toml with what `choice` says in its place.
+    /// Returns the provider of program.toml with the overrides of `choice`.
     pub(super) async fn provider(&self, choice: &ModelChoice) -> anyhow::Result<Arc<dyn Provider>> {
         let (kind, mut settings) = self.settings(choice).await?;
         models(choice, self.own(kind), kind, &mut settings)?;
         Ok(provider::build(settings)?)
     }
 
-    /// The same to ask what it offers, which needs no model.
+    /// Returns the provider for listing its models, which needs no model.
     async fn listed(&self, choice: &ModelChoice) -> anyhow::Result<Listed> {
         let (kind, mut settings) = self.settings(choice).await?;
         let has_models = models(choice, self.own(kind), kind, &mut settings).is_ok();
@@ -106,14 +106,14 @@ impl Models<'_> {
         Ok(Listed { provider: provider::build(settings)?, is_used, has_models })
     }
 
-    /// What program.toml says of providers of this kind.
+    /// Returns the settings of program.toml for providers of this kind.
     fn own(&self, kind: &ProviderKind) -> Option<&manifest::Provider> {
         let section = self.manifest.provider.as_ref();
         // Keys, addresses and models belong to one vendor, and are not used with another.
         section.filter(|section| section.name.value.as_str() == kind.name)
     }
 
-    /// Everything about a provider but its models.
+    /// Returns all settings of a provider except its models.
     async fn settings(
         &self,
         choice: &ModelChoice,
@@ -140,7 +140,7 @@ impl Models<'_> {
         Ok((kind, settings))
     }
 
-    /// What `[provider]` says of its vendor alone and `choice` makes useless, for a person to know.
+    /// Returns the vendor-specific settings of `[provider]` that `choice` makes useless, for the user.
     pub(super) fn unused_of_provider(&self, choice: &ModelChoice) -> Option<String> {
         let section = self.manifest.provider.as_ref()?;
         let (own, chosen) = (section.name.value.as_str(), choice.provider.as_deref()?);
@@ -157,7 +157,7 @@ impl Models<'_> {
         })
     }
 
-    /// Which of its models does the work.
+    /// Returns the route of the model.
     pub(super) fn route(&self, choice: &ModelChoice) -> Route {
         match (choice.route(), choice.named_model()) {
             (Some(route), _) => route,
@@ -196,7 +196,7 @@ impl Models<'_> {
     }
 }
 
-/// What holds for any vendor.
+/// Applies the limits, which are independent of the vendor.
 fn limits(section: &manifest::Provider, settings: &mut ProviderSettings) {
     settings.stream = section.stream;
     settings.effort = section.effort;
@@ -222,7 +222,7 @@ fn prices(section: &manifest::Provider) -> BTreeMap<String, Prices> {
     section.prices.iter().map(|(model, own)| (model.clone(), price(own))).collect()
 }
 
-/// The models: the one that was named, those of program.toml, or the vendor's own.
+/// Returns the models: the named one, those of program.toml, or the vendor's defaults.
 fn models(
     choice: &ModelChoice,
     own: Option<&manifest::Provider>,
@@ -232,10 +232,10 @@ fn models(
     let either = |first: Option<&String>, second: Option<&String>| first.or(second).cloned();
     let plain = own.and_then(|own| own.model.as_ref());
     let complex = own.and_then(|own| either(own.model_complex.as_ref(), plain));
-    // Nobody meant the model that another takes the place of to have a part in it.
+    // A replaced model takes no part.
     let plain_fast = plain.filter(|_| choice.named_model().is_none());
     let fast = own.and_then(|own| either(own.model_fast.as_ref(), plain_fast));
-    // A server of one's own has models of its own.
+    // A private server has its own models.
     let usual = |model: &str| {
         let is_vendor = settings.base_url.is_none() && !model.is_empty();
         is_vendor.then(|| model.to_owned())
@@ -254,12 +254,12 @@ fn models(
     Ok(())
 }
 
-/// The key where the vendor's own tools look for it.
+/// Returns the key from the variable that the vendor's own tools use.
 fn usual_key(kind: &ProviderKind) -> Option<SecretString> {
     std::env::var(kind.key_variable).ok().filter(|key| !key.is_empty()).map(SecretString::from)
 }
 
-/// Where the vendor's own tools look for a server of one's own.
+/// Returns the server URL from the variable that the vendor's own tools use.
 fn usual_url(kind: &ProviderKind) -> Option<String> {
     let base_url =
         std::env::var(OLLAMA_HOST).ok().filter(|base_url| kind.name == "ollama" && !base_url.is_empty())?;
@@ -268,7 +268,7 @@ fn usual_url(kind: &ProviderKind) -> Option<String> {
     Some(format!("{scheme}://{host}:{port}"))
 }
 
-/// No provider is set.
+/// Returns the report that no provider is set.
 fn no_provider() -> Report {
     let with_key: Vec<_> = provider::PROVIDERS.iter().filter(|kind| usual_key(kind).is_some()).collect();
     let problem = Problem::new("no model provider is configured")

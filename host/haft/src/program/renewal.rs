@@ -1,4 +1,5 @@
-//! Tools of MCP servers that come and go while an agent works: what a server has now, with the rights that its tools have had.
+//! Updates the tools of MCP servers while an agent works: the server's current tools, with the rights of its
+//! earlier ones.
 
 use std::sync::Arc;
 
@@ -14,16 +15,16 @@ use haft_core::tool::{Rules, Tool, Toolbox};
 use haft_manifest::ToolPattern;
 use haft_mcp::client::{Server, ServerTool, exposed, owns};
 
-/// What tells an agent of them.
+/// Notifies an agent of changed tools.
 pub struct Renewal {
     /// All tools of the program.
     all: Toolbox,
-    /// Those that the agent has by now.
+    /// The agent's current tools.
     chosen: Lock<Toolbox>,
     servers: Vec<Watched>,
     rules: Rules,
     hooks: Vec<Watching>,
-    /// Those that the agent may have; all where there is none.
+    /// The patterns of the agent's tools; all if empty.
     patterns: Vec<ToolPattern>,
     budget: Option<u32>,
     is_planning: bool,
@@ -32,7 +33,7 @@ pub struct Renewal {
 struct Watched {
     server: Arc<Server>,
     changes: Lock<watch::Receiver<u64>>,
-    /// Those of its tools that program.toml names; all where it names none.
+    /// The server's tools that program.toml names; all if `None`.
     patterns: Option<Vec<ToolPattern>>,
 }
 
@@ -54,7 +55,7 @@ impl Program {
         }
     }
 
-    /// A server of the program's own: what a package may offer was agreed to, and stays.
+    /// Returns the current tools of a server of the program itself: those of a package were agreed to, and stay.
     fn watched(&self, Tracked { server, changes }: &Tracked) -> Option<Watched> {
         let name = &server.config().name;
         let declared = self.manifest.mcp_servers.iter().find(|own| own.name.as_str() == name)?;
@@ -67,7 +68,7 @@ impl Program {
 }
 
 impl Renewal {
-    /// `toolbox` with what `watched` has now.
+    /// Returns `toolbox` with the current tools of `watched`.
     fn renewed(&self, toolbox: &Toolbox, watched: &Watched) -> Option<Toolbox> {
         let name = watched.server.config().name.as_str();
         let is_own = |tool: &str| owns(name, tool);

@@ -1,4 +1,4 @@
-//! What `haft serve` shares with other processes that serve the same program: over HTTP, where a NATS server is named, with
+//! The state that `haft serve` shares with other processes of the same program: over HTTP with a NATS server, with
 //! replicas on any machine; otherwise with the processes of this user.
 
 use std::os::unix::ffi::OsStrExt;
@@ -10,13 +10,13 @@ use haft_core::grant::Root;
 use haft_mcp::server::{Questions, ToolSnapshots};
 use haft_nats::SharedState;
 
-/// Where Linux says what a machine is called.
+/// The file with the machine's name on Linux.
 const NAME_FILE: &str = "/proc/sys/kernel/hostname";
 
-/// What a machine is called that does not say so.
+/// The name of a machine without one.
 const NAMELESS: &str = "replica";
 
-/// `offers`, with whoever they share approvals with.
+/// Returns `offers` with the processes that share its approvals.
 pub(super) fn shared(
     offers: ToolSnapshots,
     program: &Program,
@@ -43,7 +43,7 @@ pub(super) fn shared(
     offers
 }
 
-/// The questions of a program: an answer is good for every haft of this user that serves the same
+/// Returns the questions of a program: an answer is good for every haft of this user that serves the same
 /// program.toml for the same workspace.
 fn of_this_user(program: &Program) -> Questions {
     let path = &program.manifest.path;
@@ -54,7 +54,7 @@ fn of_this_user(program: &Program) -> Questions {
     Questions::in_folder(program.dirs.approvals(), names.map(OsStrExt::as_bytes).join(&0))
 }
 
-/// What this machine is called.
+/// Returns the name of this machine.
 fn machine() -> String {
     let named = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
     let known = || std::fs::read_to_string(NAME_FILE).ok().map(|name| name.trim().to_owned());

@@ -1,4 +1,4 @@
-//! What the parts of a program may do, with all else that a source of tools is made from. Runs nothing of the program.
+//! The rights of a program's parts, and all other inputs of a source of tools. Runs nothing of the program.
 
 use std::path::Path;
 
@@ -17,8 +17,8 @@ use haft_plugin_host::{Engine, EngineOptions};
 use haft_sandbox::BackendConfig;
 use haft_sandbox::confine::{Confiner, Layers};
 
-/// What every source of tools is made from: what is written, what each part may do, and what holds it to that. No source
-/// changes it.
+/// The inputs of every source of tools: the files, the rights of each part, and the confiner. No source changes
+/// them.
 pub(super) struct Rights<'a> {
     pub(super) options: &'a Options,
     pub(super) loaded: &'a Loaded,
@@ -27,7 +27,7 @@ pub(super) struct Rights<'a> {
     pub(super) installed: &'a [Installed<'a>],
     /// Where commands run, if not on this machine as `bash` does it.
     pub(super) target: Option<BackendConfig>,
-    /// Where the tools live.
+    /// The placement of the tools.
     pub(super) placement: Placement,
     /// Of `bash`.
     pub(super) grant: Grant,
@@ -43,13 +43,13 @@ pub(super) struct Rights<'a> {
     pub(super) packages: Vec<Vec<Grant>>,
     pub(super) confiner: Confiner,
     pub(super) engine: Engine,
-    /// What is closed to every tool for the sake of the program's agents.
+    /// The paths closed to every tool because of the program's agents.
     sealed: Grant,
 }
 
 impl<'a> Rights<'a> {
-    /// The rights that program.toml and the command line give, and what is wrong with a part of them. Fails where either
-    /// grants what cannot be granted.
+    /// Resolves the rights of program.toml and the command line, and their problems. Fails if either grants an
+    /// impossible right.
     pub(super) fn resolve(
         options: &'a Options,
         loaded: &'a Loaded,
@@ -112,13 +112,14 @@ impl<'a> Rights<'a> {
         Ok((rights, problems))
     }
 
-    /// What is left of the grant of a tool from `origin` and, where that is less, what the tool may not.
+    /// Returns the remaining grant of a tool from `origin`, and a problem if rights were removed.
     pub(super) fn bound(&self, wanted: &Grant, origin: &str) -> (Grant, Option<Problem>) {
         bound(self.options.under.as_ref(), &self.sealed, wanted, origin)
     }
 }
 
-/// `grant` of `bash`, which does not reach the scripts of installed plugins: they run with rights of their own.
+/// Returns `grant` of `bash`, which does not reach the scripts of installed plugins: they run with rights of their
+/// own.
 fn without_scripts(grant: Grant, installed: &[Installed<'_>]) -> anyhow::Result<Grant> {
     let bundles = installed.iter().map(|one| &one.bundle);
     let mut with_scripts =
@@ -126,7 +127,8 @@ fn without_scripts(grant: Grant, installed: &[Installed<'_>]) -> anyhow::Result<
     with_scripts.try_fold(grant, |grant, bundle| Ok(grant.with_hidden(grants::root(&bundle.folder)?)))
 }
 
-/// What is left of `wanted`, the grant of something from `origin`, where the program works as an agent of another one.
+/// Returns the remainder of `wanted`, the grant of an entry from `origin`, if the program works as an agent of
+/// another one.
 fn bound(under: Option<&Under>, sealed: &Grant, wanted: &Grant, origin: &str) -> (Grant, Option<Problem>) {
     let Some(under) = under else { return (wanted.clone().with_protected_paths_of(sealed), None) };
     let withheld = under.withheld(wanted);
@@ -138,7 +140,7 @@ fn bound(under: Option<&Under>, sealed: &Grant, wanted: &Grant, origin: &str) ->
     (under.narrowed(wanted).with_protected_paths_of(sealed), problem)
 }
 
-/// Makes ready for children where there will be many; or why there cannot be any.
+/// Prepares for children if there will be many; returns why there cannot be any.
 fn children(confiner: &Confiner, grant: &Grant, many_calls: bool) -> Option<Problem> {
     let refusal = confiner.refusal(grant);
     if refusal.is_none() && many_calls {
@@ -147,7 +149,7 @@ fn children(confiner: &Confiner, grant: &Grant, many_calls: bool) -> Option<Prob
     refusal.map(|error| Problem::new(format!("`bash` and commands are {error}")))
 }
 
-/// The engine of plugins with the grants `grants`.
+/// Returns the engine of plugins with the grants `grants`.
 pub(super) fn engine<'g>(
     options: &Options,
     dirs: &Dirs,

@@ -1,6 +1,5 @@
-//! What a program that is served keeps running besides its calls: MCP servers, the programs of its agents, its backend. What
-//! an earlier reading of the program left is ended in order once no call uses it any more; nothing that a call works with
-//! is taken from it.
+//! The resources of a served program that outlive a call: MCP servers, the programs of its agents, its backend.
+//! Resources of an earlier reading of the program are closed in order once no call uses them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use haft_mcp::server::http::Readiness;
 use haft_nats::{Gate, SharedState};
 use haft_sandbox::Backend;
 
-/// What a program that is served keeps running, as it is read again and again. Clones are the same.
+/// The running resources of a served program, over all of its readings. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Running(Arc<Lock<State>>);
 
@@ -24,52 +23,52 @@ struct State {
     now: Arc<Parts>,
     /// Of earlier readings, each for as long as a call uses it.
     earlier: Vec<Arc<Parts>>,
-    /// What sends calls to workers.
+    /// The gate to workers.
     gate: Option<Arc<Gate>>,
-    /// What is shared with other replicas.
+    /// The state shared with other replicas.
     shared: Option<Arc<SharedState>>,
 }
 
-/// What one reading of the program keeps running and the next does not take over.
+/// The resources of one reading that the next one does not take over.
 #[derive(Debug, Default)]
 struct Parts {
-    /// Those with a program of their own.
+    /// The agents with their own programs.
     agents: Agents,
     backend: Option<Arc<dyn Backend>>,
 }
 
-/// How often an earlier reading is looked at that calls still use. Nobody waits for it.
+/// Interval of checking an earlier reading that calls still use.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How often it is looked what is missing: sooner than any balancer asks.
+/// Interval of checking readiness: shorter than that of any load balancer.
 const LOOK: Duration = Duration::from_millis(500);
 
 impl Running {
-    /// The MCP servers of the last reading.
+    /// Returns the MCP servers of the last reading.
     pub(super) fn servers(&self) -> Servers {
         self.0.lock().servers.clone()
     }
 
-    /// What `program` runs, in the place of what ran until now.
+    /// Replaces the resources by those of `program`.
     pub(super) fn put(&self, program: &Program) {
         let parts = Parts { agents: program.agents.programs(), backend: program.backend.clone() };
         self.0.lock().gate = program.placement.gate().cloned();
         self.replace(program.servers.clone(), parts);
     }
 
-    /// What it shares with other replicas, from now on.
+    /// Sets the state shared with other replicas.
     pub(super) fn share(&self, shared: Arc<SharedState>) {
         self.0.lock().shared = Some(shared);
     }
 
-    /// What it lacks, before anything was looked at.
+    /// Returns its missing parts before the first check.
     pub fn readiness(&self) -> Readiness {
         let gate = self.0.lock().gate.is_some();
         let missing = gate.then(|| "workers are not looked for yet".to_owned()).into_iter().collect();
         Readiness { missing, notes: Vec::new() }
     }
 
-    /// Tells `sender` what it lacks, from now on. Connects to NATS for that, where the program meets others there.
+    /// Sends its missing parts to `sender`, with updates. Connects to NATS for that, if the program uses it.
     pub async fn watch_readiness(self, sender: watch::Sender<Readiness>) {
         let mut was_told = false;
         while !sender.is_closed() {
@@ -134,7 +133,7 @@ impl Parts {
         self.agents.is_empty() && self.backend.is_none()
     }
 
-    /// Whether there are still tools of that reading, which only its snapshot and its calls have.
+    /// Returns whether there are still tools of that reading, which only its snapshot and its calls have.
     fn is_used(&self) -> bool {
         let is_shared = |backend: &Arc<dyn Backend>| Arc::strong_count(backend) > 1;
         self.agents.are_used() || self.backend.as_ref().is_some_and(is_shared)

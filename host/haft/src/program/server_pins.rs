@@ -1,6 +1,6 @@
-//! What the tools of a program's MCP servers are held to. A person's consent is kept in haft's own state, for the place of
-//! the program, the server and what configures it, with the tools as they were; program.lock has the digests for everybody
-//! who uses the folder, and is nobody's consent: it only narrows the first list. Asks nobody.
+//! The pins of the tools of a program's MCP servers. The user's consent is stored in haft's own state, keyed by
+//! program, server and configuration, with the agreed tool definitions. program.lock has the digests for everybody
+//! who uses the folder, and is not consent: it only narrows the first list. Prompts nobody.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -22,19 +22,19 @@ use haft_package::{Lock, ServerPin};
 /// Bytes of a record: a list of tools, which has half as many, and its pins.
 const MAX_RECORD: u64 = 16 << 20;
 
-/// What a person agreed to of one server.
+/// The user's agreement to one server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Agreed {
     /// For people who look at the file.
     program: PathBuf,
     server: String,
-    /// What the tools are held to.
+    /// The pins of the tools.
     pub pins: ToolPins,
     /// The tools as they were, as far as they are known.
     pub tools: Vec<Value>,
 }
 
-/// Where it is noted down what a person agreed to of one server of a program.
+/// The record of the user's agreement to one server of a program.
 #[derive(Clone, Debug)]
 pub struct PinRecord {
     program: PathBuf,
@@ -43,7 +43,7 @@ pub struct PinRecord {
     file: PathBuf,
 }
 
-/// A server that nobody agreed to yet, and that has said which tools it has.
+/// A server without agreement that has listed its tools.
 #[derive(Clone, Debug)]
 pub struct FirstList {
     /// The server.
@@ -53,7 +53,7 @@ pub struct FirstList {
 }
 
 impl PinRecord {
-    /// Of `server` in the program at `program`; records are in `folder`.
+    /// Creates the record of `server` in the program at `program`; records are in `folder`.
     pub(super) fn new(folder: &Path, program: &Path, server: &Server) -> Self {
         let (name, configuration) = (server.config().name.clone(), server.config().configuration());
         let parts = [program.as_os_str().as_encoded_bytes(), name.as_bytes(), configuration.as_bytes()];
@@ -63,7 +63,7 @@ impl PinRecord {
         Self { program: program.to_owned(), server: name, configuration, file }
     }
 
-    /// What was agreed to.
+    /// Returns the agreement.
     ///
     /// # Errors
     /// The record is there and cannot be read.
@@ -78,17 +78,17 @@ impl PinRecord {
         Ok(Some(serde_json::from_slice(&text)?))
     }
 
-    /// Notes down that a person agreed to `listed`, in the place of what was agreed to before.
+    /// Records that the user agreed to `listed`, and replaces the earlier agreement.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The record cannot be written.
     pub fn agree(&self, listed: &ToolList) -> anyhow::Result<Agreed> {
         let agreed = self.agreement(ToolPins::of(&listed.sent), listed);
         let written = self.temporary(&agreed).and_then(|new| Ok(new.persist(&self.file)?));
         written.map(|_| agreed).with_context(|| self.unwritable())
     }
 
-    /// The same where nothing was agreed to before; gives what another haft noted down meanwhile, if one did.
+    /// Records the first agreement; returns that of another haft process if it was faster.
     fn agree_first(&self, agreed: &Agreed) -> io::Result<Agreed> {
         match self.temporary(agreed)?.persist_noclobber(&self.file) {
             Ok(_) => Ok(agreed.clone()),
@@ -119,8 +119,8 @@ impl PinRecord {
         Agreed { program: self.program.clone(), server: self.server.clone(), pins, tools }
     }
 
-    /// What is to be agreed to first: the list, without what program.lock has otherwise for this configuration. What the
-    /// lock alone has was shown to nobody.
+    /// Returns the list for the first agreement, without tools that differ from program.lock for this
+    /// configuration. Nobody has seen a list that is only in the lock.
     pub(super) fn first(self, server: &Arc<Server>, listed: &ToolList, lock: &Lock) -> FirstList {
         let pins = self.of_lock(lock).unwrap_or_else(|| ToolPins::of(&listed.sent));
         let mut agreed = self.agreement(pins, listed);
@@ -130,11 +130,11 @@ impl PinRecord {
 
     fn of_lock(&self, lock: &Lock) -> Option<ToolPins> {
         let pin = lock.server(&self.server, &self.configuration)?;
-        // What is no pin holds every tool back.
+        // An invalid pin holds every tool back.
         Some(serde_json::to_value(&pin.tools).and_then(serde_json::from_value).unwrap_or_default())
     }
 
-    /// `pins` as program.lock has them.
+    /// Returns `pins` in the form of program.lock.
     ///
     /// # Errors
     /// None that was seen: pins are a map of texts.
@@ -145,22 +145,22 @@ impl PinRecord {
 }
 
 impl Program {
-    /// Where it is noted down what a person agreed to of `server`, which is one of this program.
+    /// Returns the record of the user's agreement to `server`, which is one of this program.
     pub fn pin_record(&self, server: &Server) -> PinRecord {
         PinRecord::new(&self.dirs.pins(), &canonical(&self.manifest.path), server)
     }
 }
 
 impl FirstList {
-    /// What there is to agree to, as the server sent it.
+    /// Returns the tools to agree to, as the server sent them.
     pub fn tools(&self) -> &[Value] {
         &self.agreed.tools
     }
 
-    /// Notes down that this is what was agreed to, and holds the server to it.
+    /// Records the agreement, and pins the server's tools.
     ///
     /// # Errors
-    /// It cannot be written. The server is held to it all the same, as long as this process runs.
+    /// The record cannot be written. The pins are in force in this process nevertheless.
     pub fn agree(&self) -> anyhow::Result<()> {
         let noted = self.record.agree_first(&self.agreed);
         let pins = noted.as_ref().map_or(&self.agreed.pins, |noted| &noted.pins);
@@ -168,7 +168,7 @@ impl FirstList {
         noted.map(drop).with_context(|| self.record.unwritable())
     }
 
-    /// What was done, in one line.
+    /// Returns the result, in one line.
     pub fn line(&self) -> String {
         let (server, count) = (&self.record.server, self.agreed.pins.names().len());
         let tools = if count == 1 { "tool" } else { "tools" };

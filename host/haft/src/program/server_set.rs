@@ -1,4 +1,4 @@
-//! The MCP servers of a program: which there are, whether their lists have changed, and how they end.
+//! The MCP servers of a program: their set, changes of their lists, and their shutdown.
 
 use std::sync::Arc;
 
@@ -14,35 +14,35 @@ pub struct Servers(pub(super) Vec<Tracked>);
 #[derive(Clone, Debug)]
 pub(super) struct Tracked {
     pub(super) server: Arc<Server>,
-    /// How often its list had become another one when the program was loaded.
+    /// The number of changes of its list at the load of the program.
     pub(super) changes: watch::Receiver<u64>,
 }
 
 impl Servers {
-    /// All of them, started or not, in the order of the file.
+    /// Returns all of them, started or not, in the order of the file.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Server>> {
         self.0.iter().map(|own| &own.server)
     }
 
-    /// Whether one of them was asked, and has nothing.
+    /// Returns whether a queried server has no tools.
     pub fn are_empty(&self) -> bool {
         self.iter().any(|server| server.remembered().is_some_and(|(list, _)| list.tools.is_empty()))
     }
 
-    /// Those of which it is not known, or not known any more, what they have.
+    /// Returns the servers whose list is unknown or outdated.
     pub(super) fn unknown(&self) -> Vec<Arc<Server>> {
         let unknown = |server: &&Arc<Server>| server.config().problem().is_none() && is_unknown(server);
         self.iter().filter(unknown).cloned().collect()
     }
 
-    /// Those that should be asked again while nobody waits for them.
+    /// Returns the servers to query again in the background.
     pub(super) fn outdated(&self) -> Vec<Arc<Server>> {
         let outdated =
             |server: &&Arc<Server>| server.config().problem().is_none() && server.may_be_outdated();
         self.iter().filter(outdated).cloned().collect()
     }
 
-    /// Ends when one of them has another list of tools than when the program was loaded.
+    /// Returns when the list of one of them differs from that at the program's load.
     pub async fn changed(&self) {
         let mut waiting = JoinSet::new();
         for mut changes in self.0.iter().map(|own| own.changes.clone()) {
@@ -56,7 +56,7 @@ impl Servers {
         std::future::pending::<()>().await;
     }
 
-    /// The one that `config` and `host` would make anew.
+    /// Returns the one that `config` and `host` would create again.
     pub(super) fn same(&self, config: &Config, host: &Host) -> Option<Arc<Server>> {
         self.iter().find(|server| server.is_same(config, host)).cloned()
     }
@@ -72,7 +72,7 @@ impl Servers {
     }
 }
 
-/// Whether it is not known, or not known any more, what `server` has.
+/// Returns whether the list of `server` is unknown or outdated.
 pub(super) fn is_unknown(server: &Server) -> bool {
     server.remembered().is_none_or(|(_, age)| age > MAX_AGE)
 }

@@ -1,5 +1,5 @@
-//! MCP servers of a program, as tools. A server whose tools are cached is not started for listing; the others are
-//! started at once, and none is waited for longer than [`WAIT`].
+//! MCP servers of a program as a source of tools. A server whose tools are cached is not started for listing; the
+//! others are started concurrently, and the wait for each is at most [`WAIT`].
 
 mod written;
 
@@ -34,16 +34,16 @@ use haft_mcp::client::{
 };
 use haft_mcp::pins::way_out;
 
-/// How long servers that were never asked what they have are waited for, all together. One that
-/// takes longer goes on starting, and is there the next time.
+/// Total wait for servers whose tools are unknown. A slower server continues to start, and is available the next
+/// time.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// A declared server, and what it may do.
+/// A declared server, and its rights.
 struct Declared<'a> {
     server: &'a McpServer,
     /// The program.toml that declares it.
     manifest: Arc<Manifest>,
-    /// What holds it, where it is a child.
+    /// The rights of its process, if it is a child.
     rights: ProcessRights,
     /// Where the program names it, or the package that it comes with.
     span: Span,
@@ -51,7 +51,7 @@ struct Declared<'a> {
     package: Option<&'a Package>,
 }
 
-/// The servers of a program, and their tools.
+/// Returns the servers of a program, and their tools.
 pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribution> {
     let Rights { options, dirs, confiner, .. } = rights;
     let (declared, problems) = without_duplicates(declared(rights));
@@ -71,7 +71,7 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribu
     };
     let mut servers: Vec<_> = declared.iter().map(own).collect();
     let lists = lists(&servers, options).await;
-    // Before what is known is read: a list that comes later than it was waited for is a change.
+    // Before cached lists are read: a list that arrives after the wait is a change.
     for own in &mut servers {
         own.changes.mark_unchanged();
     }
@@ -84,8 +84,8 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribu
     Ok(found)
 }
 
-/// The servers that run in this process: the program's own and, of installed packages, all, since installing one included
-/// consent to each of its servers.
+/// Returns the servers that run in this process: the program's own and, of installed packages, all, since
+/// installing one included consent to each of its servers.
 fn declared<'a>(rights: &Rights<'a>) -> Vec<Declared<'a>> {
     let Rights { manifest, placement, .. } = rights;
     let mut all = enabled(manifest, &rights.processes);
@@ -99,7 +99,7 @@ fn declared<'a>(rights: &Rights<'a>) -> Vec<Declared<'a>> {
     all
 }
 
-/// The servers that a program.toml declares and has not switched off.
+/// Returns the servers that a program.toml declares and has not switched off.
 fn enabled<'a>(manifest: &'a Manifest, processes: &Processes) -> Vec<Declared<'a>> {
     let shared = Arc::new(manifest.clone());
     let declared = |(server, rights): (&'a McpServer, &ProcessRights)| Declared {
@@ -113,7 +113,7 @@ fn enabled<'a>(manifest: &'a Manifest, processes: &Processes) -> Vec<Declared<'a
     all.filter(|(server, _)| server.enabled).map(declared).collect()
 }
 
-/// Those whose names are their own; of two the first, and the other is a problem.
+/// Returns the servers with unique names; of two the first, and the other is a problem.
 fn without_duplicates(declared: Vec<Declared<'_>>) -> (Vec<Declared<'_>>, Vec<Problem>) {
     let (mut kept, mut problems) = (Vec::<Declared<'_>>::new(), Vec::new());
     for server in declared {
@@ -127,7 +127,7 @@ fn without_duplicates(declared: Vec<Declared<'_>>) -> (Vec<Declared<'_>>, Vec<Pr
     (kept, problems)
 }
 
-/// What one server adds. `list` is what it has, where it was asked.
+/// Returns the contribution of one server. `list` is its answer, if it was queried.
 fn of_one(
     rights: &Rights<'_>,
     declared: &Declared<'_>,
@@ -142,7 +142,7 @@ fn of_one(
         (None, Some(Err(error))) => found.problems.push(declared.problem(error)),
         _ => {}
     }
-    // What it had is better than nothing, where it cannot be asked now.
+    // An old list is better than none if the server is unavailable.
     if let Some((listed, _)) = server.remembered() {
         found.tools = declared.tools(rights.manifest, server, &listed);
         found.offers = declared.prompts_and_resources(rights.manifest, server, &listed);
@@ -159,7 +159,7 @@ fn of_one(
         found.unseen.note(patterns::server_prefix(declared.name()), why);
     }
     if rights.options.only.as_ref().is_some_and(|tool| !client::owns(declared.name(), tool)) {
-        // Nothing is said of what is not used.
+        // Problems of an unused server are not reported.
         found.problems.clear();
         found.notices.clear();
         found.first_lists.clear();
@@ -168,7 +168,7 @@ fn of_one(
 }
 
 impl Declared<'_> {
-    /// What its tools' names begin with, after `mcp__`.
+    /// Returns the prefix of its tools' names, after `mcp__`.
     fn name(&self) -> &str {
         self.server.name.as_str()
     }
@@ -179,7 +179,7 @@ impl Declared<'_> {
         tools.map(|tool| self.new_tool(program, server, tool)).collect()
     }
 
-    /// Its prompts and its resources, which `tools` names as `prompts/NAME` and `resources/read`.
+    /// Returns its prompts and its resources, which `tools` names as `prompts/NAME` and `resources/read`.
     fn prompts_and_resources(
         &self,
         program: &Manifest,
@@ -235,7 +235,7 @@ impl Declared<'_> {
         }
     }
 
-    /// The login at the server, where a person can have one.
+    /// Returns the login at the server, if it supports one.
     fn account(
         &self,
         url: &str,
@@ -248,8 +248,8 @@ impl Declared<'_> {
         Some(Account::new(self.name(), url, settings, Arc::new(kept), redactor.clone()))
     }
 
-    /// Whether the server may have a value. A package's gets of the host's what it was granted, and its
-    /// own program.toml is no grant.
+    /// Returns whether the server may have a value. A package's server gets the variables of the host that it was
+    /// granted, and its own program.toml is not a grant.
     fn may_have(&self, value: &TextOrSecret) -> bool {
         match (self.package, value) {
             (None, _) | (_, TextOrSecret::Text(_)) => true,
@@ -264,7 +264,7 @@ impl Declared<'_> {
         }
     }
 
-    /// What it asks for and does not get.
+    /// Returns the requested values that it does not get.
     fn withheld(&self) -> Vec<Problem> {
         let values = match &self.server.transport {
             Transport::Stdio { env, .. } => env.clone(),
@@ -291,8 +291,8 @@ impl Declared<'_> {
         is_offered && self.package.is_none_or(|package| offers(package, &exposed))
     }
 
-    /// Holds `server` to what was agreed to, from before its tools are read on. A first list is pinned as it is, or left to
-    /// whoever asks a person.
+    /// Pins the tools of `server`, before they are read. A first list is pinned unseen, or left for the user's
+    /// agreement.
     fn pinned(&self, rights: &Rights<'_>, server: &Arc<Server>) -> Contribution {
         let mut found = Contribution::default();
         if !self.server.pinned {
@@ -333,8 +333,8 @@ impl Declared<'_> {
         found
     }
 
-    /// How what `server` lists differs from what was agreed to, a line each; what is held back is not there, and whoever
-    /// calls it is told why.
+    /// Reports the differences of `server`'s list from the agreed one, one a line; tools that are held back are
+    /// absent, and calls of them get the reason.
     fn tell_differences(&self, server: &Server, listed: &ToolList, found: &mut Contribution) {
         if !found.first_lists.is_empty() {
             return;
@@ -377,7 +377,7 @@ impl Declared<'_> {
     }
 }
 
-/// The tools of each server that was asked; `None` where the cached list will do, or none is needed.
+/// Returns the tools of each queried server; `None` if the cached list suffices, or none is needed.
 async fn lists(servers: &[Tracked], options: &Options) -> Vec<Option<Result<Arc<ToolList>, ServerError>>> {
     let mut asking = JoinSet::new();
     for (index, own) in servers.iter().enumerate().filter(|(_, own)| must_ask(&own.server, options)) {
@@ -396,8 +396,8 @@ async fn lists(servers: &[Tracked], options: &Options) -> Vec<Option<Result<Arc<
     lists
 }
 
-/// Whether `server` has to be asked what it has. Where only one tool is called, its server is, if it
-/// is not known to have it; a list of any age will do.
+/// Returns whether `server` has to be queried. If only one tool is called, its server is queried unless it is known
+/// to have the tool; a list of any age suffices.
 fn must_ask(server: &Server, options: &Options) -> bool {
     if server.config().problem().is_some() {
         return false;
@@ -415,7 +415,7 @@ fn must_ask(server: &Server, options: &Options) -> bool {
     }
 }
 
-/// What a login at the server takes of program.toml.
+/// Returns the settings of a login at the server.
 fn settings(oauth: &OAuth, values: impl Fn(&[(String, TextOrSecret)]) -> Arc<dyn Values>) -> OAuthSettings {
     let secret = client_secret(oauth);
     OAuthSettings {
@@ -427,7 +427,7 @@ fn settings(oauth: &OAuth, values: impl Fn(&[(String, TextOrSecret)]) -> Arc<dyn
     }
 }
 
-/// The secret of a client, as a named value.
+/// Returns the secret of a client, as a named value.
 fn client_secret(oauth: &OAuth) -> Vec<(String, TextOrSecret)> {
     let secret = oauth.client_secret.iter().cloned().map(TextOrSecret::Secret);
     secret.map(|secret| ("client_secret".to_owned(), secret)).collect()

@@ -1,13 +1,13 @@
-//! What programs of this machine run without being told to, in directories that tools may write: a tool that could change
-//! it would have a person's `git`, editor or shell run what it likes, outside of the sandbox.
+//! Start-up files: files in writable directories that programs of this machine run by themselves. A tool that could
+//! change one would have the user's `git`, editor or shell run its code outside the sandbox.
 
 use haft_core::grant::{Grant, Reach, Root};
 
-/// Files, and directories with a `/` at their end; what is of the other kind is another thing. Not here: what is run when
-/// somebody says so (`Makefile`, `package.json`, `.husky/`), which is what tools are there to work on.
+/// Files, and directories with a `/` at their end; a path of the other kind is not one. Excludes files that are run
+/// on request (`Makefile`, `package.json`, `.husky/`), on which tools are meant to work.
 const PLACES: &[&str] = &[
-    // `fsmonitor`, `pager`, filters and hooks are run by `git status` and the prompts of shells. Where `.git` is a file, it
-    // says where all this is.
+    // `git status` and the prompts of shells run `fsmonitor`, `pager`, filters and hooks. A file `.git` names the
+    // directory of all these.
     ".git",
     ".git/config",
     ".git/config.worktree",
@@ -39,8 +39,8 @@ const PLACES: &[&str] = &[
     ".mcp.json",
 ];
 
-/// `grant`, which keeps what there is of them in its directories as it is. What it names itself to be written, or a
-/// directory on the way there, is not kept.
+/// Returns `grant` with write protection for the existing ones in its directories. A path that the grant itself
+/// names for writing, or a directory on the way there, is not protected.
 pub(super) fn fixing(grant: Grant) -> Grant {
     let Reach::Roots(writable) = grant.writable().clone() else { return grant };
     let is_named = |directory: &Root, place: &Root| {
@@ -53,7 +53,7 @@ pub(super) fn fixing(grant: Grant) -> Grant {
     places.fold(grant, Grant::with_start_up)
 }
 
-/// Whether `root` is one of them, and a file: nothing is preopened for it, but the directory around it is.
+/// Returns whether `root` is one of them, and a file: it is not preopened, but the directory around it is.
 pub(super) fn is_file(root: &Root) -> bool {
     PLACES.iter().any(|place| root.path().ends_with(place)) && root.path().is_file()
 }

@@ -1,5 +1,5 @@
-//! The telemetry of this process: that of the first program that is loaded and wants some. It is off unless program.toml
-//! or the environment says where it goes.
+//! The telemetry of this process: that of the first loaded program that configures it. Off unless program.toml or
+//! the environment names a destination.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,10 +17,11 @@ use super::loaded::Loaded;
 
 static STARTED: OnceLock<Telemetry> = OnceLock::new();
 
-/// Whether metrics are asked for.
+/// Whether metrics are served.
 static IS_SCRAPED: AtomicBool = AtomicBool::new(false);
 
-/// Answers Prometheus at `address` from now on, port 0 for any; where that is. To be called before a program is loaded.
+/// Serves metrics to Prometheus at `address`, with port 0 for any; returns the address. To be called before a
+/// program is loaded.
 pub async fn answer_at(address: SocketAddr) -> io::Result<SocketAddr> {
     let scrapes = Scrapes::bind(address).await?;
     let address = scrapes.address();
@@ -29,7 +30,8 @@ pub async fn answer_at(address: SocketAddr) -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// Where the calls of a program are told, and what keeps telemetry from being sent, which stops no call.
+/// Returns the recorder of the program's calls, and the problem that prevents sending telemetry, which stops no
+/// call.
 pub(super) async fn of(loaded: &Loaded) -> (Trace, Option<Problem>) {
     if let Some(started) = STARTED.get() {
         return (started.trace(), None);
@@ -45,7 +47,7 @@ pub(super) async fn of(loaded: &Loaded) -> (Trace, Option<Problem>) {
     }
 }
 
-/// Sends what is left, within a few seconds.
+/// Sends the remaining data, within a few seconds.
 pub async fn close() {
     if let Some(telemetry) = STARTED.get() {
         telemetry.clone().close().await;

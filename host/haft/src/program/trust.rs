@@ -1,5 +1,6 @@
-//! Whether a program.toml counts: what it asks for beyond tools that work in its own folder is agreed to once by a
-//! person, for the place where it lies. What was not agreed to is refused or left out. It asks nobody, and starts nothing.
+//! Consent to a program.toml: the user agrees once, for the location of the file, to the permissions beyond tools
+//! that work in its own folder. Permissions without agreement are refused or left out. Prompts nobody, and starts
+//! nothing.
 
 mod permission;
 mod permissions;
@@ -26,48 +27,48 @@ use haft_core::tool::exposed_name;
 use haft_manifest::{AgentKind, BackendTable, Builtins, Manifest, NatsTable, Sandbox};
 use haft_package::Lock;
 
-/// Bytes of a record: what the longest program.toml can ask for.
+/// Maximal size in bytes of a record: the permissions of the longest program.toml.
 const MAX_RECORD: u64 = 1 << 20;
 
 /// The permissions of programs that hold without being asked for again, by their places.
 pub type Known = Arc<BTreeMap<PathBuf, BTreeSet<String>>>;
 
-/// What happens to what a program.toml asks for and nobody agreed to.
+/// The treatment of a program.toml's permissions without agreement.
 #[derive(Clone, Debug, Default)]
 pub enum Trust {
     /// The program is refused ([`Untrusted`]).
     #[default]
     Agreed,
-    /// It is left out, but for what is known.
+    /// They are left out, except the known ones.
     LeftOut(Known),
-    /// It holds: the user of this library, or the person by `HAFT_TRUST`, answers for every program.toml.
+    /// They are in force: the user of this library, or `HAFT_TRUST`, vouches for every program.toml.
     Everything,
 }
 
-/// What a program.toml and the programs of its agents ask for, and which of that was agreed to at this place.
+/// The permissions of a program.toml and its agents' programs, and those agreed to for this location.
 #[derive(Clone, Debug, Default)]
 pub struct Agreement {
-    /// Where agreements are noted down.
+    /// The directory of agreements.
     records: PathBuf,
     /// Its own file first.
     programs: Vec<Asking>,
-    /// Files that say something to a model.
+    /// Files with instructions to a model.
     guidance: Vec<String>,
 }
 
-/// What one program.toml asks for.
+/// The permissions of one program.toml.
 #[derive(Clone, Debug)]
 struct Asking {
     place: PathBuf,
     permissions: Vec<Permission>,
 }
 
-/// A program.toml asks for what nobody agreed to.
+/// The error for permissions without agreement.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", .0.sheet())]
 pub struct Untrusted(pub Box<Agreement>);
 
-/// An agreement, as it is written.
+/// An agreement, as stored.
 #[derive(Default, Serialize, Deserialize)]
 struct Record {
     program: PathBuf,
@@ -90,12 +91,13 @@ impl Agreement {
         Self { records: dirs.trust(), programs, guidance: guidance(manifest) }
     }
 
-    /// Whether nothing is missing that anything here asks for.
+    /// Returns whether all requested permissions are agreed to.
     pub fn is_complete(&self) -> bool {
         self.missing(&Known::default()).next().is_none()
     }
 
-    /// The lines that a person agrees to, those that nobody agreed to yet first; whether each was agreed to.
+    /// Returns the lines that the user agrees to, those without agreement first, each with whether it was agreed
+    /// to.
     pub fn lines(&self) -> Vec<(String, bool)> {
         let nothing = Known::default();
         let missing: Vec<&Permission> = self.missing(&nothing).map(|(_, permission)| permission).collect();
@@ -110,7 +112,7 @@ impl Agreement {
         .collect()
     }
 
-    /// What is asked for and was not agreed to, for a person to read.
+    /// Returns the permissions without agreement, as a sheet for the user.
     pub fn sheet(&self) -> String {
         let new = self.lines().into_iter().filter(|(_, is_agreed)| !is_agreed);
         let lines: String = new.map(|(line, _)| format!("\n  {line}")).collect();
@@ -119,7 +121,7 @@ impl Agreement {
         format!("`{place}` asks for more than tools that work in its folder:{lines}{guidance}")
     }
 
-    /// Notes down that a person agreed to all of it. What was agreed to before still is.
+    /// Records that the user agreed to all of them. Earlier agreements stay.
     ///
     /// # Errors
     /// The note cannot be written.
@@ -127,19 +129,19 @@ impl Agreement {
         self.programs.iter().try_for_each(|program| self.agree_to(program, |_| true))
     }
 
-    /// The same of what it asks for and `before` did not: a person wrote that.
+    /// Records the agreement to permissions that `before` did not have: the user wrote them.
     ///
     /// # Errors
-    /// As [`Self::agree`].
+    /// Like [`Self::agree`].
     pub fn agree_since(&self, before: &Self) -> anyhow::Result<()> {
         let old: Vec<_> = before.programs.iter().flat_map(|program| &program.permissions).collect();
         self.programs.iter().try_for_each(|program| self.agree_to(program, |new| !old.contains(&new)))
     }
 
-    /// The same of what `haft add` writes alone: packages and plugins.
+    /// Records the agreement to the entries of `haft add` only: packages and plugins.
     ///
     /// # Errors
-    /// As [`Self::agree`].
+    /// Like [`Self::agree`].
     pub fn agree_to_installed(&self) -> anyhow::Result<()> {
         self.programs.first().map_or(Ok(()), |own| self.agree_to(own, Permission::is_installed))
     }
@@ -151,14 +153,14 @@ impl Agreement {
         self.write(&program.place, agreed)
     }
 
-    /// The lines about these that nobody agreed to.
+    /// Returns the lines about these without agreement.
     pub fn installed(&self) -> Vec<String> {
         let nothing = Known::default();
         let missing = self.missing(&nothing).map(|(_, permission)| permission);
         missing.filter(|permission| permission.is_installed()).map(Permission::to_string).collect()
     }
 
-    /// Forgets what was agreed to at this place. Returns whether there was anything.
+    /// Removes the agreements for this location. Returns whether there were any.
     ///
     /// # Errors
     /// The note cannot be removed.
@@ -171,12 +173,12 @@ impl Agreement {
         }
     }
 
-    /// Where it is noted down what was agreed to.
+    /// Returns the files of the agreements.
     pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
         self.programs.iter().map(|program| self.file(&program.place))
     }
 
-    /// All that is asked for now.
+    /// Returns all requested permissions.
     pub(super) fn known(&self) -> Known {
         let texts = |program: &Asking| {
             program.permissions.iter().map(|permission| permission.text().to_owned()).collect()
@@ -184,11 +186,11 @@ impl Agreement {
         Arc::new(self.programs.iter().map(|program| (program.place.clone(), texts(program))).collect())
     }
 
-    /// Takes out of `manifest` what nobody agreed to and is not `known`. A warning says so.
+    /// Removes the parts of `manifest` without agreement that are not `known`. Returns a warning.
     pub(super) fn leave_out(&self, known: &Known, manifest: &mut Manifest) -> LeftOut {
         let mut left = LeftOut::default();
         for (index, permission) in self.missing(known) {
-            // An agent's program is as good as it is agreed to.
+            // Permissions of an agent's program need their own agreement.
             let part = if index == 0 { permission.part.clone() } else { Part::Agents };
             left.add(manifest, part, permission);
         }
@@ -198,7 +200,7 @@ impl Agreement {
         left
     }
 
-    /// What nobody agreed to and is not `known`, with the number of the program that asks for it.
+    /// Returns the permissions without agreement that are not `known`, with the index of their program.
     fn missing<'a>(&'a self, known: &'a Known) -> impl Iterator<Item = (usize, &'a Permission)> {
         self.programs.iter().enumerate().flat_map(|(index, program)| {
             let agreed =
@@ -212,7 +214,7 @@ impl Agreement {
         })
     }
 
-    /// What was agreed to for the program at `place`; nothing where the note cannot be read.
+    /// Returns the agreement for the program at `place`; empty if the record cannot be read.
     fn record(&self, place: &Path) -> BTreeSet<String> {
         let read = || -> Option<Record> {
             let mut text = Vec::new();
@@ -244,7 +246,7 @@ impl Agreement {
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeftOut {
     parts: Vec<(Part, String)>,
-    /// What the names of its tools begin with, and why they are not there.
+    /// Name prefixes of its absent tools, and the reasons.
     pub(super) unseen: Vec<(String, String)>,
 }
 
@@ -259,7 +261,7 @@ impl LeftOut {
         self.parts.is_empty()
     }
 
-    /// Whether the rights of tools that are there are others than program.toml says.
+    /// Returns whether the rights of the existing tools differ from program.toml.
     pub(super) fn changes_rights(&self) -> bool {
         let changes = |part: &Part| {
             matches!(part, Part::Workspace | Part::Sandbox | Part::Backend | Part::Search | Part::Fetch)
@@ -267,12 +269,12 @@ impl LeftOut {
         self.parts.iter().any(|(part, _)| changes(part))
     }
 
-    /// Whether who may call is not known.
+    /// Returns whether the callers are unknown.
     pub(super) fn has_callers(&self) -> bool {
         self.parts.iter().any(|(part, _)| matches!(part, Part::Caller(_)))
     }
 
-    /// What a person should know.
+    /// Returns the warning for the user.
     pub(super) fn problem(&self) -> Option<Problem> {
         let lines: String = self.parts.iter().map(|(_, line)| format!("\n  {line}")).collect();
         let problem = Problem::new(format!("left out, since nobody agreed to it here yet:{lines}")).warning();
@@ -308,14 +310,14 @@ fn take_out(manifest: &mut Manifest, part: &Part) {
     }
 }
 
-/// What the names of the tools of `part` begin with.
+/// Returns the name prefix of the tools of `part`.
 fn prefix(manifest: &Manifest, part: &Part) -> Option<String> {
     let program = || manifest.program.as_ref().map_or("", |program| program.name.as_str());
     match part {
         Part::Server(name) => Some(server_prefix(name)),
         Part::Command(name) => Some(exposed_name(&["program", program(), name])),
         Part::Plugin(name) => Some(plugin_prefix(name)),
-        // What packages hold may be called anything.
+        // Tools of packages may have any name.
         Part::Package(_) | Part::Children => Some(String::new()),
         // Agents ask the provider.
         Part::Agents | Part::Provider => Some(exposed_name(&["agent", ""])),
@@ -323,7 +325,7 @@ fn prefix(manifest: &Manifest, part: &Part) -> Option<String> {
     }
 }
 
-/// Files around the program that a model is told of.
+/// Returns the files around the program with instructions to a model.
 fn guidance(manifest: &Manifest) -> Vec<String> {
     let agent = &manifest.agent;
     let is_there = |name: &&str| manifest.folder.join(name).exists();

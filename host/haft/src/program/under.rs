@@ -1,6 +1,6 @@
-//! What binds a program that works as an agent of another: the most that its tools may do, where its commands run, which
-//! never do, what is said of its calls, the hooks that see them, and which programs it works for. Nothing here widens a
-//! grant.
+//! The bounds of a program that works as an agent of another: the most that its tools may do, the backend, the
+//! rules and refused commands of its callers, the hooks that see its calls, and the chain of calling programs.
+//! Widens no grant.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use haft_manifest::Manifest;
 use haft_sandbox::BackendConfig;
 use haft_sandbox::native::deny;
 
-/// The line of program.toml that has a person asked before `bash` runs a command.
+/// The line of program.toml that demands the user's approval before `bash` runs a command.
 pub(super) const SHELL_CONFIRM: &str = "`shell_confirm = true` in `[builtins]`";
 
-/// The line that has a person asked before `fetch_url` asks for an address.
+/// The line that demands the user's approval before `fetch_url` requests a URL.
 pub(super) const FETCH_CONFIRM: &str = "`fetch_confirm = true` in `[builtins]`";
 
-/// What binds a program that works as an agent of another.
+/// The bounds of a program that works as an agent of another.
 #[derive(Clone, Debug)]
 pub struct Under {
     most: Grant,
@@ -28,18 +28,18 @@ pub struct Under {
     hooks: Vec<Watching>,
 }
 
-/// What a program says that has agents.
+/// The settings of a program with agents.
 pub(super) struct Said<'a> {
     pub(super) manifest: &'a Manifest,
     /// Its rules, with the folder that their relative paths start in.
     pub(super) rules: Rules,
-    /// What binds itself, where it works for others.
+    /// Its own bounds, if it works for others.
     pub(super) under: Option<&'a Under>,
 }
 
 impl Under {
-    /// What binds the agents of the program that says what `said` has: they get no more than `most`, their commands run on
-    /// `backend` and `hooks` see their calls.
+    /// Returns the bounds of the agents of the program with the settings `said`: they get at most `most`, their
+    /// commands run on `backend`, and `hooks` see their calls.
     pub(super) fn new(
         said: Said<'_>,
         most: Grant,
@@ -53,35 +53,35 @@ impl Under {
         Self { most, backend, chain, bounds, denied: denied(manifest, under), hooks }
     }
 
-    /// The most that its tools may do.
+    /// Returns the most that its tools may do.
     pub(super) fn most(&self) -> &Grant {
         &self.most
     }
 
-    /// Where the commands run of the program that it works for; `None`: on this machine.
+    /// Returns the backend of the calling program's commands; `None`: this machine.
     pub(super) fn backend(&self) -> Option<&BackendConfig> {
         self.backend.as_ref()
     }
 
-    /// The files of the programs that it works for, outermost first.
+    /// Returns the files of the calling programs, outermost first.
     pub(super) fn chain(&self) -> &[PathBuf] {
         &self.chain
     }
 
-    /// What the programs that it works for say of its calls, nearest first.
+    /// Returns the rules of the calling programs for its calls, nearest first.
     pub(super) fn bounds(&self) -> &[Bounds] {
         &self.bounds
     }
 
-    /// What sees the calls of its tools too.
+    /// Returns the hooks that also see its calls.
     pub(super) fn hooks(&self) -> &[Watching] {
         &self.hooks
     }
 
-    /// What is left of `wanted`. Values of its own that a component sees are no right, and stay.
+    /// Returns the remainder of `wanted`. A component's configuration values are not rights, and stay.
     pub(super) fn narrowed(&self, wanted: &Grant) -> Grant {
         let grant = wanted.intersect(&self.most);
-        // Nor is a right what a process needs to run, and has to itself.
+        // The paths that a process needs to run, and its private directory, are not rights either.
         let grant = grant.with_needs(wanted.needs().iter().cloned());
         let grant = match (wanted.private(), wanted.caches()) {
             (Some(own), Some(caches)) => grant.with_private(own.clone()).with_caches(caches.clone()),
@@ -90,7 +90,7 @@ impl Under {
         wanted.values().iter().fold(grant, |grant, (name, value)| grant.with_value(name, value))
     }
 
-    /// What is not left of `wanted`, in words that follow "may not".
+    /// Returns the removed part of `wanted`, as text that follows "may not".
     pub(super) fn withheld(&self, wanted: &Grant) -> Vec<String> {
         let left = self.narrowed(wanted);
         let path = |root: &Root| root.path().display().to_string();
@@ -112,7 +112,7 @@ impl Under {
     }
 }
 
-/// What a program says of the calls of its agents.
+/// Returns the rules of a program for the calls of its agents.
 fn own_bounds(manifest: &Manifest, rules: Rules) -> Bounds {
     let builtins = &manifest.builtins;
     let line = |asks: bool, setting: &str| {
@@ -125,7 +125,7 @@ fn own_bounds(manifest: &Manifest, rules: Rules) -> Bounds {
     }
 }
 
-/// The commands that never run in a program, with those that never run in the programs that it works for.
+/// Returns the commands that never run in a program, including those of the calling programs.
 pub(super) fn denied(manifest: &Manifest, under: Option<&Under>) -> Vec<String> {
     let usual = || deny::DEFAULT.iter().map(|pattern| (*pattern).to_owned()).collect();
     let mut all: Vec<String> = manifest.builtins.shell_deny.clone().unwrap_or_else(usual);
@@ -135,8 +135,8 @@ pub(super) fn denied(manifest: &Manifest, under: Option<&Under>) -> Vec<String> 
     all
 }
 
-/// The most that an agent of a program gets: of files and processes what `files` may, the built-in tools for files; of
-/// hosts, variables and what is kept between calls what any tool of `toolbox` may. What is blocked for `fetch_url` is blocked.
+/// Returns the most that an agent of a program gets: files and processes as `files`, the rights of the built-in
+/// file tools; hosts, variables and storage as any tool of `toolbox`. Hosts blocked for `fetch_url` are blocked.
 pub(super) fn most(files: &Grant, toolbox: &Toolbox, manifest: &Manifest) -> Grant {
     let blocked = manifest.builtins.fetch_block.iter().cloned();
     let mut most = blocked.fold(files.clone(), Grant::with_blocked_host);
@@ -163,7 +163,7 @@ mod tests {
         Under::new(said, Grant::none(), None, Vec::new(), Vec::new())
     }
 
-    /// Every program on the way counts, and none lifts what another says.
+    /// Every program on the way counts, and none relaxes another's rules.
     #[test]
     fn what_callers_ask_and_deny_holds_all_the_way_down() {
         let asks = "[builtins]\nshell_confirm = true\nfetch_confirm = true\nshell_deny = [\"git push\"]\n";

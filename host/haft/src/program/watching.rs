@@ -1,4 +1,4 @@
-//! Hooks with the tools whose calls they see. Which there are is not known here.
+//! Hooks with the tools whose calls they see. The caller supplies the list of hooks.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use haft_manifest::ToolPattern;
 pub(super) struct Watching {
     pub(super) tools: Vec<ToolPattern>,
     pub(super) hook: Arc<dyn Hook>,
-    /// Whether the hook cannot be had: every call that it was to see is refused.
+    /// Whether the hook is unavailable: every call that it should see is refused.
     pub(super) is_absent: bool,
 }
 
 impl Watching {
-    /// Whether the hook sees the calls of `tool`.
+    /// Returns whether the hook sees the calls of `tool`.
     pub(super) fn sees(&self, tool: &str) -> bool {
         self.tools.iter().any(|pattern| pattern.matches(tool))
     }
 }
 
-/// The same tools, whose calls the hooks see, in the order of program.toml.
+/// Returns the tools with these hooks, in the order of program.toml.
 pub(super) fn on(tools: &Toolbox, hooks: &[Watching]) -> Toolbox {
     hooks.iter().fold(tools.clone(), |tools, watching| tools.hooked(&watching.tools, &watching.hook))
 }

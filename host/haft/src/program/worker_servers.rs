@@ -1,4 +1,4 @@
-//! MCP servers that live on workers: their tools, as the workers tell of them. Nothing is started here.
+//! MCP servers that run on workers: their tools, as the workers list them. Starts nothing.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use haft_manifest::{Manifest, McpServer, ToolPattern};
 use haft_mcp::client;
 use haft_nats::{Gate, Known, NatsTool};
 
-/// What workers have of the MCP servers that live there. Only they know what those have.
+/// Returns the workers' tools of MCP servers that run there. Only workers know them.
 pub(super) async fn contribution(rights: &Rights<'_>) -> Contribution {
     let Rights { options, manifest, placement, .. } = rights;
     let mut found = Contribution::default();
@@ -34,7 +34,7 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> Contribution {
     found
 }
 
-/// Whether workers are asked for the tools of `server`.
+/// Returns whether workers are asked for the tools of `server`.
 fn is_asked(server: &McpServer, options: &Options) -> bool {
     let may_be_called = options.only.as_ref().is_none_or(|tool| client::owns(server.name.as_str(), tool));
     may_be_called && !options.known_only && (options.ask != Ask::Never || options.many_calls)
@@ -60,7 +60,7 @@ async fn of_one(manifest: &Manifest, server: &McpServer, gate: &Arc<Gate>) -> Co
     found
 }
 
-/// Whether program.toml offers the tool here. The worker's own has had its say.
+/// Returns whether program.toml offers the tool here. The worker's own file was applied before.
 fn is_offered(server: &McpServer, known: &Known) -> bool {
     let prefix = patterns::server_prefix(server.name.as_str());
     let own = known.def.name.strip_prefix(&prefix).unwrap_or(&known.def.name);

@@ -1,5 +1,5 @@
-//! What a command behind `haft wrap` may do: run, in a directory of its own, with what a person gave it. It has neither the
-//! network nor the folder that it is started in, unless one of the rights says so.
+//! The grant of a command behind `haft wrap`: it runs in a private directory, with the rights that the user gave.
+//! Without such a right it has neither the network nor the folder in which it was started.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,12 @@ use haft_core::grant::Grant;
 use haft_manifest::{Manifest, Wrapped};
 use haft_sandbox::process::private;
 
-/// Where packages lie beside each other that use each other.
+/// Directories in which packages that use each other lie beside each other.
 const PACKAGES: &[&str] = &["node_modules", "site-packages"];
 
-/// What `record` gives to a command that works in the current directory, also where it cannot read that. `key` names the
-/// directory that it has to itself; `files` are what it is started from, and are read with what is installed beside them.
+/// Returns the grant of `record` for a command that works in the current directory, even if it cannot read that.
+/// `key` names its private directory; it reads `files`, from which it starts, and the packages installed beside
+/// them.
 ///
 /// # Errors
 /// A right cannot be granted, or a directory not be made.
@@ -22,7 +23,7 @@ pub fn wrapped(dirs: &Dirs, key: &str, record: &Wrapped, files: &[PathBuf]) -> a
     let mut grants = Grants::new(&manifest, dirs, &[])?;
     let own = private::written(&dirs.processes.join(key));
     let grant = grants.table(&record.grant)?.of_process().with_workspace(root(&dirs.here)?);
-    // What a server keeps in its home is its user's, as without haft, and nothing else clears it away.
+    // The files in a server's home belong to its user, as without haft, and nothing else removes them.
     let grant = grant.with_state(u64::MAX).with_private(root(&own)?);
     let grant = grant.with_caches(root(&private::caches(&own))?);
     let needs =

@@ -89,7 +89,7 @@ fn a_second_time_changes_nothing_and_taking_it_out_gives_the_first_file() {
                 .map(|server| server.process().map(|one| one.words.clone()))
                 .collect::<Vec<_>>()
         };
-        // One fixture has a server that was behind it before.
+        // One fixture has a wrapped server already.
         let is_other = name == &"claude.json";
         assert_eq!(words(&out) != words(&config), is_other, "{name}");
         assert_eq!(
@@ -136,7 +136,7 @@ fn a_mistake_has_its_place() {
     assert!(read("codex", &dotted).contains("recursion"), "{}", read("codex", &dotted));
 }
 
-/// A file is some client's by what is in it.
+/// The content of a file identifies its client.
 #[test]
 fn a_file_of_any_name_is_read() {
     for (name, client, ..) in FIXTURES.iter().filter(|(_, client, ..)| !["gemini", "cursor"].contains(client))

@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 use crate::client::Client;
 
-/// What becomes of the servers of a file of tests/import.
+/// Translates the servers of a file of tests/import.
 fn translated(client: &str, name: &str) -> Vec<Result<ProgramServer, String>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/import");
     of_text(client, name, fs::read_to_string(folder.join(name)).unwrap())

@@ -139,7 +139,7 @@ fn what_cannot_be_removed_keeps_no_other() {
     assert_eq!(files, 3);
 }
 
-/// After a rotation by another process, or a removal by a person, the next line goes to the new file.
+/// After a rotation by another process, or a removal by a user, the next line goes to the new file.
 #[test]
 fn a_file_that_went_away_is_made_again() {
     let place = Place::new();

@@ -204,12 +204,12 @@ impl NewLine<'_> {
         std::str::from_utf8(id.get(..memchr(b'"', id)?)?).ok()
     }
 
-    /// Whether the line is the start of a call.
+    /// Returns whether the line is the start of a call.
     pub fn is_begin(&self) -> bool {
         memmem::find(self.head(), BEGIN).is_some()
     }
 
-    /// Whether the line is the end of a successful call.
+    /// Returns whether the line is the end of a successful call.
     pub fn is_success(&self) -> bool {
         memmem::find(self.head(), SUCCESS).is_some()
     }

@@ -1,4 +1,4 @@
-//! The fields of a line that decide whether it is wanted. Parsing only these takes a third of the time.
+//! The fields of a line that select it. Parsing only these takes a third of the time of parsing the line.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -21,7 +21,7 @@ pub struct Outline {
     pub tool: String,
     /// The duration in milliseconds, if the call has ended.
     pub duration_ms: Option<f64>,
-    /// The part of it in which the call waited for a person, in milliseconds.
+    /// The part of the duration in which the call waited for a user, in milliseconds.
     pub waited_ms: Option<f64>,
     /// The caller, in a server with several callers.
     pub caller: Option<String>,
@@ -67,13 +67,13 @@ impl Outline {
         self.duration_ms.map(|ms| (ms - self.waited_ms.unwrap_or_default()).max(0.0))
     }
 
-    /// Whether this is the first line of a call.
+    /// Returns whether this is the first line of a call.
     pub(super) fn is_begin(&self) -> bool {
         self.outcome == Outcome::Started
     }
 
-    /// Returns when the line was written, if it says so: the lines of a file are in this order. Every call has a
-    /// line that does; a separate last line does not, since a suspended machine does not count the time.
+    /// Returns when the line was written, if stated: the lines of a file are in this order. Every call has a line
+    /// with a time; a separate last line has none, since a suspended machine does not count the time.
     pub fn written(&self) -> Option<Timestamp> {
         let says = (self.is_begin() || self.merged) && self.time > Timestamp::UNIX_EPOCH;
         let took = SignedDuration::try_from_secs_f64(self.duration_ms.unwrap_or_default() / 1e3);

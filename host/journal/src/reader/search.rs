@@ -91,8 +91,8 @@ impl View {
     }
 }
 
-/// Whether a line is complete and of a call whose line does not begin with `start`, or blank: by its first and last
-/// bytes.
+/// Returns whether a line is complete and of a call whose line does not begin with `start`, or blank: by its first
+/// and last bytes.
 fn is_another(line: &[u8], start: &str) -> bool {
     let line = line.trim_ascii_end();
     line.is_empty()

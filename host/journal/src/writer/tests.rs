@@ -10,7 +10,7 @@ use super::*;
 /// A group waits this long only if it is never written.
 const HANG: Duration = Duration::from_mins(5);
 
-/// What a journal does at the end of a call.
+/// Writes the end of a call.
 fn end(writer: &Arc<Writer>, begun: Arc<Record>) {
     let merged = writer.forget(&begun.id);
     writer.end(&Record { outcome: Outcome::Ok, merged, ..Arc::unwrap_or_clone(begun) });

@@ -1,4 +1,4 @@
-//! MCP servers as others distribute them: packages of npm and PyPI, and MCP bundles. Looks at the text alone.
+//! Sources of MCP servers in other formats: packages of npm and PyPI, and MCP bundles. Parses text only.
 
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};

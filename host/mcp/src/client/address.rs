@@ -1,5 +1,5 @@
-//! Addresses that servers and their logins are asked at. Plain HTTP is refused but to this machine: everybody on the way would
-//! read what is sent.
+//! The URLs of servers and of their logins. Plain HTTP is accepted for loopback addresses only, since every machine
+//! on the way could read the requests.
 
 use reqwest::Url;
 
@@ -11,7 +11,7 @@ pub(super) const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 /// Parses and checks a server's URL.
 ///
 /// # Errors
-/// It is malformed, or plain HTTP to another machine.
+/// The URL is malformed, or plain HTTP to another machine.
 pub(super) fn parse_url(url: &str) -> Result<Url, ServerError> {
     let parsed = Url::parse(url).map_err(|error| ServerError::Url(format!("`{url}` is no URL: {error}")))?;
     if is_safe(&parsed) {
@@ -21,12 +21,12 @@ pub(super) fn parse_url(url: &str) -> Result<Url, ServerError> {
     Err(ServerError::Url(format!("`{url}` would show what is sent to everybody on the way: {why}")))
 }
 
-/// Whether nobody on the way can read what is sent to `url`.
+/// Returns whether requests to `url` cannot be read on the way.
 pub(super) fn is_safe(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_this_machine(url))
 }
 
-/// Whether `url` leads to this machine.
+/// Returns whether `url` leads to this machine.
 pub(super) fn is_this_machine(url: &Url) -> bool {
     url.host_str().is_some_and(haft_core::net::is_loopback)
 }

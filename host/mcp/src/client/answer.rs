@@ -1,5 +1,5 @@
-//! Turns a server's answer into a tool result: the answer itself for MCP clients, and for models text as it is, one line for
-//! every other block, and binary data as attachments. Whatever is left out or cut is said so in the text.
+//! Converts a server's answer to a tool result: the unmodified answer for MCP clients, and for models its text, one
+//! line for every other block, and binary data as attachments. The text mentions every omitted or cut part.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -13,14 +13,15 @@ use haft_core::tool::{Keep, Whole, clip, foreign};
 const MAX_ATTACHED: usize = 8 << 20;
 /// Bytes of the structured data and `_meta` of one answer, as JSON.
 const MAX_DATA: usize = 8 << 20;
-/// Characters that are left of a text which there is no room for: the words that say that it was cut.
+/// Characters that a text without room keeps: enough for the notice that it was cut.
 const MIN_TEXT: usize = 100;
 /// The media type of binary data that has none.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
-/// Blocks of an answer that models are told of.
+/// Maximal number of an answer's blocks for models.
 const MAX_BLOCKS: usize = 1000;
 
-/// The tool result of `result`, from `tools/call`; at most `limit` characters of text, and the rest in `whole`.
+/// Returns the tool result of `result`, from `tools/call`; at most `limit` characters of text, and the rest in
+/// `whole`.
 pub(super) fn to_tool_result(mut result: Value, limit: usize, whole: &Whole) -> ToolResult {
     let answer = ContentBuilder { attachments: attachments(&mut result), ..ContentBuilder::default() };
     let told = text_of(&result, answer, limit, whole);
@@ -51,7 +52,7 @@ pub(super) fn attachments(result: &mut Value) -> Vec<Attachment> {
     all
 }
 
-/// The result with texts of together at most `limit` characters; nothing where its data is too much.
+/// Returns the result with texts of together at most `limit` characters; `None` if its data exceed it.
 fn within(mut result: Value, limit: usize) -> Option<Value> {
     let data = result.get("structuredContent").map_or(0, |data| data.to_string().len());
     let meta = result.get("_meta").map_or(0, |meta| meta.to_string().len());
@@ -62,7 +63,7 @@ fn within(mut result: Value, limit: usize) -> Option<Value> {
             _ => Some(block),
         };
         if let Some(Value::String(text)) = holder.and_then(|holder| holder.get_mut("text")) {
-            // Not counted where it has room as bytes.
+            // Characters are counted only if the bytes exceed the limit.
             if text.len() > left && text.chars().count() > left {
                 *text = clip(text, left.max(MIN_TEXT), Keep::Ends);
             }
@@ -72,7 +73,7 @@ fn within(mut result: Value, limit: usize) -> Option<Value> {
     (data + meta <= MAX_DATA).then_some(result)
 }
 
-/// What a model is told of `result`, of which `answer` has the binary data.
+/// Returns the text of `result` for models; `answer` has its binary data.
 fn text_of(result: &Value, mut answer: ContentBuilder, limit: usize, whole: &Whole) -> ToolResult {
     let blocks = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for block in blocks.iter().take(MAX_BLOCKS) {
@@ -89,7 +90,7 @@ fn text_of(result: &Value, mut answer: ContentBuilder, limit: usize, whole: &Who
         answer.push_line("(the answer is empty)".to_owned());
     }
     let text = answer.lines.join("\n");
-    // A failure is shown where haft's own are.
+    // Marked as foreign, since haft's own errors are shown in the same place.
     let text = if is_error { foreign(&text) } else { text.into() };
     let content = clip(&text, limit, Keep::Ends);
     whole.leave(&content, || clip(&text, Whole::MAX, Keep::Ends));
@@ -145,7 +146,7 @@ impl ContentBuilder {
         }
     }
 
-    /// A resource within the answer.
+    /// Adds a resource within the answer.
     fn resource(&mut self, resource: &Value) {
         let text = |key: &str| resource.get(key).and_then(Value::as_str);
         match (text("text"), resource.get("blob")) {
@@ -163,7 +164,7 @@ impl ContentBuilder {
         }
     }
 
-    /// The line for binary data, which is an attachment where there was room for it.
+    /// Returns the line for binary data, which is an attachment if there was room.
     fn attached(&mut self, what: &str, media_type: Option<&str>, place: Option<&Value>) {
         let index = place.and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
         if let Some(file) = index.and_then(|index| self.attachments.get(index)) {
@@ -183,17 +184,18 @@ impl ContentBuilder {
         self.push_line(why);
     }
 
-    /// The data, shown as text unless a text says the same; `None` where it is too much.
+    /// Returns the data, also as text unless a text block contains them; `None` if they exceed the limit.
     fn structured(&mut self, data: &Value, limit: usize) -> Option<Value> {
         if !is_shown(&self.lines, data) {
             self.push_line(data.to_string());
         }
-        // Cut data is no data; the text shows what there is room for.
+        // Truncated data are invalid; the text shows the part that fits.
         (data.to_string().chars().count() <= limit).then(|| data.clone())
     }
 }
 
-/// Whether `lines` say `data` already: as JSON, or the one value that it wraps as `{"result": X}`, as text or item by item.
+/// Returns whether `lines` contain `data` already: as JSON, or the one value in `{"result": X}`, as text or item by
+/// item.
 fn is_shown(lines: &[String], data: &Value) -> bool {
     let says = |line: &String, value: &Value| {
         value.as_str() == Some(line) || serde_json::from_str::<Value>(line).is_ok_and(|shown| shown == *value)
@@ -209,7 +211,7 @@ fn is_shown(lines: &[String], data: &Value) -> bool {
     is_whole(data) || wrapped.is_some_and(|value| is_whole(value) || is_said(value))
 }
 
-/// The line for a resource: name, URI, media type, size.
+/// Returns the line for a resource: name, URI, media type, size.
 fn describe_resource(resource: &Value) -> String {
     let text = |key: &str| resource.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let name = text("title").or(text("name")).map(|name| format!("{name} "));
@@ -341,7 +343,7 @@ mod tests {
         );
     }
 
-    /// M4: data that only wraps what a text says is not shown twice.
+    /// M4: data that only wrap a text block are not shown twice.
     #[test]
     fn m4_wrapped_data_is_shown_once() {
         for (texts, value) in [

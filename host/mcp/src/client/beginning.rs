@@ -1,4 +1,4 @@
-//! How a connection begins: the handshake of either era, and why it fails.
+//! The beginning of a connection: the handshake of either protocol era, and its failures.
 
 use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;
@@ -31,11 +31,11 @@ where
         Era::Handshake => ClientLifecycleMode::Initialize,
         Era::Stateless => ClientLifecycleMode::Discover { preferred_versions },
     };
-    // The token is the connection's own: dropping what is returned cancels it.
+    // The token is the connection's own: dropping the returned value cancels it.
     serve_client_with_lifecycle_and_ct(handler, transport, lifecycle, CancellationToken::new()).await
 }
 
-/// The connection, if the two speak a common version.
+/// Returns the connection, if the two speak a common version.
 pub(super) fn check_version(connection: Connection) -> Result<Connection, ServerError> {
     let version = connection.peer.peer_info().map(|info| info.protocol_version.clone());
     match version {
@@ -46,7 +46,7 @@ pub(super) fn check_version(connection: Connection) -> Result<Connection, Server
     }
 }
 
-/// Why a server did not begin, where it is a child that may have ended.
+/// Returns why a server did not start, if it is a child that may have ended.
 pub(super) async fn explain_end(child: &Child, error: &ClientInitializeError) -> ServerError {
     match error {
         ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
@@ -63,7 +63,7 @@ pub(super) async fn explain_end(child: &Child, error: &ClientInitializeError) ->
     }
 }
 
-/// Why a server did not begin, as it said itself.
+/// Returns the server's own reason for not starting.
 pub(super) fn refused(error: &ClientInitializeError) -> ServerError {
     match error {
         ClientInitializeError::JsonRpcError(error) => error.clone().into(),

@@ -1,5 +1,5 @@
-//! A bound for what a server asks of haft, over any transport: while so many of its requests are open, or their answers are
-//! not written yet, nothing more is read of it. A server that asks without end and reads no answer waits for itself.
+//! Limits the open requests of a server to haft, over any transport: at the limit, nothing more is read from the
+//! server until haft's answers are written. A server that sends requests and reads no answer blocks only itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) const MAX_OPEN: usize = 64;
 pub(super) struct Bounded<T> {
     transport: T,
     room: Arc<Semaphore>,
-    /// What the next message takes, should it be a request.
+    /// The permit of the next message, in case it is a request.
     place: Option<OwnedSemaphorePermit>,
     /// By their ids, of which a server may use one twice.
     open: HashMap<RequestId, Vec<OwnedSemaphorePermit>>,
@@ -30,7 +30,7 @@ impl<T> Bounded<T> {
         Self { transport, room, place: None, open }
     }
 
-    /// The place of one request with this id, which is open no more once that is dropped.
+    /// Returns the place of one request with this id, which is open no more once that is dropped.
     fn end(&mut self, id: Option<&RequestId>) -> Option<OwnedSemaphorePermit> {
         let id = id?;
         let places = self.open.get_mut(id)?;
@@ -41,7 +41,7 @@ impl<T> Bounded<T> {
         place
     }
 
-    /// Counts what the server asks, and what it takes back: rmcp answers that no more.
+    /// Counts the server's requests and cancellations: rmcp does not answer a cancelled request.
     fn count(&mut self, message: &ServerJsonRpcMessage) {
         match message {
             ServerJsonRpcMessage::Request(request) => {
@@ -80,7 +80,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Bounded<T> {
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         if self.place.is_none() {
-            // It is closed by nobody.
+            // The semaphore is never closed.
             self.place = self.room.clone().acquire_owned().await.ok();
         }
         let message = self.transport.receive().await?;
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that has said all of this, and reads nothing.
+    /// A server that has sent all of these messages, and reads nothing.
     struct Said(VecDeque<ServerJsonRpcMessage>);
 
     impl Transport<RoleClient> for Said {
@@ -148,8 +148,8 @@ mod tests {
         serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "result": {}})).unwrap()
     }
 
-    /// Whatever a server asks for without end, with new ids or the same one, is not read before it reads answers; what it
-    /// says besides is read (Y5).
+    /// Endless requests of a server, with new ids or one id, are not read before it reads answers; its other
+    /// messages are read (Y5).
     #[test]
     fn a_server_that_reads_no_answers_is_read_no_more() {
         for method in ["roots/list", "ping", "sampling/createMessage", "elicitation/create", "x/unknown"] {

@@ -15,24 +15,24 @@ use haft_core::trace::TraceParent;
 /// Characters of a message that is passed on.
 const MAX_MESSAGE: usize = 2000;
 
-/// A call, and where its events go.
+/// A call, and the receiver of its events.
 #[derive(Clone, Debug)]
 pub(super) struct Listener {
     /// The call's id.
     pub(super) call: String,
     /// Receives its events.
     pub(super) events: Events,
-    /// What the server's part of the call is a part of.
+    /// The trace context of the server's part of the call.
     pub(super) trace: Option<TraceParent>,
     /// The client that makes it.
     pub(super) client: Client,
     /// Whom the server may ask during the call.
     pub(super) person: Option<Arc<dyn Elicitor>>,
-    /// What the client sent with the call for the server.
+    /// The client's metadata in the call for the server.
     pub(super) meta: Option<Map<String, Value>>,
 }
 
-/// Calls under way.
+/// Running calls.
 #[derive(Debug, Default)]
 pub(super) struct OngoingCalls {
     /// Held while a request is sent, since a notification about it may arrive before it is registered.
@@ -64,13 +64,13 @@ impl OngoingCalls {
         Ok(done)
     }
 
-    /// The call is over.
+    /// Ends a call.
     pub(super) fn end(&self, token: &ProgressToken) {
         self.ongoing.lock().retain(|ongoing| ongoing.token != *token);
     }
 
-    /// The call that a question of the server belongs to: the latest one, where all are of one client. A question does not
-    /// say which call it is about, and no client is asked for another one's call.
+    /// Returns the call that a question of the server belongs to: the latest one, if all are of one client. A
+    /// question names no call, and no client is asked about another one's call.
     pub(super) fn asking(&self) -> Option<Listener> {
         let ongoing = self.ongoing.lock();
         let last = &ongoing.last()?.listener;
@@ -110,7 +110,7 @@ impl OngoingCalls {
     }
 }
 
-/// `text` cut to [`MAX_MESSAGE`] characters, without control characters.
+/// Returns `text` cut to [`MAX_MESSAGE`] characters, without control characters.
 pub(super) fn shortened(text: String) -> String {
     let is_fine = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     if text.chars().all(is_fine) && text.len() <= MAX_MESSAGE {

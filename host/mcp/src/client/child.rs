@@ -1,4 +1,4 @@
-//! A server that is a child process of haft.
+//! A server that runs as a child process of haft.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ pub(super) const DYING: Duration = Duration::from_secs(1);
 pub(super) struct Child {
     pub(super) life: Life,
     pub(super) wire: Arc<Wire>,
-    /// What it may do.
+    /// The rights of the child.
     pub(super) grant: Grant,
-    /// Where program.toml says so.
+    /// The table of program.toml with these rights.
     pub(super) table: RightsTable,
 }
 
-/// How a server ended that closed its output, or was stopped since it read nothing.
+/// Returns how a server ended that closed its output, or was stopped since it read nothing.
 pub(super) async fn ended(child: &Child) -> ServerError {
     let Child { life, wire, grant, table } = child;
     let was_stopped = life.is_stopping();
@@ -38,7 +38,7 @@ pub(super) async fn ended(child: &Child) -> ServerError {
         }
     };
     let words = life.last_words();
-    // Its last words say more.
+    // The last lines of standard error say more.
     let noise = if words.is_empty() { wire.noise() } else { String::new() };
     let hints = Refusal::hints(&life.refused(), (grant, table), &words);
     ServerError::Ended { how: how + &noise, words, hints }

@@ -1,5 +1,5 @@
-//! The configuration of a server: how it is reached, and with which environment or headers. It holds no secret; those
-//! are looked up when the server is started.
+//! The configuration of a server: transport, and environment or headers. Contains no secret; secrets are looked up
+//! when the server is started.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -26,11 +26,11 @@ pub struct Config {
     pub endpoint: Endpoint,
     /// For one request.
     pub timeout: Duration,
-    /// What it may use, where it is a child.
+    /// The limits of a child process.
     pub limits: ServerLimits,
     /// Characters of one answer that the model is shown.
     pub max_result: usize,
-    /// Leaves out of its list of tools what it was given in secret; answers of calls are cleaned where all are.
+    /// Removes the server's secrets from its list of tools; answers of calls are redacted by the toolbox.
     pub redactor: Redactor,
 }
 
@@ -42,9 +42,9 @@ pub enum Endpoint {
         /// The words that start it; at least one. The first is the bare name of a program on PATH,
         /// a path, or `~/…`.
         command: Vec<String>,
-        /// What a relative path of the first word starts from.
+        /// The base of a relative path in the first word.
         folder: PathBuf,
-        /// What `~` means.
+        /// The expansion of `~`.
         home: PathBuf,
         /// Variables that it gets besides those that every child gets.
         environment: Arc<dyn Values>,
@@ -55,7 +55,7 @@ pub enum Endpoint {
         url: String,
         /// Sent with every request.
         headers: Arc<dyn Values>,
-        /// The login there; `None` where the headers say who asks.
+        /// The login at the server; `None` if the headers authenticate haft.
         account: Option<Arc<Account>>,
     },
 }
@@ -80,16 +80,16 @@ impl Endpoint {
 /// Named values, some of which are secrets.
 #[async_trait]
 pub trait Values: Debug + Send + Sync {
-    /// Equal for equal values; holds no secret, but names, texts and where secrets are kept.
+    /// Returns an identity, equal for equal values. Represents secrets by their sources.
     fn identity(&self) -> String;
 
-    /// Reads them, in order; the error says in words what cannot be had.
+    /// Returns the values in order; the error names the missing one.
     async fn read(&self) -> Result<Vec<(String, SecretString)>, String>;
 }
 
 impl Endpoint {
-    /// What configures the server, as texts: how it is reached, by which words, variables and headers. Of secrets it holds
-    /// where they are kept.
+    /// Returns the texts that configure the server: transport, command, variables and headers. Secrets are
+    /// represented by their sources.
     fn parts(&self) -> Vec<String> {
         match self {
             Self::Stdio { command, environment, .. } => {
@@ -98,7 +98,7 @@ impl Endpoint {
             }
             Self::Http { url, headers, account } => {
                 let own = vec!["http".to_owned(), url.clone(), headers.identity()];
-                // Where nothing is set the server is what it was before there were logins.
+                // Without a setting the texts are those from before logins existed.
                 let login = account.as_ref().and_then(|account| account.identity());
                 own.into_iter().chain(login).collect()
             }
@@ -115,22 +115,22 @@ impl Endpoint {
 }
 
 impl Config {
-    /// A digest of what configures the server: for each of these its tools are pinned by themselves. That is how it is
-    /// reached, with the words, variables and headers of program.toml; its rights and limits are not a part of it, since a
-    /// server whose tools follow those is told of as any other change.
+    /// Returns a digest of the server's configuration, under which its tools are pinned: transport, command,
+    /// variables and headers in program.toml. Rights and limits are not a part: if a server's tools depend on them,
+    /// the change is reported like any other.
     pub fn configuration(&self) -> String {
         let mut digest = Sha256::new();
         self.endpoint.hash(&mut digest);
         hex(&digest.finalize())
     }
 
-    /// Whether both declare the same server.
+    /// Returns whether both declare the same server.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let bounds = |config: &Self| (config.timeout, config.max_result, config.limits);
         self.name == other.name && bounds(self) == bounds(other) && self.endpoint.is_same(&other.endpoint)
     }
 
-    /// Why this server cannot be used, as far as can be checked without starting it.
+    /// Returns why this server cannot be used, as far as can be checked without starting it.
     pub fn problem(&self) -> Option<Problem> {
         let error = match &self.endpoint {
             Endpoint::Stdio { .. } => self.program().err(),
@@ -140,7 +140,7 @@ impl Config {
         Some(error.hints().into_iter().fold(problem, Problem::hint))
     }
 
-    /// The program that the command names; nothing is run to find it.
+    /// Returns the program that the command names; nothing is run to find it.
     pub fn program(&self) -> Result<PathBuf, ServerError> {
         let Endpoint::Stdio { command, folder, home, .. } = &self.endpoint else {
             return Err(ServerError::Start("it is no command".to_owned()));
@@ -156,19 +156,20 @@ impl Config {
         if is_executable(&path) { Ok(path) } else { Err(ServerError::NotExecutable(path)) }
     }
 
-    /// The program, and those of its words that are files or modules, with what lies beside them and they may import: when
-    /// one of them changes, so may its tools. `workspace` is where the server runs.
+    /// Returns the program, and those of its arguments that are files or modules, with the files that they may
+    /// import: a change of one may change the tools. `workspace` is the server's working directory.
     pub(super) fn files(&self, workspace: Option<&Path>) -> Vec<PathBuf> {
         let own = self.sources(workspace).into_iter().flat_map(|own| beside(&own));
         self.program().ok().into_iter().chain(own).collect()
     }
 
-    /// Whether files tell when its tools may have changed: not of what a package runner starts, nor of what is elsewhere.
+    /// Returns whether a change of files shows a change of the tools: not for package runners, nor for remote
+    /// servers.
     pub(super) fn is_told_by_files(&self, workspace: Option<&Path>) -> bool {
         !self.sources(workspace).is_empty()
     }
 
-    /// Its words that are files, and the module that comes after `-m`.
+    /// Returns its words that are files, and the module that comes after `-m`.
     fn sources(&self, workspace: Option<&Path>) -> Vec<PathBuf> {
         let (Endpoint::Stdio { command, .. }, Some(workspace)) = (&self.endpoint, workspace) else {
             return Vec::new();
@@ -206,7 +207,7 @@ const PACKAGES: &[&str] = &[
     "yarn.lock",
 ];
 
-/// `file`, and the sources in its folder and below; of a folder those in it.
+/// Returns `file`, and the sources in its folder and below; of a folder those in it.
 fn beside(file: &Path) -> Vec<PathBuf> {
     let folder = if file.is_dir() { Some(file) } else { file.parent() };
     let (mut found, mut folders) = (vec![file.to_owned()], 0);
@@ -217,7 +218,7 @@ fn beside(file: &Path) -> Vec<PathBuf> {
         for entry in entries.flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            // What programs write for themselves is no source; of packages their list tells.
+            // Generated files are not sources; a package list shows changes of packages.
             let is_own = !name.starts_with('.') && !name.starts_with("__") && name != "node_modules";
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() && is_own && depth < MAX_DEPTH => {
@@ -229,7 +230,7 @@ fn beside(file: &Path) -> Vec<PathBuf> {
             }
         }
     }
-    // The order of a folder is no property of it.
+    // The order of directory entries is arbitrary.
     found.sort();
     found.dedup();
     found

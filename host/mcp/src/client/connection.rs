@@ -47,7 +47,7 @@ pub(super) struct Connection {
     pub(super) child: Option<Arc<Child>>,
     /// Tasks that end with the connection.
     tasks: Vec<AbortHandle>,
-    /// Whether it has answered a call.
+    /// Whether the server has answered a call.
     answered: AtomicBool,
 }
 
@@ -73,28 +73,28 @@ impl Connection {
         Self { peer, running, handler, child, tasks, answered: AtomicBool::new(false) }
     }
 
-    /// Whether no request can be sent any more.
+    /// Returns whether no request can be sent any more.
     pub(super) fn is_closed(&self) -> bool {
         let is_over = |child: &Arc<Child>| child.life.ending().is_some() || child.life.is_stopping();
         self.peer.is_transport_closed() || self.child.as_ref().is_some_and(is_over)
     }
 
-    /// Whether it has answered a call.
+    /// Returns whether the server has answered a call.
     pub(super) fn has_answered(&self) -> bool {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Whether the server is of the stateless era.
+    /// Returns whether the server is of the stateless era.
     pub(super) fn is_stateless(&self) -> bool {
         self.peer.peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
     }
 
-    /// What the sandbox has refused the server so far.
+    /// Returns the sandbox's refusals of the server so far.
     pub(super) fn refused(&self) -> Vec<Refusal> {
         self.child.as_ref().map(|child| child.life.refused()).unwrap_or_default()
     }
 
-    /// What would allow that.
+    /// Returns the lines that would allow the refused accesses.
     pub(super) fn hints(&self) -> Vec<String> {
         let child = self.child.as_ref();
         child
@@ -102,8 +102,8 @@ impl Connection {
             .unwrap_or_default()
     }
 
-    /// What would allow what the sandbox refused the server during a call that it answered with the error `answer`, or what
-    /// of all that it was refused that names. `known` were refused before.
+    /// Returns the lines that would allow the accesses refused during a call that the server answered with the
+    /// error `answer`, or the earlier refused ones that the error names. `known` refusals happened before.
     pub(super) fn hints_for(&self, known: usize, answer: &Value) -> Vec<String> {
         let Some(child) = self.child.as_ref().filter(|_| answer["isError"] == true) else {
             return Vec::new();
@@ -114,12 +114,12 @@ impl Connection {
         Refusal::hints(refused, (&child.grant, &child.table), &answer)
     }
 
-    /// Waits until the server says that its tools have changed.
+    /// Waits until the server reports a change of its tools.
     pub(super) async fn changed(&self) {
         self.handler.changed.heard().await;
     }
 
-    /// Whether it has said so since this was asked last.
+    /// Returns whether the server has reported a change since the last call of this function.
     pub(super) fn takes_change(&self) -> bool {
         self.handler.changed.take()
     }
@@ -129,17 +129,17 @@ impl Connection {
         self.handler.changed.say();
     }
 
-    /// What it says that it can do.
+    /// Returns the capabilities of the server.
     pub(super) fn capabilities(&self) -> ServerCapabilities {
         self.peer.peer_info().map(|info| info.capabilities.clone()).unwrap_or_default()
     }
 
-    /// What it says to models of itself.
+    /// Returns the server's instructions to models.
     pub(super) fn instructions(&self) -> Option<String> {
         self.peer.peer_info().and_then(|info| info.instructions.clone())
     }
 
-    /// One page of a list.
+    /// Requests one page of a list.
     pub(super) async fn page(
         &self,
         method: &'static str,
@@ -151,7 +151,7 @@ impl Connection {
         value(self.request(method, request, None, limits).await?)
     }
 
-    /// All its tools, without secrets.
+    /// Returns all its tools, without secrets.
     pub(super) async fn tools(
         &self,
         limits: RequestLimits<'_>,
@@ -209,7 +209,7 @@ impl Connection {
         Err(ServerError::Protocol(format!("it asked for more {MAX_ROUNDS} times in place of an answer")))
     }
 
-    /// Answers what the server asks for before it answers the call, and adds that to `params`.
+    /// Answers the questions that the server asks before it answers the call, and adds the answers to `params`.
     async fn answer_input_requests(
         &self,
         required: InputRequiredResult,
@@ -288,7 +288,7 @@ impl Connection {
         }
     }
 
-    /// Ends when the time is over. The time that a person takes to answer does not count.
+    /// Returns after the time limit. The user's time for answers does not count.
     async fn deadline(&self, (start, asked): (Instant, Duration), limit: Duration) {
         loop {
             let end = start + limit + self.handler.asking.total().saturating_sub(asked);
@@ -325,7 +325,7 @@ impl Connection {
         }
     }
 
-    /// How the server ended. One that has not exited is stopped: it cannot be reached any more.
+    /// Returns how the server ended. A server that has not exited is stopped, since it is unreachable.
     async fn ended(&self) -> ServerError {
         match &self.child {
             Some(child) => ended(child).await,
@@ -350,7 +350,7 @@ impl Drop for Connection {
     }
 }
 
-/// Whether a message was not sent since too many wait.
+/// Returns whether a message was not sent since too many wait.
 fn is_full(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
@@ -391,7 +391,7 @@ fn listen_for_tool_changes(
     })
 }
 
-/// Has a request say what it is a part of (SEP-414).
+/// Adds the trace context to a request (SEP-414).
 fn note_trace(trace: &TraceParent, meta: &mut RequestMetaObject) {
     meta.set_traceparent(trace.to_string());
     if let Some(state) = &trace.state {

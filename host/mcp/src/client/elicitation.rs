@@ -1,4 +1,4 @@
-//! How long people have been asked by a server. Asks nobody itself.
+//! Measures the time that users have spent on questions of a server. Asks no question itself.
 
 use std::time::{Duration, Instant};
 
@@ -16,18 +16,18 @@ struct AskingState {
 }
 
 impl AskingClock {
-    /// How long up to now.
+    /// Returns how long up to now.
     pub(super) fn total(&self) -> Duration {
         let state = self.0.lock();
         state.total + state.since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    /// How many questions are being asked.
+    /// Returns how many questions are being asked.
     pub(super) fn count(&self) -> u32 {
         self.0.lock().questions
     }
 
-    /// Counts until what is returned is dropped.
+    /// Counts until the returned guard is dropped.
     pub(super) fn begin(&self) -> AskingGuard<'_> {
         let mut state = self.0.lock();
         state.questions += 1;

@@ -1,4 +1,4 @@
-//! Why a server gave no answer, in words that tell a person or a model what to do. The server's own text is quoted as
+//! The reasons why a server gave no answer, with remedies for people and models. The server's own text is marked as
 //! foreign, so that it cannot pass for haft's.
 
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use haft_core::tool::foreign;
 /// Bytes of scopes that a hint repeats.
 const MAX_SCOPES: usize = 1024;
 
-/// What went wrong; the text follows `MCP server NAME`.
+/// The failure; its text follows `MCP server NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
     /// The program is not on this machine.
@@ -21,10 +21,10 @@ pub enum ServerError {
     /// The program is no program.
     #[error("cannot be started: `{}` is not an executable file", .0.display())]
     NotExecutable(PathBuf),
-    /// It could not be started, or confined.
+    /// The server could not be started, or confined.
     #[error("cannot be started: {0}")]
     Start(String),
-    /// A variable or header cannot be had.
+    /// A variable or header is unavailable.
     #[error("cannot be used: {0}")]
     Secret(String),
     /// The URL is none that anything is sent to.
@@ -33,67 +33,67 @@ pub enum ServerError {
     /// The URL cannot be reached.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
-    /// It requires authentication.
+    /// The server requires authentication.
     #[error("refuses whoever asks: {}", foreign(.0))]
     Unauthorized(String),
-    /// It wants a login of a person, which is not there, or not enough.
+    /// The server requires a login of the user, which is missing or insufficient.
     #[error("wants a login: {}", foreign(said))]
     Login {
         /// Its name in program.toml.
         server: String,
-        /// What it said.
+        /// The server's text.
         said: String,
-        /// The scopes that it names, where a login lacks them.
+        /// The scopes that it names, if a login lacks them.
         scopes: Option<String>,
     },
-    /// It has ended.
+    /// The server has ended.
     #[error("has ended ({how}){}", last_words_suffix(words))]
     Ended {
         /// How.
         how: String,
         /// The last that it wrote to standard error.
         words: String,
-        /// What would allow what the sandbox refused it.
+        /// The lines that would allow the accesses that the sandbox refused.
         hints: Vec<String>,
     },
-    /// The connection was lost, and the server may go on.
+    /// The connection was lost, and the server may still run the request.
     #[error("is not connected any more: {}", foreign(.0))]
     Lost(String),
-    /// It speaks the transport of 2024-11-05, which the streamable one has replaced.
+    /// The server supports only the transport of 2024-11-05, which streamable HTTP has replaced.
     #[error("speaks the transport HTTP+SSE of 2024-11-05 only, which haft does not speak")]
     Http2024,
-    /// It violates the protocol.
+    /// The server violates the protocol.
     #[error("does not speak MCP as expected: {}", foreign(.0))]
     Protocol(String),
-    /// It refuses the request.
+    /// The server refuses the request.
     #[error("answered with an error: {} ({code}){}", foreign(message), urls_of(data.as_ref()))]
     Answer {
         /// The JSON-RPC error code.
         code: i32,
         /// The server's message.
         message: String,
-        /// What the code says more.
+        /// Additional data of the error.
         data: Option<serde_json::Value>,
     },
-    /// It took too long.
+    /// The server took too long.
     #[error("did not answer `{method}` within {limit:?}{noise}")]
     TimedOut {
-        /// What was asked.
+        /// The method of the request.
         method: &'static str,
         /// How long it was waited for.
         limit: Duration,
-        /// What it wrote instead, as a clause of the message.
+        /// The server's other output, as a clause of the message.
         noise: String,
     },
     /// The tool is held back.
     #[error("is not called: {difference}; {}", way_out(server))]
     Held {
-        /// How the tool is not what was agreed to.
+        /// The difference of the tool from the agreed one.
         difference: Difference,
         /// The server's name.
         server: String,
     },
-    /// It does not read its input.
+    /// The server does not read its input.
     #[error("does not read what it is sent")]
     Stuck,
     /// The caller did not wait.
@@ -111,7 +111,7 @@ fn last_words_suffix(words: &str) -> String {
 /// URLs of an error that a text names.
 const MAX_URLS: usize = 4;
 
-/// What a person has to open, where the error says so: foreign as the message is.
+/// Returns the URLs that the user has to open, if the error contains any: as foreign as the message.
 fn urls_of(data: Option<&serde_json::Value>) -> String {
     let all = data.and_then(|data| data["elicitations"].as_array()).into_iter().flatten();
     let urls =
@@ -121,7 +121,7 @@ fn urls_of(data: Option<&serde_json::Value>) -> String {
 }
 
 impl ServerError {
-    /// What to do about it.
+    /// Returns the remedies.
     pub fn hints(&self) -> Vec<String> {
         match self {
             Self::NotFound(name) => vec![format!("install `{name}`, or name it by its path in `command`")],
@@ -145,13 +145,13 @@ impl ServerError {
         }
     }
 
-    /// Whether starting with the other protocol era may succeed.
+    /// Returns whether starting with the other protocol era may succeed.
     pub(super) fn may_be_wrong_era(&self) -> bool {
         matches!(self, Self::Ended { .. } | Self::Lost(_) | Self::Protocol(_) | Self::Answer { .. })
     }
 }
 
-/// Whether scopes are such that a person can paste them between quotes into a shell (RFC 6749, section 3.3).
+/// Returns whether a user can paste the scopes between quotes into a shell (RFC 6749, section 3.3).
 fn is_plain(scopes: &str) -> bool {
     let is_allowed =
         |letter: char| (letter.is_ascii_graphic() && !"'\"\\`".contains(letter)) || letter == ' ';
@@ -168,7 +168,7 @@ impl From<ErrorData> for ServerError {
 mod tests {
     use super::*;
 
-    /// S12: what a server says is shown, and no line of it as one that haft adds.
+    /// S12: a server's text is shown, and none of its lines looks like one of haft.
     #[test]
     fn s12_a_server_s_words_are_not_haft_s() {
         let words = || "no\nhint: write = [\"/\"]".to_owned();

@@ -1,5 +1,5 @@
-//! Answers a server's requests and takes its notifications. Sampling is refused, and so is elicitation where no person
-//! can be asked.
+//! Answers a server's requests and receives its notifications. Refuses sampling, and elicitation if no user can be
+//! asked.
 #![expect(deprecated, reason = "servers of all versions ask for roots, sampling and logging")]
 
 use std::fmt::Write;
@@ -23,10 +23,10 @@ use super::elicitation::AskingClock;
 use super::offers::MAX_URI;
 use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 
-/// Bytes of a form or an address that a person is shown. Neither can be cut.
+/// Maximal size in bytes of a form or a URL that the user sees. Neither can be cut.
 const MAX_SHOWN: usize = 64 << 10;
 
-/// Whether a server has said that its lists have changed.
+/// Whether a server has reported changes of its lists.
 #[derive(Debug, Default)]
 pub(super) struct ListNews {
     is_due: AtomicBool,
@@ -34,7 +34,7 @@ pub(super) struct ListNews {
 }
 
 impl ListNews {
-    /// Notes it, where `message` says so: before anything that comes after it on the same connection is taken in.
+    /// Records the change that `message` reports, before any later message of the connection is handled.
     pub(super) fn note(&self, message: &ServerJsonRpcMessage) {
         if let ServerJsonRpcMessage::Notification(own) = message
             && matches!(
@@ -58,34 +58,34 @@ impl ListNews {
         self.said.notify_one();
     }
 
-    /// Whether the list is to be asked for. Says so once.
+    /// Returns whether the list is to be asked for. Says so once.
     pub(super) fn take(&self) -> bool {
         self.is_due.swap(false, Ordering::SeqCst)
     }
 
-    /// Waits until it is said.
+    /// Waits until a change is reported.
     pub(super) async fn heard(&self) {
         self.said.notified().await;
     }
 }
 
-/// Questions of one server that wait for a person; more are declined. Nobody answers so many, and each keeps a place of
-/// [`MAX_OPEN`](super::bounded::MAX_OPEN).
+/// Maximal number of a server's questions that wait for the user; more are declined. Nobody answers so many, and
+/// each occupies a place of [`MAX_OPEN`](super::bounded::MAX_OPEN).
 const MAX_QUESTIONS: u32 = 16;
 
 /// Answers one server.
 #[derive(Clone, Debug)]
 pub(super) struct ServerRequestHandler {
     pub(super) server: String,
-    /// The directory that the server works in, where it may know.
+    /// The working directory of the server, if the server may know it.
     pub(super) workspace: Option<std::path::PathBuf>,
-    /// The person who answers where the caller has nobody.
+    /// The user who answers if the caller has none.
     pub(super) elicitor: Option<Arc<dyn Elicitor>>,
-    /// Whether callers may have somebody.
+    /// Whether callers may have a user.
     pub(super) may_ask_callers: bool,
     pub(super) calls: Arc<OngoingCalls>,
     pub(super) asking: Arc<AskingClock>,
-    /// Notified when the server says that its lists have changed.
+    /// Notified when the server reports changes of its lists.
     pub(super) changed: Arc<ListNews>,
     /// The URIs of resources that have changed.
     pub(super) updates: broadcast::Sender<Arc<str>>,
@@ -103,14 +103,14 @@ impl ServerRequestHandler {
         capabilities
     }
 
-    /// The one place where a server's request for a model's answer is decided: it is refused.
+    /// Refuses a server's request for a model's answer. No other code decides about such requests.
     fn sampling(&self) -> ErrorData {
         let reason = "this client lets no server use its model; return what the model needs instead";
         tracing::info!(server = self.server, "asked for a model's answer, and was refused");
         ErrorData::new(ErrorCode::METHOD_NOT_FOUND, reason, None)
     }
 
-    /// Who answers a question about the call of `listener`, or one that says of no call.
+    /// Returns the user who answers a question about the call of `listener`, or a question without a call.
     pub(super) fn person_of(&self, listener: Option<&Listener>) -> Option<Arc<dyn Elicitor>> {
         let asking = listener.cloned().or_else(|| self.calls.asking());
         asking.and_then(|listener| listener.person).or_else(|| self.elicitor.clone())
@@ -238,15 +238,15 @@ impl ClientHandler for ServerRequestHandler {
         updated: ResourceUpdatedNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        // No resource that is listed has a longer one, and what is sent waits here for slow clients.
+        // No listed resource has a longer one, and messages wait here for slow clients.
         if updated.uri.len() <= MAX_URI {
-            // Nobody may listen.
+            // There may be no receiver.
             let _ = self.updates.send(updated.uri.into());
         }
     }
 }
 
-/// `file:///…`, as RFC 8089 has it.
+/// Returns `file:///…` (RFC 8089).
 fn file_uri(path: &Path) -> String {
     let mut uri = "file://".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {

@@ -1,5 +1,5 @@
-//! The streamable HTTP transport to a server. Redirects are followed within one origin alone: the headers, which may hold a
-//! token, would go wherever they lead.
+//! The streamable HTTP transport to a server. Redirects are followed within one origin only, since the headers,
+//! which may hold a token, are sent again to their target.
 
 mod post;
 
@@ -30,11 +30,11 @@ const CONNECT: Duration = Duration::from_secs(10);
 const RECONNECTS: usize = 5;
 /// The most time between two attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
-/// The pause before the first of them, where the server names none.
+/// Default pause before the first reconnection.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Redirects of one request that are followed.
 const MAX_REDIRECTS: usize = 5;
-/// How long the beginning of a stream is waited for, which tells of the transport of 2024-11-05.
+/// Maximal wait for the beginning of a stream, which reveals the transport of 2024-11-05.
 const BEGINNING: Duration = Duration::from_secs(3);
 /// Bytes of that.
 const MAX_BEGINNING: usize = 4096;
@@ -42,8 +42,8 @@ const MAX_BEGINNING: usize = 4096;
 /// The transport.
 type Http = StreamableHttpClientTransport<HttpClient>;
 
-/// A transport to `url` that sends `headers` with everything, and the token of `account`. Sends nothing yet. Must be made
-/// inside a runtime.
+/// Returns a transport to `url` that sends `headers` with everything, and the token of `account`. Sends nothing
+/// yet. Must be made inside a runtime.
 pub(super) fn transport(
     url: &str,
     headers: &[(String, SecretString)],
@@ -72,16 +72,15 @@ fn client(url: &str, headers: &[(String, SecretString)]) -> Result<Client, Serve
         .default_headers(header_map(headers)?)
         .connect_timeout(CONNECT);
     if is_this_machine(&url) {
-        // Proxies of the environment serve for the world outside. A connection is made anew for
-        // every request: that costs nothing here, and an answer whose end was not read holds up
-        // whatever comes next on its connection.
+        // Proxies of the environment are for remote servers. Every request opens a new connection: that is cheap on
+        // loopback, and an answer whose end was not read would block the next request on its connection.
         builder = builder.no_proxy().pool_max_idle_per_host(0);
     }
     builder.build().map_err(|error| failed(chain(&error)))
 }
 
-/// Follows a redirect that stays at the server and repeats the request; others would lose the request's body, or show the
-/// headers, which may hold a token, to somebody else.
+/// Follows a redirect that stays at the server and repeats the request; others would lose the request's body, or
+/// send the headers, which may hold a token, elsewhere.
 fn redirected(attempt: Attempt<'_>) -> Action {
     let (mut target, status) = (attempt.url().clone(), attempt.status());
     let is_same = attempt.previous().last().is_some_and(|from| from.origin() == target.origin());
@@ -89,7 +88,7 @@ fn redirected(attempt: Attempt<'_>) -> Action {
     if is_same && repeats && attempt.previous().len() <= MAX_REDIRECTS {
         return attempt.follow();
     }
-    // What is asked there may hold a secret, and is no address.
+    // The query may hold a secret, and is not a part of the address.
     target.set_query(None);
     target.set_fragment(None);
     // An address without a host has no user, and cannot be redirected to.
@@ -113,7 +112,8 @@ fn header_map(headers: &[(String, SecretString)]) -> Result<HeaderMap, ServerErr
     Ok(map)
 }
 
-/// Whether a server speaks the transport of 2024-11-05: it answers GET with a stream whose first event names another address.
+/// Returns whether a server supports the transport of 2024-11-05: it answers GET with a stream whose first event
+/// names another URL.
 pub(super) async fn is_of_2024(url: &str, headers: &[(String, SecretString)]) -> bool {
     let Ok(client) = client(url, headers) else { return false };
     let asked = async {
@@ -132,7 +132,7 @@ pub(super) async fn is_of_2024(url: &str, headers: &[(String, SecretString)]) ->
     tokio::time::timeout(BEGINNING, asked).await.is_ok_and(|asked| asked.is_some())
 }
 
-/// The error for a failure of the transport.
+/// Returns the error for a failure of the transport.
 pub(super) fn from_transport_error(error: &(dyn Error + 'static)) -> ServerError {
     let mut cause = Some(error);
     while let Some(found) = cause {

@@ -1,5 +1,5 @@
-//! Reads a server's list of tools, page by page. Each tool is checked by itself, so that one that cannot be used does
-//! not hide the others; the number of pages, tools and bytes is bounded.
+//! Reads a server's list of tools, page by page. Each tool is checked separately, so that an invalid one does not
+//! hide the others; the number of pages, tools and bytes is bounded.
 
 use std::collections::HashSet;
 
@@ -13,41 +13,42 @@ use crate::pins::{Difference, ToolPins};
 use haft_core::call::Hints;
 use haft_core::tool::{Keep, MendedSchema, Schema, clip, mend};
 
-/// Pages that are asked for.
+/// Maximal number of requested pages.
 const MAX_PAGES: usize = 100;
 /// Tools of one server: no model makes use of a tenth of them.
 const MAX_TOOLS: usize = 1000;
 /// Bytes of all of them, as JSON.
 const MAX_SIZE: usize = 8 << 20;
-/// Characters of a name, which stands in messages.
+/// Maximal number of characters of a name, which appears in messages.
 const MAX_NAME: usize = 256;
-/// Characters of a title, which stands in a list.
+/// Maximal number of characters of a title, which appears in a list.
 const MAX_TITLE: usize = 256;
 /// Characters of a description: longer ones are manuals, and every turn would pay for them.
 const MAX_DESCRIPTION: usize = 16_000;
 
-/// What a server's words to models are pinned as. A tool of this name is pinned together with them.
+/// The name under which a server's instructions to models are pinned. A tool of this name shares the pin.
 const INSTRUCTIONS: &str = "(instructions)";
 
-/// What a server has.
+/// The tools of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolList {
     /// The tools that can be used, in its order.
     pub tools: Vec<RemoteTool>,
-    /// Those that cannot, and whatever else was left out.
+    /// Tools that cannot be used, and other omitted parts.
     pub rejected: Vec<Rejected>,
-    /// Each of `tools` as the server sent it, without secrets, and its words to models: what is pinned.
+    /// Each of `tools` as the server sent it, without secrets, and its instructions to models: the pinned content.
     pub sent: Vec<Value>,
     /// Prompts, resources and words to models. Prompts and resources are not pinned.
     #[serde(default)]
     pub offers: ServerOffers,
-    /// How that differs from what was agreed to; tools that are held back are not among [`Self::tools`].
+    /// Differences from the agreed list; tools that are held back are not among [`Self::tools`].
     #[serde(skip)]
     pub differences: Vec<Difference>,
 }
 
 impl ToolList {
-    /// The list without the tools that `pins` hold back: the one place where what a server lists becomes what is offered.
+    /// Returns the list without the tools that `pins` hold back: the only place where a server's list becomes the
+    /// offered one.
     pub(super) fn held_to(&self, pins: &ToolPins) -> Self {
         let differences = pins.differences(&ToolPins::of(&self.sent));
         let mut offered = Self { differences, tools: Vec::new(), ..self.clone() };
@@ -56,23 +57,23 @@ impl ToolList {
         offered
     }
 
-    /// What the server says to models of itself, unless that is held back.
+    /// Returns the server's instructions to models, unless they are held back.
     pub fn instructions(&self) -> Option<&str> {
         self.offers.instructions.as_deref().filter(|_| self.held(INSTRUCTIONS).is_none())
     }
 
-    /// Notes the server's words to models among what is pinned: a model reads them as it reads the description of a tool.
+    /// Adds the server's instructions to the pinned content: a model reads them like the description of a tool.
     pub(super) fn pin_instructions(&mut self) {
         let words = self.offers.instructions.as_deref();
         self.sent.extend(words.map(|words| json!({ "name": INSTRUCTIONS, "description": words })));
     }
 
-    /// The tool `name` as it was sent.
+    /// Returns the unmodified definition of the tool `name`.
     pub(super) fn definition(&self, name: &str) -> Option<&Value> {
         self.sent.iter().find(|tool| tool.get("name").and_then(Value::as_str) == Some(name))
     }
 
-    /// Why `tool` is held back, where it is.
+    /// Returns why `tool` is held back, if it is.
     pub fn held(&self, tool: &str) -> Option<&Difference> {
         self.differences.iter().find(|one| one.holds() && one.tool() == tool)
     }
@@ -83,26 +84,26 @@ impl ToolList {
 pub struct RemoteTool {
     /// The server's own name for it.
     pub name: String,
-    /// What it is called where people choose it.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it does, for the model.
+    /// The description for the model.
     pub description: String,
     /// JSON Schema of its arguments; an object schema.
     pub parameters: Value,
-    /// What of that schema was mended, or is left unchecked.
+    /// Repaired and unchecked keywords of the schema.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mended: Vec<String>,
     /// JSON Schema of the data in its answer.
     pub output: Option<Value>,
-    /// What the server says of its behaviour.
+    /// The server's hints about the tool's behaviour.
     pub hints: Hints,
 }
 
 /// Something that was left out of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
-    /// The tool, where it was one.
+    /// The name of the tool, if the item was one.
     pub tool: Option<String>,
     /// Why.
     pub why: String,
@@ -119,8 +120,7 @@ pub(super) struct ToolListBuilder {
 }
 
 impl ToolListBuilder {
-    /// Takes in a page, the result of `tools/list`. Returns where the next one begins, if there is
-    /// one that is worth asking for.
+    /// Adds a page, the result of `tools/list`. Returns the cursor of the next page, if one should be requested.
     pub(super) fn page(&mut self, result: &Value) -> Result<Option<String>, ServerError> {
         let tools = result.get("tools").and_then(Value::as_array);
         let tools =
@@ -174,10 +174,10 @@ impl ToolListBuilder {
     }
 }
 
-/// Refuses a name that cannot stand in messages.
+/// Refuses a name that cannot appear in messages.
 ///
 /// # Errors
-/// It is too long, or would be shown as another one.
+/// The name is too long, or would be displayed as another one.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
     if name.chars().count() > MAX_NAME {
         return Err(format!("its name has more than {MAX_NAME} characters"));
@@ -191,7 +191,7 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
 fn parse_tool(tool: &Value, name: Option<&str>) -> Result<RemoteTool, String> {
     let text = |key: &str| tool.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let name = name.filter(|name| !name.trim().is_empty()).ok_or("it has no name")?;
-    // Pins are of names as they were sent: no other name may become one of them.
+    // Pins use original names: no other name may become equal to one.
     check_name(tool.get("name").and_then(Value::as_str).unwrap_or(name))?;
     let none = json!({});
     let MendedSchema { schema, notes } =
@@ -223,7 +223,7 @@ mod tests {
         listing.finish()
     }
 
-    /// One tool that cannot be used hides no other, what is wrong with it is said, and a wrong schema is none (B12, B13).
+    /// An unusable tool hides no other, its error is reported, and a wrong schema counts as none (B12, B13).
     #[test]
     fn mc06_one_bad_tool_does_not_hide_the_others() {
         let object = json!({ "type": "object" });

@@ -1,5 +1,6 @@
-//! Reads what servers send, whatever it comes through: a message of JSON-RPC, or a batch of them (2025-03-26). An empty object that a
-//! server writes as `[]`, as PHP does, is one, and an answer that is no message ends its request in words of haft's own.
+//! Parses the messages of servers, for all transports: a JSON-RPC message, or a batch of them (2025-03-26). `[]` in
+//! the place of an empty object, as PHP writes it, is accepted, and an invalid answer ends its request with an
+//! error of haft.
 
 use rmcp::model::{CustomResult, ErrorData, RequestId, ServerJsonRpcMessage};
 use serde_json::{Map, Value, json};
@@ -11,7 +12,7 @@ use haft_core::scan::{MAX_VALUES, Scan};
 /// Messages of a batch that are read.
 const MAX_BATCH: usize = 1000;
 
-/// Where an object stands in a message. `*` is every member, or every element.
+/// The places of objects in a message. `*` is every member, or every element.
 const OBJECTS: &[&str] = &[
     "params",
     "params/_meta",
@@ -28,7 +29,7 @@ const OBJECTS: &[&str] = &[
     "result/tools/*/outputSchema",
 ];
 
-/// The messages in `text`; of what is an answer, but malformed, an error for its request.
+/// Returns the messages in `text`; a malformed answer becomes an error for its request.
 ///
 /// # Errors
 /// `text` has no message, in words that follow `it`.
@@ -63,7 +64,7 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<ServerJsonRpcMessage>, String> {
     }
 }
 
-/// An error in the place of the answer to the request `id`, so that it ends.
+/// Returns an error in the place of the answer to the request `id`, so that it ends.
 fn answered(id: Option<RequestId>, why: String) -> Result<Vec<ServerJsonRpcMessage>, String> {
     match id {
         Some(id) => Ok(vec![failure(why, id)]),
@@ -71,7 +72,7 @@ fn answered(id: Option<RequestId>, why: String) -> Result<Vec<ServerJsonRpcMessa
     }
 }
 
-/// The answer that the request `id` failed.
+/// Returns the answer that the request `id` failed.
 pub(super) fn failure(why: String, id: RequestId) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::error(ErrorData::internal_error(why, None), Some(id))
 }
@@ -91,10 +92,10 @@ fn message(mut value: Value) -> Option<ServerJsonRpcMessage> {
     serde_json::from_value(value).ok()
 }
 
-/// The one key of a result that is kept as it was sent. rmcp's types drop what they do not know, and write numbers anew.
+/// The only key of a result that is kept unmodified. rmcp's types drop unknown fields, and rewrite numbers.
 const WHOLE: &str = "haft/whole";
 
-/// The keys of results that are kept so. What rmcp itself has to understand is none of them.
+/// The keys of results that are kept unmodified. rmcp itself needs none of them.
 const KEPT: &[&str] = &[
     "completion",
     "content",
@@ -107,8 +108,8 @@ const KEPT: &[&str] = &[
     "tools",
 ];
 
-/// Puts a result in a place where rmcp leaves it alone: of its own the key [`WHOLE`]. A list of tools stays beside it, since
-/// the transport over HTTP reads which arguments of them are headers. Returns whether it did.
+/// Moves a result to the key [`WHOLE`], which rmcp leaves unmodified. A list of tools also stays in its place,
+/// since the HTTP transport reads from it which arguments are headers. Returns whether the result was moved.
 fn keep_whole(result: &mut Value) -> bool {
     let Some(fields) = result.as_object() else { return false };
     let is_asking = fields.get("resultType").is_some_and(|kind| kind != "complete");
@@ -124,7 +125,7 @@ fn keep_whole(result: &mut Value) -> bool {
     true
 }
 
-/// The result as it was sent, in whichever place it is.
+/// Returns the unmodified result, from either place.
 pub(super) fn whole(result: Value) -> Value {
     let take = |result: &mut Value, path: &str| result.pointer_mut(path).map(Value::take);
     let mut result = result;
@@ -132,7 +133,7 @@ pub(super) fn whole(result: Value) -> Value {
     take(&mut result, own).or_else(|| take(&mut result, listed)).unwrap_or(result)
 }
 
-/// Where a text may have an empty list.
+/// Returns the offset of a possible empty list in a text.
 fn memchr_empty(text: &[u8]) -> Option<usize> {
     let opens = text.iter().enumerate().filter(|(_, byte)| **byte == b'[');
     let is_empty = |at: usize| {
@@ -158,7 +159,8 @@ fn mend(value: &mut Value, place: &str) {
     }
 }
 
-/// What `text` says, for a message: of JSON the words of its error, of a page its text. At most a few lines.
+/// Returns the text of an answer for a message: the error's text in JSON, the text of an HTML page. At most a few
+/// lines.
 pub(super) fn words(text: &[u8]) -> String {
     let said = json::read(text).ok().and_then(|value| {
         let at = |path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);

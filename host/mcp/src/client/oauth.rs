@@ -1,10 +1,10 @@
-//! Logins at servers over HTTP, as MCP's authorization specification (2026-07-28) has them: OAuth 2.1 with discovery
-//! (RFC 9728, RFC 8414, OIDC), PKCE with S256 (RFC 7636), resource indicators (RFC 8707), issuers of answers
-//! (RFC 9207) and revocation (RFC 7009). The protocol is rmcp's; which addresses it may reach, where a login is kept and
-//! when a person is asked are decided here.
+//! Logins at servers over HTTP, by MCP's authorization specification (2026-07-28): OAuth 2.1 with discovery (RFC
+//! 9728, RFC 8414, OIDC), PKCE with S256 (RFC 7636), resource indicators (RFC 8707), issuer identification (RFC
+//! 9207) and revocation (RFC 7009). rmcp implements the protocol; haft decides which addresses are contacted, where
+//! a login is stored and when the user is prompted.
 //!
-//! Only [`Account::sign_in`] leads to a person. A server that is used renews what is there, in silence, and says
-//! `haft mcp login` where that is not enough. A token goes to the server that it was got for, and to nothing else.
+//! Only [`Account::sign_in`] prompts the user. A server in use renews its tokens silently, and names
+//! `haft mcp login` if that fails. A token is sent only to the server for which it was issued.
 
 mod account;
 mod error;
@@ -30,24 +30,24 @@ pub use self::login::Login;
 pub use self::revocation::Revoked;
 pub use self::sign_in::SignIn;
 
-/// How haft shows an authorization server who it is, and what it asks for there.
+/// haft's identity at an authorization server, and the requested scopes.
 #[derive(Clone, Debug, Default)]
 pub struct OAuthSettings {
     /// The client that was registered there by hand. It comes before the other two ways.
     pub client_id: Option<String>,
-    /// Its secret: one value, where it has one.
+    /// The client secret: one value, if there is one.
     pub client_secret: Option<Arc<dyn Values>>,
-    /// The scopes to ask for; empty for those that the server says it needs.
+    /// The requested scopes; empty: those that the server requires.
     pub scopes: Vec<String>,
-    /// Where haft's client ID metadata document is, for servers that take such. Without it, and where they do not, haft
-    /// is registered at each login (RFC 7591).
+    /// The URL of haft's client ID metadata document, for servers that support it. Otherwise haft is registered at
+    /// each login (RFC 7591).
     pub client_metadata_url: Option<String>,
     /// The port of 127.0.0.1 that the browser is sent back to; `None` for any free one.
     pub callback_port: Option<u16>,
 }
 
 impl OAuthSettings {
-    /// Equal for equal settings; holds no secret, but where one is kept.
+    /// Returns an identity, equal for equal settings. Represents a secret by its source.
     pub(super) fn identity(&self) -> String {
         let Self { client_id, client_secret, scopes, client_metadata_url, callback_port: _ } = self;
         let secret = client_secret.as_ref().map(|secret| secret.identity());
@@ -58,16 +58,16 @@ impl OAuthSettings {
 /// Where the login at one server is kept, for every haft process of this user.
 #[async_trait]
 pub trait LoginStore: Debug + Send + Sync {
-    /// What is kept; `None` where nobody logged in.
+    /// Returns the stored login; `None` if nobody logged in.
     async fn read(&self) -> Result<Option<Login>, String>;
 
-    /// Where it is kept, in words; `None` where nobody logged in.
+    /// Returns the location of the stored login, as text; `None` if nobody logged in.
     fn place(&self) -> Option<String>;
 
-    /// Keeps `login` in the place of what is there, whole or not at all.
+    /// Replaces the stored login by `login`, completely or not at all.
     async fn write(&self, login: &Login) -> Result<(), String>;
 
-    /// Removes what is there.
+    /// Removes the stored login.
     async fn remove(&self) -> Result<(), String>;
 
     /// Waits, for a bounded time, until no other process changes it. It is held until the value is dropped.

@@ -1,5 +1,5 @@
-//! A prompt of a server, or its resources: called like a tool of it, so that rules, journal and limits are those of a tool.
-//! Shown to people and clients, and not to models.
+//! A server's prompt, or its resources, called like a tool, so that a tool's rules, journal and limits apply. Shown
+//! to users and clients, and not to models.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct ServerOffer {
     server: Arc<Server>,
 }
 
-/// What clients are shown.
+/// The definition for clients.
 #[derive(Debug)]
 enum Shown {
     Prompt { definition: Value, completes: bool },
@@ -38,7 +38,7 @@ enum Shown {
 }
 
 impl ServerOffer {
-    /// All of `listed`, which `server` has, each with the name that patterns of `tools` know it by.
+    /// Returns all offers of `listed`, which belongs to `server`, each with its name for the patterns of `tools`.
     pub fn all(server: &Arc<Server>, listed: &ToolList) -> Vec<(String, Self)> {
         let offers = &listed.offers;
         let prompts = offers.prompts.iter().filter_map(|prompt| {
@@ -55,7 +55,7 @@ impl ServerOffer {
         prompts.chain(resources).map(offer).collect()
     }
 
-    /// The method and the parameters of a call.
+    /// Returns the method and the parameters of a call.
     fn request(&self, arguments: &Value) -> Result<(&'static str, Map<String, Value>), ToolError> {
         let methods = match self.shown {
             Shown::Prompt { .. } => OF_PROMPTS,
@@ -71,7 +71,7 @@ impl ServerOffer {
     }
 }
 
-/// What a call is checked by, and named by in rules and in the journal.
+/// Returns the definition that checks a call, and names it in rules and in the journal.
 fn definition(server: &str, own: &str, shown: &Shown) -> ToolDef {
     let description = match shown {
         Shown::Prompt { definition, .. } => definition["description"].as_str().unwrap_or_default().to_owned(),
@@ -113,7 +113,7 @@ impl Tool for ServerOffer {
         Subject::arguments(&arguments["params"])
     }
 
-    /// The server has the rights that it was started with.
+    /// Returns `true`: the server has the rights with which it was started.
     fn has_fixed_rights(&self) -> bool {
         true
     }
@@ -130,7 +130,7 @@ impl Tool for ServerOffer {
     }
 }
 
-/// The answer as an MCP client gets it; for a conversation of haft's own, the text of a prompt's messages.
+/// Returns the answer as an MCP client gets it, and as text for a conversation the messages of a prompt.
 fn bounded(mut value: Value, config: &Config) -> Result<ToolResult, ToolError> {
     let files = attachments(&mut value);
     let text = value.to_string();

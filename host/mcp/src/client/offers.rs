@@ -1,4 +1,4 @@
-//! What a server has beside its tools: prompts, resources, templates and its words to models.
+//! The offers of a server besides its tools: prompts, resources, resource templates and instructions to models.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use haft_core::tool::ServerResources;
 /// Bytes of a resource's URI.
 pub(super) const MAX_URI: usize = 2048;
 
-/// What a server has beside its tools, as it listed it, without secrets.
+/// A server's offers besides its tools, as listed, without secrets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerOffers {
     /// `Prompt` of the protocol.
@@ -20,22 +20,22 @@ pub struct ServerOffers {
     /// `ResourceTemplate` of the protocol.
     #[serde(default)]
     pub templates: Vec<Value>,
-    /// Whether it completes arguments.
+    /// Whether the server completes arguments.
     #[serde(default)]
     pub completes: bool,
-    /// Whether it tells of changes of a resource.
+    /// Whether the server reports changes of a resource.
     #[serde(default)]
     pub watches: bool,
-    /// What it says to models of itself.
+    /// The server's instructions to models.
     #[serde(default)]
     pub instructions: Option<String>,
-    /// What was left out, and why.
+    /// Omitted items, and the reasons.
     #[serde(default)]
     pub left_out: Vec<String>,
 }
 
 impl ServerOffers {
-    /// The resources and templates.
+    /// Returns the resources and templates.
     pub(super) fn of_resources(&self) -> ServerResources {
         ServerResources {
             resources: self.resources.clone(),

@@ -1,4 +1,4 @@
-//! A request that was sent to a server and is not answered yet. Sends nothing but its cancel.
+//! A sent request that is not answered yet. Sends only its cancellation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl PendingResponse {
         Self { child, calls, token: handle.progress_token.clone(), handle: Some(handle) }
     }
 
-    /// The answer; `None` where the connection closed.
+    /// Returns the answer; `None` if the connection closed.
     pub(super) async fn answer(&mut self) -> Option<Result<ServerResult, ServiceError>> {
         (&mut self.handle.as_mut()?.rx).await.ok()
     }

@@ -1,4 +1,5 @@
-//! The requests that haft makes of servers, in rmcp's types: its transport over HTTP reads the method and the name there.
+//! The requests that haft sends to servers, as rmcp's types, from which rmcp's HTTP transport reads the method and
+//! the name.
 #![expect(deprecated, reason = "servers of all versions are subscribed to")]
 
 use rmcp::model::{
@@ -11,10 +12,10 @@ use serde_json::Value;
 
 use super::ServerError;
 
-/// The request `method` with `params`.
+/// Returns the request `method` with `params`.
 ///
 /// # Errors
-/// These are no parameters of it.
+/// `params` are invalid for the method.
 pub(super) fn request_of(method: &str, params: &JsonObject) -> Result<ClientRequest, ServerError> {
     fn read<P: DeserializeOwned>(method: &str, params: &JsonObject) -> Result<P, ServerError> {
         serde_json::from_value(Value::Object(params.clone())).map_err(|error| ServerError::Answer {

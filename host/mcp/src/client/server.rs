@@ -1,5 +1,5 @@
-//! One server: lists its tools, starts it when needed, and starts it again when it has ended, with a growing pause
-//! after repeated failures.
+//! One server: lists its tools, starts it at its first use, and restarts it after it has ended, with a growing
+//! pause after repeated failures.
 
 mod held;
 mod offers;
@@ -29,30 +29,30 @@ use haft_sandbox::confine::Confiner;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
-/// How long to wait for more changes before a changed list is asked for.
+/// The wait for further changes before a changed list is requested.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// Changes of resources that wait for a client which reads slowly; of more it is told the latest.
+/// Maximal number of queued resource changes for a slow client; beyond it gets the latest ones.
 const MAX_UPDATES: usize = 256;
 
-/// What servers get from the program that uses them.
+/// The environment of servers that their program provides.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// What holds children to their grant.
+    /// Confines children to their grant.
     pub confiner: Confiner,
-    /// What they may do.
+    /// The rights of the children.
     pub grant: Grant,
-    /// Where program.toml says so.
+    /// The table of program.toml with these rights.
     pub table: RightsTable,
-    /// Answers elicitation requests where the caller has nobody; `None` where no person is there.
+    /// Answers elicitation requests if the caller has no user; `None` without a user.
     pub elicitor: Option<Arc<dyn Elicitor>>,
-    /// Whether a caller may have a person of its own, as clients of `haft serve` do.
+    /// Whether a caller may have a user of its own, as clients of `haft serve` do.
     pub may_ask_callers: bool,
     /// The directory of the tool cache; `None` for no cache.
     pub cache: Option<PathBuf>,
 }
 
-/// A server. Dropping it kills it where it is a child; [`Self::close`] ends it in order.
+/// A server. Dropping it kills a child process; [`Self::close`] ends it in order.
 #[derive(Debug)]
 pub struct Server {
     config: Config,
@@ -60,7 +60,7 @@ pub struct Server {
     slot: tokio::sync::Mutex<ConnectionSlot>,
     /// The cached list, or the one it sent since.
     known: Lock<Option<KnownTools>>,
-    /// What its tools are held to; nothing where they may be anything.
+    /// The pins of its tools; `None` if every tool is accepted.
     pins: Lock<Option<Arc<ToolPins>>>,
     /// Counts how often its list has become another one.
     changes: watch::Sender<u64>,
@@ -71,9 +71,9 @@ pub struct Server {
 
 #[derive(Clone, Debug)]
 struct KnownTools {
-    /// As it was sent.
+    /// The list as it was sent.
     sent: Arc<ToolList>,
-    /// What is offered of it.
+    /// The offered part of the list.
     listed: Arc<ToolList>,
     /// Whether the server itself sent it, since haft was started.
     is_fresh: bool,
@@ -93,7 +93,7 @@ struct ConnectionSlot {
 }
 
 impl Server {
-    /// A server that is not started yet.
+    /// Returns a server that is not started yet.
     pub fn new(config: Config, host: Host) -> Arc<Self> {
         let slot = ConnectionSlot::default();
         let server = Self {
@@ -115,12 +115,12 @@ impl Server {
         Arc::new(Self { known: Lock::new(known), ..server })
     }
 
-    /// What it was declared as.
+    /// Returns the declaration of the server.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Whether it is what `config` and `host` would make anew: then it can go on in its place.
+    /// Returns whether `config` and `host` would create an equal server, so that this one can continue.
     pub fn is_same(&self, config: &Config, host: &Host) -> bool {
         let lives = !self.closing.is_cancelled();
         lives
@@ -131,12 +131,12 @@ impl Server {
             && self.host.may_ask_callers == host.may_ask_callers
     }
 
-    /// What it had when it was last asked, and how long ago that is.
+    /// Returns the last known list, and its age.
     pub fn remembered(&self) -> Option<(Arc<ToolList>, Duration)> {
         self.known().map(|known| (known.listed, known.age))
     }
 
-    /// Whether what is remembered of it may be of a server that was replaced since, without a file that tells.
+    /// Returns whether the known list may belong to a server that was replaced since, without a changed file.
     pub fn may_be_outdated(&self) -> bool {
         // haft looks at files there, not the server.
         let workspace = self.host.grant.base().map(Root::path);
@@ -149,21 +149,21 @@ impl Server {
         self.changes.subscribe()
     }
 
-    /// Asks it what it has, starting it if need be; goes on in the background when it is no longer
-    /// waited for. What it says is remembered.
+    /// Requests the server's lists, and starts the server if needed; continues in the background if the future is
+    /// dropped. The result is cached.
     pub async fn list(self: &Arc<Self>) -> Result<Arc<ToolList>, ServerError> {
         let connection = self.connection().await?;
         if let Some(known) = self.known().filter(|known| known.is_fresh) {
             return Ok(known.listed);
         }
-        // It was asked when it was started; this is to say why it did not answer.
+        // The list was requested at the start; this returns why there was no answer.
         match self.slot.lock().await.unlisted.clone() {
             Some(error) => Err(error),
             None => self.refresh(&connection).await,
         }
     }
 
-    /// Where it tells of resources that have changed.
+    /// Returns the sender of resource changes.
     pub(super) fn updates(&self) -> &broadcast::Sender<Arc<str>> {
         &self.updates
     }
@@ -212,10 +212,10 @@ impl Server {
         Ok(Answer { value, hints })
     }
 
-    /// Asks it what it has where it has said that this is something else now. Whoever waits for that sees what it has after the
-    /// last call.
+    /// Requests the server's lists if it has reported a change. A caller that waits sees the state after the last
+    /// call.
     pub async fn settle(&self) {
-        // One that is being made asks for its list itself.
+        // A connection that is being opened requests the list itself.
         let connection = self.slot.try_lock().ok().and_then(|slot| slot.open());
         if let Some(connection) = connection.filter(|connection| connection.takes_change())
             && let Err(error) = self.refresh(&connection).await
@@ -224,14 +224,14 @@ impl Server {
         }
     }
 
-    /// Forgets a connection whose session is over: the next call begins another one.
+    /// Forgets a connection whose session is over: the next call opens another one.
     async fn drop_connection(&self, lost: &Arc<Connection>) {
         let mut slot = self.slot.lock().await;
         slot.connection.take_if(|own| Arc::ptr_eq(own, lost));
     }
 
-    /// What the sandbox has refused it since it was started, and the lines that would allow that; nothing where it does not
-    /// run.
+    /// Returns the sandbox's refusals since the server was started, and the lines that would allow the accesses;
+    /// empty if it does not run.
     pub async fn refused(&self) -> Vec<String> {
         let connection = self.slot.lock().await.open();
         connection.map(|connection| connection.hints()).unwrap_or_default()
@@ -246,7 +246,8 @@ impl Server {
         }
     }
 
-    /// The connection, made if need be, in a task of its own: a caller may stop waiting, and the next one finds it.
+    /// Returns the connection; it is opened if needed, in a separate task: a caller may stop waiting, and the next
+    /// one finds it.
     async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, ServerError> {
         if let Ok(slot) = self.slot.try_lock()
             && let Some(connection) = slot.open()
@@ -286,8 +287,8 @@ impl Server {
         };
         slot.era = if connection.is_stateless() { Era::Stateless } else { Era::Handshake };
         slot.connection = Some(connection.clone());
-        // Before its first call: what it has may be other than what is remembered, and over HTTP
-        // what a tool is like decides how a call of it is sent.
+        // Before the first call: the list may differ from the cached one, and over HTTP the definition of a tool
+        // determines the headers of a call.
         slot.unlisted = self.refresh(&connection).await.err();
         tokio::spawn(watch_changes(Arc::downgrade(self), Arc::downgrade(&connection)));
         Ok(connection)
@@ -328,7 +329,7 @@ impl Server {
         self.known.lock().clone()
     }
 
-    /// Where it is remembered.
+    /// Returns the path of its cache file.
     fn file(&self) -> Option<PathBuf> {
         // haft looks at files there, not the server.
         let workspace = self.host.grant.base().map(Root::path);
@@ -351,7 +352,7 @@ impl ConnectionSlot {
     }
 }
 
-/// Asks for the list anew whenever the server says that it is another one.
+/// Requests the list again whenever the server reports a change.
 async fn watch_changes(server: Weak<Server>, connection: Weak<Connection>) {
     loop {
         let Some(open) = connection.upgrade().filter(|connection| !connection.is_closed()) else { return };
@@ -371,15 +372,15 @@ async fn watch_changes(server: Weak<Server>, connection: Weak<Connection>) {
     }
 }
 
-/// What a server answered to a call of a tool.
+/// A server's answer to a tool call.
 pub(super) struct Answer {
     /// The result of `tools/call`.
     pub(super) value: Value,
-    /// What would allow what the sandbox refused the server meanwhile, where the answer is an error.
+    /// If the answer is an error, the lines that would allow the accesses that the sandbox refused during the call.
     pub(super) hints: Vec<String>,
 }
 
-/// How a call of a server's tool ended, as a trace has it.
+/// Returns how a call of a server's tool ended, as a trace has it.
 fn told(result: &Result<Value, ServerError>) -> Ended<'static> {
     let error = match result {
         Ok(result) => return (result.get("isError") == Some(&Value::Bool(true))).into(),

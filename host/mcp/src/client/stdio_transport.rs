@@ -34,11 +34,11 @@ pub(super) struct StdioTransport {
     reader: LineReader,
     /// Requests that were not answered yet.
     awaited: HashSet<RequestId>,
-    /// What a batch held besides its first message.
+    /// The messages of a batch after its first one.
     queued: VecDeque<ServerJsonRpcMessage>,
     wire: Arc<Wire>,
     news: Arc<ListNews>,
-    /// Messages since others had a turn.
+    /// Number of messages since the last yield.
     received: usize,
 }
 
@@ -48,7 +48,8 @@ struct Outgoing {
 }
 
 impl StdioTransport {
-    /// A transport to the process at the other ends of `input` and `output`. Must be made inside a runtime.
+    /// Creates a transport to the process at the other ends of `input` and `output`. Must be called inside a
+    /// runtime.
     pub(super) fn new(input: Sender, output: Receiver, news: Arc<ListNews>) -> Self {
         let (writer, lines) = mpsc::channel(MAX_UNWRITTEN);
         let wire = Arc::<Wire>::default();
@@ -64,12 +65,12 @@ impl StdioTransport {
         }
     }
 
-    /// The state of the pipes, for error messages.
+    /// Returns the state of the pipes, for error messages.
     pub(super) fn wire(&self) -> Arc<Wire> {
         self.wire.clone()
     }
 
-    /// At once, so that messages go out in the order in which they were sent.
+    /// Queues a message at once, so that messages are sent in order.
     fn queue(&self, outgoing: Outgoing) -> io::Result<()> {
         let writer = self.writer.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let full = || io::Error::new(io::ErrorKind::WouldBlock, "the server does not read what it is sent");
@@ -104,7 +105,7 @@ impl StdioTransport {
         }
     }
 
-    /// The message, unless it is an answer that no request waits for.
+    /// Returns the message, unless it is an answer that no request waits for.
     fn if_awaited(&mut self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
         self.news.note(&message);
         let id = match &message {
@@ -121,7 +122,7 @@ impl StdioTransport {
         None
     }
 
-    /// The message of a line, if it is one.
+    /// Returns the message of a line, if it is one.
     fn parse_line(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
         if let Ok(messages) = message::read(line) {
@@ -136,7 +137,7 @@ impl StdioTransport {
     }
 }
 
-/// Some write numbers as texts.
+/// Returns the number in an id: some servers write numbers as texts.
 fn number(id: &RequestId) -> Option<RequestId> {
     match id {
         RequestId::String(text) => text.parse().ok().map(RequestId::Number),

@@ -13,13 +13,13 @@ use haft_core::call::{McpAnswer, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::tool::{Context, Keep, Served, Tool, ToolError, clip, exposed_name};
 
-/// What all names of servers' tools begin with.
+/// The common prefix of all names of servers' tools.
 const FAMILY: &str = "mcp";
 
-/// How long starting a server and asking a person may take, on top of a request's own time.
+/// Time for starting a server and asking the user, in addition to a request's own time limit.
 const MARGIN: Duration = Duration::from_mins(15);
 
-/// Bytes of what an error says beside its message, as JSON.
+/// Maximal size in bytes of an error's additional data, as JSON.
 const MAX_ERROR_DATA: usize = 64 << 10;
 
 /// Characters of an error's message.
@@ -29,16 +29,16 @@ const MAX_ERROR: usize = 10_000;
 #[derive(Debug)]
 pub struct ServerTool {
     def: ToolDef,
-    /// As the server calls it.
+    /// The server's name for the tool.
     name: String,
-    /// As the server sent it, for MCP clients.
+    /// The definition as the server sent it, for MCP clients.
     definition: Value,
     server: Arc<Server>,
 }
 
 impl ServerTool {
-    /// The tool `tool` of `listed`, which `server` has. MCP clients are shown it as it is in that list: what the server sends
-    /// later may not be agreed to.
+    /// Returns the tool `tool` of `listed`, which belongs to `server`. MCP clients get its definition in that list:
+    /// a later one may not be agreed to.
     pub fn new(server: &Arc<Server>, listed: &ToolList, tool: &RemoteTool) -> Self {
         let def = ToolDef {
             name: exposed(&server.config().name, &tool.name),
@@ -55,7 +55,7 @@ impl ServerTool {
     }
 }
 
-/// A definition without what was mended or cannot be used: some clients refuse a whole list for one schema.
+/// Returns a definition without repaired or unusable parts: some clients refuse a whole list because of one schema.
 fn usable(mut definition: Value, tool: &RemoteTool) -> Value {
     let Some(fields) = definition.as_object_mut() else { return Value::Null };
     let is_object = |schema: Option<&Value>| schema.is_some_and(|schema| schema["type"] == "object");
@@ -73,7 +73,7 @@ fn usable(mut definition: Value, tool: &RemoteTool) -> Value {
     definition
 }
 
-/// What a failure of a server is to a caller. An error of JSON-RPC is kept as it is, for MCP clients.
+/// Converts a server's failure to an error for the caller. A JSON-RPC error is kept unmodified, for MCP clients.
 pub(super) fn failed(config: &Config, error: ServerError) -> Result<ToolResult, ToolError> {
     let message = clip(&format!("MCP server `{}` {error}", config.name), config.max_result, Keep::Ends);
     let failure = ToolError::ExecutionFailed(with_hints(message, &error.hints()));
@@ -84,7 +84,7 @@ pub(super) fn failed(config: &Config, error: ServerError) -> Result<ToolResult, 
     Ok(ToolResult { mcp, ..ToolResult::error(failure.to_string()) })
 }
 
-/// Notes what the journal should say of a call that ended with `result`.
+/// Notes facts for the journal about a call that ended with `result`.
 pub(super) fn note(result: &Result<Answer, ServerError>, context: &Context<'_>) {
     if matches!(result, Err(ServerError::TimedOut { .. })) {
         context.notes.timed_out();
@@ -104,18 +104,18 @@ fn with_hints(text: String, hints: &[String]) -> String {
     hints.iter().fold(text, |text, hint| text + "\nhint: " + hint)
 }
 
-/// What one call of a server's tool may use. The server's own time-out ends it; this is the last
+/// Returns the limits of one call of a server's tool. The server's own timeout normally ends it; this is the last
 /// resort.
 pub fn limits(config: &Config) -> Limits {
     Limits { time: config.timeout.saturating_add(MARGIN).min(Limits::MAX_TIME), ..Limits::default() }
 }
 
-/// What models call the tool `tool` of the server called `server`.
+/// Returns the name for models of the tool `tool` of the server `server`.
 pub fn exposed(server: &str, tool: &str) -> String {
     exposed_name(&[FAMILY, server, tool])
 }
 
-/// Whether `name`, as a caller wrote it, can be a tool of the server called `server`.
+/// Returns whether `name`, as a caller wrote it, can be a tool of the server called `server`.
 pub fn owns(server: &str, name: &str) -> bool {
     let own = format!("{FAMILY}__{server}__");
     name.get(..own.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(&own))
@@ -132,7 +132,7 @@ impl Tool for ServerTool {
         self.definition.is_object().then_some(Served { server, definition: &self.definition })
     }
 
-    /// The server has the rights that it was started with.
+    /// Returns `true`: the server has the rights with which it was started.
     fn has_fixed_rights(&self) -> bool {
         true
     }
@@ -156,7 +156,7 @@ impl Tool for ServerTool {
     }
 }
 
-/// The answer with haft's own hints after it.
+/// Returns the answer with haft's own hints after it.
 fn hinted(mut answer: ToolResult, hints: &[String]) -> ToolResult {
     if hints.is_empty() {
         return answer;

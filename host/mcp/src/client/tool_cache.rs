@@ -1,5 +1,5 @@
-//! The tools that servers listed last, one file a server, so that they are known without starting it. Nothing that a
-//! secret was part of is written.
+//! The cache of servers' tool lists, one file for each server, so that tools are known without a start of the
+//! server. Text that contains a secret is not written.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -17,18 +17,18 @@ use haft_core::encoding::hex;
 /// updated server that is never called because its new tools are not known.
 pub const MAX_AGE: Duration = Duration::from_hours(24);
 
-/// The same for a server whose files do not tell that it is another one, such as one that a package runner starts, where it
-/// can be asked while it is not waited for.
+/// The maximal age for a server whose files do not show changes, such as a server of a package runner, if it can be
+/// queried in the background.
 pub const MAX_UNTOLD_AGE: Duration = Duration::from_mins(10);
 
-/// Bytes of a file; a list of tools has at most a quarter as many, each of them as it was sent and as it is offered, and
+/// Maximal size in bytes of a file; a list of tools has at most a quarter, stored as sent and as offered, and
 /// prompts and resources together another quarter.
 const MAX_FILE: u64 = 32 << 20;
 /// Files unused for so long are removed when another one is written.
 const MAX_UNUSED_AGE: Duration = Duration::from_hours(24 * 30);
 /// Files that are checked for that.
 const MAX_FILES: usize = 1000;
-/// Changes when what is written here is read differently.
+/// Changes with the format of the file.
 const FORMAT: u32 = 5;
 
 /// The protocol era that a server speaks.
@@ -43,7 +43,7 @@ pub(super) enum Era {
     Stateless,
 }
 
-/// What is remembered of a server.
+/// The cached lists of a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct CachedTools {
     /// Seconds since 1970.
@@ -57,12 +57,12 @@ impl CachedTools {
         Self { at: seconds(), era, listed }
     }
 
-    /// How old it is; a time in the future counts as infinitely old.
+    /// Returns how old it is; a time in the future counts as infinitely old.
     pub(super) fn age(&self) -> Duration {
         seconds().checked_sub(self.at).map_or(Duration::MAX, Duration::from_secs)
     }
 
-    /// What `file` holds, if it holds anything.
+    /// Returns the content of `file`, if valid.
     pub(super) fn read(file: &Path) -> Option<Self> {
         let mut text = Vec::new();
         fs::File::open(file).ok()?.take(MAX_FILE).read_to_end(&mut text).ok()?;
@@ -99,8 +99,8 @@ fn remove_old(folder: &Path) {
     }
 }
 
-/// The file in `folder` for the server that `config` describes: another one when anything changes
-/// that may change its tools. `workspace` is where it runs.
+/// Returns the file in `folder` for the server with `config`: another one after any change that may change its
+/// tools. `workspace` is its working directory.
 pub(super) fn file(folder: &Path, config: &Config, workspace: Option<&Path>) -> PathBuf {
     let mut digest = Sha256::new();
     config.endpoint.hash(&mut digest);

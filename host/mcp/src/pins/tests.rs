@@ -40,7 +40,7 @@ fn each_difference_is_told_apart_in_one_line() {
             "held: tool `read` has changed: description",
         ]
     );
-    // One that was gone for a while is what it was.
+    // A tool that was absent for a while is unchanged.
     assert_eq!(told(&before, &[moved, list, read]), [""; 0]);
 }
 

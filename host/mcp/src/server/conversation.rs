@@ -1,6 +1,6 @@
-//! What goes on between haft and one client, on standard streams and over HTTP alike: who sends a request, the requests that
-//! haft has not answered, the questions that the client has not answered, and the way back to it. Also the calls of all
-//! clients of a server, so that it can wait for them as it ends.
+//! The state between haft and one client, on standard streams and over HTTP: the client's identity, open requests
+//! of both sides, and the channel to the client. Also the calls of all clients of a server, so that a shutdown can
+//! wait for them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use haft_core::sync::Lock;
 
-/// Requests of a client that are not answered yet. Guests take turns at a quarter of it; a client with more has lost count,
-/// and every one holds memory.
+/// Maximal number of a client's open requests. Guests take turns at a quarter of it; each request holds memory, and
+/// a client with more has lost count.
 pub(super) const MAX_RUNNING: usize = 256;
 
 /// Bytes of all of them: four of the largest. One alone may always be there.
@@ -35,18 +35,18 @@ pub(super) const BUSY: ErrorCode = ErrorCode(-32_000);
 #[derive(Clone)]
 pub(super) struct Requester {
     pub(super) id: RequestId,
-    /// What the request says of itself and its client (`_meta`).
+    /// The metadata of the request and of its client (`_meta`).
     pub(super) meta: RequestMetaObject,
     /// Cancelled when the client takes the request back, or is gone.
     pub(super) cancel: CancellationToken,
-    /// What its session agreed on; `None`: there is no session, and the request says everything itself.
+    /// The agreement of its session; `None`: there is no session, and the request is self-contained.
     pub(super) session: Option<Agreed>,
     /// The headers of an HTTP request without a session that repeat arguments.
     pub(super) parameters: Option<HeaderMap>,
     pub(super) link: Arc<dyn Link>,
 }
 
-/// What a client and haft agreed on as the session was opened.
+/// The agreement of a client and haft at the start of a session.
 #[derive(Clone, Debug)]
 pub(super) struct Agreed {
     pub(super) version: ProtocolVersion,
@@ -56,21 +56,21 @@ pub(super) struct Agreed {
     pub(super) shows_urls: bool,
 }
 
-/// The way to a client while a request of it is handled.
+/// The channel to a client while its request is handled.
 #[async_trait]
 pub(super) trait Link: Send + Sync {
-    /// Sends a notification without waiting. `is_piece`: one of many, of which some may be left out. Returns whether there
-    /// was room for it.
+    /// Sends a notification without waiting. `is_piece`: one of many, of which some may be dropped. Returns whether
+    /// there was room.
     fn tell(&self, notification: ServerNotification, is_piece: bool) -> bool;
 
-    /// Asks the person behind the client.
+    /// Asks the user behind the client.
     ///
     /// # Errors
-    /// Why nobody was asked.
+    /// The reason why no user was asked.
     async fn ask(&self, form: ElicitRequestParams) -> Result<ElicitResult, String>;
 }
 
-/// What is open between haft and a client with a session or a connection of its own.
+/// The open requests between haft and a client with its own session or connection.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     state: Lock<State>,
@@ -98,11 +98,11 @@ pub(super) struct OpenRequest {
     cancel: CancellationToken,
     bytes: usize,
     pub(super) since: Instant,
-    /// Whether it is answered only when haft or the client ends it.
+    /// Whether only haft or the client ends the request.
     pub(super) lasts: bool,
 }
 
-/// A request under way. Dropped, it is over.
+/// A running request. A drop ends it.
 pub(super) struct Running {
     conversation: Arc<Conversation>,
     id: RequestId,
@@ -111,11 +111,11 @@ pub(super) struct Running {
     pub(super) cancel: CancellationToken,
 }
 
-/// What a client has said that is no request.
+/// A client's message other than a request.
 pub(super) enum Said {
     /// Its session is open on its side too.
     Opened,
-    /// It has taken back the request of this number.
+    /// The client cancelled the request of this number.
     TakenBack(u64),
 }
 
@@ -127,7 +127,7 @@ pub(super) struct RunningCalls {
 }
 
 impl Requester {
-    /// The sender of `request`, whose `_meta` is taken out of it.
+    /// Returns the sender of `request`, whose `_meta` is removed from it.
     pub(super) fn new(
         id: RequestId,
         request: &mut ClientRequest,
@@ -139,17 +139,17 @@ impl Requester {
         Self { id, meta, cancel, session, parameters: None, link }
     }
 
-    /// The revision that the request is of.
+    /// Returns the revision that the request is of.
     pub(super) fn version(&self) -> Option<ProtocolVersion> {
         self.meta.protocol_version().or_else(|| self.session.as_ref().map(|agreed| agreed.version.clone()))
     }
 
-    /// Whether the client opens no session and sends everything with each request (2026-07-28).
+    /// Returns whether the client opens no session and sends everything with each request (2026-07-28).
     pub(super) fn is_sessionless(&self) -> bool {
         self.version().is_some_and(|version| !version.has_initialize())
     }
 
-    /// Whether the client shows forms to its person.
+    /// Returns whether the client shows forms to its person.
     pub(super) fn shows_forms(&self) -> bool {
         let own = self.meta.client_capabilities();
         own.map_or_else(
@@ -158,7 +158,7 @@ impl Requester {
         )
     }
 
-    /// Whether the client has its person open URLs.
+    /// Returns whether the client has its person open URLs.
     pub(super) fn shows_urls(&self) -> bool {
         let own = self.meta.client_capabilities();
         own.map_or_else(
@@ -167,18 +167,18 @@ impl Requester {
         )
     }
 
-    /// Whether the client takes a task for an answer.
+    /// Returns whether the client takes a task for an answer.
     pub(super) fn takes_tasks(&self) -> bool {
         self.meta.client_capabilities().is_some_and(|own| own.supports_tasks())
     }
 }
 
-/// Whether a client has its person open URLs.
+/// Returns whether a client has its person open URLs.
 pub(super) fn shows_urls(capabilities: &ClientCapabilities) -> bool {
     capabilities.elicitation.as_ref().is_some_and(|kinds| kinds.url.is_some())
 }
 
-/// Whether a client shows forms. One that names no kind of elicitation does.
+/// Returns whether a client shows forms. A client that names no kind of elicitation does.
 pub(super) fn shows_forms(capabilities: &ClientCapabilities) -> bool {
     let elicitation = capabilities.elicitation.as_ref();
     elicitation.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
@@ -188,7 +188,7 @@ impl Conversation {
     /// Begins a request of `bytes` bytes.
     ///
     /// # Errors
-    /// A request of this id is under way, or too many others are ([`BUSY`]).
+    /// A request of this id is running, or too many others are ([`BUSY`]).
     pub(super) fn begin(
         self: &Arc<Self>,
         request: &JsonRpcRequest<ClientRequest>,
@@ -250,10 +250,10 @@ impl Conversation {
         }
     }
 
-    /// Asks the client's person, by a message that `send` sends where there is room for it.
+    /// Asks the client's user, by a message that `send` sends if there is room.
     ///
     /// # Errors
-    /// Why nobody was asked.
+    /// The reason why no user was asked.
     pub(super) async fn ask(
         &self,
         form: ElicitRequestParams,
@@ -292,7 +292,7 @@ impl Conversation {
         }
     }
 
-    /// The client is gone: its requests are stopped.
+    /// Stops the requests of a client that is gone.
     pub(super) fn end(&self) {
         self.life.cancel();
     }
@@ -308,7 +308,7 @@ impl Conversation {
 }
 
 impl Running {
-    /// Whether the client has not taken the request back. Its id may be that of another one by now.
+    /// Returns whether the client has not taken the request back. Its id may be that of another one by now.
     pub(super) fn is_awaited(&self) -> bool {
         let state = self.conversation.state.lock();
         state.running.get(&self.id).is_some_and(|open| open.number == self.number)
@@ -334,17 +334,17 @@ impl Drop for Asked<'_> {
 }
 
 impl RunningCalls {
-    /// A call begins; it is over when what is returned is dropped.
+    /// Begins a call; a drop of the token ends it.
     pub(super) fn begin(&self) -> TaskTrackerToken {
         self.running.token()
     }
 
-    /// Whether no call is under way.
+    /// Returns whether no call is running.
     pub(super) fn are_idle(&self) -> bool {
         self.running.is_empty()
     }
 
-    /// Ends when no call is under way, or after `most`.
+    /// Returns when no call is running, or after `most`.
     pub(super) async fn wait_until_idle(&self, most: Duration) {
         // Calls may begin all the same.
         self.running.close();

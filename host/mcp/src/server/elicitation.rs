@@ -22,7 +22,7 @@ use haft_core::tool::{Approver, Decision, Question};
 /// The field of the form, and the key of the question.
 const APPROVE: &str = "approve";
 
-/// The field that says for how long, where a right is asked for, and its values.
+/// The form field for the duration of a requested right, and its values.
 const HOLDS: &str = "holds";
 const CALL: &str = "this call";
 const SESSION: &str = "this session";
@@ -34,32 +34,32 @@ pub(super) struct ElicitingApprover(Arc<ApprovalRequest>);
 
 struct ApprovalRequest {
     link: Arc<dyn Link>,
-    /// Whether the client is asked by the answer to its call: it takes no requests (2026-07-28).
+    /// Whether the client is asked by the answer to its call: it accepts no requests (2026-07-28).
     is_sessionless: bool,
     shows_forms: bool,
     questions: Questions,
     /// Identifies the call.
     call: Fingerprint,
-    /// What the person said when the call came the first time, and to which words.
+    /// The user's answer to the first attempt of the call, and the hash of the question.
     answered: Option<(QuestionHash, Decision)>,
-    /// Why the call is refused as it is, where it brings an answer that is good for nothing.
+    /// The reason why the call is refused, if its answer is not valid.
     refusal: Option<ErrorData>,
-    /// What the call is to be answered with in place of what the tool answered.
+    /// The response that replaces the tool's answer.
     replacement: Lock<Option<ReplacementAnswer>>,
-    /// Who is asked where the client asks nobody.
+    /// The approver if the client asks no user.
     fallback: Option<Arc<dyn Approver>>,
 }
 
-/// What a call is answered with in place of what the tool answered.
+/// The response that replaces a tool's answer.
 pub(super) enum ReplacementAnswer {
-    /// A question to the person; the call comes again with the answer.
+    /// A question to the user; the call is repeated with the answer.
     Question(InputRequiredResult),
     /// The error that the client lacks elicitation, which the call needs.
     Missing(ErrorData),
 }
 
 impl ElicitingApprover {
-    /// The person behind the client of `requester`, who is `caller`, about the call in `request`.
+    /// Returns the user behind the client of `requester`, who is `caller`, for the call in `request`.
     pub(super) async fn new(
         requester: &Requester,
         request: &CallToolRequestParams,
@@ -67,7 +67,7 @@ impl ElicitingApprover {
         caller: &str,
         fallback: Option<Arc<dyn Approver>>,
     ) -> Self {
-        // A call of a session is asked about while it waits, and is not sent again.
+        // A call of a session waits during the question, and is not sent again.
         let is_sessionless = requester.is_sessionless();
         let call = if is_sessionless {
             fingerprint(caller, &request.name, request.arguments.as_ref())
@@ -79,7 +79,7 @@ impl ElicitingApprover {
             None => (None, None),
         };
         let response = request.input_responses.as_ref().and_then(|responses| responses.get(APPROVE));
-        // Such a call is asked about for itself alone.
+        // The answer is valid only for this call.
         let answered = question_hash.zip(response.map(|response| decision(response, false)));
         Self(Arc::new(ApprovalRequest {
             link: requester.link.clone(),
@@ -94,13 +94,13 @@ impl ElicitingApprover {
         }))
     }
 
-    /// Why the call is refused as it is: it brings an answer to a question that was never asked about it,
-    /// was answered before, or was asked too long ago.
+    /// Returns why the call is refused: it has an answer to a question that was never asked about it, was answered
+    /// before, or has expired.
     pub(super) fn refusal(&self) -> Option<ErrorData> {
         self.0.refusal.clone()
     }
 
-    /// What the call is to be answered with in place of what the tool answered.
+    /// Returns the response that replaces the tool's answer.
     pub(super) fn replacement(&self) -> Option<ReplacementAnswer> {
         self.0.replacement.lock().take()
     }
@@ -123,12 +123,12 @@ impl Approver for ElicitingApprover {
 }
 
 impl ApprovalRequest {
-    /// Whether the call is answered with the question.
+    /// Returns whether the call is answered with the question.
     fn is_being_asked(&self) -> bool {
         matches!(*self.replacement.lock(), Some(ReplacementAnswer::Question(_)))
     }
 
-    /// Asks whoever else there is, after the client has asked nobody because of `why`.
+    /// Asks the other approver, after the client has asked no user because of `why`.
     async fn ask_fallback(&self, question: &Question, why: String) -> Decision {
         let Some(fallback) = &self.fallback else { return Decision::Unasked(why) };
         match fallback.ask(question).await {
@@ -144,7 +144,7 @@ impl ApprovalRequest {
     async fn ask_client(&self, question: &Question) -> Decision {
         let Self { questions, call, answered, .. } = self;
         let hash = question_hash(question);
-        // An answer to other words is none: program.toml may say another command by now.
+        // An answer to another question does not count: program.toml may contain another command now.
         if let Some((_, decision)) = answered.as_ref().filter(|(answered, _)| *answered == hash) {
             return decision.clone();
         }
@@ -173,7 +173,7 @@ impl ApprovalRequest {
     }
 }
 
-/// The words that a call with an answer answers, or what is said to it.
+/// Returns the question that a repeated call answers, or the error for it.
 fn from_claim(
     redeemed: io::Result<Result<QuestionHash, UnusableAnswer>>,
 ) -> (Option<QuestionHash>, Option<ErrorData>) {
@@ -184,7 +184,7 @@ fn from_claim(
     }
 }
 
-/// What later revisions answer to a client that lacks what a call needs.
+/// Returns the error for clients of later revisions that lack a required capability.
 fn missing(question: &Question) -> ErrorData {
     let form = ElicitationCapability::new().with_form(FormElicitationCapability::new());
     let mut needed = ClientCapabilities::default();
@@ -221,8 +221,8 @@ fn form_request(question: &Question) -> InputRequests {
     [(APPROVE.to_owned(), request)].into()
 }
 
-/// What a client's answer means. Only a form that was filled in tells of a person: clients without one decline and
-/// cancel at once, by themselves. Only a form that asks for how long is answered with that: `is_lasting`.
+/// Interprets a client's answer. Only a completed form proves a user: clients without one decline and cancel at
+/// once by themselves. A duration is valid only for a form that asks for it: `is_lasting`.
 fn decision(response: &Value, is_lasting: bool) -> Decision {
     let action = response.get("action").and_then(|action| ElicitationAction::deserialize(action).ok());
     let field = |name| response.get("content").and_then(|content| content.get(name));
@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// G11: a client that asked nobody is not taken for a person who said no.
+    /// G11: a client that asked no user is not taken for a user who denied.
     #[test]
     fn g11_what_a_client_does_by_itself_is_no_person_s_answer() {
         for (answer, why) in [

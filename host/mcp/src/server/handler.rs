@@ -1,5 +1,6 @@
-//! Answers a client's requests: lists tools and runs calls, of both eras, on standard streams and over HTTP. Every call
-//! goes through [`Toolbox::dispatch_to`](haft_core::tool::Toolbox::dispatch_to); no request changes what a tool may do.
+//! Answers a client's requests: lists tools and runs calls, for both protocol eras, on standard streams and over
+//! HTTP. Every call goes through [`Toolbox::dispatch_to`](haft_core::tool::Toolbox::dispatch_to); no request
+//! changes the rights of a tool.
 
 #![expect(
     deprecated,
@@ -64,16 +65,16 @@ const METHODS: &[&str] = &[
 const EARLIER_METHODS: &[&str] =
     &["initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
-/// The methods that are answered where there are no sessions alone (2026-07-28).
+/// The methods that exist only without sessions (2026-07-28).
 const LATER_METHODS: &[&str] = &["subscriptions/listen"];
 
 /// The methods that are answered where calls may become tasks.
 const TASK_METHODS: &[&str] = &["tasks/get", "tasks/update", "tasks/cancel"];
 
-/// What a request is answered with.
+/// The answer to a request.
 pub(super) type Answer = Result<ServerResult, ErrorData>;
 
-/// What all clients of a server share. Clones share everything.
+/// The state that all clients of a server share. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct ServerShared {
     pub(super) snapshots: ToolSnapshots,
@@ -87,25 +88,25 @@ pub(super) struct ServerShared {
 /// Who calls.
 #[derive(Clone, Debug)]
 enum Calling {
-    /// Clients that are not told apart, by this id: those with the same token.
+    /// Clients without separate identities, under this id: those with one token.
     All(Arc<str>),
-    /// One of several callers.
+    /// An identified caller.
     One(Caller),
 }
 
-/// One client, or one request of a client that opens no session.
+/// A client, or one request of a client that opens no session.
 #[derive(Debug)]
 pub(super) struct Handler {
     pub(super) shared: ServerShared,
     /// The least level of log messages that the client gets; `info` unless it sets one.
     level: Lock<LoggingLevel>,
-    /// Identifies the client, where it has a session or connection of its own.
+    /// Identifies the client, if it has its own session or connection.
     client: Client,
     /// The name that the client gave of itself as it opened its session.
     name: Lock<Option<Arc<str>>>,
     /// The rights that its person has given for the session.
     widening: Widening,
-    /// What its person has allowed for the session.
+    /// The user's approvals for the session.
     approvals: Approvals,
     /// The resources that the client of a session watches.
     watched: Watched,
@@ -116,20 +117,20 @@ pub(super) struct Handler {
 /// The era that a request is of.
 #[derive(Clone, Copy)]
 struct Era {
-    /// Whether it is a request of a session.
+    /// Whether the request belongs to a session.
     has_session: bool,
-    /// Whether its revision is 2026-07-28 or a later one.
+    /// Whether its revision is 2026-07-28 or later.
     is_later: bool,
 }
 
 impl ServerShared {
-    /// For clients who are all `caller`, connected by `over`.
+    /// Creates the state for clients that are all `caller`, connected by `over`.
     pub(super) fn new(snapshots: ToolSnapshots, caller: impl Into<Arc<str>>, over: Wire) -> Self {
         let (calls, watchers) = (RunningCalls::default(), Watchers::default());
         Self { snapshots, calls, watchers, caller: Calling::All(caller.into()), over }
     }
 
-    /// For clients who are `caller`: its tools, its quota, and its name in the journal.
+    /// Returns the state for clients that are `caller`: its tools, its quota, and its name in the journal.
     pub(super) fn of_caller(&self, caller: Caller) -> Self {
         let snapshots = self.snapshots.of_caller(caller.name());
         Self { snapshots, caller: Calling::One(caller), ..self.clone() }
@@ -143,7 +144,7 @@ impl ServerShared {
         }
     }
 
-    /// The caller, where callers are told apart.
+    /// Returns the caller, if callers are identified.
     fn known(&self) -> Option<&Caller> {
         match &self.caller {
             Calling::All(_) => None,
@@ -151,7 +152,7 @@ impl ServerShared {
         }
     }
 
-    /// A handler for a new client.
+    /// Returns a handler for a new client.
     pub(super) fn handler(&self) -> Handler {
         // A client elsewhere gives nothing of this machine away.
         let widening = match self.over {
@@ -190,7 +191,7 @@ impl Handler {
         era.dressed(answer)
     }
 
-    /// Answers what is neither a call of a tool nor a ping.
+    /// Answers requests other than tool calls and pings.
     async fn answer_other(&self, request: ClientRequest, requester: Requester, era: Era) -> Answer {
         inline::leave().await;
         match request {
@@ -248,7 +249,7 @@ impl Handler {
         }
     }
 
-    /// Answers what is asked about a task.
+    /// Answers requests about a task.
     async fn answer_for_task(&self, request: ClientRequest, requester: &Requester) -> Answer {
         match request {
             ClientRequest::GetTaskRequest(request) => {
@@ -267,21 +268,21 @@ impl Handler {
         }
     }
 
-    /// What the server says of itself.
+    /// Returns the server's description of itself.
     pub(super) fn config(&self) -> ServerConfig {
         let snapshots = &self.shared.snapshots;
         server_config(&snapshots.now(), snapshots.tasks().is_some())
     }
 
-    /// How long the lists of plugins and servers are waited for: together with the opening of the session no longer than a
-    /// client waits for a server to come up.
+    /// Returns how long the lists of plugins and servers are waited for: together with the opening of the session
+    /// no longer than a client waits for a server to come up.
     fn patience(&self) -> Duration {
         let since = self.opened.lock().map(|opened| opened.elapsed());
         since.and_then(|since| PATIENCE.checked_sub(since)).unwrap_or(PATIENCE)
     }
 
-    /// Waits a little for servers that are starting: what they say to models is told as a session is opened, and at no other
-    /// time.
+    /// Waits briefly for servers that are starting: their instructions to models are sent only at the start of a
+    /// session.
     pub(super) async fn settle(&self) {
         *self.opened.lock() = Some(Instant::now());
         if self.shared.snapshots.now().info().awaits_servers {
@@ -289,7 +290,7 @@ impl Handler {
         }
     }
 
-    /// Opens the client's session; what is agreed on for it.
+    /// Opens the client's session; returns the agreement.
     pub(super) fn open(&self, request: &InitializeRequestParams) -> (InitializeResult, Agreed) {
         *self.name.lock() = Some(named(&request.client_info));
         let (version, mut config) = (agreed_version(&request.protocol_version), self.config());
@@ -299,20 +300,20 @@ impl Handler {
         (config, Agreed { version, shows_forms, shows_urls })
     }
 
-    /// What is offered beside tools. Many clients ask for it where there is nothing, and take an error for a broken server;
-    /// and what was announced while servers were starting is answered also where nothing came of it.
+    /// Returns the offers besides tools. Clients also request them from servers without offers, and take an error
+    /// for a broken server; and offers announced while servers were starting may turn out to be absent.
     async fn offers(&self, request: Option<PaginatedRequestParams>) -> Result<Arc<ToolSnapshot>, ErrorData> {
         one_page(request)?;
         Ok(self.shared.snapshots.complete_within(self.patience()).await)
     }
 
-    /// The tasks, where replicas share them and the client knows them.
+    /// Returns the tasks, where replicas share them and the client knows them.
     fn tasks<M: ConstString>(&self, requester: &Requester) -> Result<&Tasks, ErrorData> {
         let tasks = self.shared.snapshots.tasks().ok_or_else(ErrorData::method_not_found::<M>)?;
         if requester.takes_tasks() { Ok(tasks) } else { Err(tasks_are_missing()) }
     }
 
-    /// A call under way, which ends when haft does.
+    /// Runs a call until its end or haft's.
     async fn while_open<T>(&self, call: impl Future<Output = Result<T, ErrorData>>) -> Result<T, ErrorData> {
         let _running = self.shared.calls.begin();
         tokio::select! {
@@ -325,13 +326,13 @@ impl Handler {
     /// Identifies the calling client. One without a session is identified by its name and version.
     fn client(&self, requester: &Requester) -> Client {
         match requester.meta.client_info().filter(|_| requester.is_sessionless()) {
-            // Of two callers each may say what it likes of itself.
+            // Two callers may use one client name.
             Some(info) => Client::named(&[&**self.shared.caller(), &info.name, &info.version].join("\0")),
             None => self.client,
         }
     }
 
-    /// The calling client by the name that it gives of itself.
+    /// Returns the calling client by the name that it gives of itself.
     fn client_name(&self, requester: &Requester) -> Option<Arc<str>> {
         let own = || requester.meta.client_info().as_ref().map(named);
         if requester.is_sessionless() { own() } else { self.name.lock().clone() }
@@ -339,10 +340,10 @@ impl Handler {
 }
 
 impl Era {
-    /// That of `request`.
+    /// Returns the protocol era of `request`.
     ///
     /// # Errors
-    /// It names a revision that haft does not speak, or lacks what its era says with every request.
+    /// The request names a revision that haft does not support, or lacks required metadata.
     fn of(request: &ClientRequest, requester: &Requester) -> Result<Self, ErrorData> {
         let (later, opens) =
             (ProtocolVersion::V_2026_07_28, matches!(request, ClientRequest::InitializeRequest(_)));
@@ -368,12 +369,12 @@ impl Era {
         Ok(Self { has_session, is_later: version.is_some_and(|version| version >= later) })
     }
 
-    /// An error where the method `M` is one of earlier revisions alone.
+    /// Returns an error if only earlier revisions have the method `M`.
     fn is_earlier<M: ConstString>(self) -> Result<(), ErrorData> {
         if self.is_later { Err(ErrorData::method_not_found::<M>()) } else { Ok(()) }
     }
 
-    /// An answer with what its era has in it, and without what it has not.
+    /// Returns an answer with the required fields of its revision, without unknown ones.
     fn dressed(self, answer: Answer) -> Answer {
         match answer {
             Ok(ServerResult::CustomResult(CustomResult(Value::Object(mut result)))) => {
@@ -396,17 +397,17 @@ impl Era {
     }
 }
 
-/// A result that is sent as it is.
+/// Returns a result that is sent unmodified.
 fn raw(result: Value) -> ServerResult {
     CustomResult::new(result).into()
 }
 
-/// A client by what it says of itself.
+/// Returns the id of a client from its description of itself.
 fn named(client: &Implementation) -> Arc<str> {
     shortened(&format!("{} {}", client.name, client.version), MAX_CLIENT).into()
 }
 
-/// Every list has one page.
+/// Refuses a cursor: every list has one page.
 fn one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     let cursor = request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty());
     cursor.map_or(Ok(()), |cursor| {
@@ -415,13 +416,14 @@ fn one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     })
 }
 
-/// The revision of a session whose client asks for `asked`: that one where it has sessions, else the last that has.
+/// Returns the session revision for a client that requests `asked`: `asked` if it has sessions, else the last such.
 fn agreed_version(asked: &ProtocolVersion) -> ProtocolVersion {
     let is_spoken = asked.has_initialize() && ProtocolVersion::KNOWN_VERSIONS.contains(asked);
     if is_spoken { asked.clone() } else { ProtocolVersion::LATEST_WITH_INITIALIZE }
 }
 
-/// The answer to what is no request that rmcp knows: another method, or one of these with other parameters.
+/// Returns the answer to a request that rmcp does not know: an unknown method, or a known one with invalid
+/// parameters.
 fn custom(method: &str, era: Era, has_tasks: bool) -> ErrorData {
     let own = if era.is_later { LATER_METHODS } else { EARLIER_METHODS };
     let tasks = if has_tasks { TASK_METHODS } else { &[] };
@@ -431,7 +433,7 @@ fn custom(method: &str, era: Era, has_tasks: bool) -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, bounded_text(method), None)
 }
 
-/// The answer to a client that asks for tasks and does not say that it knows them.
+/// Returns the error for a client that requests tasks without declaring support.
 fn tasks_are_missing() -> ErrorData {
     let mut needed = ClientCapabilities::default();
     needed.extensions = Some(tasks_extension());
@@ -442,7 +444,7 @@ fn tasks_extension() -> ExtensionCapabilities {
     [(TASKS_EXTENSION_ID.to_owned(), JsonObject::new())].into()
 }
 
-/// A client's text, cut for an error message.
+/// Returns a client's text, cut for an error message.
 fn bounded_text(word: &str) -> String {
     clip(word, MAX_SHOWN, Keep::Head)
 }

@@ -1,5 +1,5 @@
-//! Serves any number of clients over HTTP (MCP's "streamable HTTP"), at `/mcp`. Requests without the token, or from
-//! foreign web pages, are refused before their body is read. Time, sizes and numbers are bounded.
+//! Serves any number of clients over streamable HTTP, at `/mcp`. Requests without the token, or from foreign web
+//! pages, are refused before their body is read. Time, sizes and numbers are bounded.
 
 mod admission;
 mod connection;
@@ -62,7 +62,7 @@ pub struct Settings {
     pub address: SocketAddr,
     /// Who is let in.
     pub admission: Admission,
-    /// Where clients find the server, where that is not at the host that they name (RFC 9728, "resource").
+    /// The URL of the server for clients, if it differs from the host that they name (RFC 9728, "resource").
     pub url: Option<String>,
     /// Names that clients may call this machine, besides those of the loopback interface and the
     /// address itself.
@@ -71,18 +71,18 @@ pub struct Settings {
     pub room: Room,
     /// How long to wait for slow clients.
     pub patience: Patience,
-    /// What is missing, now and from now on.
+    /// The missing parts, with updates.
     pub readiness: watch::Receiver<Readiness>,
     /// How it ends.
     pub drain: Drain,
 }
 
-/// How a server ends that is told to.
+/// The shutdown of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Drain {
-    /// How long it still takes calls, while it says that it is not ready.
+    /// How long the server still accepts calls while it reports that it is not ready.
     pub time: Duration,
-    /// Cancelled by whoever does not want to wait for that.
+    /// Cancelled to skip this time.
     pub hurry: CancellationToken,
 }
 
@@ -98,7 +98,7 @@ pub struct Room {
 /// How long to wait for slow clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// For a new connection to show the token, in a request's headers; where there is none, for its first
+    /// The time for a new connection to show the token, in a request's headers; without a token, for its first
     /// request.
     pub first: Duration,
     /// For the headers of a request, from the end of the one before.
@@ -127,7 +127,7 @@ struct Acceptor {
 }
 
 impl Default for Patience {
-    /// Longer than any client takes that means well, on any network.
+    /// Longer than any well-meaning client takes, on any network.
     fn default() -> Self {
         let (first, headers) = (Duration::from_secs(10), Duration::from_mins(1));
         Self { first, headers, body: Duration::from_secs(30), reading: Duration::from_secs(30) }
@@ -153,20 +153,20 @@ impl Server {
         Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, slots, threads }, drain })
     }
 
-    /// Where it listens: the port that was found, where any was asked for.
+    /// Returns the listening address, with the assigned port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `stop` is cancelled, for a while after that ([`Drain`]), and the calls under way then to their end, for
-    /// a while.
+    /// Serves until `stop` is cancelled, then for the time of [`Drain`], and then waits a bounded time for running
+    /// calls.
     pub async fn run(self, stop: CancellationToken) -> io::Result<()> {
         let Self { listener, acceptor, drain, .. } = self;
         let (closing, public) = (CancellationToken::new(), acceptor.gate.public());
         let ending = async {
             stop.cancelled().await;
             public.end();
-            // Where nobody would notice there is nothing to wait for.
+            // Without monitoring and calls there is no reason to wait.
             if public.is_watched() || !acceptor.shared.calls.are_idle() {
                 let _ = tokio::time::timeout(drain.time, drain.hurry.cancelled()).await;
             }
@@ -175,10 +175,10 @@ impl Server {
             () = acceptor.accept(&listener, &closing) => {}
             () = ending => {}
         }
-        // Whoever connects finds nobody, and whoever is connected is told so: neither call has begun.
+        // New connections are refused, and open ones are notified: neither has begun a call.
         drop(listener);
         if public.is_watched() && !drain.hurry.is_cancelled() {
-            // What was let in last may be about to call.
+            // The last accepted client may be about to call.
             tokio::time::sleep(SETTLING).await;
         }
         acceptor.gate.end();
@@ -194,7 +194,7 @@ impl Server {
     }
 }
 
-/// At most `most` connections, and at most half of the open files that this process may have.
+/// Returns `most`, but at most half of the open files that this process may have.
 fn within_file_limit(most: usize) -> usize {
     let half = getrlimit(Resource::Nofile).current.map(|files| usize::try_from(files / 2).unwrap_or(most));
     let affordable = half.map_or(most, |half| half.min(most));
@@ -209,7 +209,7 @@ fn within_file_limit(most: usize) -> usize {
 }
 
 impl Acceptor {
-    /// Whether every connection was closed in time.
+    /// Returns whether every connection was closed in time.
     async fn are_closed_within(&self, time: Duration) -> bool {
         tokio::time::timeout(time, self.slots.are_empty()).await.is_ok()
     }
@@ -239,7 +239,7 @@ impl Acceptor {
         let _ = stream.set_nodelay(true);
         let (gate, patience) = (self.gate.clone(), self.patience);
         let connection = Arc::new(HttpConnection { place, local: stream.local_addr().ok() });
-        // It is another runtime that waits for it from now on.
+        // Another runtime polls the stream from now on.
         let stream = match stream.into_std() {
             Ok(stream) => stream,
             Err(error) => return tracing::warn!(%error, "a connection cannot be served"),

@@ -1,5 +1,5 @@
-//! The list of tools as clients get it. A tool whose definition some client would refuse is repaired or left out, since many
-//! clients refuse the whole list because of one.
+//! The list of tools for clients. A tool whose definition some client would refuse is repaired or omitted, since
+//! many clients refuse the whole list because of one tool.
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ pub(super) struct ListedTool {
     pub(super) shown: Value,
 }
 
-/// The tools of `toolbox` that clients see, in order, by these names.
+/// Returns the tools of `toolbox` that clients see, in order, by these names.
 pub(super) fn client_tools(toolbox: &Toolbox, names: &Names) -> Vec<ListedTool> {
     let readable: Vec<&str> = toolbox.offers().filter_map(|entry| server_of_resources(entry)).collect();
     toolbox.entries().filter_map(|entry| listed_tool(entry, names, &readable)).collect()
 }
 
-/// One tool. Clients may read the resources of the servers in `readable`.
+/// Returns one tool of the list. Clients may read the resources of the servers in `readable`.
 fn listed_tool(entry: &Entry, names: &Names, readable: &[&str]) -> Option<ListedTool> {
     let (def, served) = (entry.def(), entry.served());
     let name = names.of(&def.name, served);
@@ -44,7 +44,7 @@ fn listed_tool(entry: &Entry, names: &Names, readable: &[&str]) -> Option<Listed
         let (own, shown) = (def.name.clone(), shown.into());
         return Some(ListedTool { name, own, input_schema, promises_data: false, shown });
     }
-    // What a component says of its tools was checked when it was listed, which compiles every schema.
+    // A component's definitions were checked when it was listed, including the compilation of every schema.
     let mut tool = client_tool(def, entry.digest().is_some())?;
     tool.name = name.clone().into();
     Some(ListedTool {
@@ -63,7 +63,7 @@ fn server_of_resources(entry: &Entry) -> Option<&str> {
     }
 }
 
-/// A tool, or nothing where it could not be called either. `is_checked` says that its schemas can be compiled.
+/// Returns a tool, or `None` if it could not be called. `is_checked`: its schemas are known to compile.
 fn client_tool(def: &ToolDef, is_checked: bool) -> Option<Tool> {
     let Some(parameters) = object_schema(&def.parameters) else {
         tracing::warn!(tool = def.name, "tool left out: its parameters are no schema of an object");
@@ -76,8 +76,8 @@ fn client_tool(def: &ToolDef, is_checked: bool) -> Option<Tool> {
     Some(tool)
 }
 
-/// The schema of a tool's data, where clients can check with it: they want that of an object, and
-/// some know no other dialect than their own, whatever the schema says of itself.
+/// Returns the schema of a tool's structured data, if clients can check with it: they require an object, and some
+/// ignore the declared dialect.
 fn output(schema: &Value, is_checked: bool) -> Option<JsonObject> {
     let mut schema = object_schema(schema).filter(|_| is_checked || Schema::compile(schema).is_ok())?;
     schema.remove("$schema");
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// What is not refused stays as it is, dialect, references and all.
+    /// Accepted definitions stay unmodified, including dialect and references.
     #[test]
     fn a_definition_is_passed_on_whole() {
         let parameters = json!({

@@ -1,9 +1,10 @@
-//! One message of a client, on standard input and over HTTP alike: its bounds, checked before it is parsed into values, its
-//! parts, and its answer. What is beyond the bounds or no message is refused with a JSON-RPC error. What a tool returned is
-//! content blocks (text, images, audio and files in the tool's order), and structured data where the client knows its schema.
+//! One message of a client, from standard input and over HTTP: its bounds, checked before parsing, its parts, and
+//! its answer. A message beyond the bounds or an invalid one is refused with a JSON-RPC error. A tool's result
+//! becomes content blocks (text, images, audio and files in the tool's order), and structured data if the client
+//! knows its schema.
 //!
-//! Over HTTP also which revision a request is of, and what its head has to say in that revision. Up to 2025-11-25 a request is
-//! one of a session; from 2026-07-28 on it brings everything along, and its head repeats a part of it.
+//! Over HTTP also the protocol revision of a request, and the headers that this revision requires. Up to 2025-11-25
+//! a request belongs to a session; from 2026-07-28 on it is self-contained, and its headers repeat a part of it.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -24,33 +25,33 @@ use haft_core::scan::{MAX_VALUES, Scan};
 /// Bytes of one message on standard input: a file to be written, in JSON. What clients take from servers, too.
 pub(super) const MAX_LINE: usize = 16 << 20;
 
-/// Values of a message that is no call of a tool. Nothing that clients ask for otherwise has a hundredth
-/// of it, and rmcp finds out which of its methods a message fits by trying one after the other on a copy.
+/// Maximal number of values of a message other than a tool call: a hundred times that of any valid one. rmcp
+/// determines the method by trying one after the other on a copy.
 const MAX_OTHER_VALUES: usize = 10_000;
 
-/// Messages of a batch: as many as may be under way at once.
+/// Maximal number of messages in a batch: as many as may run concurrently.
 pub(super) const MAX_BATCH: usize = 256;
 
-/// What a client is told where a request panicked.
+/// The error for a client whose request panicked.
 pub(super) const DEFECT: &str = "haft could not handle the request; this is a defect of haft";
 
-/// The method whose messages may be large.
+/// The method with possibly large messages.
 const CALL: &str = "tools/call";
 
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
 
-/// What the names of headers begin with that repeat an argument.
+/// The prefix of headers that repeat an argument.
 const PARAMETER: &str = "mcp-param-";
 
 /// The key of a schema that names the header which repeats the argument.
 const REPEATED: &str = "x-mcp-header";
 
-/// The revision of a request that names none: the last one whose requests name none.
+/// The revision of a request without a named one: the last revision whose requests name none.
 const UNNAMED: ProtocolVersion = ProtocolVersion::V_2025_03_26;
 
-/// Why a message is not read, where it is beyond the bounds.
+/// Returns why a message beyond the bounds is not read.
 pub(super) fn excess(scan: &Scan) -> Option<ErrorData> {
     if scan.method() == Some(CALL) || scan.is_batch() {
         beyond(scan, MAX_VALUES)
@@ -68,7 +69,7 @@ fn beyond(scan: &Scan, most: usize) -> Option<ErrorData> {
     })
 }
 
-/// Why a message is not read that is longer than any that is.
+/// Returns why a message is not read that is longer than any that is.
 pub(super) fn too_long() -> ErrorData {
     ErrorData::invalid_request(format!("a message longer than {} MiB", MAX_LINE >> 20), None)
 }
@@ -83,19 +84,19 @@ struct Call {
     params: CallToolRequestParams,
 }
 
-/// What is no message.
+/// An invalid message.
 pub(super) struct Invalid {
     /// The id of the request that it would have been.
     pub(super) id: Option<RequestId>,
     pub(super) error: ErrorData,
-    /// Whether it is not answered where there is another way: a notification, or an answer.
+    /// Whether it needs no answer if there is another way: a notification, or an answer.
     pub(super) is_unanswered: bool,
 }
 
-/// The message that `bytes` are, which `scan` has passed over.
+/// Returns the message that `bytes` are, which `scan` has passed over.
 ///
 /// # Errors
-/// They are none, or one that is beyond the bounds of its method.
+/// The bytes are not a message, or one beyond the bounds of its method.
 pub(super) fn parse(bytes: &[u8], scan: &Scan) -> Result<ClientJsonRpcMessage, Box<Invalid>> {
     let invalid = |error| {
         let id = scan.id().filter(|_| !scan.is_answer());
@@ -115,7 +116,7 @@ pub(super) fn parse(bytes: &[u8], scan: &Scan) -> Result<ClientJsonRpcMessage, B
     if let Ok(message) = serde_json::from_slice(bytes) {
         return Ok(message);
     }
-    // What is no character is replaced, and may be all that was wrong.
+    // Invalid UTF-8 is replaced, and may be the only error.
     let value =
         text::read(bytes).map_err(|error| invalid(ErrorData::parse_error(error.to_string(), None)))?;
     serde_json::from_value(value.clone()).map_err(|_| Box::new(Invalid::of(&value)))
@@ -134,7 +135,7 @@ impl Call {
 }
 
 impl Invalid {
-    /// What is wrong with a value that is no message.
+    /// Returns the error of a value that is not a message.
     fn of(value: &Value) -> Self {
         let id = value.get("id").and_then(|id| RequestId::deserialize(id).ok());
         let method = value.get("method").and_then(Value::as_str);
@@ -153,7 +154,7 @@ impl Invalid {
     }
 }
 
-/// The answer to the request `id`.
+/// Returns the answer to the request `id`.
 pub(super) fn answer(answer: Result<ServerResult, ErrorData>, id: RequestId) -> ServerJsonRpcMessage {
     match answer {
         Ok(result) => JsonRpcMessage::response(result, id),
@@ -161,7 +162,7 @@ pub(super) fn answer(answer: Result<ServerResult, ErrorData>, id: RequestId) -> 
     }
 }
 
-/// The error as a message. Where the id could not be read it is null, as JSON-RPC 2.0 has it; 2026-07-28
+/// Returns the error as a message. Where the id could not be read it is null, as JSON-RPC 2.0 has it; 2026-07-28
 /// leaves it out.
 pub(super) fn refusal(id: Option<RequestId>, error: ErrorData, is_stateless: bool) -> Value {
     match id {
@@ -173,22 +174,23 @@ pub(super) fn refusal(id: Option<RequestId>, error: ErrorData, is_stateless: boo
     }
 }
 
-/// Whether the head of a request is of a revision without sessions.
+/// Returns whether the head of a request is of a revision without sessions.
 pub(super) fn is_sessionless(headers: &HeaderMap) -> bool {
     let named = headers.get(VERSION).and_then(|value| value.to_str().ok());
     named.is_some_and(|named| named >= ProtocolVersion::STANDARD_HEADERS.as_str())
 }
 
-/// Whether a client may send batches: later revisions have none, and the first with a header for its version is the next one.
+/// Returns whether a client may send batches: later revisions have none, and the first with a header for its
+/// version is the next one.
 pub(super) fn may_have_batches(headers: &HeaderMap) -> bool {
     headers.get(VERSION).is_none_or(|version| version == UNNAMED.as_str())
 }
 
-/// Whether a message is one of a session, by its head and by itself; `None`: the request has no body. What a request without
-/// a session lacks is found by whoever answers it.
+/// Returns whether a message belongs to a session, by its headers and its content; `None`: the request has no body.
+/// The handler reports missing parts of a request without a session.
 ///
 /// # Errors
-/// It names no revision that haft speaks, or its head and itself do not say the same.
+/// The message names no supported revision, or its headers contradict its content.
 pub(super) fn is_of_session(
     headers: &HeaderMap,
     message: Option<&ClientJsonRpcMessage>,
@@ -219,7 +221,8 @@ pub(super) fn is_of_session(
     Ok(!request.is_some_and(is_alone) && own.or(named).unwrap_or(UNNAMED).has_initialize())
 }
 
-/// The revision that a head names. `may_be_unknown`: the request names one too, and is told itself which there are.
+/// Returns the revision in the headers. `may_be_unknown`: the request names one too, and is answered with the
+/// supported ones.
 fn named_version(headers: &HeaderMap, may_be_unknown: bool) -> Result<Option<ProtocolVersion>, ErrorData> {
     let Some(value) = headers.get(VERSION) else { return Ok(None) };
     let named =
@@ -231,13 +234,13 @@ fn named_version(headers: &HeaderMap, may_be_unknown: bool) -> Result<Option<Pro
     })
 }
 
-/// Checks that a head of 2026-07-28 repeats the method of a request, and the name of what it is for.
+/// Checks that headers of 2026-07-28 repeat the method of a request, and the name of its subject.
 ///
 /// # Errors
-/// It does not.
+/// The headers differ from the request.
 pub(super) fn check_repeated(headers: &HeaderMap, request: &ClientRequest) -> Result<(), ErrorData> {
     let opens = matches!(request, ClientRequest::InitializeRequest(_));
-    // Clients know the revision, and what its heads say, once the session is open.
+    // Clients know the revision, and its headers, once the session is open.
     if !is_sessionless(headers) || (opens && !headers.contains_key(METHOD)) {
         return Ok(());
     }
@@ -245,7 +248,7 @@ pub(super) fn check_repeated(headers: &HeaderMap, request: &ClientRequest) -> Re
     name_of(request).map_or(Ok(()), |name| repeats(headers, NAME, Some(name)))
 }
 
-/// What `Mcp-Name` repeats.
+/// Returns the value that `Mcp-Name` repeats.
 fn name_of(request: &ClientRequest) -> Option<&str> {
     match request {
         ClientRequest::CallToolRequest(request) => Some(&request.params.name),
@@ -260,7 +263,7 @@ fn name_of(request: &ClientRequest) -> Option<&str> {
     }
 }
 
-/// Those of `headers` that repeat arguments.
+/// Returns those of `headers` that repeat arguments.
 pub(super) fn parameters(headers: &HeaderMap) -> HeaderMap {
     let own = headers.iter().filter(|(name, _)| name.as_str().starts_with(PARAMETER));
     own.map(|(name, value)| (name.clone(), value.clone())).fold(HeaderMap::new(), |mut all, (name, value)| {
@@ -269,10 +272,10 @@ pub(super) fn parameters(headers: &HeaderMap) -> HeaderMap {
     })
 }
 
-/// Checks that `headers` repeat the arguments that `schema` says they repeat.
+/// Checks that `headers` repeat the arguments that `schema` names for this.
 ///
 /// # Errors
-/// One is missing, says something else, or repeats what is not there.
+/// A header is missing, differs, or repeats an absent argument.
 pub(super) fn check_parameters(
     headers: &HeaderMap,
     schema: &JsonObject,
@@ -290,10 +293,10 @@ pub(super) fn check_parameters(
     Ok(())
 }
 
-/// Checks that the one header `name` says `expected`, or is not there where that is `None`.
+/// Checks that the header `name` occurs once with the value `expected`, or not at all if that is `None`.
 ///
 /// # Errors
-/// It does not.
+/// The header differs.
 fn repeats(headers: &HeaderMap, name: &str, expected: Option<&str>) -> Result<(), ErrorData> {
     let wrong = |why: String| Err(ErrorData::header_mismatch(why, None));
     let mut values = headers.get_all(name).iter();
@@ -317,7 +320,7 @@ fn repeats(headers: &HeaderMap, name: &str, expected: Option<&str>) -> Result<()
     }
 }
 
-/// What a header says, which is in Base64 where it could not be sent otherwise.
+/// Returns the value of a header, decoded from Base64 if it could not be sent otherwise.
 fn decoded(value: &str) -> Option<String> {
     let Some(inner) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
         return Some(value.to_owned());
@@ -325,7 +328,7 @@ fn decoded(value: &str) -> Option<String> {
     String::from_utf8(BASE64_STANDARD.decode(inner).ok()?).ok()
 }
 
-/// An argument as a header repeats it.
+/// Returns an argument as a header repeats it.
 fn repeated(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -334,7 +337,7 @@ fn repeated(value: &Value) -> Option<String> {
     }
 }
 
-/// The MCP result of a tool's. `has_schema`: the tool was listed with an output schema.
+/// Returns the MCP result of a tool's. `has_schema`: the tool was listed with an output schema.
 pub(super) fn call_result(result: ToolResult, has_schema: bool) -> CallToolResult {
     let ToolResult { content, is_error, attachments, structured, mcp: _ } = result;
     let is_missing = has_schema && structured.is_none() && !is_error;
@@ -355,7 +358,7 @@ pub(super) fn call_result(result: ToolResult, has_schema: bool) -> CallToolResul
     answer
 }
 
-/// The text with the attachments where it mentions them, or after it.
+/// Returns the text with the attachments at the lines that mention them, or after it.
 fn blocks(content: String, attachments: Vec<Attachment>) -> Vec<ContentBlock> {
     let (mut blocks, mut unmentioned) = (Vec::new(), Vec::new());
     if attachments.is_empty() {
@@ -384,7 +387,7 @@ fn push_text(blocks: &mut Vec<ContentBlock>, text: &str) {
     }
 }
 
-/// What stands before and after the first line that is `line`.
+/// Returns the text before and after the first line that equals `line`.
 fn split_at_line<'t>(text: &'t str, line: &str) -> Option<(&'t str, &'t str)> {
     let mut at = 0;
     for piece in text.split_inclusive('\n') {
@@ -407,7 +410,7 @@ pub(super) fn block(attachment: Attachment, index: usize) -> ContentBlock {
     }
 }
 
-/// A file as an embedded resource. The protocol requires a URI; this one cannot be fetched.
+/// Returns a file as an embedded resource. The protocol requires a URI; this one cannot be fetched.
 fn resource(attachment: &Attachment, encoded: String, index: usize) -> ResourceContents {
     let uri = format!("attachment:{}", index + 1);
     let contents = match attachment.text() {

@@ -1,5 +1,5 @@
-//! What clients call the tools, prompts and resources of MCP servers. One rule for all kinds: a name has the server in it,
-//! and every name leads back to one server.
+//! The names of MCP servers' tools, prompts and resources for clients. One rule applies to all kinds: a name
+//! contains the server, and every name identifies one server.
 //!
 //! | of server `s` | is shown as |
 //! |---|---|
@@ -7,20 +7,20 @@
 //! | resource `ui://app/x` | `ui://mcp__s/app/x` |
 //! | resource `URI` | `haft://mcp__s/URI` |
 //!
-//! Where the program has one server, its URIs are shown as they are; where one server alone is served, its names too.
+//! In a program with one server, its URIs are unchanged; if only one server is served, its names are unchanged too.
 
 use serde_json::{Map, Value};
 
 use haft_core::call::McpAnswer;
 use haft_core::tool::{Served, client_name};
 
-/// What the URIs of MCP servers begin with where clients see them, before the name of the server.
+/// The prefix of MCP servers' URIs for clients, before the name of the server.
 const RESOURCES: &str = "haft://mcp__";
-/// The same of user interfaces (MCP Apps), which clients know by their scheme.
+/// The prefix of user interfaces (MCP Apps), which clients recognise by their scheme.
 const INTERFACES: &str = "ui://mcp__";
 /// The scheme of these.
 const UI: &str = "ui://";
-/// The key of a tool's `_meta` that has its user interface, and the one that it had before.
+/// The key of a tool's `_meta` with its user interface, and the key of earlier revisions.
 const UI_KEY: &str = "ui";
 const LEGACY_UI_KEY: &str = "ui/resourceUri";
 /// The URI in [`UI_KEY`].
@@ -31,14 +31,14 @@ const UI_URI: &str = "resourceUri";
 pub(super) struct Names {
     /// The prefix of names that clients do not see.
     pub(super) prefix: String,
-    /// The MCP server that is served alone, by its own names.
+    /// The only served MCP server, which keeps its own names.
     pub(super) alone: Option<String>,
     /// Whether URIs of MCP servers are their own.
     pub(super) own_uris: bool,
 }
 
 impl Names {
-    /// The tool or prompt that is called `own` in the toolbox.
+    /// Returns the tool or prompt that is called `own` in the toolbox.
     pub(super) fn of(&self, own: &str, served: Option<Served<'_>>) -> String {
         let served = served.filter(|served| self.alone.as_deref() == Some(served.server));
         match served.and_then(|served| served.definition["name"].as_str()) {
@@ -47,7 +47,7 @@ impl Names {
         }
     }
 
-    /// The URI or template `own` of `server`.
+    /// Returns the URI or template `own` of `server`.
     pub(super) fn uri(&self, server: &str, own: &str) -> String {
         match own.strip_prefix(UI) {
             _ if self.own_uris => own.to_owned(),
@@ -56,7 +56,8 @@ impl Names {
         }
     }
 
-    /// What `server` calls the resource that a client calls `shown`, if that is one of it.
+    /// Returns the original URI at `server` of the resource that a client calls `shown`, if it is one of this
+    /// server.
     pub(super) fn own_uri(&self, server: &str, shown: &str) -> Option<String> {
         let after = |prefix: &str| shown.strip_prefix(prefix)?.strip_prefix(server)?.strip_prefix('/');
         match (after(INTERFACES), after(RESOURCES)) {
@@ -66,7 +67,7 @@ impl Names {
         }
     }
 
-    /// A definition of `server` as clients get it: of a tool, a prompt or a resource.
+    /// Returns a definition of `server` as clients get it: of a tool, a prompt or a resource.
     pub(super) fn definition(&self, server: &str, definition: &Value) -> Map<String, Value> {
         let mut fields = definition.as_object().cloned().unwrap_or_default();
         self.rewrite(server, &mut fields);
@@ -108,7 +109,7 @@ impl Names {
     }
 }
 
-/// Takes the user interface out of the definition of a tool whose client may not read it.
+/// Removes the user interface from the definition of a tool whose client may not read it.
 pub(super) fn without_interface(fields: &mut Map<String, Value>) {
     if let Some(Value::Object(meta)) = fields.get_mut("_meta") {
         meta.remove(LEGACY_UI_KEY);

@@ -1,4 +1,5 @@
-//! Prompts and resources as clients get them, of plugins and of MCP servers, and what was got or read of a plugin's.
+//! Prompts and resources of plugins and MCP servers as clients get them, and the contents of a plugin's prompts and
+//! resources.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use super::names::Names;
 use haft_core::call::{self, PromptDef, PromptMessages, ResourceDef, ToolResult};
 use haft_core::tool::{Entry, Offer, Toolbox};
 
-/// What clients see beside the tools.
+/// The offers for clients besides the tools.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ClientOffers {
     /// `Prompt`, `Resource` and `ResourceTemplate` of the protocol.
@@ -29,11 +30,11 @@ pub(super) struct ClientOffers {
     names: Vec<(String, String)>,
     /// Whether arguments of some are completed.
     pub(super) completes: bool,
-    /// Whether changes of some resources are told.
+    /// Whether changes of some resources are reported.
     pub(super) watches: bool,
 }
 
-/// What reads a resource.
+/// The reader of a resource.
 #[derive(Clone)]
 pub(super) struct Reader<'t> {
     pub(super) entry: &'t Entry,
@@ -50,7 +51,7 @@ pub(super) enum ReaderOf<'t> {
 }
 
 impl ClientOffers {
-    /// Those of `toolbox`, by these names. Of two prompts with one name the first is seen.
+    /// Returns the offers of `toolbox`, under these names. Of two prompts with one name the first is shown.
     pub(super) fn of(toolbox: &Toolbox, names: &Names) -> Self {
         let (mut all, mut seen) = (Self::default(), HashSet::new());
         for entry in toolbox.offers() {
@@ -94,7 +95,7 @@ impl ClientOffers {
         self.names.push((name, entry.def().name.clone()));
     }
 
-    /// Whether there is nothing.
+    /// Returns whether there is nothing.
     pub(super) fn is_empty(&self) -> bool {
         self.prompts.is_empty() && self.resources.is_empty() && self.templates.is_empty()
     }
@@ -111,15 +112,15 @@ impl ClientOffers {
         &self.templates
     }
 
-    /// The prompt that clients know as `name`, in `toolbox`, of which these are.
+    /// Returns the prompt that clients know as `name`, in `toolbox`, of which these are.
     pub(super) fn prompt<'t>(&self, toolbox: &'t Toolbox, name: &str) -> Option<&'t Entry> {
         let (_, own) = self.names.iter().find(|(shown, _)| shown == name)?;
         toolbox.find_offer(own)
     }
 }
 
-/// What reads the resource `uri`. A URI is of the one plugin or server that its beginning names; one that names none is of
-/// the one server whose URIs are shown as they are.
+/// Returns the reader of the resource `uri`. A URI belongs to the plugin or server that its prefix names; one
+/// without a prefix belongs to the only server whose URIs are unchanged.
 pub(super) fn reader<'t>(toolbox: &'t Toolbox, names: &Names, uri: &str) -> Option<Reader<'t>> {
     let of_plugin = |entry: &'t Entry| match entry.offer()? {
         Offer::Resources { prefix, list } if uri.starts_with(prefix) => {
@@ -139,10 +140,10 @@ pub(super) fn reader<'t>(toolbox: &'t Toolbox, names: &Names, uri: &str) -> Opti
     toolbox.offers().find_map(of_plugin).or_else(|| toolbox.offers().find_map(of_server))
 }
 
-/// The messages of a prompt of a plugin.
+/// Returns the messages of a prompt of a plugin.
 ///
 /// # Errors
-/// They are none, which no plugin that haft has called brings about.
+/// The data are not messages, which no called plugin can cause.
 pub(super) fn prompt_result(result: ToolResult, description: &str) -> Result<GetPromptResult, ErrorData> {
     let ToolResult { attachments, structured, .. } = result;
     let told: PromptMessages = data(structured)?;
@@ -158,10 +159,11 @@ pub(super) fn prompt_result(result: ToolResult, description: &str) -> Result<Get
     Ok(GetPromptResult::new(messages.collect()).with_description(description))
 }
 
-/// What was read of a plugin at `uri`, of the media type that was `listed` unless it says another.
+/// Returns the content of a plugin's resource at `uri`, with the `listed` media type unless the content has
+/// another.
 ///
 /// # Errors
-/// It is nothing, which no plugin that haft has called brings about.
+/// The data are not a resource's, which no called plugin can cause.
 pub(super) fn read_result(
     result: ToolResult,
     uri: String,

@@ -1,5 +1,5 @@
-//! The person behind an MCP client, for the questions of MCP servers during its calls (specification 2025-11-25,
-//! "Elicitation"). What is answered comes from the client alone.
+//! The user behind an MCP client, who answers questions of MCP servers during the client's calls (specification
+//! 2025-11-25, "Elicitation"). Every answer comes from the client.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl ClientPerson {
         let message = if self.is_one_server {
             message.clone()
         } else {
-            // A line of its own cannot pass for haft's.
+            // Quoted line by line, so that no line looks like one of haft.
             let lines: Vec<_> = message.lines().collect();
             format!("MCP server `{server}` asks: {}", lines.join("\n> "))
         };

@@ -21,16 +21,16 @@ use haft_core::random;
 use haft_core::replicas::Replicas;
 use haft_core::tool::Question;
 
-/// How long a person may take. As long as one who is asked while the call waits.
+/// Maximal time for the user's answer, equal to that of a question during a call.
 const LIFE: Duration = Duration::from_mins(10);
 
 /// The form of a state. Another form has another number.
 const FORM: u8 = 2;
 
-/// Bytes of the number that tells two questions about one call apart.
+/// Size in bytes of the number that distinguishes two questions about one call.
 const NONCE: usize = 16;
 
-/// Bytes of what is signed: the form, the time, the nonce and what was asked.
+/// Size in bytes of the signed payload: format, time, nonce and question.
 const PAYLOAD: usize = 1 + 8 + NONCE + size_of::<QuestionHash>();
 
 /// The questions of one program. Clones share them.
@@ -45,7 +45,7 @@ struct QuestionsState {
     signing_state: OnceCell<SigningState>,
 }
 
-/// Where the key and what was claimed are.
+/// The place of the key and of the claims.
 #[derive(Debug, Default)]
 enum Place {
     /// In this process alone.
@@ -69,10 +69,10 @@ pub(super) enum UnusableAnswer {
     /// The state is none, or one for another call, caller or program, or with another key.
     #[error("this answers no question that was asked about this call, by this program and of this caller")]
     Foreign,
-    /// It was asked too long ago.
+    /// The question has expired.
     #[error("this answers a question that was asked too long ago: make the call again without an answer")]
     Late,
-    /// It was answered before, here or at another replica.
+    /// The question was answered before, here or at another replica.
     #[error(
         "this answer was used before: an answer is good for one call, once; make the call again without an answer"
     )]
@@ -86,13 +86,13 @@ pub(super) type Fingerprint = [u8; 32];
 pub(super) type QuestionHash = [u8; 32];
 
 impl Questions {
-    /// The questions of `program`, good for every process that shares `folder`. It is made when the first
-    /// question is asked, for this user alone; no tool may reach it.
+    /// Returns the questions of `program`, valid for every process that shares `folder`, which is created with the
+    /// first question, for this user alone; no tool may reach it.
     pub fn in_folder(folder: PathBuf, program: Vec<u8>) -> Self {
         Self::at(Place::Folder(folder), program)
     }
 
-    /// The questions of `program`, good for every one of `replicas`.
+    /// Returns the questions of `program`, valid at every one of `replicas`.
     pub fn of_replicas(replicas: Arc<dyn Replicas>, program: Vec<u8>) -> Self {
         Self::at(Place::Replicas(replicas), program)
     }
@@ -106,7 +106,7 @@ impl Questions {
         self.signing_state().await.map(drop)
     }
 
-    /// A state for the question with these words about `call`.
+    /// Returns a state for the question with these words about `call`.
     pub(super) async fn create_state(
         &self,
         call: &Fingerprint,
@@ -119,7 +119,8 @@ impl Questions {
         Ok(BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat()))
     }
 
-    /// The words of the question, where `state` is of one about `call` that was not answered yet. It is used up then.
+    /// Returns the hash of the question, if `state` belongs to an unanswered one about `call`, and uses the state
+    /// up.
     pub(super) async fn redeem(
         &self,
         state: &str,
@@ -138,7 +139,7 @@ impl Questions {
         Ok(hash.copied().ok_or(UnusableAnswer::Used))
     }
 
-    /// The signed bytes: the payload, and what must be the same when the state comes back.
+    /// Returns the signed bytes: the payload, and what must be the same when the state comes back.
     fn signed(&self, payload: &[u8], call: &Fingerprint) -> Vec<u8> {
         let program: [u8; 32] = Sha256::digest(&self.0.program).into();
         [b"haft question\0", payload, &program, call].concat()
@@ -173,7 +174,7 @@ impl SigningState {
         }
     }
 
-    /// For this process alone.
+    /// Creates questions for this process alone.
     fn in_memory() -> io::Result<Self> {
         Ok(Self { key: Key::generate()?, claims: Box::new(MemoryClaims::default()) })
     }
@@ -183,7 +184,7 @@ fn is_forbidden(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }
 
-/// The time, what was signed of it and the signature, where `state` has the form of one.
+/// Returns the time, the signed payload and the signature, if `state` has this form.
 fn parse(state: &str) -> Option<(u64, [u8; PAYLOAD], [u8; TAG])> {
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(state).ok()?;
     let (payload, tag) = bytes.split_at_checked(PAYLOAD)?;
@@ -192,7 +193,7 @@ fn parse(state: &str) -> Option<(u64, [u8; PAYLOAD], [u8; TAG])> {
     (*form == FORM).then_some((until, payload.try_into().ok()?, tag.try_into().ok()?))
 }
 
-/// The fingerprint of a call: who makes it, of which tool, and every byte of the arguments.
+/// Returns the fingerprint of a call: who makes it, of which tool, and every byte of the arguments.
 pub(super) fn fingerprint(caller: &str, tool: &str, arguments: Option<&JsonObject>) -> Fingerprint {
     let arguments = serde_json::to_vec(&arguments).unwrap_or_default();
     let named = [caller, tool]
@@ -201,9 +202,9 @@ pub(super) fn fingerprint(caller: &str, tool: &str, arguments: Option<&JsonObjec
     named.chain_update(arguments).finalize().into()
 }
 
-/// The hash of all that the person reads.
+/// Returns the hash of all text that the user reads.
 pub(super) fn question_hash(question: &Question) -> QuestionHash {
-    // The same question comes again with another call's id.
+    // A repeated question may have another call id.
     let Question { tool, agent, verb, .. } = question;
     Sha256::digest([tool, agent.as_deref().unwrap_or_default(), *verb, &question.text].join("\0")).into()
 }
@@ -255,7 +256,7 @@ mod tests {
         }
     }
 
-    /// C07: not one bit of it can be another.
+    /// C07: no bit of it can be changed.
     #[tokio::test]
     async fn c07_nobody_changes_a_state() {
         let questions = Questions::default();
@@ -272,7 +273,7 @@ mod tests {
         assert!(questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(state), &A).await.unwrap() == Ok(HASH));
     }
 
-    /// C07: a state is good for as long as a person may take.
+    /// C07: a state is valid for the user's maximal answer time.
     #[tokio::test]
     async fn c07_a_state_ends() {
         let replicas = Questions::of_replicas(Arc::new(OneMap::default()), "a".into());
@@ -285,8 +286,8 @@ mod tests {
         }
     }
 
-    /// RP01: what one replica asks another takes the answer to, and then none does; nothing is good where what they share
-    /// cannot be reached.
+    /// RP01: another replica accepts the answer to a replica's question, once; no answer is valid while the shared
+    /// state is unreachable.
     #[tokio::test]
     async fn rp01_an_answer_is_good_for_every_replica_once() {
         let shared = Arc::new(OneMap::default());

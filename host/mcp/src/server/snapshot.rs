@@ -15,17 +15,16 @@ use super::tasks::Tasks;
 use haft_core::replicas::Replicas;
 use haft_core::tool::{Approver, Entry, Session, Toolbox, Widening};
 
-/// How long a first answer waits for plugins that were never seen before and MCP servers whose
-/// tools are not known yet: what fits in the ten seconds that the least patient clients give a
-/// server to come up. What comes later is told by `notifications/tools/list_changed`.
+/// Maximal wait of a first answer for new plugins and MCP servers with unknown tools: within the ten seconds that
+/// the least patient clients give a server to start. `notifications/tools/list_changed` announces later tools.
 pub const PATIENCE: Duration = Duration::from_secs(8);
 
-/// The tools that are served, and what is said of them.
+/// The served tools, and their descriptions.
 #[derive(Debug)]
 pub struct ToolSnapshot {
     toolbox: Toolbox,
     session: Session,
-    /// What clients call all that is here.
+    /// The names for clients.
     names: Names,
     tools: Vec<ListedTool>,
     offers: ClientOffers,
@@ -33,21 +32,21 @@ pub struct ToolSnapshot {
     places: HashMap<String, usize>,
     info: ServerInfo,
     is_complete: bool,
-    /// What there is for each caller, by its name, where callers are told apart.
+    /// The views of the callers, by name, if callers are identified.
     views: HashMap<String, Arc<ToolSnapshot>>,
 }
 
-/// What a client means by the name of a tool.
+/// The tool that a client names.
 pub(super) struct FoundTool {
-    /// The tool, where there is one.
+    /// The tool, if it exists.
     pub(super) entry: Option<Arc<Entry>>,
-    /// Its name in the toolbox, or the one that nothing there has.
+    /// Its name in the toolbox, or the unknown name.
     pub(super) own: String,
-    /// Its place in the list that clients see, where it is listed.
+    /// Its index in the list for clients, if listed.
     pub(super) listed: Option<usize>,
 }
 
-/// Characters of what models are told before they see the tools. Some clients cut there.
+/// Maximal number of characters of the instructions to models. Some clients cut there.
 const MAX_INSTRUCTIONS: usize = 2000;
 
 /// How the server presents itself to clients.
@@ -55,10 +54,10 @@ const MAX_INSTRUCTIONS: usize = 2000;
 pub struct ServerInfo {
     /// A name for people; that of the program.
     pub title: Option<String>,
-    /// What a model should know before it sees the tools.
+    /// The instructions to models.
     pub instructions: String,
-    /// What MCP servers say to models: the beginning of the names of a server's tools, and its words. Clients are told of
-    /// those servers of which they see something.
+    /// The instructions of MCP servers to models: the prefix of the server's tool names, and the text. Clients get
+    /// those of servers that they see something of.
     pub of_servers: Vec<(String, String)>,
     /// Whether the program has one MCP server: its URIs are shown as they are.
     pub has_one_server: bool,
@@ -72,27 +71,27 @@ pub struct ToolSnapshots {
     now: watch::Receiver<Arc<ToolSnapshot>>,
     questions: Questions,
     fallback: Option<Fallback>,
-    /// Rights that the person at a client of this machine, or at the page, may give to calls that are refused something.
+    /// Rights that the user at a client of this machine, or at the page, may give to refused calls.
     widening: Widening,
-    /// What there is where this is one of several replicas.
+    /// The shared state, if this is one of several replicas.
     replica: Option<Replica>,
-    /// The caller whose tools these are; `None`: all tools.
+    /// The caller of this view; `None`: all tools.
     caller: Option<Arc<str>>,
 }
 
-/// What a server has that is one of several replicas.
+/// The state of one of several replicas.
 #[derive(Clone, Debug)]
 struct Replica {
     tasks: Tasks,
     machine: Arc<str>,
 }
 
-/// Who is asked for approval where a client asks nobody.
+/// The approvers if a client asks no user.
 #[derive(Clone)]
 pub struct Fallback {
     /// For calls of a client with a session, in which an answer may hold for further calls.
     pub in_session: Arc<dyn Approver>,
-    /// For calls that are all of what is known of their client.
+    /// For calls of which nothing else of the client is known.
     pub once: Arc<dyn Approver>,
 }
 
@@ -102,13 +101,13 @@ impl std::fmt::Debug for Fallback {
     }
 }
 
-/// Puts another snapshot in the place of the one that was made.
+/// Replaces the current snapshot.
 #[derive(Debug)]
 pub struct Publisher(watch::Sender<Arc<ToolSnapshot>>);
 
 impl ToolSnapshot {
-    /// The tools of `toolbox`. Calls get what `session` brings, with the events, the cancel token and
-    /// the approvals of their own client. `is_complete`: no plugin or server is still being listed.
+    /// Returns the tools of `toolbox`. Calls get what `session` brings, with the events, the cancel token and the
+    /// approvals of their own client. `is_complete`: no plugin or server is still being listed.
     pub fn new(toolbox: Toolbox, session: Session, info: ServerInfo, is_complete: bool) -> Self {
         let names = Names { own_uris: info.has_one_server, ..Names::default() };
         Self::with_names(toolbox, session, names, info, is_complete)
@@ -126,15 +125,16 @@ impl ToolSnapshot {
         Self { places: places(&tools), toolbox, session, names, tools, offers, info, is_complete, views }
     }
 
-    /// The same, shown to clients without `prefix`, which the names of its tools begin with: where all are of one
-    /// plugin, they can have the names that it gives them.
+    /// Returns the snapshot with `prefix` removed from the names of its tools for clients: tools of a single plugin
+    /// can have their original names.
     #[must_use]
     pub fn without_prefix(self, prefix: String) -> Self {
         let names = Names { prefix, ..self.names.clone() };
         self.named(names)
     }
 
-    /// The same, where all that clients see is of the MCP server `server`: by the names and URIs that it gives them.
+    /// Returns the snapshot with the original names and URIs of the MCP server `server`, which is all that clients
+    /// see.
     #[must_use]
     pub fn of_server(self, server: String) -> Self {
         let prefix = format!("mcp__{server}__");
@@ -147,7 +147,7 @@ impl ToolSnapshot {
         Self { places: places(&tools), tools, offers, names, ..self }
     }
 
-    /// The same, of which each caller of `toolboxes` sees only what there is for it. Other callers see nothing.
+    /// Returns the snapshot with a view for each caller of `toolboxes`. Other callers see nothing.
     #[must_use]
     pub fn with_callers(self, toolboxes: impl IntoIterator<Item = (String, Toolbox)>) -> Self {
         let views = toolboxes.into_iter().map(|(name, toolbox)| {
@@ -157,19 +157,19 @@ impl ToolSnapshot {
         Self { views: views.collect(), ..self }
     }
 
-    /// The same without any tool.
+    /// Returns the snapshot without any tool.
     fn empty(&self) -> Self {
         Self::new(Toolbox::default(), self.session.clone(), self.info.clone(), self.is_complete)
     }
 
-    /// Whether clients see other tools than of `other`.
+    /// Returns whether clients see other tools than of `other`.
     fn differs_from(&self, other: &Self) -> bool {
         let is_other =
             |(name, view): (&String, &Arc<Self>)| other.views.get(name).is_none_or(|own| !own.is_like(view));
         !self.is_like(other) || self.views.len() != other.views.len() || self.views.iter().any(is_other)
     }
 
-    /// Whether clients of one caller see the same.
+    /// Returns whether clients of one caller see the same.
     fn is_like(&self, other: &Self) -> bool {
         self.tools == other.tools && self.offers == other.offers
     }
@@ -178,7 +178,7 @@ impl ToolSnapshot {
         &self.offers
     }
 
-    /// Whether no plugin or server is still being listed.
+    /// Returns whether no plugin or server is still being listed.
     pub(super) fn is_complete(&self) -> bool {
         self.is_complete
     }
@@ -199,7 +199,7 @@ impl ToolSnapshot {
         &self.names
     }
 
-    /// What a model should know before it sees the tools, at most `MAX_INSTRUCTIONS` characters.
+    /// Returns the instructions to models, at most `MAX_INSTRUCTIONS` characters.
     pub(super) fn instructions(&self) -> String {
         let is_seen = |prefix: &str| self.toolbox.names().any(|name| name.starts_with(prefix));
         let of_servers = self.info.of_servers.iter().filter(|(prefix, _)| is_seen(prefix));
@@ -212,7 +212,7 @@ impl ToolSnapshot {
         &self.info
     }
 
-    /// What a client calls `exposed`.
+    /// Finds the tool that a client calls `exposed`.
     fn find(&self, exposed: &str) -> FoundTool {
         let listed = self.places.get(exposed).copied();
         let known = listed.and_then(|place| self.tools.get(place)).map(|tool| tool.own.clone());
@@ -225,7 +225,7 @@ impl ToolSnapshot {
     }
 }
 
-/// The place of each tool, by its name. Of two with one name the first counts.
+/// Returns the place of each tool, by its name. Of two with one name the first counts.
 fn places(tools: &[ListedTool]) -> HashMap<String, usize> {
     let mut places = HashMap::with_capacity(tools.len());
     for (place, tool) in tools.iter().enumerate() {
@@ -257,15 +257,15 @@ impl Publisher {
 }
 
 impl ToolSnapshots {
-    /// The same, with the questions that its clients are asked. Without, what a person answers is good in
-    /// this process alone.
+    /// Returns the publisher with the questions to its clients. Without it, a user's answer is valid in this
+    /// process only.
     #[must_use]
     pub fn with_questions(self, questions: Questions) -> Self {
         Self { questions, ..self }
     }
 
-    /// The same, served by several `replicas`, of which each knows what became of the questions and long calls of all.
-    /// `program` identifies what they serve, `machine` names where this one is.
+    /// Returns the publisher for several `replicas`, each of which knows the questions and long calls of all.
+    /// `program` identifies the served program, `machine` names the machine of this replica.
     #[must_use]
     pub fn with_replicas(self, replicas: Arc<dyn Replicas>, program: Vec<u8>, machine: String) -> Self {
         let tasks = Tasks::new(replicas.clone(), &program);
@@ -273,13 +273,14 @@ impl ToolSnapshots {
         Self { questions, replica: Some(Replica { tasks, machine: machine.into() }), ..self }
     }
 
-    /// The same, with somebody to ask where a client asks nobody.
+    /// Returns the publisher with the approvers for clients that ask no user.
     #[must_use]
     pub fn with_fallback(self, fallback: Fallback) -> Self {
         Self { fallback: Some(fallback), ..self }
     }
 
-    /// The same, where the person behind a client on standard streams may give calls what they were refused.
+    /// Returns the publisher with the right of a user behind a client on standard streams to give calls refused
+    /// rights.
     #[must_use]
     pub fn with_widening(self, widening: Widening) -> Self {
         Self { widening, ..self }
@@ -293,48 +294,48 @@ impl ToolSnapshots {
         self.fallback.as_ref()
     }
 
-    /// Calls that became tasks; nothing where there are no other replicas.
+    /// Returns the calls that became tasks; `None` without other replicas.
     pub(super) fn tasks(&self) -> Option<&Tasks> {
         self.replica.as_ref().map(|replica| &replica.tasks)
     }
 
-    /// The name of this machine; nothing where there are no other replicas.
+    /// Returns the name of this machine; `None` without other replicas.
     pub(super) fn machine(&self) -> Option<&str> {
         self.replica.as_ref().map(|replica| &*replica.machine)
     }
 
-    /// The questions that its clients are asked.
+    /// Returns the questions to its clients.
     pub fn questions(&self) -> &Questions {
         &self.questions
     }
 
-    /// What there is of them for the caller `name`.
+    /// Returns the view of the caller `name`.
     pub(super) fn of_caller(&self, name: &str) -> Self {
         Self { caller: Some(name.into()), ..self.clone() }
     }
 
-    /// Whether every plugin and server is listed.
+    /// Returns whether every plugin and server is listed.
     pub(super) fn are_complete(&self) -> bool {
         self.now.borrow().is_complete
     }
 
-    /// The current snapshot.
+    /// Returns the current snapshot.
     pub(super) fn now(&self) -> Arc<ToolSnapshot> {
         self.seen_of(&self.now.borrow())
     }
 
-    /// What is seen of a snapshot.
+    /// Returns the visible part of a snapshot.
     fn seen_of(&self, whole: &Arc<ToolSnapshot>) -> Arc<ToolSnapshot> {
         let Some(caller) = &self.caller else { return whole.clone() };
         whole.views.get(&**caller).cloned().unwrap_or_else(|| Arc::new(whole.empty()))
     }
 
-    /// The snapshot once every plugin and server is listed, or after [`PATIENCE`].
+    /// Returns the snapshot once every plugin and server is listed, or after [`PATIENCE`].
     pub(super) async fn complete(&self) -> Arc<ToolSnapshot> {
         self.complete_within(PATIENCE).await
     }
 
-    /// The same, after `most` at the latest.
+    /// Returns the complete snapshot, or the current one after `most`.
     pub(super) async fn complete_within(&self, most: Duration) -> Arc<ToolSnapshot> {
         let mut receiver = self.now.clone();
         let complete = receiver.wait_for(|snapshot| snapshot.is_complete);
@@ -345,7 +346,7 @@ impl ToolSnapshots {
         }
     }
 
-    /// A snapshot with the tool `name`, where one comes in time, and the tool in it.
+    /// Returns a snapshot with the tool `name`, if one is published in time, and the tool in it.
     pub(super) async fn with_tool(&self, name: &str) -> (Arc<ToolSnapshot>, FoundTool) {
         let now = self.now();
         let found = now.find(name);
@@ -403,7 +404,7 @@ mod tests {
         ToolSnapshot::new(toolbox, Session::default(), ServerInfo::default(), true)
     }
 
-    /// A caller sees what there is for it, and one that is not known sees nothing.
+    /// A caller sees its own tools, and an unknown caller sees nothing.
     #[tokio::test]
     async fn callers_see_their_own_tools() {
         let own = |names: &[&str]| snapshot(names).toolbox;

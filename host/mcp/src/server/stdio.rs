@@ -1,8 +1,8 @@
-//! Serves one client on standard input and output, one JSON-RPC message a line, until it hangs up. Requests read right before
-//! that are answered first; other running calls are stopped.
+//! Serves one client on standard input and output, one JSON-RPC message a line, until it closes its input. Requests
+//! read just before the close are answered first; other running calls are stopped.
 //!
-//! One thread reads and one writes, since both may wait for a client without end. The reader's thread begins every request
-//! and takes everything else that is read; haft's runtime goes on with requests that do not end there.
+//! One thread reads and one writes, since both may block on a client. The reading thread starts every request and
+//! handles every other message; haft's runtime continues the requests that do not end on that thread.
 
 mod client;
 mod reader;
@@ -24,22 +24,21 @@ use super::handler::ServerShared;
 use super::snapshot::{PATIENCE, ToolSnapshots};
 use haft_core::trace::Wire;
 
-/// How long answers may take to what was asked right before standard input ended: as long as plugins that
-/// were never seen before are waited for, and two seconds for the call.
+/// Maximal time for answers to requests right before the end of standard input: the wait for new plugins, and two
+/// seconds for the call.
 const ANSWERS: Duration = PATIENCE.saturating_add(Duration::from_secs(2));
 
-/// How long calls may go on when the client has hung up and has asked nothing right before.
+/// Time for running calls after the client has closed its input without a recent request.
 const LAST_WORDS: Duration = Duration::from_millis(10);
 
 /// How long stopped calls may take to be written to the journal.
 const NOTING: Duration = Duration::from_millis(20);
 
-/// How long answers may take to be written when nothing more is to come. The writer stops earlier where the client does
-/// not read.
+/// Maximal time for writing answers after the last one. The writer stops earlier if the client does not read.
 const FLUSH: Duration = Duration::from_secs(30);
 
-/// How long calls may go on, and their answers may take to be written, when haft is asked to end. Shorter than the ten
-/// seconds that service managers and containers wait before they kill.
+/// Maximal time for running calls and their answers when haft is to end. Shorter than the ten seconds that service
+/// managers and containers wait before they kill.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// The longest pause between the requests of one burst, and between the last one and the end of standard input.
@@ -65,12 +64,12 @@ struct Hangup(Arc<HangupState>);
 
 #[derive(Debug, Default)]
 struct HangupState {
-    /// When the first request was read whose answer the client waits for: set where standard input ended with a
+    /// When the first request was read whose answer the client waits for: set if standard input ended with a
     /// [`Burst`].
     since: OnceLock<Instant>,
     /// Standard input has ended.
     ended: CancellationToken,
-    /// The client no longer reads what is written.
+    /// Cancelled when the client no longer reads.
     client_gone: CancellationToken,
 }
 
@@ -93,7 +92,7 @@ pub async fn serve(
         flush = ending(&link, &hangup, &stop) => flush,
         never = link.tell_news(&handler) => match never {},
     };
-    // What lasts, or takes too long, ends and says so.
+    // Long requests end with an error.
     shared.calls.close();
     shared.calls.wait_until_idle(NOTING).await;
     let written = async {
@@ -104,7 +103,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Ends when serving should, and returns how long it may take to write what is left.
+/// Returns when serving should end, with the time limit for the remaining output.
 async fn ending(link: &StdioLink, hangup: &Hangup, stop: &CancellationToken) -> Duration {
     let answered = |since: Option<Instant>| {
         link.conversation.answered(move |open| !open.lasts && since.is_none_or(|since| open.since >= since))
@@ -128,7 +127,7 @@ async fn ending(link: &StdioLink, hangup: &Hangup, stop: &CancellationToken) -> 
 }
 
 impl Burst {
-    /// A request was read.
+    /// Records that a request was read.
     fn request_was_read(&mut self) {
         let now = Instant::now();
         if self.first.is_none() || self.has_paused(now) {
@@ -136,12 +135,12 @@ impl Burst {
         }
     }
 
-    /// What was read is passed on.
+    /// Records that the read messages are passed on.
     fn is_ready(&mut self) {
         self.ready = Some(Instant::now());
     }
 
-    /// When the burst began whose end is the end of standard input; `None` where the client paused before that.
+    /// Returns when the burst began that ended with the end of standard input; `None` if the client paused before.
     fn since(&self) -> Option<Instant> {
         self.first.filter(|_| !self.has_paused(Instant::now()))
     }
@@ -152,7 +151,7 @@ impl Burst {
 }
 
 impl Hangup {
-    /// Standard input has ended, with or right after `burst`.
+    /// Records that standard input has ended, with or right after `burst`.
     fn input_has_ended(&self, burst: &Burst) {
         if let Some(since) = burst.since() {
             let _ = self.0.since.set(since);
@@ -160,18 +159,18 @@ impl Hangup {
         self.0.ended.cancel();
     }
 
-    /// The client no longer reads what is written.
+    /// Records that the client no longer reads.
     fn client_is_gone(&self) {
         self.0.client_gone.cancel();
         self.0.ended.cancel();
     }
 
-    /// Whether the client waits for answers, once standard input has ended.
+    /// Returns whether the client waits for answers, once standard input has ended.
     fn is_waiting(&self) -> bool {
         self.0.since.get().is_some() && !self.0.client_gone.is_cancelled()
     }
 
-    /// The requests from this time on are those that the client waits for; nothing where it waits for none.
+    /// Returns the time of the first request that the client waits for, if any.
     fn waited_for_since(&self) -> Option<Instant> {
         self.0.since.get().copied()
     }

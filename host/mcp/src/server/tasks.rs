@@ -1,6 +1,6 @@
-//! Calls that take long, as tasks (MCP's extension `io.modelcontextprotocol/tasks`): their client gets a name in the place
-//! of an answer, and asks any replica with it what became of the call. Offered where replicas share that, in the stateless
-//! era, to clients that say that they know tasks.
+//! Long calls as tasks (MCP's extension `io.modelcontextprotocol/tasks`): the client gets a task id instead of an
+//! answer, and queries any replica for the state of the call. Offered if replicas share the state, to stateless
+//! clients that declare support for tasks.
 
 mod record;
 
@@ -29,17 +29,17 @@ const MAX_RUNNING: usize = 256;
 /// How often is written down that a task runs.
 const BEAT: Duration = Duration::from_secs(15);
 
-/// How old the last of these may be of a task whose replica does not answer, before it counts as lost: several, and what
-/// clocks differ by.
+/// The age of the last sign of life at which a task of a silent replica counts as lost: several intervals, and the
+/// difference of clocks.
 const LOST: Duration = Duration::from_mins(1);
 
 /// How often a client should ask.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Bytes of an answer that is kept: several times the largest one of a plugin.
+/// Maximal size in bytes of a stored answer: several times the largest one of a plugin.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// How long is waited before the end of a task is written once more, where it could not be.
+/// The waits before the end of a task is stored again after a failure.
 const AGAIN: [Duration; 4] =
     [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)];
 
@@ -59,7 +59,7 @@ pub(super) struct Tasks {
 /// A task that this process runs.
 struct Running {
     page: Page,
-    /// Ends when somebody wants it to be cancelled.
+    /// Resolves when the task is to be cancelled.
     cancelled: Cancelled,
     /// Stops the call.
     stop: CancellationToken,
@@ -74,13 +74,13 @@ struct Page {
 }
 
 impl Tasks {
-    /// The tasks of `program`, which `replicas` share.
+    /// Returns the tasks of `program`, which `replicas` share.
     pub(super) fn new(replicas: Arc<dyn Replicas>, program: &[u8]) -> Self {
         let places = Arc::new(Semaphore::new(MAX_RUNNING));
         Self { replicas, program: program.into(), places, patience: PATIENCE }
     }
 
-    /// Makes `call` of `caller`, and lets it go on as a task where it takes long.
+    /// Makes `call` of `caller`, and continues it as a task if it takes long.
     pub(super) async fn run<F>(
         &self,
         caller: &str,
@@ -91,7 +91,7 @@ impl Tasks {
         F: Future<Output = CallAnswer> + Send + 'static,
     {
         let Ok(place) = self.places.clone().try_acquire_owned() else { return call(requester).await };
-        // The client takes its request back when it has its answer; the task goes on.
+        // The request ends with its answer; the task continues.
         let (asked, stop) = (requester.cancel.clone(), CancellationToken::new());
         requester.cancel = stop.clone();
         let mut call = Box::pin(call(requester));
@@ -139,14 +139,14 @@ impl Tasks {
         Ok((record.task(&id), Running { page, cancelled, stop, _place: place }))
     }
 
-    /// What a task is written under: the task of a caller, by the id that this caller alone knows.
+    /// Returns the storage key of a caller's task, by the id that only this caller knows.
     fn name(&self, caller: &str, id: &str) -> String {
         let program: [u8; 32] = Sha256::digest(&self.program).into();
         let hash = Sha256::new().chain_update("haft task\0").chain_update(program);
         hex(&hash.chain_update(caller).chain_update([0]).chain_update(id).finalize())
     }
 
-    /// How far the task `id` of `caller` is.
+    /// Returns how far the task `id` of `caller` is.
     pub(super) async fn get(&self, caller: &str, id: &str) -> Result<GetTaskResult, ErrorData> {
         let name = self.name(caller, id);
         let record = self.load(&name).await?;
@@ -155,12 +155,12 @@ impl Tasks {
         Ok(GetTaskResult::new(record.detailed(id)))
     }
 
-    /// What is known of a task that was said to run long ago.
+    /// Returns the record of a task whose last sign of life is old.
     async fn lost_or_ended(&self, name: &str, record: Record) -> Result<Record, ErrorData> {
         if self.replicas.reach(name, false).await.map_err(|error| unreachable(&error))? {
             return Ok(record);
         }
-        // It may have ended meanwhile.
+        // The task may have ended meanwhile.
         let record = self.load(name).await?;
         if !record.is_older_than(LOST) {
             return Ok(record);
@@ -178,7 +178,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// Takes what a client says to a question of a task: no task asks any.
+    /// Handles a client's input for a task: no task asks for any.
     pub(super) async fn update(&self, caller: &str, id: &str) -> Result<(), ErrorData> {
         self.load(&self.name(caller, id)).await?;
         Err(ErrorData::invalid_params("this task asks nothing", None))
@@ -195,7 +195,7 @@ impl Tasks {
 }
 
 impl Running {
-    /// Runs the call to its end, and writes down what became of it.
+    /// Runs the call to its end, and stores the result.
     async fn finish<F: Future<Output = CallAnswer> + Send>(self, mut call: Pin<Box<F>>) {
         let Self { page, mut cancelled, stop, _place } = self;
         let mut beat = tokio::time::interval(BEAT);
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use crate::server::tests::OneMap;
 
-    /// Two replicas, and a task of `ada` that the first runs.
+    /// Returns two replicas, and a task of `ada` that the first runs.
     async fn begun(shared: &Arc<OneMap>) -> (Tasks, Tasks, String, Running) {
         let [one, two] = [(); 2].map(|()| Tasks::new(shared.clone(), b"program"));
         let place = one.places.clone().try_acquire_owned().unwrap();
@@ -261,7 +261,7 @@ mod tests {
         tasks.get("ada", id).await.unwrap().task.payload
     }
 
-    /// RP03: what one replica runs, another tells of, to its caller alone.
+    /// RP03: every replica reports a task of another one, to its caller alone.
     #[tokio::test]
     async fn rp03_a_task_is_told_of_by_every_replica() {
         let shared = Arc::new(OneMap::default());
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(payload(&two, &id).await, TaskPayload::Cancelled);
     }
 
-    /// RP03: that a replica died in a call is told, and not before it is certain.
+    /// RP03: the death of a replica during a call is reported, and not before it is certain.
     #[tokio::test]
     async fn rp03_a_task_whose_replica_died_is_lost() {
         let shared = Arc::new(OneMap::default());
@@ -310,7 +310,7 @@ mod tests {
         assert!(error["message"].as_str().unwrap().contains("nobody knows"), "{error:?}");
     }
 
-    /// RP03: what is too large to be kept is told, and no answer is half of one.
+    /// RP03: an answer that is too large to store is reported, and no answer is truncated.
     #[test]
     fn rp03_an_answer_beyond_the_bound_is_not_kept() {
         let ended =

@@ -1,4 +1,4 @@
-//! What replicas share, in one process: for tests.
+//! The shared state of replicas within one process, for tests.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,7 +11,7 @@ use haft_core::sync::Lock;
 use secrecy::ExposeSecret;
 use tokio::sync::Notify;
 
-/// What replicas share, in one process.
+/// The shared state of replicas, in one process.
 #[derive(Debug, Default)]
 pub(super) struct OneMap {
     key: Lock<Option<[u8; 32]>>,
@@ -26,7 +26,7 @@ impl OneMap {
         if self.is_gone.load(Ordering::Relaxed) { Err(io::Error::other("it is gone")) } else { Ok(()) }
     }
 
-    /// As if the replica had died that runs what runs.
+    /// Simulates the death of the replica that runs the tasks.
     pub(super) fn forget_running(&self) {
         self.running.lock().clear();
     }

@@ -189,8 +189,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Whether a call that its worker does not know will never run. The request may still be on its way, behind the
-    /// question: the claim decides which is true. A call that only reads may run twice.
+    /// Returns whether a call that its worker does not know will never run. The request may still be on its way,
+    /// behind the question: the claim decides which is true. A call that only reads may run twice.
     async fn never_runs(&self) -> bool {
         let Self { outgoing, connected, lease, id, .. } = self;
         lease.reads
@@ -206,7 +206,7 @@ impl<'a> Attempt<'a> {
             )
     }
 
-    /// Whether the worker reports the call as unknown; it sends a lost answer again.
+    /// Returns whether the worker reports the call as unknown; it sends a lost answer again.
     async fn is_unknown_there(&self) -> bool {
         let answer = self.connected.ask(&self.lease.worker, &Ask::Status(self.id.clone())).await;
         let status = answer.and_then(|answer| serde_json::from_slice::<Status>(&answer).ok());

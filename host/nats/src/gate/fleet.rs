@@ -239,7 +239,7 @@ impl Fleet {
         self.changes.subscribe()
     }
 
-    /// Whether no worker is known.
+    /// Returns whether no worker is known.
     pub(super) fn is_empty(&self) -> bool {
         self.inner.lock().members.is_empty()
     }
@@ -293,7 +293,7 @@ impl Fleet {
 }
 
 impl Inner {
-    /// Whether another worker is accepted.
+    /// Returns whether another worker is accepted.
     fn has_room_for(&self, worker: &WorkerId) -> bool {
         let namesakes = self.members.keys().filter(|known| known.name == worker.name).count();
         self.members.len() < MAX_WORKERS && namesakes < MAX_NAMESAKES

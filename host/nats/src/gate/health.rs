@@ -53,7 +53,7 @@ pub struct WorkerHealth {
 const MAX_TOLD: usize = 8;
 
 impl Gate {
-    /// Whether the gate has connected.
+    /// Returns whether the gate has connected.
     pub fn is_connected(&self) -> bool {
         self.connected.initialized()
     }

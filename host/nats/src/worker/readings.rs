@@ -1,5 +1,5 @@
-//! The readings of its program with which a worker runs calls: the latest one, and earlier ones as long as gates
-//! want tools that only these have. So a program can be changed at gates and workers in any order.
+//! The readings of its program with which a worker runs calls: the latest one, and earlier ones while gates request
+//! tools that only these have. A program can therefore be changed at gates and workers in any order.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -172,7 +172,7 @@ impl Read {
         self.replaced.lock().is_some_and(is_over)
     }
 
-    /// Whether a call of `tool` is short and only runs a guest; `None` if the reading has no such tool.
+    /// Returns whether a call of `tool` is short and only runs a guest; `None` if the reading has no such tool.
     pub(super) fn is_short(&self, tool: &str) -> Option<bool> {
         let known = self.known.get(tool)?;
         Some(known.reads && self.toolbox.find(tool).is_some_and(Entry::may_run_inline))

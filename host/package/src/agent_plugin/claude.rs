@@ -1,5 +1,6 @@
-//! Plugins of Claude Code: `.claude-plugin/plugin.json`, `.mcp.json` and the folders beside them. Their form is open, so that
-//! what is not known is passed over. Skills and MCP servers are used; commands, agents and hooks are told and not run.
+//! Plugins of Claude Code: `.claude-plugin/plugin.json`, `.mcp.json` and the folders beside them. Their format is
+//! open, so that unknown content is skipped. Skills and MCP servers are used; commands, agents and hooks are
+//! reported and not run.
 
 use haft_core::skill::Skill;
 use serde_json::{Map, Value};
@@ -16,7 +17,7 @@ use super::{
 /// The file of the servers.
 const SERVERS: &str = ".mcp.json";
 
-/// What is told and not run: the folder or file, and what it is called.
+/// Parts that are reported and not run: the folder or file, and the name of its kind.
 const NOT_RUN: &[(&str, &str)] = &[
     ("commands", "commands"),
     ("agents", "agents"),
@@ -26,7 +27,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("monitors", "monitors"),
 ];
 
-/// Names that are told of each of them.
+/// Maximal number of reported names of each kind.
 const MAX_NAMED: usize = 6;
 
 /// Reads a plugin of Claude Code.
@@ -54,7 +55,7 @@ pub(super) fn read(files: &Files<'_>) -> Result<AgentPlugin, PluginError> {
     Ok(AgentPlugin { form: Form::Claude, about, servers, skills, faults })
 }
 
-/// The paths that a field has: a text, or a list of texts.
+/// Returns the paths that a field has: a text, or a list of texts.
 fn paths(value: Option<&Value>) -> Vec<&str> {
     match value {
         Some(Value::String(path)) => vec![path],
@@ -63,7 +64,7 @@ fn paths(value: Option<&Value>) -> Vec<&str> {
     }
 }
 
-/// A path of the plugin, as its listing has it.
+/// Returns a path of the plugin, as its listing has it.
 fn own(path: &str) -> &str {
     path.trim_start_matches("./").trim_end_matches('/')
 }
@@ -91,8 +92,8 @@ fn skills(
     skills
 }
 
-/// The folders with a SKILL.md: those in `skills`, and those that the manifest names or in which they lie; the plugin
-/// itself where it has no other.
+/// Returns the folders with a SKILL.md: those in `skills`, those that the manifest names, and those within the
+/// named ones; the plugin itself if there is no other.
 fn folders(files: &Files<'_>, fields: &Map<String, Value>) -> Vec<String> {
     let has = |folder: &str| files.has(&format!("{folder}/{}", haft_core::skill::FILE));
     let named = paths(fields.get("skills")).into_iter().map(own);
@@ -137,7 +138,7 @@ fn servers(
     Reading { faults }.all(&entries, |name| permissions.server(name), entry)
 }
 
-/// The servers of a file: in `mcpServers`, or each by itself.
+/// Returns the servers of a file: in `mcpServers`, or each by itself.
 fn entries_of(document: &Value) -> Map<String, Value> {
     let inner = document.get("mcpServers").unwrap_or(document);
     let all = inner.as_object().into_iter().flatten();
@@ -178,13 +179,14 @@ fn stdio(fields: &Map<String, Value>) -> Result<Start, Skipped> {
     Ok(Start::Stdio { words, env, directory: Directory::Root(String::new()) })
 }
 
-/// A text with the placeholders of the Agent Plugins Specification.
+/// Returns a text with the placeholders of the Agent Plugins Specification.
 fn translated(text: &str) -> String {
     let text = text.replace("${CLAUDE_PLUGIN_ROOT}", &placeholder(ROOT));
     text.replace("${CLAUDE_PLUGIN_DATA}", &placeholder(DATA))
 }
 
-/// The value of a variable: haft's own where the text is `${NAME}` or `${NAME:-…}`. Any other one is as it is written.
+/// Returns the value of a variable: haft's own variable if the text is `${NAME}` or `${NAME:-…}`, otherwise the
+/// text.
 fn variable(text: &str) -> Text {
     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     let name = inner.map(|inner| inner.split(":-").next().unwrap_or(inner));
@@ -194,7 +196,7 @@ fn variable(text: &str) -> Text {
     }
 }
 
-/// The value of a header. One that has a variable among other text is no value that program.toml can have.
+/// Returns the value of a header. program.toml cannot express a variable within other text.
 fn header(name: &str, text: &str) -> Result<Text, String> {
     match variable(text) {
         Text::Written(text) if text.contains("${") => Err(format!(
@@ -205,7 +207,7 @@ fn header(name: &str, text: &str) -> Result<Text, String> {
     }
 }
 
-/// What is there and is not run.
+/// Reports the parts that are not run.
 fn not_run(files: &Files<'_>, faults: &mut Vec<Fault>) {
     for (place, what) in NOT_RUN {
         let is_own = |path: &&str| {

@@ -1,5 +1,6 @@
-//! Copies the folder of a plugin: all of its files, and what links of it lead to within it. A link that leads out is left
-//! out, which is the narrowest failure that §4.1 has for it. The kernel resolves every path below one open folder.
+//! Copies the folder of a plugin: all of its files, and the targets of its links within the folder. A link that
+//! leads out of the folder is omitted, which is the narrowest failure that §4.1 defines for it. The kernel resolves
+//! every path below one open folder.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,13 +14,13 @@ use crate::folder::write;
 use crate::inventory::Inventory;
 use crate::listing::{TreeError, io_error, joined};
 
-/// What a version control system keeps, which is no part of a plugin.
+/// Directories of version control systems, which are not a part of a plugin.
 const HISTORY: &[&str] = &[".git", ".hg", ".svn"];
 
 /// Entries of one folder at most; the inventory has the same limit for all of them.
 const MAX_ENTRIES: usize = 10_001;
 
-/// Copies `from` to the new folder `to`. Returns what is left out, one line each.
+/// Copies `from` to the new folder `to`. Returns the omitted paths, one line each.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<Vec<String>, TreeError> {
     let root = Root::resolve(Path::new("/"), from).and_then(|root| root.folder());
     let root = root.map_err(io_error("open", from))?;
@@ -77,7 +78,7 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// Copies what a link leads to within the plugin.
+    /// Copies the target of a link within the plugin.
     fn link(&mut self, path: &str, links: usize) -> Result<(), TreeError> {
         let is_folder = self.root.enter(Path::new(path)).is_ok();
         let copied = match is_folder {

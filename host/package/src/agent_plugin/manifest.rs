@@ -1,5 +1,5 @@
-//! plugin.json of an Agent Plugin (§5): a closed schema, of which an unknown field and an `extensions` that is no object are
-//! told, and every other fault is fatal.
+//! plugin.json of an Agent Plugin (§5), with a closed schema: an unknown field, or an `extensions` that is not an
+//! object, is reported, and every other error is fatal.
 
 use serde_json::{Map, Value};
 
@@ -95,7 +95,7 @@ fn keywords(value: &Value) -> Result<(), PluginError> {
     all.map(|_| ()).ok_or_else(|| fatal("expected `keywords` to be an array of strings"))
 }
 
-/// The members of `extensions` (§8.1): objects, of which each client reads its own.
+/// Returns the members of `extensions` (§8.1): objects, of which each client reads its own.
 fn extensions<'v>(
     fields: &'v Map<String, Value>,
     faults: &mut Vec<Fault>,

@@ -1,4 +1,4 @@
-//! Marketplaces of Claude Code: `.claude-plugin/marketplace.json` names plugins and where each of them is, in the same
+//! Marketplaces of Claude Code: `.claude-plugin/marketplace.json` lists plugins and their locations, in the same
 //! repository or in another one. Fetches nothing itself.
 
 use std::fs;
@@ -17,7 +17,7 @@ use crate::listing::{TreeError, io_error};
 /// The file of a marketplace.
 pub(crate) const FILE: &str = ".claude-plugin/marketplace.json";
 
-/// Names of plugins that are told at most.
+/// Maximal number of listed names of plugins.
 const MAX_NAMED: usize = 40;
 
 /// Fields of an entry that a manifest has too.
@@ -29,7 +29,7 @@ pub enum MarketplaceError {
     /// There is no marketplace.
     #[error("`#{0}` names a plugin of a marketplace, and there is none: no `{FILE}`: {1}")]
     Absent(String, String),
-    /// It has no plugin of this name.
+    /// The marketplace has no plugin of this name.
     #[error("the marketplace has no plugin `{name}`; it has {known}")]
     Unknown {
         /// The name.
@@ -57,7 +57,7 @@ pub enum MarketplaceError {
 pub(crate) struct Entry {
     /// Where it is.
     pub(crate) place: Place,
-    /// What stands for its manifest where it has none.
+    /// The manifest of a plugin without one.
     pub(crate) manifest: Manifest,
 }
 
@@ -81,8 +81,8 @@ pub(crate) enum Place {
     },
 }
 
-/// Finds the plugin `name` of the marketplace in `folder`. Where that is not the person's own (`is_local`), the plugin may
-/// be in the same repository or on a public host.
+/// Finds the plugin `name` of the marketplace in `folder`. Unless that is the user's own (`is_local`), the plugin
+/// may be in the same repository or on a public host.
 pub(crate) fn find(folder: &Path, name: &str, is_local: bool) -> Result<Entry, MarketplaceError> {
     let absent = |why: String| MarketplaceError::Absent(plain(name), plain(&why));
     let market = read(folder).map_err(absent)?;
@@ -101,7 +101,7 @@ pub(crate) fn find(folder: &Path, name: &str, is_local: bool) -> Result<Entry, M
     Ok(Entry { place, manifest })
 }
 
-/// Says which plugins the marketplace in `folder` has; `None` where there is none.
+/// Describes the plugins of the marketplace in `folder`; `None` if it is not one.
 pub(crate) fn told(folder: &Path) -> Option<String> {
     let market = read(folder).ok()?;
     Some(format!("it is a marketplace: `haft add PLACE#NAME` adds one of its plugins: {}", names(&market)))

@@ -1,5 +1,6 @@
-//! The rights that a plugin's author proposes, one table a server and a skill: in `extensions` of plugin.json or in a file
-//! of the folder of the same name (§8). A proposal grants nothing; it is the most that a person is asked for.
+//! The rights that a plugin's author proposes, one table for each server and skill: in `extensions` of plugin.json,
+//! or in a file in the folder of that name (§8). A proposal grants nothing; it is the upper bound of the consent
+//! question.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ const FILE: &str = "dev.haft/permissions.json";
 /// Rights of one server or skill at most: what fits on a screen.
 const MAX_RIGHTS: usize = 64;
 
-/// What the author proposes.
+/// The author's proposal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Permissions {
     /// Whether the author proposes anything at all.
@@ -27,7 +28,7 @@ pub(super) struct Permissions {
 }
 
 impl Permissions {
-    /// Reads the proposal of a plugin; the manifest's counts where there are both.
+    /// Reads the proposal of a plugin; the manifest's takes precedence.
     pub(super) fn read(
         files: &Files<'_>,
         extensions: Option<&Map<String, Value>>,
@@ -61,12 +62,12 @@ impl Permissions {
         found
     }
 
-    /// What is proposed for a server; `None` where the author proposes nothing for any part.
+    /// Returns the proposal for a server; `None` if the author proposes nothing for any part.
     pub(super) fn server(&self, name: &str) -> Option<Vec<Right>> {
         self.is_there.then(|| self.servers.get(name).cloned().unwrap_or_default())
     }
 
-    /// The same for a skill's scripts and its own servers.
+    /// Returns the proposal for a skill's scripts and its own servers.
     pub(super) fn skill(&self, name: &str) -> Option<Vec<Right>> {
         self.is_there.then(|| self.skills.get(name).cloned().unwrap_or_default())
     }

@@ -1,4 +1,4 @@
-//! An MCP server of a plugin, in either format.
+//! An MCP server of a plugin, in the format of Agent Plugins or of Claude Code.
 
 use haft_core::grant::Right;
 
@@ -11,7 +11,7 @@ pub struct PluginServer {
     pub called: String,
     /// How it is reached.
     pub start: Start,
-    /// What its author proposes for it; `None` where nothing is proposed for any part of the plugin.
+    /// The author's proposal; `None` if nothing is proposed for any part of the plugin.
     pub proposed: Option<Vec<Right>>,
 }
 
@@ -37,7 +37,7 @@ pub enum Start {
 }
 
 impl Start {
-    /// Returns where a child process works.
+    /// Returns the working directory of a child process.
     pub fn directory(&self) -> Option<&Directory> {
         match self {
             Self::Stdio { directory, .. } => Some(directory),

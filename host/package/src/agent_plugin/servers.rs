@@ -1,5 +1,5 @@
-//! mcp.json of an Agent Plugin (§7.2): a closed schema at the top, whose breach disables all servers, and one for each
-//! server, whose breach leaves that server out.
+//! mcp.json of an Agent Plugin (§7.2): a closed schema for the file, whose violation disables all servers, and one
+//! for each server, whose violation omits that server.
 
 use haft_core::grant::Right;
 use serde_json::{Map, Value};
@@ -58,7 +58,7 @@ fn top(document: &Value) -> Result<&Map<String, Value>, String> {
 
 /// Why a server is left out.
 pub(super) enum Skipped {
-    /// It breaks a rule.
+    /// The entry breaks a rule.
     Invalid(String),
     /// haft does not speak its transport.
     Transport,
@@ -82,7 +82,7 @@ pub(super) struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The servers of `entries` that can be used; `read` knows the form of one.
+    /// Returns the servers of `entries` that can be used; `read` knows the form of one.
     pub(super) fn all(
         &mut self,
         entries: &Map<String, Value>,
@@ -127,7 +127,7 @@ fn named(
     Ok(server)
 }
 
-/// One entry of mcp.json.
+/// Parses one entry of mcp.json.
 fn entry(value: &Value) -> Result<Start, Skipped> {
     let fields = value.as_object().ok_or("expected an object")?;
     let kind = fields.get("type").and_then(Value::as_str).ok_or("expected `type`, a string")?;
@@ -164,7 +164,7 @@ fn stdio(fields: &Map<String, Value>) -> Result<Start, Skipped> {
     Ok(Start::Stdio { words, env, directory })
 }
 
-/// One token: the bare name of a program, or `./…` below the plugin's folder (§7.2.1).
+/// Parses one token: the bare name of a program, or `./…` below the plugin's folder (§7.2.1).
 pub(super) fn program(command: &str) -> Result<String, String> {
     match command.strip_prefix("./") {
         Some(path) => match inside(path) {
@@ -178,7 +178,7 @@ pub(super) fn program(command: &str) -> Result<String, String> {
     }
 }
 
-/// The three forms of a working directory (§7.2.1).
+/// Returns the three forms of a working directory (§7.2.1).
 pub(super) fn directory(written: &str) -> Result<Directory, String> {
     let below = |anchor: &str| {
         let rest = written.strip_prefix(anchor)?;
@@ -193,12 +193,12 @@ pub(super) fn directory(written: &str) -> Result<Directory, String> {
     found.ok_or_else(|| format!("its `cwd`, `{written}`, leads out"))
 }
 
-/// `${NAME}`
+/// Returns `${NAME}`
 pub(super) fn placeholder(name: &str) -> String {
     format!("${{{name}}}")
 }
 
-/// A path without `.` and `..`; `None` where it leads out.
+/// Returns a path without `.` and `..`; `None` if it leads out.
 fn inside(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

@@ -1,5 +1,5 @@
-//! The skills of a plugin (§7.1): each folder in `skills` with a `SKILL.md`. A script of a skill is a file that can be run: an
-//! executable one, or one whose name says its interpreter.
+//! The skills of a plugin (§7.1): each folder in `skills` with a `SKILL.md`. A script of a skill is an executable
+//! file, or a file whose extension names its interpreter.
 
 use haft_core::grant::Right;
 use haft_core::skill::{FILE, MAX_FILE, Skill};
@@ -11,7 +11,7 @@ use crate::listing::listed;
 /// The folder of the skills (§6.1).
 pub const FOLDER: &str = "skills";
 
-/// Skills of one plugin at most; a model is told of no more.
+/// Maximal number of skills of one plugin; models get no more.
 const MAX_SKILLS: usize = haft_core::skill::MAX_SKILLS;
 
 /// Scripts of one skill at most that its tool names.
@@ -31,11 +31,11 @@ pub struct PluginSkill {
     pub scripts: Vec<String>,
     /// The name of the tool that runs them, of which no two skills have the same.
     pub tool: String,
-    /// What its author proposes for it; `None` where nothing is proposed for any part of the plugin.
+    /// The author's proposal; `None` if nothing is proposed for any part of the plugin.
     pub proposed: Option<Vec<Right>>,
 }
 
-/// The skills in the fixed location.
+/// Returns the skills in the fixed location.
 pub(super) fn discovered(
     files: &Files<'_>,
     permissions: &Permissions,
@@ -88,8 +88,8 @@ pub(super) fn text(files: &Files<'_>, folder: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "its `SKILL.md` is not text in UTF-8".to_owned())
 }
 
-/// The skill of a text that follows the Agent Skills specification: it has a head with the name of its folder and a
-/// description.
+/// Returns the skill of a text that follows the Agent Skills specification: it has a head with the name of its
+/// folder and a description.
 fn strict(text: &str, folder: &str) -> Result<Skill, String> {
     let field = |key: &str| haft_core::skill::head_field(text, key).filter(|value| !value.is_empty());
     let name = field("name").ok_or("its head has no `name`")?;
@@ -112,7 +112,7 @@ fn strict(text: &str, folder: &str) -> Result<Skill, String> {
     Ok(Skill::parse(text, folder))
 }
 
-/// The name of the tool that runs the scripts of a skill.
+/// Returns the name of the tool that runs the scripts of a skill.
 fn tool_name(name: &str) -> String {
     let fits = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
     name.chars().map(fits).take(64).collect()

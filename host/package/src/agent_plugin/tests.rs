@@ -154,7 +154,7 @@ fn a_skill_lies_in_a_folder_of_its_name() {
     assert_eq!(codes(&read), ["skill-skipped", "skill-skipped"]);
 }
 
-/// What an author proposes is what is asked for, a part by itself, and what is no right is told.
+/// An author's proposal becomes the request, separately for each part, and an invalid right is reported.
 #[test]
 fn a_proposal_is_for_one_part_and_no_other() {
     let proposal = r#", "extensions": { "dev.haft": { "permissions": { "servers": { "a": {
@@ -188,7 +188,7 @@ fn a_proposal_is_for_one_part_and_no_other() {
     assert_eq!(texts(&read(&files).unwrap().servers[0].proposed), ["read=."]);
 }
 
-/// What is proposed follows the schema that is published for it, and the other way round.
+/// Proposals follow their published schema, and the schema has exactly the rights that are read.
 #[test]
 fn the_schema_of_proposals_has_the_rights_that_are_read() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();

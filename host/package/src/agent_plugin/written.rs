@@ -1,4 +1,5 @@
-//! The program.toml of a plugin: what its manifests say, in haft's words. It stands in no file: the plugin is kept as it is.
+//! The program.toml of a plugin, generated from its manifests. It is kept in memory only: the plugin's folder stays
+//! unmodified.
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use super::server::{Start, Text};
 use super::{AgentPlugin, PluginServer, PluginSkill};
 use crate::semantic::semantic;
 
-/// The text of the program.toml.
+/// Returns the text of the program.toml.
 pub(super) fn text(plugin: &AgentPlugin) -> String {
     let mut all = Table::new();
     all.insert("program".to_owned(), Value::Table(program(plugin)));
@@ -22,7 +23,7 @@ pub(super) fn text(plugin: &AgentPlugin) -> String {
     toml::to_string(&all).unwrap_or_default()
 }
 
-/// Fails where program.toml cannot say what a server is.
+/// Fails if program.toml cannot express a server.
 pub(super) fn check_server(written: &PluginServer) -> Result<(), String> {
     let mut all = Table::new();
     put_list(&mut all, "mcp_servers", std::iter::once(server(written)));
@@ -59,7 +60,7 @@ fn program(plugin: &AgentPlugin) -> Table {
     program
 }
 
-/// A tool for the scripts of a skill: its command is the skill's folder, and a call names the script.
+/// Returns a tool for the scripts of a skill: its command is the skill's folder, and a call names the script.
 fn script_tool(skill: &PluginSkill) -> Table {
     let mut tool = Table::new();
     put(&mut tool, "name", skill.tool.as_str());
@@ -97,7 +98,7 @@ fn put_values(entry: &mut Table, key: &str, values: &[(String, Text)]) {
     }
 }
 
-/// A process of a plugin always has a table of its own: without one it would have what `[sandbox]` allows.
+/// Writes a table for every process of a plugin: without one it would have the rights of `[sandbox]`.
 fn put_grant(entry: &mut Table, proposed: Option<&[Right]>) {
     let mut grant = Table::new();
     for right in proposed.unwrap_or_default() {

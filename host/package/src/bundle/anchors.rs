@@ -1,4 +1,5 @@
-//! The placeholders of an installed plugin (§9.2): each is replaced once, and what takes its place is not looked at again.
+//! The placeholders of an installed plugin (§9.2): each is replaced once, and the replacement is not expanded
+//! again.
 
 use std::path::Path;
 
@@ -7,14 +8,14 @@ use crate::agent_plugin::{DATA, Directory, Form, ROOT};
 use haft_manifest::{GrantTable, TextOrSecret, Transport};
 
 impl Bundle {
-    /// Returns the package with the paths of its own folder and of `data`, the directory that it keeps, in the words and
-    /// variables of its servers; unchanged where it is no plugin of other programs.
+    /// Returns the package with the paths of its own folder and of `data`, its data directory, in the words and
+    /// variables of its servers; unchanged unless it is a plugin of another program.
     #[must_use]
     pub fn with_anchors(mut self, data: &Path) -> Self {
         let Some(form) = self.agent_plugin.as_ref().map(|plugin| plugin.form) else { return self };
         let (root, data) = (self.folder.to_string_lossy().into_owned(), data.to_string_lossy());
         let anchors = [(ROOT, &*root), (DATA, &*data)];
-        // What the format of Claude Code calls them.
+        // The names in the format of Claude Code.
         let claude = [("CLAUDE_PLUGIN_ROOT", &*root), ("CLAUDE_PLUGIN_DATA", &*data)];
         let variables = anchors.iter().chain(claude.iter().filter(|_| form == Form::Claude));
         for server in &mut self.manifest.mcp_servers {
@@ -36,7 +37,7 @@ impl Bundle {
         self
     }
 
-    /// Returns what the servers of a plugin and the scripts of its skills ask for, with their names.
+    /// Returns the requests of a plugin's servers and of its skills' scripts, with their names.
     pub fn process_grants(&self) -> impl Iterator<Item = (&str, &GrantTable)> {
         let manifest = Some(&self.manifest).filter(|_| self.agent_plugin.is_some());
         manifest.into_iter().flat_map(|manifest| {
@@ -46,7 +47,7 @@ impl Bundle {
         })
     }
 
-    /// Reports whether a plugin's author proposes no rights at all: its processes then get what the package is granted.
+    /// Reports whether a plugin's author proposes no rights at all: its processes then get the package's grant.
     pub fn takes_any_grant(&self) -> bool {
         let plugin = self.agent_plugin.as_ref();
         plugin.is_some_and(|plugin| {
@@ -73,7 +74,7 @@ impl Bundle {
     }
 }
 
-/// `text` with the value of each anchor in the place of `${NAME}`.
+/// Returns `text` with the value of each anchor in the place of `${NAME}`.
 fn expanded(text: &str, anchors: &[(&str, impl AsRef<str>)]) -> String {
     let (mut whole, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("${") {

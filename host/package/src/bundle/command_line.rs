@@ -42,8 +42,8 @@ pub(super) fn own(word: &str) -> Option<String> {
     word.starts_with("./").then(|| normal(word))?
 }
 
-/// Returns the path of the plugin that a word of a plugin's server may name: below `${PLUGIN_ROOT}`, or relative to the
-/// server's working directory, which is that folder unless the server says another one.
+/// Returns the path within the plugin that a word of a plugin's server may name: below `${PLUGIN_ROOT}`, or
+/// relative to the server's working directory, which is the plugin's folder by default.
 pub(super) fn of_plugin(word: &str) -> Option<String> {
     let (_, inside) = word.rsplit_once("${PLUGIN_ROOT}/").unwrap_or(("", word));
     normal(inside)

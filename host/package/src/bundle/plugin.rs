@@ -1,4 +1,4 @@
-//! Bundles of plugins of other programs.
+//! Parses plugins of other programs as bundles.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -34,7 +34,8 @@ impl Bundle {
         })
     }
 
-    /// Returns what the scripts of each skill of a plugin are run by: one tool a skill, by the name of its command.
+    /// Returns the specification of the tool that runs the scripts of a plugin's skills: one tool for each skill,
+    /// by the name of its command.
     pub fn scripts(&self, tool: &str) -> Option<ScriptsSpec> {
         let plugin = self.agent_plugin.as_ref()?;
         let skill = plugin.skills.iter().find(|skill| skill.tool == tool)?;

@@ -1,4 +1,4 @@
-//! What a package asks for.
+//! The requests of a package for rights.
 
 use super::Bundle;
 use crate::request::{self, Request};
@@ -29,7 +29,7 @@ impl Bundle {
     }
 }
 
-/// Returns what a component asks for.
+/// Returns the requests of a component.
 pub(super) fn plugin_requests(plugin_name: Option<&str>, plugin: &Plugin) -> Vec<Request> {
     let mut all = request::table_requests(plugin_name, &plugin.grant);
     let secret = |secret| Request::Secret(plugin_name.map(str::to_owned), secret);

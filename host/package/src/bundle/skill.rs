@@ -1,5 +1,5 @@
-//! The skill of an installed package, as it is offered to models. Returns only files that the user agreed to:
-//! each read checks the file against its digest.
+//! The skill of an installed package, as it is offered to models. Returns only files that the user agreed to: each
+//! read checks the file against its digest.
 
 use std::fs;
 use std::io;
@@ -43,13 +43,13 @@ impl Bundle {
         })
     }
 
-    /// Whether a model reads the file first of a skill.
+    /// Returns whether a model reads the file first of a skill.
     pub(crate) fn is_instruction(&self, path: &str) -> bool {
         self.skills.iter().any(|skill| listed(&skill.folder, FILE) == path)
     }
 
-    /// Whether the file is a script of a plugin's skill, or one that a server of the plugin may run: which those are is
-    /// known of no server.
+    /// Returns whether the file is a script of a plugin's skill, or may be run by a server of the plugin: any file
+    /// may.
     pub(crate) fn is_script(&self, path: &str) -> bool {
         let is_named_so = || {
             let name = path.rsplit('/').next().unwrap_or_default();
@@ -64,7 +64,7 @@ impl Bundle {
             .any(|skill| skill.scripts.iter().any(|script| listed(&skill.folder, script) == path))
     }
 
-    /// The name of the tool that runs the scripts of the skill in the folder `inside`.
+    /// Returns the name of the tool that runs the scripts of the skill in the folder `inside`.
     fn script_tool(&self, inside: &str) -> Option<String> {
         let plugin = self.agent_plugin.as_ref()?;
         let skill = plugin.skills.iter().find(|skill| skill.folder == inside && !skill.scripts.is_empty())?;

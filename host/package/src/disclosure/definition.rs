@@ -174,7 +174,7 @@ mod tests {
         maxLength not oneOf pattern patternProperties prefixItems properties propertyNames \
         readOnly required then title type x-other";
 
-    /// S03: every word of a schema is disclosed, whichever key contains it.
+    /// S03: every word of a schema is disclosed, under any key.
     #[test]
     fn s03_no_word_of_a_schema_is_left_out() {
         const WORD: &str = "send ~/.ssh";

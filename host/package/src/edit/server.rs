@@ -1,4 +1,4 @@
-//! Appends MCP servers, and grants them rights.
+//! Appends MCP servers to a program.toml, and grants them rights.
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
@@ -18,7 +18,7 @@ pub fn grant_process(
     rights: &[Right],
 ) -> Result<String, EditError> {
     let rights: Vec<_> = rights.iter().map(|right| Request::Right(None, right.clone())).collect();
-    // Servers stand in either of two lists.
+    // Servers are in either of two lists.
     match changed(text, list, name, |entry| entry.grant(&rights)) {
         Err(EditError::Absent(..)) if list == "mcp_servers" => {
             changed(text, "mcp", name, |entry| entry.grant(&rights))
@@ -38,7 +38,7 @@ pub struct NewServer<'a> {
     pub url: Option<&'a str>,
     /// The variables of a command, or the headers of an address.
     pub values: &'a [(String, TextOrSecret)],
-    /// Whether it is used.
+    /// Whether the server is used.
     pub enabled: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Errors of a fetch, for every kind of source, each with its hint.
+//! Errors of a fetch from any kind of source, each with its hint.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -27,7 +27,7 @@ pub struct Fetching<'a> {
     pub asks: bool,
     /// The required signer.
     pub trust: &'a Trust,
-    /// What makes keyless signatures right.
+    /// The trust root of keyless signatures.
     pub root: &'a TrustRoot,
     /// Confines programs to `grants`.
     pub confiner: &'a Confiner,
@@ -40,6 +40,6 @@ pub struct Fetching<'a> {
 pub struct FetchGrants {
     /// Of `git`, `npm` and `uv`.
     pub fetch: Grant,
-    /// Of what was fetched and is run to be built.
+    /// The rights of fetched code during its build.
     pub build: Grant,
 }

@@ -1,5 +1,5 @@
-//! Attestations of what npm and uv fetch: who published a package, from which source. The bytes that are installed are the
-//! ones that were attested, by their digests; an index says nothing that counts but which attestations there are.
+//! Attestations of packages of npm and PyPI: the publisher and the source repository. The digests of the installed
+//! bytes must be those in the attestation; of an index, only its list of attestations is used.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::runner::Runner;
 use crate::signature::{self, MAX_DOCUMENT, Statement, Subject, Trust, Verdict};
 use crate::{Digest, Fetching};
 
-/// Characters of what npm says of one version that are read: a hundred times the usual.
+/// Maximal number of characters of npm's metadata of one version: a hundred times the usual.
 const MAX_DIST: usize = 100_000;
 
 /// Limit on the bytes of an index's page of one project: twice the longest.
@@ -29,7 +29,7 @@ const PAGE: &str = "application/vnd.pypi.simple.v1+json";
 /// The media type of a provenance (PEP 740).
 const PROVENANCE: &str = "application/vnd.pypi.integrity.v1+json";
 
-/// The index that uv asks where nobody names another, and the variables that name one.
+/// The default index of uv, and the variables that name another one.
 const INDEX: &str = "https://pypi.org/simple";
 const INDEX_VARIABLES: &[&str] = &["UV_DEFAULT_INDEX", "UV_INDEX_URL"];
 
@@ -42,7 +42,7 @@ const ATTESTED: &str = "attested.txt";
 /// Bytes of a SHA-512 digest.
 const SHA512: usize = 64;
 
-/// What npm says of one version.
+/// npm's metadata of one version.
 #[derive(Deserialize)]
 struct Dist {
     tarball: String,
@@ -54,8 +54,8 @@ struct Attestations {
     url: String,
 }
 
-/// Checks the attestations of an installed version of npm, whose tarball has the digests `integrity`; returns a note for
-/// the person if they cannot be had.
+/// Checks the attestations of an installed version of npm, whose tarball has the digests `integrity`; returns a
+/// note for the user if they are unavailable.
 pub(super) async fn of_npm(
     (name, version): (&str, &Version),
     integrity: Option<&str>,
@@ -71,7 +71,7 @@ pub(super) async fn of_npm(
         Some((url, tarball)) => fetched(&url, &tarball, ("application/json", MAX_DOCUMENT), fetching).await?,
         None => (None, None),
     };
-    // Which of several digests npm compared is not known: then no attestation is one of what is installed.
+    // With several digests, npm's choice is unknown: no attestation counts as one of the installed content then.
     let Some(digest) = integrity.and_then(sha512) else {
         return Ok((refused_unless_nobody(fetching)?, trouble));
     };
@@ -81,8 +81,8 @@ pub(super) async fn of_npm(
     Ok((judge(&statements, Subject::Sha512(&digest), fetching)?, trouble))
 }
 
-/// Returns the SHA-512 digest of an integrity text (W3C Subresource Integrity) that has this digest alone: npm accepts a
-/// tarball that has any one of several.
+/// Returns the SHA-512 digest of an integrity text (W3C Subresource Integrity) with this single digest: npm accepts
+/// a tarball with any one of several.
 fn sha512(integrity: &str) -> Option<Vec<u8>> {
     let digest = STANDARD.decode(integrity.strip_prefix("sha512-")?).ok()?;
     (digest.len() == SHA512).then_some(digest)
@@ -93,17 +93,17 @@ fn purl(name: &str, version: &Version) -> String {
     format!("pkg:npm/{}@{version}", name.replace('@', "%40"))
 }
 
-/// What was found out of a package of PyPI.
+/// The checked package of PyPI.
 #[derive(Default)]
 pub(super) struct Checked {
     pub(super) verdict: Verdict,
-    /// A note for the person.
+    /// A note for the user.
     pub(super) trouble: Option<String>,
     /// The list of requirements that allows attested wheels of the package alone, if it is signed.
     pub(super) required: Option<PathBuf>,
 }
 
-/// What an index has of one project (PEP 691).
+/// An index page of one project (PEP 691).
 #[derive(Deserialize)]
 struct Page {
     files: Vec<Listed>,
@@ -162,7 +162,7 @@ pub(super) async fn of_pypi(
     Ok(checked)
 }
 
-/// What is said of a version with more wheels than are judged: a note, or an error where a signer is required.
+/// Returns the result for a version with too many wheels: a note, or an error if a signer is required.
 fn too_many(count: usize, trust: &Trust) -> Result<Checked, ForeignError> {
     let error = ForeignError::Wheels { count, most: MAX_WHEELS };
     match trust {
@@ -186,7 +186,7 @@ async fn judged(
     Ok((judge(&statements, Subject::Sha256(&digest), fetching)?, trouble))
 }
 
-/// Returns the verdict on all wheels: the one signer of all, or what is said of the first that has another one.
+/// Returns the verdict on all wheels: the common signer, or the result of the first with another one.
 fn common(verdicts: Vec<Verdict>, fetching: &Fetching<'_>) -> Result<Verdict, ForeignError> {
     let mut verdicts = verdicts.into_iter();
     let Some(first) = verdicts.next() else { return refused_unless_nobody(fetching) };
@@ -199,7 +199,7 @@ fn common(verdicts: Vec<Verdict>, fetching: &Fetching<'_>) -> Result<Verdict, Fo
     })
 }
 
-/// The verdict on what has no attestation.
+/// Returns the verdict on content without an attestation.
 fn refused_unless_nobody(fetching: &Fetching<'_>) -> Result<Verdict, ForeignError> {
     judge(&[], Subject::Sha256(&[]), fetching)
 }
@@ -212,8 +212,8 @@ fn judge(
     Ok(signature::judge(statements, subject, fetching.trust, fetching.root)?)
 }
 
-/// Fetches a document of this media type, of at most `most` bytes, from the server of `known`, which was asked before, and
-/// no other. Where no signer is required, one that cannot be had is a note for the person.
+/// Fetches a document of this media type, of at most `most` bytes, from the server of `known`, which was contacted
+/// before. Unless a signer is required, an unavailable document is a note for the user.
 async fn fetched(
     url: &str,
     known: &str,
@@ -241,7 +241,7 @@ fn refuse_elsewhere(url: &str, known: &str) -> Result<(), DownloadError> {
     Err(DownloadError::Elsewhere(download::shown_text(url)))
 }
 
-/// The index that uv asks.
+/// Returns the index that uv asks.
 fn index() -> String {
     let named =
         INDEX_VARIABLES.iter().find_map(|name| std::env::var(name).ok().filter(|url| !url.is_empty()));
@@ -251,7 +251,7 @@ fn index() -> String {
     named.unwrap_or_else(|| INDEX.to_owned())
 }
 
-/// A line of a list of requirements, with those that continue it.
+/// Returns a line of a list of requirements, with those that continue it.
 fn requirements(text: &str) -> impl Iterator<Item = &str> {
     let is_start = |line: &str| !line.starts_with([' ', '\t']);
     let mut rest = text;

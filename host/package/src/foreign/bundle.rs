@@ -1,4 +1,4 @@
-//! MCP bundles (`.mcpb`): manifest.json says how the server is started, and which settings it has.
+//! MCP bundles (`.mcpb`), whose manifest.json has the command of the server and its settings.
 
 mod manifest;
 mod settings;
@@ -24,7 +24,7 @@ const START: &str = "start.sh";
 /// The variable of the folder that the bundle is unpacked to.
 const FOLDER: &str = "${__dirname}";
 
-/// Makes a package of an unpacked bundle; returns notes for the person.
+/// Makes a package of an unpacked bundle; returns notes for the user.
 pub(super) async fn make(
     foreign: &Foreign,
     tree: &Path,
@@ -138,9 +138,9 @@ fn environment(
     Ok(env)
 }
 
-/// A text as a literal of Python.
+/// Returns a text as a literal of Python.
 fn python_text(text: &str) -> String {
-    // A literal of JSON is one of Python.
+    // A JSON literal is also a Python literal.
     serde_json::Value::from(text).to_string()
 }
 

@@ -1,4 +1,4 @@
-//! Reasons why no package can be made of an MCP server of others, each with its hint.
+//! The reasons why no package can be made from an MCP server in another format, each with its hint.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub enum ForeignError {
         /// The error of the action.
         source: io::Error,
     },
-    /// A file is not what its name says.
+    /// The content of a file does not match its name.
     #[error("`{file}` cannot be understood: {why}")]
     Unreadable {
         /// The file.
@@ -46,7 +46,7 @@ pub enum ForeignError {
         /// The error of the parser.
         why: String,
     },
-    /// It is not clear which command starts the server.
+    /// The command that starts the server is ambiguous.
     #[error("`{name}` has {}", commands_text(commands))]
     Commands {
         /// The package.
@@ -54,7 +54,7 @@ pub enum ForeignError {
         /// Its commands.
         commands: Vec<String>,
     },
-    /// A package has no wheel for this machine, and nobody asked for it to be built.
+    /// A package has no wheel for this machine, and a build was not requested.
     #[error("`{0}` has no wheel for this machine: it would have to be built, which runs its code")]
     Sdist(String),
     /// A setting that the source does not know.

@@ -1,5 +1,5 @@
-//! Packages of npm, installed by this machine's npm with install scripts off. The versions and digests of all that is
-//! installed stay in the package, as package-lock.json.
+//! Packages of npm, installed by this machine's npm with install scripts off. The package keeps the versions and
+//! digests of all installed content as package-lock.json.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,10 +15,10 @@ use super::{ForeignError, Made, added, attested, chosen, is_script_run};
 use crate::runner::{MAX_OUTPUT, Runner};
 use crate::{Fetching, Foreign};
 
-/// What `npm` is always told: no script, no link, no message to anybody, and a lock that is the same from every mirror.
+/// The fixed options of `npm`: no scripts, no links, no notices, and a lock that is independent of the mirror.
 const SETTINGS: &[&str] = &[
     "--ignore-scripts",
-    // A dependency that is a repository is built by an npm of its own, which reads the settings there.
+    // A separate npm, with the settings of the repository, would build a dependency from git.
     "--git=false",
     "--no-bin-links",
     "--no-audit",
@@ -63,7 +63,7 @@ struct Package {
     scripts: BTreeMap<String, String>,
 }
 
-/// Its commands: one that is called as the package is, or several.
+/// Its commands: one with the package's name, or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Bin {
@@ -90,7 +90,7 @@ pub(super) async fn make(
     fs::create_dir(tree).map_err(io_error("create folder", tree))?;
     let wanted = format!("{name}@{}", version.unwrap_or("latest"));
     let prefix = format!("--prefix={}", tree.display());
-    // What the lock promises to another machine holds for this one.
+    // The lock's promise to another machine holds for this one.
     let before = format!("--before={before}");
     let arguments = ["install", &prefix, &before].into_iter().chain(SETTINGS.iter().copied());
     let arguments = arguments.chain(["--", &wanted]);
@@ -138,8 +138,8 @@ fn start(foreign: &Foreign, name: &str, package: &Package) -> Result<String, For
     Ok(format!("./node_modules/{name}/{}", inside.ok_or_else(outside)?.join("/")))
 }
 
-/// Says which installed packages have install scripts; runs them where the source asks for it, without network and with
-/// nothing to write but the directory of this fetch.
+/// Lists the installed packages with install scripts; runs the scripts if the source requests that, without network
+/// and with write access only to the directory of this fetch.
 async fn scripts(
     foreign: &Foreign,
     (tree, lock): (&Path, &Lock),
@@ -181,12 +181,12 @@ async fn scripts(
     Ok(notes)
 }
 
-/// Says what the install script of one package is.
+/// Describes the install script of one package.
 fn script(folder: &Path, is_run: bool) -> Result<String, ForeignError> {
     let package: Package = read_json(folder, "package.json")?;
     let scripts = SCRIPTS.iter().filter_map(|name| package.scripts.get(*name)).cloned();
     let scripts: Vec<String> = scripts.collect();
-    // Without one of its own, npm compiles what `binding.gyp` describes.
+    // Without an install script, npm compiles the project in `binding.gyp`.
     let text = if scripts.is_empty() { "node-gyp rebuild".to_owned() } else { scripts.join("; ") };
     let done = if is_run { "was run" } else { "was not run" };
     Ok(format!("the install script of `{} {}` {done}: `{text}`", package.name, package.version))

@@ -1,5 +1,5 @@
-//! Packages of PyPI, installed by this machine's uv: wheels alone, so that none of their code runs. The versions and
-//! digests of all that is installed stay in the package, as requirements.txt.
+//! Packages of PyPI, installed by this machine's uv: wheels only, so that none of their code runs. The package
+//! keeps the versions and digests of all installed content as requirements.txt.
 
 mod sdist;
 
@@ -20,12 +20,12 @@ const SITE: &str = "site";
 /// The file that starts the server.
 pub(super) const START: &str = "start.py";
 
-/// What is to be installed, and what is, with digests.
+/// The requirements file, and the file of the resolved versions with digests.
 const WANTED: &str = "requirements.in";
 const LOCKED: &str = "requirements.txt";
 
-/// What `uv` is always told: nothing is built, and neither the files of settings of the person or of the package nor its
-/// sources beside an index count.
+/// The fixed options of `uv`: no builds, no configuration files of the user or of the package, and no sources
+/// besides an index.
 const SETTINGS: &[&str] =
     &["--quiet", "--no-config", "--no-sources", "--no-python-downloads", "--only-binary", ":all:"];
 
@@ -35,16 +35,17 @@ const COMPILING: &str = "pip compile";
 /// Source distributions that are built for one server: each takes a resolution more.
 const MAX_BUILT: usize = 20;
 
-/// What is printed of the version: packages with compiled code are made for one.
+/// Prints the Python version: packages with compiled code are made for one.
 const VERSION: &str = "import sys; print('%d.%d' % sys.version_info[:2])";
 
-/// Compiles the folder of the first argument, below the second one: a start without compiled files takes twice as long.
-/// What is written depends on the sources alone, and is not compared with them: all of the package is.
+/// Compiles the folder of the first argument, below the second one: a start without compiled files takes twice as
+/// long. The output depends on the sources only, and is not compared with them, since the digest covers the whole
+/// package.
 const COMPILE: &str = "import compileall, py_compile, sys; compileall.compile_dir(sys.argv[1], quiet=2, \
                        stripdir=sys.argv[2], invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)";
 
-/// The words that start [`START`]: without the person's packages and variables, and without writing compiled files
-/// beside the sources.
+/// Returns the words that start [`START`]: without the user's packages and variables, and without writing compiled
+/// files beside the sources.
 pub(super) fn command() -> Vec<String> {
     ["python3", "-I", "-B", "./start.py"].map(str::to_owned).into()
 }
@@ -92,17 +93,18 @@ pub(super) async fn make(
     Ok(Made { resolved: Some(version), notes, verdict })
 }
 
-/// What was installed.
+/// The installed content.
 pub(super) struct Installed {
     /// The version of Python that it is for.
     pub(super) python: String,
-    /// Notes for the person.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
     /// The result of the check of its attestations.
     pub(super) verdict: Verdict,
 }
 
-/// Installs what the file `wanted` of `tree` requires into `site` of `tree`. The attestations of `name` are checked.
+/// Installs the requirements in the file `wanted` of `tree` into `site` of `tree`. Checks the attestations of
+/// `name`.
 pub(super) async fn install(
     foreign: &Foreign,
     (wanted, name): (&str, Option<&str>),
@@ -118,7 +120,7 @@ pub(super) async fn install(
     };
     let text = |file: &str| tree.join(file).to_string_lossy().into_owned();
     let (wanted, locked, site) = (text(wanted), text(LOCKED), text(SITE));
-    // One that a bundle brings would decide on versions.
+    // A bundle's own lock file would decide the versions.
     gone(Path::new(&locked), fs::remove_file(&locked))?;
     let built = lock(foreign, &uv, &wanted, &locked, fetching).await?;
     let (mut verdict, mut trouble, mut required) = (Verdict::Unsigned, None, locked);
@@ -165,8 +167,8 @@ impl Uv<'_> {
     }
 }
 
-/// Writes the versions and digests of what the file `wanted` requires into the file `locked`. What has no wheel is built,
-/// where the source asks for it.
+/// Writes the versions and digests of the requirements in the file `wanted` into the file `locked`. Packages
+/// without a wheel are built, if the source requests that.
 async fn lock(
     foreign: &Foreign,
     uv: &Uv<'_>,
@@ -223,7 +225,7 @@ fn tidy(site: &Path) -> Result<(), ForeignError> {
     gone(&lock, fs::remove_file(&lock))
 }
 
-/// The result of removing what need not be there.
+/// Returns the result of removing what need not be there.
 fn gone(path: &Path, removed: std::io::Result<()>) -> Result<(), ForeignError> {
     match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error("remove", path)(error)),

@@ -1,4 +1,4 @@
-//! What is read of other people's files, with files that look like theirs.
+//! Tests of parsing third-party files, with files of their form.
 
 use super::pypi::console_scripts;
 use super::*;

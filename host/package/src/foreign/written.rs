@@ -1,4 +1,4 @@
-//! The program.toml of a package that is made of an MCP server of others.
+//! The program.toml of a package that is made from an MCP server in another format.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -26,7 +26,7 @@ pub(super) enum Env {
     Variable {
         env: String,
     },
-    /// An entry of the person's keyring, at the time of the start.
+    /// An entry of the user's keyring, read at the start.
     Keyring {
         keyring: String,
     },
@@ -37,7 +37,7 @@ impl Env {
         Self::Variable { env: name.to_owned() }
     }
 
-    /// The value of a secret of the setting `value`: `env:NAME` or `keyring:SERVICE/USER`.
+    /// Returns the value of a secret of the setting `value`: `env:NAME` or `keyring:SERVICE/USER`.
     pub(super) fn secret(value: &str) -> Option<Self> {
         match Foreign::secret_place(value)? {
             SecretSource::Env(name) => Some(Self::variable(name.as_str())),
@@ -47,7 +47,7 @@ impl Env {
     }
 }
 
-/// A server, and what it says of itself.
+/// A server, and its description.
 #[derive(Debug)]
 pub(super) struct Server {
     /// A text that becomes its name.
@@ -132,7 +132,7 @@ impl Server {
     }
 }
 
-/// Writes a new file: one that the package brings itself is not replaced.
+/// Writes a new file; an existing one of the package is not replaced.
 pub(super) fn put(path: &Path, text: &str) -> Result<(), ForeignError> {
     let written = crate::folder::write(text.as_bytes(), path, text.len() as u64, false);
     written.map(|_| ()).map_err(io_error("write", path))

@@ -70,7 +70,7 @@ pub struct Previous<'a> {
 pub enum UpdateReason {
     /// There is no pin.
     NotInstalled,
-    /// It requests more than before.
+    /// The version requests more than before.
     AsksForMore,
     /// The signer changed.
     OtherSigner {

@@ -61,7 +61,7 @@ pub enum InstallError {
         /// The declared name.
         found: String,
     },
-    /// program.toml names another signer than the one that was agreed to.
+    /// program.toml names another signer than the agreed one.
     #[error("program.toml wants `{name}` signed {wanted}, and what is installed was signed {pinned}")]
     OtherSigner {
         /// The entry.

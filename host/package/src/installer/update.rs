@@ -112,7 +112,7 @@ pub(super) fn trusted_for_update(
         return Ok(Trust::Named(signer));
     }
     match (entry.signer.clone(), old.and_then(|pin| pin.signer.clone())) {
-        // Who wrote program.toml may be somebody else than the person who agreed to the pinned signer.
+        // The author of program.toml may not be the user who agreed to the pinned signer.
         (Some(wanted), Some(pinned)) if !wanted.admits(&pinned) && !pinned.admits(&wanted) => {
             let (wanted, pinned) = (wanted.describe(), pinned.describe());
             Err(InstallError::OtherSigner { name: entry.name.to_string(), wanted, pinned })

@@ -1,5 +1,5 @@
-//! The pins of MCP servers in program.lock: what is expected of their tools, for each configuration of a server. Does not
-//! know what the digests are of.
+//! The pins of MCP servers in program.lock: the digests of their expected tools, for each configuration of a
+//! server. The crate `haft-mcp` computes these digests.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Lock;
 
-/// The tools of one server as somebody agreed to them.
+/// The agreed tools of one server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerPin {

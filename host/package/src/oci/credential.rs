@@ -1,4 +1,5 @@
-//! A credential for a registry: its source, among others a credential helper of docker. It is never printed.
+//! A credential for a registry, and its source, such as a credential helper of docker. A credential is never
+//! printed.
 
 use std::fmt;
 use std::path::Path;

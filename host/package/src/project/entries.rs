@@ -15,7 +15,7 @@ pub struct ProjectEntry {
     pub name: Name,
     /// The entry's source.
     pub source: PackageSource,
-    /// By whom it must be signed.
+    /// The required signer.
     pub signer: Option<Signer>,
     /// The grants in program.toml.
     pub granted: Vec<Request>,
@@ -74,7 +74,7 @@ pub(super) fn check_signers(manifest: &Manifest) -> Result<(), Report> {
 }
 
 fn signer(written: Option<&Located<String>>) -> Option<Signer> {
-    // `check_signers` refused what is none.
+    // `check_signers` refused invalid ones.
     written.and_then(|signer| signer.value.parse().ok())
 }
 

@@ -1,5 +1,5 @@
-//! server.json (schema 2025-12-11), as the API wraps it: what haft needs of it. Where the schema lists values, no other is
-//! read; fields that it does not name are allowed by it and not read.
+//! The fields of server.json (schema 2025-12-11), as the API wraps it, that haft uses. A value outside the schema's
+//! list is an error; unknown fields are allowed by the schema and ignored.
 
 use std::collections::BTreeMap;
 
@@ -108,7 +108,7 @@ pub(super) struct Argument {
     pub(super) kind: ArgumentKind,
     /// Of a named one: with its dashes.
     pub(super) name: Option<String>,
-    /// Of a positional one: what it is called in settings.
+    /// The name of a positional argument in settings.
     pub(super) value_hint: Option<String>,
     #[serde(default)]
     pub(super) is_repeated: bool,
@@ -123,7 +123,7 @@ pub(super) enum ArgumentKind {
     Named,
 }
 
-/// What a value may be, and where it comes from.
+/// The type of a value, and its source.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Input {
@@ -177,7 +177,7 @@ impl Answer {
         Ok(())
     }
 
-    /// What its author says of it.
+    /// Returns the author's status of the entry.
     pub(super) fn status(&self) -> Option<Status> {
         self.meta.official.as_ref().and_then(|official| official.status)
     }

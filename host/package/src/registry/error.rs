@@ -1,4 +1,4 @@
-//! Reasons why a registry has nothing that could be installed, each with its hint.
+//! The reasons why a registry has nothing to install, each with its hint.
 
 use crate::SecretField;
 use crate::download::DownloadError;
@@ -28,12 +28,12 @@ pub enum RegistryError {
     /// The entry has nothing that haft installs.
     #[error("{0}")]
     Unsupported(String),
-    /// The same, with a way out.
+    /// No installable form, with a remedy.
     #[error("{what}")]
     Elsewhere {
-        /// What it is.
+        /// The form.
         what: String,
-        /// How to come to it.
+        /// The remedy.
         way_out: String,
     },
     /// Values are missing.
@@ -47,7 +47,7 @@ pub enum RegistryError {
     Value {
         /// The setting.
         key: String,
-        /// What was expected.
+        /// The expected form.
         why: String,
     },
     /// A setting that the entry does not have.
@@ -55,7 +55,7 @@ pub enum RegistryError {
     Setting {
         /// The setting.
         key: String,
-        /// Those that it has.
+        /// The existing ones.
         known: String,
     },
 }

@@ -1,5 +1,5 @@
-//! The values of an entry: what its author fixed, what a person gives (`--set KEY=VALUE`), or what is usual. A secret has no
-//! value here: it is named.
+//! The values of an entry: fixed by its author, given by the user (`--set KEY=VALUE`), or a default. A secret has
+//! only a name here.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -19,10 +19,10 @@ pub(super) enum Value {
     Secret(SecretSource),
 }
 
-/// Reads the values of one entry, and notes what is missing.
+/// Reads the values of one entry, and collects the missing ones.
 pub(super) struct Values<'a> {
     settings: &'a [(String, String)],
-    /// Whether a secret without a value is asked for.
+    /// Whether the user is asked for a secret without a value.
     asks: bool,
     known: BTreeSet<String>,
     missing: Vec<String>,
@@ -36,7 +36,7 @@ impl<'a> Values<'a> {
         Self { settings, asks, known, missing, secrets, notes }
     }
 
-    /// Fails where a required value is missing, or a setting is no one's.
+    /// Fails if a required value is missing, or a setting is unknown.
     pub(super) fn finish(self) -> Result<Vec<String>, RegistryError> {
         if let Some((key, _)) = self.settings.iter().find(|(key, _)| !self.known.contains(key)) {
             let known: Vec<_> = self.known.iter().map(|key| format!("`{}`", plain(key))).collect();
@@ -52,8 +52,8 @@ impl<'a> Values<'a> {
         Ok(self.notes)
     }
 
-    /// Returns the value of `input`, called `key` in settings; `None` where it has none. `variable` has it by default,
-    /// where it is a secret.
+    /// Returns the value of `input`, called `key` in settings; `None` if it has none. For a secret, `variable` is
+    /// the default source.
     pub(super) fn value(
         &mut self,
         key: &str,
@@ -97,7 +97,7 @@ impl<'a> Values<'a> {
         Ok(secret.map(Value::Secret))
     }
 
-    /// Returns a text with the values in it; `None` where one is missing.
+    /// Returns a text with the values inserted; `None` if one is missing.
     fn filled(&mut self, parts: &[Part<'_>]) -> Result<Option<String>, RegistryError> {
         let mut text = Some(String::new());
         for part in parts {
@@ -153,7 +153,7 @@ impl<'a> Values<'a> {
         Ok(Some(given))
     }
 
-    /// Returns where a secret is; `None` where it is nowhere, or is to be asked for.
+    /// Returns the source of a secret; `None` if it has none, or the user is to be asked.
     fn secret(
         &mut self,
         key: &str,
@@ -218,7 +218,7 @@ impl Part<'_> {
     }
 }
 
-/// What stands around a secret.
+/// The text around a secret.
 type Around = (String, String);
 
 fn field(key: &str, input: &Input, around: Around) -> SecretField {

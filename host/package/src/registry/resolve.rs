@@ -1,4 +1,4 @@
-//! From an entry of a registry to a source of haft, or to an address.
+//! Converts an entry of a registry to a source of haft, or to a URL.
 
 use haft_core::report::plain;
 use haft_manifest::{Foreign, PackageSource, SecretSource, TextOrSecret};
@@ -10,17 +10,17 @@ use super::{Registered, RegistryError, Start, Wanted};
 /// The setting that chooses among the packages and addresses of an entry.
 const USE: &str = "use";
 
-/// What its value is for an address.
+/// The value of `--set` for a URL.
 const REMOTE: &str = "remote";
 
-/// Where packages of npm and PyPI come from, as entries say it.
+/// The registries of npm and PyPI, as entries name them.
 const REGISTRIES: &[(&str, &[&str])] =
     &[("npm", &["https://registry.npmjs.org"]), ("pypi", &["https://pypi.org", "https://pypi.org/simple"])];
 
-/// Options of `npx` that mean nothing where it does not run.
+/// Options of `npx` that have no meaning without it.
 const MEANINGLESS: &[&str] = &["-y", "--yes"];
 
-/// Returns what the server of `answer` is.
+/// Returns the source or URL of the server in `answer`.
 pub(super) fn resolved(answer: &Answer, wanted: &Wanted) -> Result<Registered, RegistryError> {
     let (used, settings): (Vec<_>, Vec<_>) = wanted.settings.iter().cloned().partition(|(key, _)| key == USE);
     let used = used.into_iter().next().map(|(_, value)| value);
@@ -28,7 +28,7 @@ pub(super) fn resolved(answer: &Answer, wanted: &Wanted) -> Result<Registered, R
     let entry = &answer.server;
     let start = match chosen(answer, used.as_deref())? {
         Chosen::Package(package) if package.registry_type == "mcpb" => {
-            // Its manifest says which settings there are.
+            // Its manifest defines the settings.
             return Ok(Registered {
                 version: entry.version.clone(),
                 start: bundle(package, &settings)?,
@@ -53,7 +53,8 @@ enum Chosen<'a> {
     Remote(&'a Remote),
 }
 
-/// Chooses what is installed: what the person says, else the first package that haft installs, else an address.
+/// Selects the form to install: the user's choice, otherwise the first package that haft can install, otherwise a
+/// URL.
 fn chosen<'a>(answer: &'a Answer, used: Option<&str>) -> Result<Chosen<'a>, RegistryError> {
     let entry = &answer.server;
     let is_meant = |kind: &str| used.is_none_or(|used| used == kind);
@@ -103,7 +104,7 @@ fn unusable(package: Option<&Package>) -> RegistryError {
     RegistryError::Elsewhere { what, way_out }
 }
 
-/// A bundle, whose digest the registry has to say.
+/// Returns a bundle, with its digest in the registry.
 fn bundle(package: &Package, settings: &[(String, String)]) -> Result<Start, RegistryError> {
     let identifier = plain(&package.identifier);
     let Some(digest) = package.file_sha256.as_ref().and_then(|text| format!("sha256:{text}").parse().ok())
@@ -119,7 +120,7 @@ fn bundle(package: &Package, settings: &[(String, String)]) -> Result<Start, Reg
     Ok(Start::Package { source, digest: Some(digest) })
 }
 
-/// A package of npm or PyPI.
+/// Returns a package of npm or PyPI.
 fn package(package: &Package, values: &mut Values<'_>) -> Result<Start, RegistryError> {
     let (kind, identifier) = (package.registry_type.as_str(), plain(&package.identifier));
     check_registry(package)?;
@@ -166,7 +167,7 @@ fn package(package: &Package, values: &mut Values<'_>) -> Result<Start, Registry
     Ok(Start::Package { source, digest: None })
 }
 
-/// Refuses another registry than the usual one: where packages come from is the person's setting.
+/// Refuses all but the usual registry: the user configures the source of packages.
 fn check_registry(package: &Package) -> Result<(), RegistryError> {
     let Some(base) = &package.registry_base_url else { return Ok(()) };
     let is_usual = |(kind, usual): &(&str, &[&str])| {
@@ -191,7 +192,7 @@ fn source(text: &str, settings: Vec<(String, String)>) -> Result<PackageSource, 
     let parsed = if text.contains('#') { Err(haft_manifest::SourceError::Url) } else { text.parse() };
     match parsed.map_err(unusable)? {
         PackageSource::Foreign(foreign) => {
-            // As text and back: what cannot be written down is refused here.
+            // Printed and parsed again: a source that cannot be written is refused here.
             let whole = PackageSource::Foreign(Foreign { settings, ..foreign }).to_string();
             whole.parse().map_err(unusable)
         }
@@ -199,7 +200,7 @@ fn source(text: &str, settings: Vec<(String, String)>) -> Result<PackageSource, 
     }
 }
 
-/// Returns the words of arguments.
+/// Returns the command-line words of arguments.
 fn words(arguments: &[Argument], values: &mut Values<'_>) -> Result<Vec<String>, RegistryError> {
     let mut words = Vec::new();
     for argument in arguments {
@@ -240,7 +241,7 @@ fn words(arguments: &[Argument], values: &mut Values<'_>) -> Result<Vec<String>,
     Ok(words)
 }
 
-/// A server that answers elsewhere.
+/// Returns a server that answers elsewhere.
 fn remote(remote: &Remote, name: &str, values: &mut Values<'_>) -> Result<Start, RegistryError> {
     let own = name.rsplit('/').next().unwrap_or(name).to_owned();
     let variables = Input {

@@ -1,10 +1,10 @@
-//! Entries in the form of the published schema, and what becomes of them.
+//! Tests of converting entries of the published schema.
 
 use serde_json::{Value, json};
 
 use super::*;
 
-/// What becomes of an entry with these parts, and with settings such as `KEY=VALUE`.
+/// Converts an entry with these parts, and with settings such as `KEY=VALUE`.
 fn found(parts: &Value, settings: &[&str], asks: bool) -> Result<Registered, RegistryError> {
     let mut server = json!({
         "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
@@ -156,7 +156,7 @@ fn what_cannot_be_installed_is_told_with_its_way_out() {
     }
 }
 
-/// What is no entry of the schema, or another one than was asked for.
+/// Documents that are not entries of the schema, or not the requested entry.
 #[test]
 fn an_entry_of_another_form_is_told() {
     for (entry, expected, way_out) in [
@@ -224,7 +224,7 @@ fn an_address_has_its_variables_and_the_names_of_its_secrets() {
         [("Authorization".to_owned(), secret), ("X-Region".to_owned(), TextOrSecret::Text("eu".to_owned()))]
     );
     assert!(registered.notes[0].ends_with("as a whole: `Bearer {token}`"), "{:?}", registered.notes);
-    // What is entered is the token; what is kept is the header's value.
+    // The user enters the token; the header's value is stored.
     let Err(RegistryError::Secrets(fields)) = found(&entry, &["tenant=ada"], true) else { panic!() };
     assert_eq!((fields[0].key.as_str(), fields[0].around.0.as_str()), ("Authorization", "Bearer "));
     let kept =

@@ -10,7 +10,7 @@ use super::{MAX_STATEMENTS, Statement};
 /// Limit on the bytes of a document with attestations: several statements, each with its certificate and proof.
 pub(crate) const MAX_DOCUMENT: usize = 2 << 20;
 
-/// Reads what a registry of npm answers of the attestations of one version: those whose subject is called `about`.
+/// Parses npm's answer about the attestations of one version: those with the subject `about`.
 pub(crate) fn of_npm(document: &[u8], about: &str) -> Vec<Statement> {
     let document: Value = serde_json::from_slice(document).unwrap_or_default();
     let attestations = document.get("attestations").and_then(Value::as_array).into_iter().flatten();
@@ -53,7 +53,7 @@ fn bundle(attestation: &Value) -> Option<Value> {
     }))
 }
 
-/// Returns the keyless ones: the key of a registry says nothing of who made a package.
+/// Returns the keyless ones: the key of a registry does not identify a package's author.
 fn statements(bundles: impl Iterator<Item = Value>) -> Vec<Statement> {
     let keyless = bundles.filter(|bundle| super::cosign::certificate(bundle).is_some());
     keyless.take(MAX_STATEMENTS).map(|bundle| Statement::Bundle(bundle.to_string().into_bytes())).collect()

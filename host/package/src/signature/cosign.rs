@@ -1,7 +1,7 @@
-//! Signatures that cosign makes: with a key over a payload that names a manifest ("simple signing"), or in a
-//! Sigstore bundle, a DSSE envelope around a statement that names a manifest. A payload about another
-//! manifest is refused, even with a valid signature. What is read of a certificate here are claims, for messages:
-//! anyone could have made the certificate. `keyless.rs` verifies it.
+//! Signatures of cosign: with a key over a payload that names a manifest ("simple signing"), or in a Sigstore
+//! bundle, a DSSE envelope around a statement that names a manifest. A payload about another manifest is refused,
+//! even with a valid signature. The fields of a certificate are only claims here, for messages, since anyone could
+//! have made the certificate; `keyless.rs` verifies certificates.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,5 +1,5 @@
-//! The identity that a keyless signature is by: whom an issuer of identities (OIDC) knows under a name. Decides
-//! which verified certificates a required identity admits.
+//! The identity of a keyless signature: an OIDC issuer and a name at this issuer. Decides which verified
+//! certificates a required identity admits.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub const SIGSTORE: &str = "sigstore:";
 /// Limit on the characters of an issuer or a subject: ten times the longest address of a workflow.
 const MAX_NAME: usize = 2000;
 
-/// What stands before the branch or tag in the address of a workflow.
+/// Precedes the branch or tag in the URL of a workflow.
 const REFERENCE: &str = "@refs/";
 
 /// Between the repository and the workflow of another repository that built for it.
@@ -20,8 +20,8 @@ const VIA: &str = " via ";
 pub struct Identity {
     /// The URL of the issuer, which has no fragment (OIDC Discovery 1.0, 3).
     issuer: String,
-    /// An e-mail address or the address of a workflow. Of a workflow that another repository keeps: `REPOSITORY via
-    /// WORKFLOW`, since anyone may use that.
+    /// An e-mail address or the address of a workflow. Of a workflow that another repository keeps:
+    /// `REPOSITORY via WORKFLOW`, since anyone may use that.
     subject: String,
 }
 
@@ -42,7 +42,7 @@ impl Identity {
         is_right.then(|| Self { issuer: issuer.to_owned(), subject: subject.to_owned() })
     }
 
-    /// Returns the identity of a workflow's certificate: `repository` is that whose code was built, if it says so.
+    /// Returns the identity of a workflow's certificate: `repository` is the one whose code was built, if stated.
     pub(super) fn of_workflow(issuer: &str, workflow: &str, repository: Option<&str>) -> Option<Self> {
         let is_own =
             |repository: &str| workflow.strip_prefix(repository).is_some_and(|rest| rest.starts_with('/'));
@@ -114,7 +114,7 @@ mod tests {
         }
         let elsewhere = Identity::new("https://other.example.com", "https://a.test/o/r/x.yml").unwrap();
         assert!(!elsewhere.admits(&found));
-        // An address of a person has no such end.
+        // A person's address has no such suffix.
         assert!(!identity("ada").admits(&identity("ada@refs/x")));
     }
 

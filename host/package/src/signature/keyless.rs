@@ -1,6 +1,7 @@
-//! Keyless signatures: a certificate of a few minutes names who signed, and a transparency log or a timestamp says that
-//! the signature was made within them (Sigstore). Verified in this process with the trust root alone; nothing is fetched.
-//! A signature counts if it says that its signer made or published the subject, not merely that they looked at it.
+//! Keyless signatures: a certificate with a validity of minutes names the signer, and a transparency log or a
+//! timestamp proves that the signature was made within its validity (Sigstore). Verified in this process with the
+//! trust root alone; nothing is fetched. A signature counts if it states that its signer made or published the
+//! subject, not merely reviewed it.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -23,8 +24,8 @@ use crate::Digest;
 /// Limit on the bytes of a trust root: twenty times Sigstore's with all that it ever used.
 const MAX_ROOT: u64 = 1 << 20;
 
-/// The predicates of statements by which a signer stands for a subject: a signature, the record of a build (SLSA), the
-/// record of a publication on PyPI (PEP 740).
+/// The predicates of statements by which a signer vouches for a subject: a signature, the record of a build (SLSA),
+/// the record of a publication on PyPI (PEP 740).
 const PREDICATES: &[&str] = &[
     cosign::PREDICATE,
     "https://slsa.dev/provenance/v0.2",
@@ -32,8 +33,8 @@ const PREDICATES: &[&str] = &[
     "https://docs.pypi.org/attestations/publish/v1",
 ];
 
-/// The authorities and logs that make a keyless signature right: those of a person's own file, or those of Sigstore's
-/// public instance as of this haft.
+/// The trusted authorities and logs of keyless signatures: those of a user's file, or those of Sigstore's public
+/// instance, embedded in this haft.
 #[derive(Clone, Debug, Default)]
 pub struct TrustRoot {
     file: Option<PathBuf>,
@@ -44,15 +45,15 @@ pub struct TrustRoot {
 pub(super) struct Verified(Identity);
 
 impl TrustRoot {
-    /// The name of a person's file, in the JSON form of Sigstore's `TrustedRoot`.
+    /// The name of a user's file, in the JSON form of Sigstore's `TrustedRoot`.
     pub const FILE: &str = "trusted_root.json";
 
-    /// Returns the root of the file [`Self::FILE`] in `folder`, and Sigstore's where there is none.
+    /// Returns the root in the file [`Self::FILE`] in `folder`, and Sigstore's without that file.
     pub fn in_folder(folder: &Path) -> Self {
         Self { file: Some(folder.join(Self::FILE)) }
     }
 
-    /// Reads the root. A person's file that cannot be used takes nobody else's place.
+    /// Reads the root. An unusable file of the user is an error.
     fn load(&self) -> Result<TrustedRoot, String> {
         let own = self.file.as_deref().map(read).transpose()?.flatten();
         let text = own.as_deref().unwrap_or(SIGSTORE_PRODUCTION_TRUSTED_ROOT);
@@ -141,7 +142,7 @@ fn digested(algorithm: HashAlgorithm, bytes: &[u8]) -> Result<Artifact<'static>,
 /// Verifies a bundle: certificate, log, time, signature and subject.
 fn checked(bundle: &Value, artifact: Artifact<'_>, root: &TrustRoot) -> Result<Verified, String> {
     let trusted = root.load()?;
-    // What was read as claims and what is verified is one text.
+    // One text is parsed for the claims and for the verification.
     let bundle =
         Bundle::from_json(&bundle.to_string()).map_err(|error| format!("it is not a bundle: {error}"))?;
     let message = artifact.blob().map(<[u8]>::to_vec).unwrap_or_default();
@@ -165,7 +166,7 @@ fn policy(root: &TrustedRoot) -> VerificationPolicy {
     policy
 }
 
-/// Returns whom the verified certificate names.
+/// Returns the identity in the verified certificate.
 fn identified(result: &VerificationResult) -> Result<Verified, String> {
     let issuer = result.issuer().unwrap_or_default();
     let identity = match result.identity() {
@@ -186,7 +187,7 @@ struct Predicate {
     predicate_type: String,
 }
 
-/// Checks that a statement says where its subject is from. A signature of the subject itself does.
+/// Checks that a statement is about the subject's origin. A signature of the subject itself is.
 fn states_origin(bundle: &Value) -> Result<(), String> {
     let Some(envelope) = bundle.get("dsseEnvelope") else { return Ok(()) };
     let text = |key: &str| envelope.get(key).and_then(Value::as_str).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The cryptography that Sigstore's verifier asks for, by `ring`, which haft has anyway: verification alone.
+//! The cryptography provider of Sigstore's verifier, implemented with `ring`, which haft uses anyway. Verifies
+//! only.
 
 use std::cell::RefCell;
 

@@ -176,7 +176,7 @@ struct Sign {
 }
 
 impl Desk {
-    /// Whether a browser shows a page of this user. Removes the files of pages that have ended.
+    /// Returns whether a browser shows a page of this user. Removes the files of pages that have ended.
     pub(crate) fn is_open(&self) -> io::Result<bool> {
         for name in names(&self.folder, |name| name.starts_with(OPEN))? {
             let path = self.folder.join(name);
@@ -221,7 +221,7 @@ impl Sign {
 }
 
 impl Drop for Shown {
-    /// The page counts as open for a while longer: the browser may be reloading it.
+    /// Lets the page count as open for a while longer: the browser may be reloading it.
     fn drop(&mut self) {
         if let (Some(sign), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {

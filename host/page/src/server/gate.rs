@@ -47,13 +47,13 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     only.to_str().ok()
 }
 
-/// Whether there is no `Origin`, or the page's own.
+/// Returns whether there is no `Origin`, or the page's own.
 fn is_own_origin(headers: &HeaderMap, host: &str) -> bool {
     !headers.contains_key(ORIGIN)
         || only(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://")) == Some(host)
 }
 
-/// Whether the browser declares that this page, or a person, made the request.
+/// Returns whether the browser declares that this page, or a person, made the request.
 fn is_own_fetch(headers: &HeaderMap, is_entry: bool) -> bool {
     if !headers.contains_key(&FETCH_SITE) {
         return true;

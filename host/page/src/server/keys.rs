@@ -88,7 +88,7 @@ impl Keys {
         Ok(Some(format!("{}={cookie}; HttpOnly; SameSite=Strict; Path=/", self.cookie_name())))
     }
 
-    /// Whether a request has the cookie of a browser.
+    /// Returns whether a request has the cookie of a browser.
     pub(super) fn knows(&self, headers: &HeaderMap) -> bool {
         let name = self.cookie_name();
         let texts = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());

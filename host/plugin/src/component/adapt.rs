@@ -1,5 +1,5 @@
-//! Core modules of WASI preview 1, as `wasm32-wasip1`, wasi-sdk, `TinyGo` and Zig make them: turned into components when
-//! they are loaded, by the adapter of the Bytecode Alliance.
+//! Converts core modules of WASI preview 1, as `wasm32-wasip1`, wasi-sdk, `TinyGo` and Zig produce them, to
+//! components at load time, with the adapter of the Bytecode Alliance.
 
 use std::borrow::Cow;
 
@@ -15,15 +15,15 @@ use haft_core::net::one_line;
 /// The version field of a core module's preamble; a component's is `0d 00 01 00`.
 const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
 
-/// What a program with a `main` exports.
+/// The export of a program with a `main`.
 const START: &str = "_start";
 
-/// Whether these bytes begin as those of a core module.
+/// Returns whether these bytes begin as those of a core module.
 pub(crate) fn is_core_module(bytes: &[u8]) -> bool {
     bytes.get(4..8) == Some(&CORE_MODULE)
 }
 
-/// Whether it is a core module that is a program.
+/// Returns whether the bytes are a core module that is a program.
 pub(crate) fn is_program(bytes: &[u8]) -> bool {
     let exports = |payload: Payload<'_>| match payload {
         Payload::ExportSection(exports) => exports.into_iter().flatten().any(|export| export.name == START),
@@ -32,10 +32,10 @@ pub(crate) fn is_program(bytes: &[u8]) -> bool {
     is_core_module(bytes) && Parser::new(0).parse_all(bytes).map_while(Result::ok).any(exports)
 }
 
-/// The component: itself, or what is made of a program for preview 1.
+/// Returns the component: the bytes themselves, or the adapted program of preview 1.
 ///
 /// # Errors
-/// It is a core module of another kind, or imports what preview 1 does not have.
+/// The bytes are another kind of core module, or import a function that preview 1 does not have.
 pub(crate) fn component(bytes: &[u8]) -> Result<Cow<'_, [u8]>, LoadError> {
     if !is_core_module(bytes) {
         return Ok(Cow::Borrowed(bytes));

@@ -1,6 +1,6 @@
-//! What a component may have before it is compiled. wasmtime reads types by recursion without a bound, so that a file of
-//! some hundred kilobytes would end the process, and takes gigabytes for some files of a kilobyte. So what compiling takes
-//! is estimated from what is in the file, and too much is refused.
+//! Bounds of a component, checked before compilation. wasmtime reads types by unbounded recursion, so that a file
+//! of some hundred kilobytes would crash the process, and needs gigabytes for some files of a kilobyte. The cost of
+//! compilation is therefore estimated from the file, and an excessive one is refused.
 
 mod expansion;
 
@@ -12,12 +12,12 @@ use self::expansion::Expansion;
 
 /// Functions of all modules: half a gigabyte while they are compiled.
 const MAX_FUNCTIONS: u64 = 80_000;
-/// Bytes that compiling may take by the estimate: a third more than for the official TypeScript SDK with its engine, the most
-/// of what was tried.
+/// Maximal estimate of the compiler's memory in bytes: a third more than for the official TypeScript SDK with its
+/// engine, the largest tested component.
 const MAX_ESTIMATE: u64 = 3 << 29;
 
-/// A part of a component, and what compiling one takes, bytes. Measured with the parts that take most of their kind, in
-/// components that have nothing else; twice that where a person's program has few.
+/// A part of a component, and the memory for compiling it, in bytes. Measured with the most expensive parts of
+/// their kind, in components that have nothing else; twice that for kinds that are rare in real programs.
 #[derive(Clone, Copy)]
 struct Part(&'static str, u64);
 
@@ -30,23 +30,23 @@ const LOCAL: Part = Part("local variables", 4);
 const CALL: Part = Part("calls", 170);
 /// A call by a table, or an instruction of a table or memory that becomes one.
 const INDIRECT: Part = Part("indirect calls", 1 << 10);
-/// Bytes that the largest functions take beyond what one of several at a time may. What one takes is given back when it
-/// is compiled, so that only so many count as are compiled at a time.
+/// The memory in bytes of the largest functions beyond the usual. It is released after each compilation, so only as
+/// many count as are compiled concurrently.
 const WORK: &str = "largest functions";
-/// Functions that are compiled at a time, on a machine with so many processors.
+/// Number of concurrently compiled functions, on a machine with as many processors.
 const AT_ONCE: usize = 4;
 /// Each becomes a page, twice.
 const SEGMENT: Part = Part("data segments", 18 << 10);
 const MODULE: Part = Part("modules", 14 << 10);
 const INSTANCE: Part = Part("instances, with those in what is instantiated more than once", 10 << 10);
-/// A byte of a type, once for each function that is lowered and may need code to pass values of it.
+/// A byte of a type, once for each lowered function that may need code to pass values of it.
 const PASSED: Part = Part("types of functions between components", 60);
 
-/// What compiling a component takes.
+/// The cost of compiling a component.
 #[derive(Default)]
 struct Estimate {
     parts: BTreeMap<&'static str, u64>,
-    /// What the largest functions take, the largest first.
+    /// The cost of the largest functions, the largest first.
     largest: [u64; AT_ONCE],
 }
 
@@ -69,7 +69,7 @@ impl Estimate {
     }
 
     /// # Errors
-    /// That it is too much, and what most of it is for.
+    /// Returns an error if the estimate is too large, with its largest part.
     fn check(&self) -> Result<(), wasmtime::Error> {
         let sum = self.parts.values().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
         let most = self.parts.iter().max_by_key(|(_, bytes)| **bytes).map_or("", |(name, _)| *name);
@@ -85,8 +85,8 @@ impl Estimate {
 /// Reads every type of `bytes` with a parser that has a bound of 100 levels, and estimates what compiling it takes.
 ///
 /// # Errors
-/// The first type that cannot be read, or that compiling takes too much. What is wrong elsewhere in the file is left to
-/// wasmtime, which says it better.
+/// Returns an error for a type that cannot be read, or for an excessive cost. Other errors in the file are left to
+/// wasmtime, whose messages are better.
 pub(crate) fn check(bytes: &[u8]) -> Result<(), wasmtime::Error> {
     let (mut estimate, mut expansion, mut functions) = (Estimate::default(), Expansion::default(), 0_u64);
     estimate.add(FILE, bytes.len() as u64);
@@ -116,7 +116,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), wasmtime::Error> {
 pub(crate) mod tests {
     use super::check;
 
-    /// A component type within a component type, within one, …
+    /// Returns a component type within a component type, within one, …
     pub(crate) fn nested(depth: usize) -> Vec<u8> {
         let mut types = b"\x41\x01\x01".repeat(depth);
         types.extend(b"\x41\x00");
@@ -133,13 +133,13 @@ pub(crate) mod tests {
         bytes
     }
 
-    /// A section with `count` of something.
+    /// Returns a section with `count` of something.
     fn section(id: u8, count: usize, all: &[u8]) -> Vec<u8> {
         let content = [&number(count), all].concat();
         [&[id], &*number(content.len()), &content].concat()
     }
 
-    /// A module with `count` functions of 50,000 variables each.
+    /// Returns a module with `count` functions of 50,000 variables each.
     fn locals(count: usize) -> Vec<u8> {
         let body = [&[1], &*number(50_000), b"\x7f\x0b"].concat();
         let body = [number(body.len()), body].concat();
@@ -157,7 +157,7 @@ pub(crate) mod tests {
         std::thread::Builder::new().stack_size(2 << 20).spawn(read).unwrap().join().unwrap();
     }
 
-    /// The text of a component with so many of something.
+    /// Returns the text of a component with a number of elements.
     type Shape<'a> = &'a dyn Fn(usize) -> String;
 
     fn refusal(text: &str) -> Option<String> {
@@ -207,10 +207,10 @@ pub(crate) mod tests {
     }
 }
 
-// What compiling one function takes.
+// The cost of compiling one function.
 
-/// Bytes that compiling a function may take without being counted: some are compiled at a time, and what they take is
-/// given back.
+/// Memory in bytes that the compilation of a function uses without being counted: few are compiled concurrently,
+/// and their memory is released.
 const USUAL: u64 = 16 << 20;
 
 #[derive(Default)]

@@ -1,10 +1,9 @@
-//! The cache on disk: compiled code of components and the tools they list. Content-addressed, so an entry is right or
-//! absent; safe under concurrent writers, since every file is written to a temporary name and renamed.
+//! The cache on disk: compiled code of components and the tools they list. Content-addressed, so an entry is right
+//! or absent; safe under concurrent writers, since every file is written to a temporary name and renamed.
 //!
-//! **Compiled code is native code that haft runs as itself.** The directory must therefore be
-//! one that no tool can write: [`Cache::open`] takes what tools may write and refuses to serve
-//! below it, and it refuses a directory that belongs to anybody else. Against accidents (a
-//! truncated or corrupt file) every entry carries a checksum.
+//! **Compiled code is native code that haft itself executes.** No tool may therefore be able to write the
+//! directory: [`Cache::open`] gets the paths that tools may write and refuses a directory below them, and refuses a
+//! directory of another user. Every entry has a checksum against accidental damage, such as a truncated file.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -21,7 +20,7 @@ use crate::component::listing::Listing;
 use crate::component::source::{Digest, Source, Stamp};
 use haft_core::grant::{Reach, Root};
 
-/// The largest listing that is read back: far above what a plugin may list.
+/// Maximal size in bytes of a cached listing: far above the limits of a plugin's list.
 const MAX_RECORD: u64 = 8 << 20;
 
 /// Bytes of most records: they are read at once.
@@ -79,7 +78,7 @@ impl Cache {
         Ok(Self { directory: root.real().to_owned(), engine })
     }
 
-    /// The digest of a source; reads it only if it has changed since it was last seen.
+    /// Returns the digest of a source; reads it only if it has changed since it was last seen.
     pub(crate) fn digest(&self, source: &Source) -> io::Result<Digest> {
         let (Some(path), Some(stamp)) = (source.path(), source.stamp()) else {
             return source.digest();
@@ -99,7 +98,7 @@ impl Cache {
         self.read(&self.record(digest))
     }
 
-    /// Stores what a component lists and the code it was compiled to.
+    /// Stores a component's listing and its compiled code.
     pub(crate) fn store_listing(&self, digest: &Digest, code: CompiledCode, listing: &Listing) {
         self.write_record(&self.record(digest), &CachedComponent { listing: listing.clone(), code });
     }
@@ -112,12 +111,12 @@ impl Cache {
         Ok(code_record)
     }
 
-    /// The code that the bytes with this digest were compiled to, if they were.
+    /// Returns the code that the bytes with this digest were compiled to, if they were.
     pub(crate) fn code(&self, compiled: &Digest, tier: Tier) -> Option<CompiledCode> {
         self.read(&self.code_record(compiled, tier))
     }
 
-    /// Removes code that there is `better` of; whoever has it loaded keeps it.
+    /// Removes code for which `better` exists; processes that have it loaded keep it.
     pub(crate) fn remove_code(&self, compiled: &Digest, tier: Tier, better: &CompiledCode) {
         let worse = self.code(compiled, tier).filter(|code| code.checksum != better.checksum);
         let Some(code) = worse else { return };
@@ -135,22 +134,22 @@ impl Cache {
         format!("{}-{}.{suffix}", compiled.as_str(), self.engine)
     }
 
-    /// Loads compiled code, or nothing where it is missing or damaged.
+    /// Loads compiled code; `None` if it is missing or damaged.
     pub(crate) fn load(&self, engine: &wasmtime::Engine, code: &CompiledCode) -> Option<Component> {
         let path = self.directory.join(code.file());
         if File::open(&path).and_then(checksum_of_reader).ok()? != code.checksum {
             tracing::warn!(path = %path.display(), "compiled component is damaged; compiling it again");
             return None;
         }
-        // SAFETY: wasmtime asks that the file be its own output, unmodified. It lies in a directory
-        // that only this user can write and no tool was granted (checked in `open`), under the
-        // checksum it was written with (checked above), and no process rewrites a file in place.
+        // SAFETY: wasmtime requires that the file be its own output, unmodified. Its directory is writable by this
+        // user only and was granted to no tool (checked in `open`), its checksum matches (checked above), and no
+        // process rewrites a file in place.
         #[expect(unsafe_code, reason = "see the comment above")]
         let component = unsafe { Component::deserialize_file(engine, &path) };
         component.inspect_err(|error| tracing::warn!(%error, "compiled component not loaded")).ok()
     }
 
-    /// Bytes of compiled code.
+    /// Returns the number of bytes of compiled code.
     pub(crate) fn size(&self, code: &CompiledCode) -> Option<u64> {
         fs::metadata(self.directory.join(code.file())).ok().map(|metadata| metadata.len())
     }
@@ -159,7 +158,7 @@ impl Cache {
         format!("{}-{}.json", digest.as_str(), self.engine)
     }
 
-    /// A record: a line with the checksum of what follows, then JSON.
+    /// Returns a record: a line with the checksum of what follows, then JSON.
     fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let mut bytes = Vec::with_capacity(USUAL_RECORD);
         let file = File::open(self.directory.join(name)).ok()?;
@@ -169,7 +168,7 @@ impl Cache {
         (sum == checksum_of(json).as_bytes()).then(|| serde_json::from_slice(json).ok()).flatten()
     }
 
-    /// Losing a record costs time and nothing else.
+    /// Writes a record; a failure costs only time.
     fn write_record(&self, name: &str, record: &impl Serialize) {
         let text = serde_json::to_string(record).map_err(io::Error::other);
         let text = text.map(|json| format!("{}\n{json}", checksum_of(json.as_bytes())));
@@ -197,7 +196,7 @@ fn checksum_of(bytes: &[u8]) -> String {
     format!("{:032x}", xxh3_128(bytes))
 }
 
-/// The checksum of a file, read in pieces: mapping it whole would count as haft's memory.
+/// Returns the checksum of a file, read in pieces: mapping it whole would count as haft's memory.
 fn checksum_of_reader(mut source: impl Read) -> io::Result<String> {
     let mut hasher = Xxh3::new();
     let mut piece = vec![0; 128 << 10];

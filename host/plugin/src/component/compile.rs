@@ -1,4 +1,4 @@
-//! Bounds how many components are compiled at once, and reports slow compilations as events.
+//! Limits the number of concurrent compilations, and reports slow ones as events.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -13,17 +13,17 @@ use crate::threads::Threads;
 use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
 
-/// Components compiled at once. Each uses every processor by itself where it has many functions; two
-/// keep them busy where it has few.
+/// Maximal number of concurrent compilations. One of many functions uses every processor itself; two of few
+/// functions keep them busy.
 const MAX_AT_ONCE: u32 = 2;
 
-/// Bytes of a component that is compiled alone: the compiler takes some 300 MB for one of 18 MB.
+/// Size in bytes from which a component is compiled alone: the compiler takes some 300 MB for one of 18 MB.
 const LARGE: u64 = 4 << 20;
 
 /// How long a compilation takes before it is reported.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// What the compiler takes its time for.
+/// The optimization level of the compiler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Tier {
@@ -50,7 +50,7 @@ impl Tier {
 
 pub(crate) struct Compilations {
     permits: Semaphore,
-    /// Taken by the one that compiles again what was compiled quickly.
+    /// Held while quickly compiled code is compiled again.
     optimizing: AsyncMutex<()>,
     /// A lock for each component that is being found out about, by the key of its record in the cache.
     locks: Lock<HashMap<Digest, Weak<ComponentLock>>>,
@@ -60,7 +60,7 @@ pub(crate) struct Compilations {
 /// Held while a component is compiled, its tools are listed and both are stored.
 type ComponentLock = tokio::sync::Mutex<()>;
 
-/// One that is under way.
+/// A running compilation.
 pub(crate) struct Compilation<'a> {
     _permit: Option<SemaphorePermit<'a>>,
     notice: Arc<CompileNotice>,
@@ -94,8 +94,8 @@ impl Compilations {
         self.optimizing.lock().await
     }
 
-    /// Waits until nobody else finds out about the component of this record: what plugins of one component
-    /// would all compile, the first compiles for all, and the others read it in the cache.
+    /// Waits until no other task discovers the component of this record: the first plugin of a component compiles
+    /// it, and the others read the cache.
     pub(crate) async fn lock(&self, record: &Digest) -> OwnedMutexGuard<()> {
         let lock = {
             let mut locks = self.locks.lock();
@@ -107,11 +107,11 @@ impl Compilations {
         lock.lock_owned().await
     }
 
-    /// Waits until a component of `bytes` may be compiled. It counts as under way until the answer is
+    /// Waits until a component of `bytes` may be compiled. It counts as running until the returned value is
     /// dropped.
     pub(crate) async fn begin(&self, threads: &Threads, plugin: &str, bytes: u64) -> Compilation<'_> {
         let share = if bytes >= LARGE { MAX_AT_ONCE } else { 1 };
-        // It is never closed, so there is a permit.
+        // The semaphore is never closed, so there is a permit.
         let permit = self.permits.acquire_many(share).await.ok();
         tracing::info!(plugin, bytes, "compiling");
         let (events, state) = (self.events.clone(), Lock::new(NoticeState::Nothing));
@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    /// So long something takes only where it hangs.
+    /// Only a hanging test reaches this.
     const HANG: Duration = Duration::from_mins(5);
 
     fn record_events() -> (Events, mpsc::Receiver<String>) {
@@ -175,7 +175,7 @@ mod tests {
         (events, recorded)
     }
 
-    /// Whether somebody has to wait now.
+    /// Returns whether the future is pending now.
     fn waits(what: impl Future) -> bool {
         pin!(what).poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }
@@ -186,7 +186,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let threads = Threads::new();
         let (events, recorded) = record_events();
-        // The notice of one that is over when it would be told of.
+        // The notice of a compilation that ends before the notice.
         let state = Lock::new(NoticeState::Nothing);
         let short = CompileNotice {
             plugin: "short".into(),
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(recorded.recv_timeout(HANG).unwrap(), "compiled long");
     }
 
-    /// One at a time has the lock of a record; nothing is kept of those that are over.
+    /// One task at a time has the lock of a record; ended ones leave nothing.
     #[tokio::test]
     async fn one_at_a_time_finds_out_about_a_component() {
         let compilations = Compilations::new(Events::none());

@@ -1,6 +1,5 @@
-//! Finds out the tools of a component: from what was recorded when it was built or is in the cache, else it compiles the
-//! component and lists its tools in an instance without any rights. The result is written to the cache by threads that no
-//! guest runs on.
+//! Discovers the tools of a component: from the record of its build, from the cache, or by compiling it and listing
+//! its tools in an instance without any rights. Threads that run no guest write the result to the cache.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ use crate::threads::{NoAnswer, landlock};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
-/// Instances that are asked for the tools of one component: more than an MCP server has pages of them.
+/// Maximal number of instances for listing the tools of one component: more than an MCP server has pages.
 const MAX_INSTANCES: usize = 120;
 
 /// Which component a source is.
@@ -43,7 +42,7 @@ pub(crate) struct Identity {
 /// Finds out which component a source is.
 ///
 /// # Errors
-/// It cannot be read, or is not the pinned one.
+/// The file cannot be read, or is not the pinned one.
 pub(crate) fn identify(engine: &Engine, source: &Source) -> Result<Identity, LoadError> {
     let digest = engine.digest(source).map_err(|error| unreadable(source, error))?;
     if !source.admits(&digest) {
@@ -54,7 +53,7 @@ pub(crate) fn identify(engine: &Engine, source: &Source) -> Result<Identity, Loa
     Ok(Identity { digest, key, sibling_wit })
 }
 
-/// What a component lists, where that came along with it or is in the cache.
+/// Returns a component's listing from its record or from the cache.
 pub(crate) fn known(engine: &Engine, source: &Source, identity: &Identity) -> Option<Listing> {
     let recorded = source.recorded().and_then(|text| read_record(text, &identity.digest));
     recorded.or_else(|| Some(engine.cache()?.lookup(&identity.key)?.listing))
@@ -91,8 +90,8 @@ pub(crate) async fn compile_and_list(
     Ok((listing, Some((linked, tier))))
 }
 
-/// Waits for another plugin of the same component, whose work is in the cache afterwards; no longer than this plugin's own
-/// may take.
+/// Waits for another plugin of the same component, whose result is in the cache afterwards; at most for this
+/// plugin's own time limit.
 async fn wait_for_others(engine: &Engine, key: &Digest, limits: &Limits) -> Option<OwnedMutexGuard<()>> {
     engine.cache()?;
     tokio::time::timeout(limits.time, engine.compilations().lock(key)).await.ok()
@@ -121,7 +120,7 @@ fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Resul
     Ok(Compiled { linked, listing, code, config: sections.config, classes })
 }
 
-/// Asks a component for its tools, which may be known, and for what it offers beside them, granting nothing.
+/// Requests the tools of a component, unless they are known, and its prompts and resources, without any right.
 async fn list_in_new_instance(
     engine: &Engine,
     name: &str,
@@ -177,7 +176,7 @@ async fn list(
     Err(LoadError::Listing(format!("after {MAX_INSTANCES} answers there was more to ask")))
 }
 
-/// An instance without any rights.
+/// Returns an instance without any rights.
 async fn instance_to_ask(
     engine: &Engine,
     linked: &LinkedComponent,
@@ -190,7 +189,7 @@ async fn instance_to_ask(
     instance.map_err(|end| not_listed(&end))
 }
 
-/// Compiles a component again whose compiled code was lost, unless it has become another one.
+/// Compiles a component again whose compiled code was lost, unless the file has changed.
 pub(crate) fn recompile(
     engine: &Engine,
     source: &Source,
@@ -215,7 +214,7 @@ pub(crate) fn optimize(
     Ok(component)
 }
 
-/// The bytes of a source, which have this digest.
+/// Returns the bytes of a source, which have this digest.
 fn same(source: &Source, digest: &Digest) -> Result<Cow<'static, [u8]>, LoadError> {
     let bytes = source.read().map_err(|error| unreadable(source, error))?;
     if Digest::compute(&bytes) == *digest { Ok(bytes) } else { Err(LoadError::Changed) }
@@ -227,7 +226,7 @@ fn keep(engine: &Engine, key: &Digest, code: Option<CompiledCode>, listing: &Lis
     }
 }
 
-/// What is not in the cache was not compiled quickly.
+/// Returns the tier of code; code outside the cache was not compiled quickly.
 fn tier_of(code: Option<&CompiledCode>) -> Tier {
     code.map_or(Tier::Optimized, |code| code.tier)
 }
@@ -241,8 +240,8 @@ fn not_listed(end: &End) -> LoadError {
     LoadError::Listing(end.told(&[]))
 }
 
-// What a component lists, written down when it was built and carried along, so that listing it compiles and runs
-// nothing. Such a record counts for that component alone, and for the version of haft's own listing that made it.
+// The recorded listing of a component, made at its build and embedded with it, so that listing it compiles and runs
+// nothing. A record is valid for one component and one version of haft's listing.
 
 /// The record of one component.
 #[derive(Serialize, Deserialize)]
@@ -254,14 +253,14 @@ struct Record {
     listing: Listing,
 }
 
-/// The record of what a component lists, as text for [`read_record`]: equal ones give equal bytes.
+/// Returns the record of a listing, as text for [`read_record`]: equal listings give equal bytes.
 pub(crate) fn write_record(component: &Digest, listing: &Listing) -> serde_json::Result<String> {
     let record = Record { component: component.clone(), version: LISTING, listing: listing.clone() };
     serde_json::to_string_pretty(&record).map(|text| text + "\n")
 }
 
-/// What was recorded of the component with this digest; `None` where the record is another one's, of another version, or
-/// damaged.
+/// Returns the listing in the record of the component with this digest; `None` if the record belongs to another
+/// component or version, or is damaged.
 pub(crate) fn read_record(text: &str, component: &Digest) -> Option<Listing> {
     let record: Record = serde_json::from_str(text).ok()?;
     (record.component == *component && record.version == LISTING).then_some(record.listing)

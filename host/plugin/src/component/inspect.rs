@@ -8,10 +8,10 @@ pub use crate::component::sections::{Custom, Extern, ExternKind, Producer, Secti
 pub use crate::contract::act::metadata::{ActMetadata, Asked};
 
 impl Sections {
-    /// The contract of the component.
+    /// Returns the contract of the component.
     ///
     /// # Errors
-    /// It exports nothing that could be a tool, or an unsupported version of a contract.
+    /// The component exports nothing that could be a tool, or an unsupported version of a contract.
     pub fn contract(&self) -> Result<Contract, LoadError> {
         let exports = self
             .exports

@@ -1,4 +1,4 @@
-//! The checks of what a plugin lists: names, sizes and schemas. The text comes from the plugin's author and goes to
+//! Checks a plugin's list of tools: names, sizes and schemas. The text comes from the plugin's author and goes to
 //! models.
 
 use serde::{Deserialize, Serialize};
@@ -19,10 +19,10 @@ pub(crate) const LISTING: u32 = 4;
 /// Tools of one plugin. More than a model can choose from.
 pub(crate) const MAX_TOOLS: usize = 256;
 
-/// Characters of the name of an MCP server's tool: what the specification allows.
+/// Maximal number of characters in the name of an MCP server's tool, by the specification.
 const MAX_MCP_NAME: usize = 128;
 
-/// Bytes of all that the tools of one plugin say of themselves. It is read at every start.
+/// Maximal size in bytes of all definitions of one plugin, which every start reads.
 const MAX_SIZE: usize = 4 << 20;
 
 /// The tools of a component, as the cache keeps them.
@@ -40,10 +40,10 @@ pub(crate) struct Listing {
     /// The classes of actions that it declares, of an `act:tools` component.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) classes: Vec<DeclaredClass>,
-    /// What it offers beside its tools.
+    /// Its prompts and resources.
     #[serde(default, skip_serializing_if = "Offers::is_empty")]
     pub(crate) offers: Offers,
-    /// The JSON Schema of its configuration, where it brings one.
+    /// The JSON Schema of its configuration, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) config: Option<Value>,
 }
@@ -57,7 +57,7 @@ pub struct Uncallable {
     pub reason: String,
 }
 
-/// What an instance answered when it was asked for its tools.
+/// An instance's answer to a request for its tools.
 pub(crate) enum Listed {
     Tools {
         tools: Vec<ListedTool>,
@@ -83,7 +83,7 @@ pub(crate) struct ListedTool {
 /// used hides no other there.
 ///
 /// # Errors
-/// There are too many, or one of them cannot be used.
+/// There are too many tools, or an invalid one.
 pub(crate) fn check(contract: Contract, listed: Vec<ListedTool>) -> Result<Listing, LoadError> {
     if listed.len() > MAX_TOOLS {
         return Err(LoadError::Tool(format!("{} tools, and at most {MAX_TOOLS} are allowed", listed.len())));
@@ -107,26 +107,26 @@ pub(crate) fn check(contract: Contract, listed: Vec<ListedTool>) -> Result<Listi
 }
 
 impl Listed {
-    /// Tools, of which there is nothing more to know.
+    /// Returns a complete list of tools.
     pub(crate) fn tools(tools: Vec<ListedTool>) -> Self {
         Self::Tools { tools, manner: None }
     }
 }
 
 impl Listing {
-    /// One without tools.
+    /// Returns a listing without tools.
     pub(crate) fn new(contract: Contract) -> Self {
         let (tools, uncallable, classes) = (Vec::new(), Vec::new(), Vec::new());
         let (offers, manner, config) = (Offers::default(), None, None);
         Self { contract, tools, uncallable, manner, classes, offers, config }
     }
 
-    /// Its tools, and what calls its offers where a program calls it `name`.
+    /// Returns its tools, and the definitions of its offers, for a program that calls it `name`.
     pub(crate) fn definitions(&self, name: &str) -> Vec<ToolDef> {
         self.tools.iter().cloned().chain(offered::definitions(name, &self.offers)).collect()
     }
 
-    /// The same listing, if it is not larger than [`MAX_SIZE`].
+    /// Returns the listing, if it is at most [`MAX_SIZE`] bytes large.
     pub(crate) fn bounded(self) -> Result<Self, LoadError> {
         let schema = |value: &Value| value.to_string().len();
         let one = |tool: &ToolDef| {
@@ -159,7 +159,7 @@ fn check_one(tool: ListedTool, contract: Contract) -> Result<ToolDef, String> {
     Ok(ToolDef { name, title, description, parameters, hints, output })
 }
 
-/// MCP has names with dots and the like, for which models see others.
+/// Checks a name: MCP also has names with dots and similar characters, for which models see others.
 fn check_name(name: &str, contract: Contract) -> Result<(), String> {
     if contract == Contract::Mcp {
         let is_name =

@@ -1,5 +1,5 @@
-//! The checks of what a plugin offers beside its tools, and the definitions by which a call of it is checked, agreed to
-//! and shown. The text comes from the plugin's author and goes to people and models.
+//! Checks a plugin's prompts and resources, and makes the definitions that consent, argument checks and clients
+//! use. The text comes from the plugin's author and goes to people and models.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use haft_core::tool::exposed_name;
 /// Characters of a description; the longest in use are some thousands.
 pub(crate) const MAX_DESCRIPTION: usize = 16_000;
 
-/// Characters of a title, which stands in a list.
+/// Maximal number of characters of a title, which appears in lists.
 pub(crate) const MAX_TITLE: usize = 200;
 
-/// What the name of a prompt begins with, as the plugin's own.
+/// The prefix of a prompt's original name.
 pub(crate) const PROMPTS: &str = "prompts/";
 
-/// The name of the one that reads resources, as the plugin's own.
+/// The original name of the call that reads resources.
 pub(crate) const READ: &str = "resources/read";
 
 /// The argument of [`READ`], as the component gets it.
@@ -41,15 +41,15 @@ const MAX_PATH: usize = 1024;
 /// Characters of the name of a resource.
 const MAX_NAME: usize = 200;
 
-/// Characters of a URI that a client may ask for, where a template has no bound of its own.
+/// Maximal number of characters of a client's URI, if a template has no limit of its own.
 const MAX_URI: usize = 2048;
 
-/// What clients see before the path of each resource of the plugin `name`.
+/// Returns the prefix of the URIs of the plugin `name` for clients.
 pub(crate) fn prefix(name: &str) -> String {
     format!("haft://{name}/")
 }
 
-/// The offers, if all of them can be used.
+/// Returns the offers, if all of them can be used.
 ///
 /// # Errors
 /// The first that cannot, with the reason.
@@ -65,13 +65,13 @@ pub(crate) fn check(offers: Offers) -> Result<Offers, LoadError> {
     Ok(offers)
 }
 
-/// Bytes of what the offers say of themselves.
+/// Returns the size in bytes of the definitions of the offers.
 pub(crate) fn size(offers: &Offers) -> usize {
     serde_json::to_string(offers).map_or(usize::MAX, |text| text.len())
 }
 
-/// The definitions of calls of the offers of the plugin `name`, by the names that are its own: one for each prompt, one
-/// for all resources. They have all that is shown of an offer in them, so that whoever agreed to them agreed to it.
+/// Returns the definitions of calls of the plugin `name`'s offers, by original names: one for each prompt, one for
+/// all resources. They contain every displayed part of an offer, so that consent covers it.
 pub(crate) fn definitions(name: &str, offers: &Offers) -> Vec<ToolDef> {
     let resources = (!offers.resources.is_empty()).then(|| reading(name, &offers.resources));
     offers.prompts.iter().map(filling_in).chain(resources).collect()
@@ -82,7 +82,7 @@ pub(crate) fn own_names(offers: &Offers) -> impl Iterator<Item = String> {
     offers.prompts.iter().map(|prompt| format!("{PROMPTS}{}", prompt.name)).chain(read)
 }
 
-/// The definition of getting a prompt.
+/// Returns the definition of getting a prompt.
 pub(crate) fn filling_in(prompt: &PromptDef) -> ToolDef {
     let PromptDef { name, title, description, arguments } = prompt;
     let property = |argument: &haft_core::call::PromptArgument| {
@@ -99,7 +99,7 @@ pub(crate) fn filling_in(prompt: &PromptDef) -> ToolDef {
     definition(format!("{PROMPTS}{name}"), title.clone(), description.clone(), parameters)
 }
 
-/// The definition of reading a resource, by its URI.
+/// Returns the definition of reading a resource, by its URI.
 pub(crate) fn reading(name: &str, resources: &ResourceList) -> ToolDef {
     let prefix = prefix(name);
     let listed = resources.listed.iter().map(|one| {
@@ -114,7 +114,7 @@ pub(crate) fn reading(name: &str, resources: &ResourceList) -> ToolDef {
         }
         one
     });
-    // The component says which paths there are.
+    // The component determines the paths.
     let templates = resources.templates.iter().map(|one| {
         let ResourceDef { place, name, title, description, .. } = one;
         json!({
@@ -133,7 +133,7 @@ pub(crate) fn reading(name: &str, resources: &ResourceList) -> ToolDef {
     definition(READ.to_owned(), None, "Reads a resource that the plugin offers.".to_owned(), parameters)
 }
 
-/// Clients get prompts and resources on their own account, without asking a person: it changes nothing.
+/// Clients get prompts and resources without a question to the user: that changes nothing.
 fn definition(name: String, title: Option<String>, description: String, parameters: Value) -> ToolDef {
     let hints = Hints { read_only: true, idempotent: true, ..Hints::default() };
     ToolDef { name, title, description, parameters, hints, output: None }
@@ -207,13 +207,14 @@ fn check_resource(resource: &ResourceDef, is_place: fn(&str) -> bool) -> Result<
     check_texts(resource.title.as_deref(), &resource.description)
 }
 
-/// Whether it is a relative path as in a URI. No client resolves it to another: it has no `.`, `..` or empty parts.
+/// Returns whether the text is a relative URI path that no client resolves to another one: without `.`, `..` or
+/// empty parts.
 fn is_path(path: &str) -> bool {
     let is_part = |part: &str| !part.is_empty() && part != "." && part != "..";
     path.len() <= MAX_PATH && path.split('/').all(is_part) && path.bytes().all(is_path_byte)
 }
 
-/// The same of a template, with expressions in braces.
+/// Returns whether the text is such a path with expressions in braces.
 fn is_template(template: &str) -> bool {
     let is_byte = |byte: u8| is_path_byte(byte) || b"{}?#".contains(&byte);
     let is_part = |part: &str| part != "." && part != "..";
@@ -226,7 +227,7 @@ fn is_template(template: &str) -> bool {
         && template.bytes().all(is_byte)
 }
 
-/// RFC 3986, `pchar`, and the line between segments.
+/// Returns whether the byte is a `pchar` of RFC 3986, or the slash between segments.
 fn is_path_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:@/".contains(&byte)
 }
@@ -283,7 +284,7 @@ mod tests {
         assert!(wrong(with(vec![bad])).contains("media type"));
     }
 
-    /// The URI of another plugin, or what was not listed, does not fit.
+    /// The URI of another plugin, or of an unlisted resource, is refused.
     #[test]
     fn a_uri_has_to_be_one_of_the_plugin() {
         let schema =

@@ -12,14 +12,14 @@ use crate::failure::LoadError;
 /// (binary, as `wit_component::encode` makes it). No toolchain keeps the documentation otherwise.
 pub const WIT_SECTION: &str = "haft:wit";
 
-/// Custom section with the program.toml of the package a component was published in, so that a
-/// bare component says what it asks for.
+/// Custom section with the program.toml of the package in which a component was published, so that a bare component
+/// contains its requests.
 pub const PROGRAM_SECTION: &str = "haft:program";
 
 /// Custom section with the JSON Schema of the configuration that a plugin reads (`wasi:config`).
 pub const CONFIG_SECTION: &str = "haft:config";
 
-/// Custom section with what an `act:tools` component says of itself, in CBOR.
+/// Custom section with the metadata of an `act:tools` component, in CBOR.
 pub const ACT_SECTION: &str = "act:component";
 
 /// Sections and functions of one file, those of everything inside it included. A component with a
@@ -43,24 +43,24 @@ const MAX_PROGRAM: usize = 256 << 10;
 /// Bytes of the schema of a configuration.
 const MAX_CONFIG: usize = 256 << 10;
 
-/// Bytes of what an `act:tools` component says of itself.
+/// Maximal size in bytes of an `act:tools` component's metadata.
 const MAX_ACT: usize = 256 << 10;
 
 const MAX_PRODUCERS: usize = 200;
 
-/// Bytes of one of the short texts that registries read.
+/// Maximal size in bytes of a short text for registries.
 const MAX_LABEL: usize = 4096;
 
-/// What is in a file.
+/// The sections of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sections {
-    /// What the component offers, in its own order.
+    /// The component's exports, in their order.
     pub exports: Vec<Extern>,
-    /// What the component needs, in its own order.
+    /// The component's imports, in their order.
     pub imports: Vec<Extern>,
     /// The custom sections, those of everything inside it included.
     pub custom: Vec<Custom>,
-    /// What it was made with.
+    /// The tools that produced it.
     pub producers: Vec<Producer>,
     /// Core modules inside it.
     pub modules: usize,
@@ -77,11 +77,11 @@ pub struct Sections {
     pub program: Option<String>,
     /// The schema that [`CONFIG_SECTION`] has.
     pub config: Option<Value>,
-    /// What [`ACT_SECTION`] says.
+    /// The metadata in [`ACT_SECTION`].
     pub act: Option<ActMetadata>,
-    /// What [`WIT_SECTION`] holds; the outermost first, and of equals the last.
+    /// The contents of [`WIT_SECTION`]; the outermost first, and of equals the last.
     pub wit: Vec<Vec<u8>>,
-    /// What was there and could not be used, one line each.
+    /// Unusable sections, one line each.
     pub problems: Vec<String>,
 }
 
@@ -90,11 +90,11 @@ pub struct Sections {
 pub struct Extern {
     /// Its name: `wasi:cli/environment@0.2.6`, or a plain one.
     pub name: String,
-    /// Whether it is an interface, a function or something else.
+    /// Its kind: an interface, a function or another kind.
     pub kind: ExternKind,
 }
 
-/// What is imported or exported.
+/// The kind of an import or export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExternKind {
     /// An instance: the functions and types of an interface.
@@ -114,14 +114,14 @@ pub struct Custom {
     pub name: String,
     /// Its size in bytes, without the name.
     pub size: usize,
-    /// How many modules and components lie around it; 0 for the component's own.
+    /// The number of surrounding modules and components; 0 for the component's own.
     pub depth: usize,
 }
 
 /// A tool or language that had a part in making the component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Producer {
-    /// What it did: `language`, `processed-by`, `sdk`.
+    /// The role: `language`, `processed-by`, `sdk`.
     pub field: String,
     /// Its name.
     pub name: String,
@@ -132,7 +132,7 @@ pub struct Producer {
 /// Why the sections of a file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SectionsError {
-    /// It is no WebAssembly at all, or not well-formed.
+    /// The file is not WebAssembly, or malformed.
     #[error("not a WebAssembly component: {0}")]
     Malformed(String),
     /// A core module.
@@ -143,7 +143,7 @@ pub enum SectionsError {
     /// A core module that is a program, but not one for WASI preview 1.
     #[error("a core WebAssembly module that cannot be adapted from WASI preview 1: {0}")]
     Adapt(String),
-    /// It has too many sections to be read.
+    /// The file has too many sections.
     #[error("has more than {MAX_SECTIONS} sections and functions")]
     TooMany,
 }
@@ -169,7 +169,7 @@ struct Walk {
     wit: Vec<(usize, Vec<u8>)>,
 }
 
-/// Reads the sections of a component, or of the one that a program for WASI preview 1 is adapted to.
+/// Reads the sections of a component, or of the adapted form of a WASI preview 1 program.
 pub(crate) fn read(bytes: &[u8]) -> Result<Sections, SectionsError> {
     let adapted = adapt::component(bytes).map_err(|error| match error {
         LoadError::Adapt(why) => SectionsError::Adapt(why),
@@ -199,7 +199,7 @@ fn read_component(bytes: &[u8]) -> Result<Sections, SectionsError> {
 }
 
 impl Sections {
-    /// One of the [labels](Self::labels).
+    /// Returns one of the [labels](Self::labels).
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.iter().find(|(own, _)| own == name).map(|(_, text)| text.as_str())
     }
@@ -259,7 +259,7 @@ impl Walk {
 
     fn producers(&mut self, section: &CustomSectionReader<'_>) {
         let wasmparser::KnownCustom::Producers(fields) = section.as_known() else { return };
-        // What is malformed in here does no harm, and says nothing.
+        // A malformed entry here is harmless, and ignored.
         for field in fields.into_iter().map_while(Result::ok) {
             for value in field.values.into_iter().map_while(Result::ok) {
                 let (field, name) = (shortened(field.name), shortened(value.name));
@@ -322,7 +322,7 @@ impl Walk {
         }
     }
 
-    /// Whether a section at the present depth takes precedence over one at `other`.
+    /// Returns whether a section at the present depth takes precedence over one at `other`.
     fn is_outermost(&self, other: Option<usize>) -> bool {
         other.is_none_or(|other| self.depth <= other)
     }
@@ -363,7 +363,7 @@ fn push(list: &mut Vec<Extern>, name: &str, kind: ComponentExternalKind) {
     }
 }
 
-/// The beginning of a name, which is all of any that means something.
+/// Returns the beginning of a name, which is all of any that means something.
 fn shortened(name: &str) -> String {
     name.chars().take(MAX_NAME).collect()
 }

@@ -1,4 +1,4 @@
-//! Where a component's bytes come from, and their digest.
+//! The source of a component's bytes, and their digest.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -30,12 +30,12 @@ pub enum Source {
     Embedded(&'static [u8]),
     /// Part of the program, compressed.
     Packed {
-        /// One member of gzip (RFC 1952).
+        /// A gzip member (RFC 1952).
         gzip: &'static [u8],
-        /// The SHA-256 of the component in hexadecimal, where it is known: else every start computes it.
+        /// The SHA-256 of the component in hexadecimal, if known: otherwise every start computes it.
         digest: Option<&'static str>,
-        /// What [`Plugin::record`](crate::Plugin::record) gave when it was built. With that, listing its tools compiles
-        /// nothing; the record of another component or of another version of haft counts as none.
+        /// The result of [`Plugin::record`](crate::Plugin::record) at its build. With it, listing its tools
+        /// compiles nothing; the record of another component or of another version of haft is ignored.
         recorded: Option<&'static str>,
     },
     /// A file.
@@ -59,7 +59,7 @@ pub(crate) struct Stamp {
 }
 
 impl Source {
-    /// The file, if there is one.
+    /// Returns the file, if there is one.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Embedded(_) | Self::Packed { .. } => None,
@@ -67,7 +67,7 @@ impl Source {
         }
     }
 
-    /// Whether a component of this digest may be used as this one.
+    /// Returns whether a component of this digest may be used as this one.
     pub(crate) fn admits(&self, digest: &Digest) -> bool {
         match self {
             Self::Embedded(_) | Self::Packed { .. } | Self::File(_) => true,
@@ -75,7 +75,7 @@ impl Source {
         }
     }
 
-    /// The component's digest; reads it, unless it is written down.
+    /// Returns the component's digest; reads it, unless it is written down.
     pub(crate) fn digest(&self) -> io::Result<Digest> {
         match self {
             Self::Packed { digest: Some(digest), .. } => Ok(Digest((*digest).to_owned())),
@@ -83,7 +83,7 @@ impl Source {
         }
     }
 
-    /// The component's bytes.
+    /// Returns the component's bytes.
     ///
     /// # Errors
     /// Fails if the file cannot be read, is not a regular file, or has more than 256 MiB.
@@ -95,7 +95,7 @@ impl Source {
         }
     }
 
-    /// What was recorded of the component when it was built, if it came along.
+    /// Returns the embedded record of the component, if there is one.
     pub(crate) fn recorded(&self) -> Option<&'static str> {
         match self {
             Self::Packed { recorded, .. } => *recorded,
@@ -103,11 +103,11 @@ impl Source {
         }
     }
 
-    /// The number of bytes, from the file's metadata; 0 where there is none.
+    /// Returns the size in bytes, from the file's metadata; 0 without a file.
     pub fn size(&self) -> u64 {
         match self {
             Self::Embedded(bytes) => bytes.len() as u64,
-            // A member ends with the size of what is in it.
+            // A member ends with its uncompressed size.
             Self::Packed { gzip, .. } => {
                 gzip.last_chunk().map_or(0, |size| u64::from(u32::from_le_bytes(*size)))
             }
@@ -117,8 +117,8 @@ impl Source {
         }
     }
 
-    /// What is written about the component in the file `NAME.wit` beside it, where there is one that
-    /// can be read. Not beside a pinned one: the file is not pinned, and models trust descriptions.
+    /// Returns the documentation in the file `NAME.wit` beside the component, if it is readable. Ignored beside a
+    /// pinned component: the file is not pinned, and models trust descriptions.
     pub(crate) fn sibling_wit(&self) -> Option<String> {
         let Self::File(path) = self else { return None };
         let path = path.with_extension("wit");
@@ -133,7 +133,7 @@ impl Source {
         read.inspect_err(warn_unless_missing).ok()
     }
 
-    /// The state the file is in; `None` for what has no file or was changed just now.
+    /// Returns the state of the file; `None` without a file, or if it has just been changed.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         use std::os::unix::fs::MetadataExt;
         let path = self.path()?;
@@ -157,12 +157,12 @@ impl Digest {
         Self(hex(&Sha256::digest(bytes)))
     }
 
-    /// The digest that is written so, in hexadecimal.
+    /// Returns the digest that is written so, in hexadecimal.
     pub(crate) fn from_hex(text: &str) -> Self {
         Self(text.to_owned())
     }
 
-    /// The digest of a component with words beside it, as haft looks up what it found out about both.
+    /// Returns the combined digest of a component and its documentation, which is the key of their cached listing.
     pub(crate) fn combined_with_docs(&self, docs: Option<&str>) -> Self {
         match docs {
             Some(docs) => {

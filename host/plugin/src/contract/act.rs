@@ -1,8 +1,9 @@
 //! Components of the `act:tools` world of other hosts: the component lists its tools, takes arguments in CBOR, and
-//! answers in parts, at once or as a stream.
+//! returns content parts, at once or as a stream.
 //!
-//! Such a component may support *sessions* (`act:sessions`) that outlive a call. Nothing in a plugin of haft outlives a
-//! call, so that each call has a session of its own. A bridge, whose tools are known within a session alone, lists none.
+//! Such a component may support *sessions* (`act:sessions`) that outlive a call. No state of a plugin outlives a
+//! call in haft, so that each call has a session of its own. A bridge, whose tools are known only within a session,
+//! lists none.
 
 mod cbor;
 pub(crate) mod consent;
@@ -39,17 +40,18 @@ use haft_core::call::Hints;
 use haft_core::sync::Lock;
 use serde_json::{Value, json};
 
-/// The interface that makes a component one of this world; its version follows.
+/// The interface that identifies this world; its version follows.
 const INTERFACE: &str = "act:tools/tool-provider@";
 
 /// The versions that are spoken here, for people.
 const SUPPORTED: &str = "0.1 and 0.2";
 
-/// Why a bridge to other tools cannot be had.
+/// The reason why a bridge to other tools is unavailable.
 const BRIDGE: &str = "it is a bridge, whose tools are known within a session alone, and a plugin's tools are what it \
                       lists when it is installed";
 
-/// Whether a version is one of [`SUPPORTED`]. 0.2 has its types in an interface of their own; their shapes are the same.
+/// Returns whether a version is one of [`SUPPORTED`]. 0.2 has its types in a separate interface with the same
+/// shapes.
 fn is_spoken(version: &str) -> bool {
     version.starts_with("0.1.") || version.starts_with("0.2.")
 }
@@ -80,7 +82,7 @@ fn link(Linked { pre, exports, .. }: &Linked<'_>) -> Result<MakeGuest, LoadError
     }))
 }
 
-/// One instance, and its two functions.
+/// An instance, and its two functions.
 struct ActGuest {
     instance: Instance,
     list: ComponentExportIndex,
@@ -133,7 +135,7 @@ impl Guest for ActGuest {
 /// Events taken at once.
 const AT_ONCE: usize = 64;
 
-/// Bytes that one event costs beside what is in it.
+/// Size in bytes that one event counts besides its content.
 const EVENT: usize = 64;
 
 /// Reads a stream to its end, a failure, or slightly more than the transfer limit, so that the check of the answer's
@@ -209,9 +211,9 @@ fn progress(state: &mut GuestState, event: &Event) {
     }
 }
 
-// Sessions (`act:sessions`): what a component keeps between calls, which ends with the call here. A component that has
-// sessions gets one for each call, opened with its configuration (`[plugins.config]`) and closed behind the answer, so
-// that its tools work which need no more than one call.
+// Sessions (`act:sessions`): a component's state between calls, which in haft ends with the call. A component with
+// sessions gets one for each call, opened with its configuration (`[plugins.config]`) and closed after the answer,
+// so that tools that need only one call work.
 
 /// The interface; its version follows.
 const SESSIONS: &str = "act:sessions/session-provider@";
@@ -232,7 +234,7 @@ struct Session<'a> {
 }
 
 impl Sessions {
-    /// Those of a component, if it has any; 0.1 and 0.2 have the same functions.
+    /// Returns the sessions of a component, if it has any; 0.1 and 0.2 have the same functions.
     fn of(component: &Component, exports: &[&str]) -> Option<Self> {
         let is_spoken = |name: &&&str| {
             let version = name.strip_prefix(SESSIONS).unwrap_or_default();
@@ -263,7 +265,7 @@ impl Sessions {
 }
 
 impl Session<'_> {
-    /// What tells a component which session a call belongs to.
+    /// Returns the metadata that names the session of a call.
     fn metadata(&self) -> Metadata {
         vec![(ID.to_owned(), cbor::encode(&self.id.as_str().into()))]
     }
@@ -301,7 +303,7 @@ fn flag(metadata: &Metadata, name: &str) -> bool {
     annotation(metadata, name) == Some(Cbor::Bool(true))
 }
 
-/// The description with the author's usage hints and examples.
+/// Returns the description with the author's usage hints and examples.
 fn description(definition: &Definition) -> String {
     let mut all = shapes::localized_text(&definition.description).trim().to_owned();
     let more = [("std:usage-hints", "When to use it"), ("std:anti-usage-hints", "When not to use it")];
@@ -328,7 +330,7 @@ fn localized(value: &Cbor) -> Option<String> {
     shapes::choose_language(&texts.collect::<Vec<_>>(), None).map(str::to_owned)
 }
 
-/// A schema that says nothing of its type is an object's all the same: arguments are nothing else.
+/// Returns the schema of parameters; one without a type is an object's, since arguments always are one.
 fn parameters(schema: &str) -> String {
     match serde_json::from_str(schema) {
         Ok(Value::Object(mut object)) if !object.contains_key("type") => {

@@ -8,7 +8,7 @@ use haft_core::call::{Attachment, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::tool::Schema;
 
-/// What a guest answered, independent of its contract.
+/// A guest's answer, independent of its contract.
 pub(crate) struct Output {
     /// The answer for the model, in order.
     pub(crate) pieces: Vec<Piece>,
@@ -29,7 +29,7 @@ pub(crate) enum Structured {
     Value(Value),
 }
 
-/// The tool result of an answer. Its data must fit `schema`, where there is one.
+/// Returns the tool result of an answer. Its data must fit `schema`, if given.
 ///
 /// # Errors
 /// The answer is longer than the limit, or its data is malformed or does not fit.
@@ -58,7 +58,7 @@ pub(crate) fn to_tool_result(
             }
         }
     }
-    // One text, as most are, is not copied: it may have many megabytes.
+    // A single text, the usual case, is not copied: it may have many megabytes.
     result.content = if texts.len() == 1 { texts.remove(0) } else { texts.join("\n") };
     let attached = |attachment: &Attachment| attachment.media_type.len() + attachment.data.len();
     let size =

@@ -1,6 +1,6 @@
-//! Commands: components that export `wasi:cli/run`, as a toolchain makes of a program with a `main`. Each is one tool,
-//! which takes the words of a command line and the standard input, and answers what the program writes. WASI tells
-//! success from failure; an exit code of its own is what few programs ask for.
+//! Commands: components that export `wasi:cli/run`, as toolchains produce them from a program with a `main`. Each
+//! is one tool, whose arguments are the words of a command line and the standard input, and whose answer is the
+//! program's output. WASI distinguishes success and failure; few programs set another exit code.
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ use haft_core::tool::ToolError;
 /// The interface that makes a component a command; the rest of its version follows.
 const INTERFACE: &str = "wasi:cli/run@0.2.";
 
-/// The same of WASI 0.3.
+/// The interface of WASI 0.3.
 const LATER: &str = "wasi:cli/run@0.3.";
 
-/// What the tool is called.
+/// The name of the tool.
 const NAME: &str = "run";
 
-/// What the tool does, where the component says nothing of itself.
+/// The description of the tool, if the component has none.
 const DESCRIPTION: &str = "Runs this WebAssembly program with the words of a command line and the text of its standard \
                            input, and returns what it writes.";
 
@@ -48,7 +48,7 @@ fn is_among(exports: &[&str], interface: &str) -> bool {
     exports.iter().any(|name| name.starts_with(interface))
 }
 
-/// The one tool. `description`: what the component says of itself.
+/// Returns the only tool. `description`: the component's own.
 fn listing(description: Option<&str>) -> Listing {
     let description = match description.map(str::trim).filter(|text| !text.is_empty()) {
         Some(text) => format!("{text}\n\n{DESCRIPTION}").chars().take(MAX_DESCRIPTION).collect(),
@@ -92,7 +92,7 @@ fn link(Linked { pre, exports, .. }: &Linked<'_>) -> Result<MakeGuest, LoadError
     Ok(Arc::new(move |store, instance| Ok(Box::new(CommandGuest::Later(command.load(store, &instance)?)))))
 }
 
-/// One instance, which is run once.
+/// An instance, which is run once.
 enum CommandGuest {
     Earlier(p2::Command),
     Later(p3::Command),
@@ -132,13 +132,13 @@ impl Guest for CommandGuest {
         })
     }
 
-    /// A program has run to its end.
+    /// Returns `false`: a program has run to its end.
     fn is_reusable(&self) -> bool {
         false
     }
 }
 
-/// The program's name, and the words that follow it.
+/// Returns the program's name, and the words that follow it.
 fn command_line(name: &str, arguments: &Value) -> Vec<String> {
     let words = arguments.get("args").and_then(Value::as_array);
     let words = words.into_iter().flatten().filter_map(Value::as_str);
@@ -149,7 +149,7 @@ fn text<'a>(arguments: &'a Value, name: &str) -> &'a str {
     arguments.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Both streams, and how it ended where they do not show it.
+/// Returns both streams, and the exit code if they do not show it.
 fn written(stdout: &str, stderr: &str, code: i32) -> String {
     let end = (code != 0 || stdout.is_empty() && stderr.is_empty()).then(|| format!("(exit code: {code})"));
     let parts = [stdout, stderr, end.as_deref().unwrap_or_default()];

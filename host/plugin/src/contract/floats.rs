@@ -1,4 +1,4 @@
-//! Floating-point numbers in JSON, which has no literal for NaN and the infinities: these are written as strings.
+//! Floating-point numbers in JSON, which has no literal for NaN and the infinities: these become strings.
 
 use serde_json::{Number, Value};
 
@@ -16,7 +16,7 @@ pub(crate) fn json(number: f64) -> Value {
     }
 }
 
-/// The number in JSON.
+/// Returns the number in JSON.
 pub(crate) fn number(value: &Value) -> Option<f64> {
     match value.as_str() {
         None => value.as_f64(),

@@ -1,5 +1,5 @@
-//! What a contract has to say: how a component that keeps it is recognised, linked, listed and called. Each contract is
-//! one file with a [`Kind`] and an implementation of [`Guest`]; `linked` lists them.
+//! The interface of a contract: how a component that follows it is recognised, linked, listed and called. Each
+//! contract is one file with a [`Kind`] and an implementation of [`Guest`]; `linked` lists them.
 
 use std::sync::Arc;
 
@@ -20,13 +20,14 @@ use haft_core::tool::ToolError;
 /// A contract: what haft does with the components that keep it.
 pub(crate) struct Kind {
     pub(crate) contract: Contract,
-    /// Whether a component with these exports keeps the contract. Fails where it does so in an unsupported version.
+    /// Returns whether a component with these exports follows the contract. Fails for an unsupported version.
     pub(crate) is_exported: fn(&[&str]) -> Result<bool, LoadError>,
     /// Resolves the exports of a linked component, once for all its guests.
     pub(crate) link: fn(&Linked<'_>) -> Result<MakeGuest, LoadError>,
-    /// The tools of a component, where its types and sections, or the WIT file beside it, give them without asking it.
+    /// Returns the tools of a component without running it, if its types and sections, or the WIT file beside it,
+    /// define them.
     pub(crate) listing: Option<ListingOf>,
-    /// Whether prompts and resources may stand beside its tools.
+    /// Whether the component may have prompts and resources besides its tools.
     pub(crate) may_offer: bool,
     /// Bytes of overhead for each byte of a result while haft reads it.
     pub(crate) result_cost: usize,
@@ -36,11 +37,11 @@ pub(crate) struct Kind {
 pub(crate) struct Linked<'a> {
     pub(crate) pre: &'a InstancePre<GuestState>,
     pub(crate) exports: &'a [&'a str],
-    /// What was found out when its tools were listed.
+    /// The result of listing its tools.
     pub(crate) listing: Option<&'a Listing>,
 }
 
-/// What a call came to; the outer error ended the guest.
+/// The result of a call; the outer error ended the guest.
 pub(crate) type Answer = wasmtime::Result<Result<Output, ToolError>>;
 
 /// Reads the tools of a component.
@@ -49,15 +50,15 @@ pub(crate) type ListingOf = fn(&Component, &Sections, Option<&str>) -> Result<Li
 pub(crate) type MakeGuest =
     Arc<dyn Fn(&mut Store<GuestState>, Instance) -> wasmtime::Result<Box<dyn Guest>> + Send + Sync>;
 
-/// One instance of a component, as haft uses it whatever its contract is. The outer error of each function ends it.
+/// An instance of a component, whatever its contract. The outer error of each function ends the instance.
 #[async_trait]
 pub(crate) trait Guest: Send + Sync {
-    /// Asks for the list of tools; none where they are known without being asked.
+    /// Requests the list of tools; empty if they are known without an instance.
     async fn list(&self, _: &mut Store<GuestState>) -> wasmtime::Result<Result<Listed, LoadError>> {
         Ok(Ok(Listed::tools(Vec::new())))
     }
 
-    /// Asks for what it offers beside its tools.
+    /// Requests its prompts and resources.
     async fn offers(&self, _: &mut Store<GuestState>) -> wasmtime::Result<Offers> {
         Ok(Offers::default())
     }
@@ -65,7 +66,7 @@ pub(crate) trait Guest: Send + Sync {
     /// Runs a tool to its end.
     async fn call(&self, store: &mut Store<GuestState>, call: &Call) -> Answer;
 
-    /// Whether it may be called again.
+    /// Returns whether it may be called again.
     fn is_reusable(&self) -> bool {
         true
     }

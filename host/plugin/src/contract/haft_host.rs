@@ -1,5 +1,5 @@
-//! The host functions of `haft:plugin/host`: logging, progress, cancellation, and where the workspace is. None of them
-//! grants anything.
+//! The host functions of `haft:plugin/host`: logging, progress, cancellation, and the path of the workspace. None
+//! of them grants a right.
 
 use tracing::Level;
 use wasmtime::component::Linker;
@@ -18,7 +18,7 @@ pub(crate) const MAX_MESSAGE: usize = 2000;
 /// The `tracing` target of messages that are also events, so that a subscriber that shows events can filter them out.
 pub const EVENT_TARGET: &str = "haft::told";
 
-/// Of which a guest has nothing of its own.
+/// Host functions without state.
 pub(crate) struct HostFunctions;
 
 impl Capability for HostFunctions {
@@ -32,13 +32,13 @@ impl Capability for HostFunctions {
 }
 
 impl ActiveCall {
-    /// `message`, cut to [`MAX_MESSAGE`] characters; `None` after [`MAX_MESSAGES`] messages of the call.
+    /// Returns `message`, cut to [`MAX_MESSAGE`] characters; `None` after [`MAX_MESSAGES`] messages of the call.
     fn bounded(&mut self, message: &str) -> Option<String> {
         self.logged += 1;
         (self.logged <= MAX_MESSAGES).then(|| message.chars().take(MAX_MESSAGE).collect())
     }
 
-    /// A line of the guest, as far as it says no more than [`MAX_MESSAGES`] of them.
+    /// Emits a line of the guest, up to [`MAX_MESSAGES`] lines.
     pub(crate) fn tell(&mut self, level: Level, message: &str) {
         let Some(message) = self.bounded(message) else { return };
         let plugin = &*self.plugin;
@@ -52,7 +52,7 @@ impl ActiveCall {
         self.events.emit(|| Event::Info { call: self.id.clone(), message });
     }
 
-    /// How far the guest says it is.
+    /// Emits the guest's progress.
     pub(crate) fn progress(&mut self, done: f64, total: Option<f64>, message: &str) {
         let Some(message) = self.bounded(message) else { return };
         self.events.emit(|| Event::Progress { call: self.id.clone(), done, total, message });

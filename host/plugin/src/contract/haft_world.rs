@@ -19,13 +19,13 @@ use crate::instance::state::GuestState;
 use haft_core::call::{Attachment, Hints};
 use haft_core::tool::ToolError;
 
-/// The interface that makes a component one of this world; its version follows.
+/// The interface that identifies this world; its version follows.
 const INTERFACE: &str = "haft:plugin/tools@";
 
 /// The version of `wit/` that is spoken here.
 const SUPPORTED: &str = "0.1.0";
 
-/// Whether an interface of the world's package is among `exports`.
+/// Returns whether an interface of the world's package is among `exports`.
 pub(super) fn has(exports: &[&str], interface: &str) -> Result<bool, LoadError> {
     exported_version(exports, interface, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
 }
@@ -45,7 +45,7 @@ fn link(Linked { pre, .. }: &Linked<'_>) -> Result<MakeGuest, LoadError> {
     Ok(Arc::new(move |store, instance| Ok(Box::new(HaftGuest(tools.load(store, &instance)?)))))
 }
 
-/// One instance.
+/// An instance.
 struct HaftGuest(Bindings);
 
 #[async_trait]

@@ -1,5 +1,5 @@
-//! A component linked to everything it may import, and the list of contracts that it may keep. Knows nothing of rights: a
-//! guest is given the store that holds them.
+//! A component linked to all of its permitted imports, and the list of contracts. Knows nothing of rights: a guest
+//! is given the store that holds them.
 
 use wasmtime::Store;
 use wasmtime::component::{Component, InstancePre};
@@ -12,8 +12,9 @@ use crate::engine::Engine;
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 
-/// Every contract. The first that a component keeps is its own: typed functions come before a server and a command, which
-/// export nothing else, and a server before a command, since toolchains of servers export a `main` that does nothing.
+/// Every contract. A component has the first one that it follows: typed functions come before a server and a
+/// command, which have no other exports, and a server before a command, since server toolchains export an empty
+/// `main`.
 const KINDS: [&Kind; 6] =
     [&haft_world::KIND, &act::KIND, &typed::HOOK, &typed::KIND, &mcp::KIND, &command::KIND];
 
@@ -24,11 +25,11 @@ pub(crate) struct LinkedComponent {
     pub(crate) kind: &'static Kind,
     linked: InstancePre<GuestState>,
     make: MakeGuest,
-    /// Whether it offers prompts or resources.
+    /// Whether it has prompts or resources.
     pub(crate) has_offers: bool,
 }
 
-/// The contract of a component that exports these names.
+/// Returns the contract of a component that exports these names.
 ///
 /// # Errors
 /// A known contract in a version that is not supported, or nothing that could be called.
@@ -46,8 +47,7 @@ fn kind(exports: &[&str]) -> Result<&'static Kind, LoadError> {
 }
 
 impl LinkedComponent {
-    /// Links a component and resolves its exports, once for all guests. `listing`: what was found out when its tools
-    /// were listed.
+    /// Links a component and resolves its exports, once for all guests. `listing`: the result of listing its tools.
     ///
     /// # Errors
     /// A missing import, or exports that fit no contract.

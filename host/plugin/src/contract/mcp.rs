@@ -1,9 +1,11 @@
-//! Whole MCP servers in one component (`wasi:http/incoming-handler`, or `wasi:http/handler` of WASI 0.3): its tools are what it lists, and a call is a
-//! request to it, within the process. Both eras of the protocol over HTTP are spoken, and answers as JSON or as a stream.
+//! MCP servers in one component (`wasi:http/incoming-handler`, or `wasi:http/handler` of WASI 0.3): haft lists the
+//! tools of the server, and a call is a request to it, within the process. Both eras of MCP over HTTP are
+//! supported, and answers as JSON or as a stream.
 //!
-//! Hosts of such components make an instance for every request, and some toolchains' instances serve no second one
-//! (those of `StarlingMonkey`). So a call is one request to an instance of its own, unless the server opens a session: then the
-//! greeting and the call go to the same instance, which `[plugins.reuse]` keeps together with its session.
+//! Hosts of such components create an instance for every request, and the instances of some toolchains serve no
+//! second one (those of `StarlingMonkey`). A call is therefore one request to an instance of its own, unless the
+//! server opens a session: then `initialize` and the call go to one instance, which `[plugins.reuse]` keeps
+//! together with its session.
 
 mod inquiry;
 mod message;
@@ -35,13 +37,13 @@ use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
 use haft_core::tool::ToolError;
 
-/// Bytes of a page of tools; all that they say of themselves may have half as many.
+/// Maximal size in bytes of a page of tools; all definitions may have half as many.
 const MAX_PAGE: u64 = 8 << 20;
 
-/// Bytes of an answer beside what the limit of results is for: JSON's own, and a picture is longer in base64.
+/// Maximal size in bytes of an answer beyond the result limit: JSON syntax, and base64 of pictures.
 const MAX_OVERHEAD: u64 = 1 << 20;
 
-/// The contract. Whether what a component serves is MCP shows when it is asked for its tools.
+/// The contract. A request for its tools shows whether a component serves MCP.
 pub(crate) const KIND: Kind = Kind {
     contract: Contract::Mcp,
     is_exported: |exports| Ok(server::is_exported(exports)),
@@ -61,7 +63,7 @@ fn link(Linked { pre, exports, listing }: &Linked<'_>) -> Result<MakeGuest, Load
     }))
 }
 
-/// What the instances of a component share.
+/// The state that the instances of a component share.
 struct Shared {
     manner: OnceLock<Manner>,
     /// How far the inquiry for its tools is.
@@ -103,7 +105,7 @@ impl Guest for McpGuest {
         }
     }
 
-    /// Where it has a session, and is not at work.
+    /// Returns whether the instance has a session, and is not running.
     fn is_reusable(&self) -> bool {
         self.session.lock().is_some()
     }
@@ -130,7 +132,7 @@ impl McpGuest {
     }
 }
 
-/// What `tools/call` is sent with. The call's own id is the token of its progress.
+/// Returns the parameters of `tools/call`. The call's own id is its progress token.
 fn params(call: &Call) -> Map<String, Value> {
     let arguments = call.arguments.value().into_owned();
     let meta = json!({ "progressToken": call.id });
@@ -140,10 +142,10 @@ fn params(call: &Call) -> Map<String, Value> {
         .collect()
 }
 
-// The content of a result: text as it is, binary data as attachments, and a line for everything else. A result that says
-// that it is an error is the tool's error.
+// The content of a result: text unmodified, binary data as attachments, and a line for everything else. A result
+// marked as an error is the tool's error.
 
-/// The answer in the result of `tools/call`.
+/// Returns the answer in the result of `tools/call`.
 fn answer(result: &Value) -> Result<Output, ToolError> {
     if let Some(kind) = unfinished(result) {
         let why = format!("it answered with `{kind}`, and a plugin's call ends with its answer");
@@ -162,13 +164,13 @@ fn answer(result: &Value) -> Result<Output, ToolError> {
     Ok(Output { pieces, structured })
 }
 
-/// What the result is where it is no answer yet: a question, or a task.
+/// Returns what the result is if it is not an answer yet: a question, or a task.
 fn unfinished(result: &Value) -> Option<String> {
     let kind = result.get("resultType").and_then(Value::as_str).filter(|kind| *kind != "complete");
     kind.map(shown)
 }
 
-/// Whether a text says the same as the data.
+/// Returns whether a text contains the data.
 fn is_shown(pieces: &[Piece], data: &Value) -> bool {
     pieces.iter().any(|piece| match piece {
         Piece::Text(text) => serde_json::from_str::<Value>(text).is_ok_and(|shown| shown == *data),
@@ -198,7 +200,7 @@ fn block(block: &Value) -> Vec<Piece> {
     }
 }
 
-/// A resource within the answer.
+/// Returns a resource within the answer.
 fn resource(resource: &Value) -> Vec<Piece> {
     let name = Piece::Text(named(resource));
     match resource.get("text").and_then(Value::as_str) {
@@ -244,7 +246,7 @@ impl News {
         Self { plugin, call, events, told: 0, done: f64::NEG_INFINITY }
     }
 
-    /// Nobody's.
+    /// Belongs to no component.
     fn none() -> Self {
         let (plugin, call, events) = (Arc::from(""), String::new(), Events::none());
         Self { plugin, call, events, told: 0, done: f64::NEG_INFINITY }
@@ -284,7 +286,7 @@ impl News {
     }
 }
 
-/// A text, or any other value as JSON; cut to [`MAX_MESSAGE`] characters.
+/// Returns a text, or any other value as JSON; cut to [`MAX_MESSAGE`] characters.
 fn text(value: &Value) -> String {
     let text = match value {
         Value::Null => String::new(),

@@ -1,5 +1,5 @@
-//! The interface `offers` of `wit/`: prompts and resources that a component has beside its tools, whatever makes those. A
-//! call of one is a call like that of a tool, whose name (`prompts/NAME`, `resources/read`) no tool has.
+//! The interface `offers` of `wit/`: prompts and resources of a component of any contract. A call of an offer is a
+//! call like that of a tool, with a name (`prompts/NAME`, `resources/read`) that no tool has.
 
 /// Rust types of `wit/offers.wit`, made by wasmtime.
 mod bindings {
@@ -35,12 +35,12 @@ use haft_core::tool::ToolError;
 /// The interface; its version follows.
 const INTERFACE: &str = "haft:plugin/offers@";
 
-/// Whether an export is the interface, in whatever version.
+/// Returns whether an export is the interface, in whatever version.
 pub(crate) fn is_interface(name: &str) -> bool {
     name.starts_with(INTERFACE)
 }
 
-/// Whether the interface is among `exports`. Fails where it is exported in an unsupported version only.
+/// Returns whether the interface is among `exports`. Fails if only an unsupported version is exported.
 pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
     haft_world::has(exports, INTERFACE)
 }
@@ -52,7 +52,7 @@ pub(crate) struct Offering {
 }
 
 impl Offering {
-    /// `guest`, which is `instance` of a component that exports the interface.
+    /// Returns `guest`, which is `instance` of a component that exports the interface.
     pub(crate) fn new(guest: Box<dyn Guest>, instance: Instance) -> Self {
         Self { guest, instance }
     }

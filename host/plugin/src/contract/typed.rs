@@ -1,9 +1,9 @@
-//! Components that export plain functions: each function is a tool. Its types make the schema, its WIT documentation
-//! the description, and the error of its `result` is the tool's error.
+//! Components that export plain functions: each function is a tool. Its types become the schema, its WIT
+//! documentation the description, and the error of its `result` the tool's error.
 //!
-//! Types come from the component alone, so that what is shown is what is called. JSON stands for
-//! them so that a model can write it and nothing is lost on the way (`schema` shows it, `decode`
-//! reads it, `encode` writes it):
+//! Types come from the component alone, so that the described function is the called one. JSON represents values
+//! such that a model can write it and nothing is lost (`schema` describes it, `decode` reads it, `encode` writes
+//! it):
 //!
 //! | WIT | JSON |
 //! |---|---|
@@ -23,8 +23,9 @@
 //! | `stream<T>` as a result | as `list<T>`, and one text for texts and characters |
 //! | `future<T>` as either | as `T` |
 //!
-//! Functions may be `async`. One with a resource in its types cannot be called, and says so, nor one with a stream or a
-//! future within another type, but for `tuple<stream<T>, future<result<_, string>>>` and a `result`, which may be returned.
+//! Functions may be `async`. A function with a resource in its types cannot be called, nor one with a stream or a
+//! future within another type, except the results `tuple<stream<T>, future<result<_, string>>>` and `result`; the
+//! error names the reason.
 
 mod answer;
 mod decode;
@@ -106,7 +107,7 @@ struct ResolvedFunction {
     signature: Signature,
 }
 
-/// One instance, and its functions by the names of their tools.
+/// An instance, and its functions by the names of their tools.
 struct TypedGuest {
     component: Component,
     instance: Instance,
@@ -157,14 +158,13 @@ impl Function {
 
 // The tools of typed functions: names, descriptions and schemas, or the reason why a function cannot be a tool.
 
-/// Bytes of one schema. A type that is used ten times is in it ten times, and every one of them is
-/// in the prompt.
+/// Maximal size in bytes of one schema. A type that is used ten times occurs ten times in it and in every prompt.
 const MAX_SCHEMA: usize = 64 << 10;
 
 /// Functions that are named as none that can be called.
 const MAX_UNCALLABLE: usize = 100;
 
-/// The tools of a component's functions.
+/// Returns the tools of a component's functions.
 fn listing(
     component: &Component,
     sections: &Sections,
@@ -196,7 +196,7 @@ fn listing(
     Ok(Listing { tools, uncallable, ..Listing::new(Contract::Typed) })
 }
 
-/// The tool that a function is, or why nothing can call it.
+/// Returns the tool that a function is, or why nothing can call it.
 fn tool(exported: &Exported, docs: Option<&FunctionDocs<'_>>) -> Result<ToolDef, String> {
     let signature = Signature::from_function(&exported.ty, docs)?;
     let parameters = match parameters(&signature.params) {
@@ -225,7 +225,7 @@ fn tool(exported: &Exported, docs: Option<&FunctionDocs<'_>>) -> Result<ToolDef,
     })
 }
 
-/// The description of a function without documentation.
+/// Returns the description of a function without documentation.
 fn default_description(exported: &Exported) -> String {
     match &exported.interface {
         Some(interface) => format!("The function `{}` of `{interface}`.", exported.function),
@@ -247,7 +247,7 @@ fn parameters(params: &[Field]) -> Result<Value, String> {
     Ok(schema)
 }
 
-/// The schema of an answer that is an object; MCP has none for others.
+/// Returns the schema of an answer that is an object; MCP has none for others.
 fn output(returned: &Returned) -> Option<Value> {
     let (Returned::Value(ty) | Returned::Result(Some(ty), _)) = returned else { return None };
     if !matches!(ty, Type::Record(_)) {

@@ -1,9 +1,9 @@
-//! The version of a contract that a component was built for, read from the names of its exports.
+//! The version of a contract for which a component was built, read from the names of its exports.
 
 use crate::failure::LoadError;
 
-/// Whether an interface, which `prefix` names up to its version, is among `exports` in a version that
-/// is spoken here; another version alone is an error.
+/// Returns whether an interface, which `prefix` names up to its version, is among `exports` in a version that is
+/// spoken here; another version alone is an error.
 pub(crate) fn exported_version(
     exports: &[&str],
     prefix: &str,

@@ -1,4 +1,4 @@
-//! The places of code by the DWARF that a compiler of C, C++, Rust or Zig left in a core module.
+//! Maps code to source locations by the DWARF that a compiler of C, C++, Rust or Zig left in a core module.
 
 use addr2line::gimli::{Dwarf, EndianSlice, Error, LittleEndian, SectionId};
 use addr2line::{Context, Location};
@@ -18,7 +18,7 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 pub(super) struct Debug<'a>(Context<Slice<'a>>);
 
 impl<'a> Debug<'a> {
-    /// The DWARF of `module`, where it has some that can be read.
+    /// Returns the DWARF of `module`, if it is readable.
     pub(super) fn of(module: &Module<'a>) -> Option<Self> {
         module.custom.get(".debug_line")?;
         let size: usize =
@@ -34,7 +34,7 @@ impl<'a> Debug<'a> {
         Context::from_dwarf(dwarf).ok().map(Self)
     }
 
-    /// The functions under way at an address of the code that are in files of the author's, innermost first.
+    /// Returns the stack frames at an address of the code that are in the author's files, innermost first.
     pub(super) fn at(&self, address: u64) -> Vec<Frame> {
         let Ok(mut found) = self.0.find_frames(address).skip_all_loads() else { return Vec::new() };
         let mut frames = Vec::new();
@@ -49,7 +49,8 @@ impl<'a> Debug<'a> {
         frames
     }
 
-    /// A table of all code of the author's. Of paths below `root` the rest is told, files elsewhere are not the author's.
+    /// Returns a table of all code of the author. Paths below `root` are relative, files elsewhere are not the
+    /// author's.
     pub(super) fn table(&self, module: &Module<'_>, root: &str, code: u64) -> Option<Lines> {
         let end = u64::try_from(module.code.len()).unwrap_or(u64::MAX);
         let found = self.0.find_location_range(0, end).ok()?;
@@ -62,11 +63,11 @@ impl<'a> Debug<'a> {
         let (mut writer, mut last) = (Writer::default(), 0);
         for (begin, end, is_on_no_line) in ranges {
             if begin > last {
-                // What lies between belongs to no file.
+                // Code between sequences belongs to no file.
                 writer.row(u32::try_from(last).ok()?, &[]);
             }
             if end > last {
-                // Checks that a compiler put in are on no line themselves: which they are of is said of each by itself.
+                // Compiler-generated checks are on no line: each address of them is resolved separately.
                 let step = if is_on_no_line { 1 } else { (end - begin).max(1) };
                 for address in (begin.max(last)..end).step_by(usize::try_from(step).ok()?) {
                     writer.row(u32::try_from(address).ok()?, &below(self.at(address), root));
@@ -79,7 +80,7 @@ impl<'a> Debug<'a> {
     }
 }
 
-/// Those frames that are in files below a folder, by the rest of their paths.
+/// Returns the frames in files below a folder, with relative paths.
 fn below(frames: Vec<Frame>, root: &str) -> Vec<Frame> {
     let own = |frame: Frame| {
         let Place { file, line } = frame.place?;
@@ -89,7 +90,8 @@ fn below(frames: Vec<Frame>, root: &str) -> Vec<Frame> {
     frames.into_iter().filter_map(own).collect()
 }
 
-/// The name of a function without the hash that Rust's compiler ends it with: `f` of `f::h0123456789abcdef`.
+/// Returns the name of a function without the hash that Rust's compiler ends it with: `f` of
+/// `f::h0123456789abcdef`.
 fn unhashed(name: &str) -> &str {
     match name.rsplit_once("::h") {
         Some((name, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => name,
@@ -106,8 +108,9 @@ mod tests {
     use super::*;
     use crate::debug::{LINES_SECTION, modules};
 
-    /// U6: `two(int *p, int *q)` writes to `p` in line 2 and to `q` in line 3 of `/p/src/two.c`, compiled by zig 0.17.1 with the
-    /// flags of `haft plugin build`: each of its two checks is told with its line, and with its reason.
+    /// U6: `two(int *p, int *q)` writes to `p` in line 2 and to `q` in line 3 of `/p/src/two.c`, compiled by zig
+    /// 0.17.1 with the flags of `haft plugin build`: each of its two checks is reported with its line and its
+    /// reason.
     #[test]
     fn u6_each_check_of_a_function_is_told_with_its_line() {
         let bytes = include_bytes!("two.wasm");

@@ -1,4 +1,4 @@
-//! A function under way and its place in the source.
+//! A stack frame: a function and its source location.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ const MAX_NAME: usize = 160;
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
-    /// The path as its compiler or interpreter names it, below the project's folder where that is known.
+    /// The path as its compiler or interpreter names it, relative to the project's folder if that is known.
     pub(crate) file: String,
-    /// Counted from 1; 0 where the compiler knows none.
+    /// Counted from 1; 0 if unknown.
     pub(crate) line: u32,
 }
 
-/// A function under way.
+/// A stack frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Frame {
     pub(crate) function: String,
@@ -24,7 +24,7 @@ pub(crate) struct Frame {
 }
 
 impl Place {
-    /// The place that is written `FILE:LINE` or `FILE:LINE:COLUMN`.
+    /// Returns the place that is written `FILE:LINE` or `FILE:LINE:COLUMN`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (before, last) = text.trim().rsplit_once(':')?;
         let last = last.parse().ok()?;
@@ -34,7 +34,7 @@ impl Place {
         }
     }
 
-    /// A place, where the file has a name.
+    /// Returns a location, if the file has a name.
     pub(crate) fn new(file: &str, line: u32) -> Option<Self> {
         (!file.is_empty()).then(|| Self { file: file.to_owned(), line })
     }
@@ -58,7 +58,7 @@ impl fmt::Display for Frame {
     }
 }
 
-/// The end of a path, which says more than its beginning.
+/// Returns the end of a path, which is more informative than its beginning.
 fn end_of(path: &str) -> String {
     let beyond = path.chars().count().saturating_sub(MAX_NAME);
     if beyond == 0 { path.to_owned() } else { ['…'].into_iter().chain(path.chars().skip(beyond)).collect() }
@@ -81,18 +81,18 @@ const LIBRARIES: &[&str] = &[
     "/node_modules/",
 ];
 
-/// What such paths begin with where they are relative.
+/// Prefixes of such relative paths.
 const BEGINNINGS: &[&str] = &["library/std/", "library/core/", "library/alloc/", "node_modules/"];
 
 /// Files that `haft plugin build` writes between the author's own and the component.
 const GENERATED: &[&str] = &["src/bindings.rs", "build/bindings/", "build/js/", "haft_app.py", "wit_world/"];
 
-/// Whether `path`, below a project's folder, was written by `haft plugin build`.
+/// Returns whether `path`, below a project's folder, was written by `haft plugin build`.
 pub(crate) fn is_generated(path: &str) -> bool {
     GENERATED.iter().any(|part| path.starts_with(part) || path.contains(&format!("/{part}")))
 }
 
-/// Whether `path` is in none of an author's own folders.
+/// Returns whether `path` is in none of an author's own folders.
 pub(crate) fn is_library(path: &str) -> bool {
     path.is_empty()
         || path.starts_with('<')

@@ -1,5 +1,5 @@
-//! The places of a core module's code in its author's files, as `haft plugin build` writes them down: some kilobytes, where the
-//! DWARF that they are made of has a megabyte.
+//! The source locations of a core module's code, in the compact form that `haft plugin build` writes: some
+//! kilobytes, compared to a megabyte of DWARF.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -21,7 +21,7 @@ pub(super) struct Lines {
     pub(super) code: u64,
     functions: Vec<String>,
     files: Vec<String>,
-    /// Functions under way at some address, those that were inlined into others first: function, file, line.
+    /// The frames at an address, inlined functions first: function, file, line.
     chains: Vec<Vec<(u32, u32, u32)>>,
     /// From where on which chain holds: the distance to the row before, and the chain's number from 1 on; 0 is none.
     rows: Vec<(u32, u32)>,
@@ -38,7 +38,7 @@ pub(super) struct Writer {
 }
 
 impl Lines {
-    /// The functions under way at an address, innermost first; none of them where it is in no file of the author's.
+    /// Returns the frames at an address, innermost first; empty if it is in no file of the author.
     pub(super) fn at(&self, address: usize) -> Vec<Frame> {
         let (mut begin, mut chain) = (0_usize, 0);
         for (distance, next) in &self.rows {
@@ -61,7 +61,7 @@ impl Lines {
 }
 
 impl Writer {
-    /// From `address` on, which is beyond that of the row before, these functions are under way.
+    /// Adds a row: the frames from `address` on, which is greater than that of the row before.
     pub(super) fn row(&mut self, address: u32, frames: &[Frame]) {
         let chain: Vec<_> = frames
             .iter()
@@ -79,13 +79,13 @@ impl Writer {
         }
     }
 
-    /// The table; `None` where nothing of it is in a file of the author's.
+    /// Returns the table; `None` if no code is in a file of the author.
     pub(super) fn end(self, code: u64) -> Option<Lines> {
         (!self.lines.rows.is_empty()).then_some(Lines { code, ..self.lines })
     }
 }
 
-/// The number of a thing in its list, to which it is added where it is new.
+/// Returns the index of a value in its list, and adds a new one.
 fn number<T: Clone + Eq + std::hash::Hash>(known: &mut HashMap<T, u32>, all: &mut Vec<T>, item: &T) -> u32 {
     if let Some(number) = known.get(item) {
         return *number;
@@ -96,7 +96,7 @@ fn number<T: Clone + Eq + std::hash::Hash>(known: &mut HashMap<T, u32>, all: &mu
     number
 }
 
-/// The section's content.
+/// Returns the section's content.
 pub(super) fn encode(tables: &[Lines]) -> io::Result<Vec<u8>> {
     let mut plain = Vec::new();
     ciborium::into_writer(tables, &mut plain).map_err(io::Error::other)?;
@@ -105,7 +105,7 @@ pub(super) fn encode(tables: &[Lines]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// The tables of a section; none where it is not one of `haft plugin build`'s.
+/// Returns the tables of a section; empty if `haft plugin build` did not write it.
 pub(super) fn decode(section: &[u8]) -> Vec<Lines> {
     let mut plain = Vec::new();
     let read = ZlibDecoder::new(section).take(MAX_PLAIN).read_to_end(&mut plain);

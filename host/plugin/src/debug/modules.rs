@@ -1,4 +1,4 @@
-//! The core modules in a file, and what their custom sections say of their code.
+//! The core modules in a file, and their custom sections about their code.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,9 +15,10 @@ const MAX_MODULES: usize = 1000;
 /// A core module.
 #[derive(Debug, Default)]
 pub(super) struct Module<'a> {
-    /// Where its code lies in the file, its number of functions included: addresses of DWARF count from there.
+    /// The range of its code in the file, including the number of functions: DWARF addresses are relative to its
+    /// start.
     pub(super) code: Range<usize>,
-    /// Where each of its own functions lies in the file.
+    /// The range of each of its own functions in the file.
     pub(super) functions: Vec<Range<usize>>,
     /// How many functions it imports, which are counted first.
     pub(super) imported: u32,
@@ -25,8 +26,8 @@ pub(super) struct Module<'a> {
     pub(super) names: HashMap<u32, &'a str>,
 }
 
-/// All core modules of a file in their order, which is the same whatever its custom sections are, and the content of the
-/// custom sections `wanted` of the whole file.
+/// Returns all core modules of a file in their order, which is the same whatever its custom sections are, and the
+/// content of the custom sections `wanted` of the whole file.
 pub(super) fn read<'a>(bytes: &'a [u8], wanted: &str) -> (Vec<Module<'a>>, Vec<&'a [u8]>) {
     let (mut modules, mut found, mut open) = (Vec::new(), Vec::new(), Vec::new());
     for payload in Parser::new(0).parse_all(bytes).map_while(Result::ok).take(MAX_SECTIONS) {
@@ -73,12 +74,12 @@ impl<'a> Module<'a> {
         }
     }
 
-    /// Names its code: what is written down of it elsewhere counts for no other code.
+    /// Returns a hash of its code: debugging information elsewhere applies only to code with this hash.
     pub(super) fn hash(&self, bytes: &[u8]) -> u64 {
         xxh3_64(bytes.get(self.code.clone()).unwrap_or_default())
     }
 
-    /// The index of the function at a place in the file.
+    /// Returns the index of the function at a place in the file.
     pub(super) fn function_at(&self, offset: usize) -> Option<u32> {
         let index = self.functions.partition_point(|function| function.end <= offset);
         self.functions.get(index).filter(|function| function.contains(&offset))?;
@@ -86,7 +87,7 @@ impl<'a> Module<'a> {
     }
 }
 
-/// A stretch of a file that is in memory.
+/// Returns a stretch of a file that is in memory.
 fn in_memory(range: &Range<u64>) -> Range<usize> {
     let offset = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
     offset(range.start)..offset(range.end)

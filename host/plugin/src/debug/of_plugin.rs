@@ -1,4 +1,5 @@
-//! What is found out for the author of a plugin about its calls. A file is read for it, which no guest's thread does.
+//! The debugging facts for a plugin's author about its calls. They are read from a file, which no guest's thread
+//! opens.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use crate::failure::End;
 use crate::plugin::PluginShared;
 
 impl PluginShared {
-    /// Names the functions that the guest was seen in, where that is wanted.
+    /// Resolves the functions in which the guest was sampled, if a profile is recorded.
     pub(crate) async fn name_profile(self: &Arc<Self>) {
         let Some(recorder) = self.engine.recorder().filter(|recorder| recorder.has_profile()).cloned() else {
             return;
@@ -18,7 +19,7 @@ impl PluginShared {
         let _ = self.engine.threads().own(name).await;
     }
 
-    /// How a guest ended, and where in its author's files.
+    /// Returns how a guest ended, and where in its author's files.
     pub(crate) async fn told(self: &Arc<Self>, end: &End) -> String {
         end.told(&self.frames(end).await)
     }

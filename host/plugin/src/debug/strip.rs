@@ -1,4 +1,4 @@
-//! A component without custom sections: no compiler of code has a use for them, so components that differ in nothing else
+//! Removes the custom sections of a component: compilers do not need them, and components that differ only in them
 //! are compiled once.
 
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use wasmparser::{BinaryReader, BinaryReaderError};
 /// Modules and components in each other. Deeper ones are left as they are.
 const MAX_DEPTH: usize = 8;
 
-/// The version field of a core module's preamble, where a component has another.
+/// The version field of a core module's preamble, in which a component has another value.
 const CORE: [u8; 4] = [1, 0, 0, 0];
 
 /// Bytes of the preamble of a module or a component.
@@ -19,16 +19,16 @@ const CUSTOM: u8 = 0;
 const CORE_MODULE: u8 = 1;
 const COMPONENT: u8 = 4;
 
-/// What wasmtime compiles: hints for branches are custom sections too.
+/// Returns the sections that wasmtime compiles: branch hints are custom sections too.
 pub(crate) fn for_compiler(bytes: &[u8]) -> Cow<'_, [u8]> {
     match without(bytes, &|name| !name.starts_with("metadata.code.")) {
         Ok(stripped) => Cow::Owned(stripped),
-        // wasmtime says better what is wrong with it.
+        // wasmtime has a better error message.
         Err(_) => Cow::Borrowed(bytes),
     }
 }
 
-/// A component or module without the custom sections that `goes` names, at every depth.
+/// Returns a component or module without the custom sections that `goes` names, at every depth.
 ///
 /// # Errors
 /// A section that ends beyond the file, or a custom one without a name.

@@ -1,4 +1,4 @@
-//! Where the guests of a plugin were when they ended, found out once for each way to end.
+//! The source locations at which a plugin's guests ended, resolved once for each kind of end.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,22 +13,22 @@ use super::modules::{self, Module};
 use super::{LINES_SECTION, strip};
 use haft_core::sync::Lock;
 
-/// Stacks of one plugin that are looked at: a component may be large, and a plugin can end as often as it is called.
+/// Maximal number of resolved stacks of one plugin: a component may be large, and every call of a plugin can trap.
 const MAX_STACKS: usize = 64;
 
-/// Frames of the author's that are told.
+/// Maximal number of reported frames of the author.
 pub(crate) const MAX_FRAMES: usize = 12;
 
-/// Where a guest was: offsets in what was compiled, innermost first.
+/// A guest's stack: offsets in the compiled code, innermost first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Stack(Vec<usize>);
 
-/// What is known of the stacks of one plugin's guests.
+/// The resolved stacks of one plugin's guests.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols(Lock<HashMap<Stack, Vec<Frame>>>);
 
 impl Stack {
-    /// Where the guest of `error` was.
+    /// Returns the stack of the guest of `error`.
     pub(crate) fn of(error: &wasmtime::Error) -> Self {
         error.downcast_ref::<WasmBacktrace>().map_or_else(Self::default, Self::from)
     }
@@ -37,12 +37,12 @@ impl Stack {
         self.0.is_empty()
     }
 
-    /// The frames of the author's, innermost first.
+    /// Returns the frames of the author's, innermost first.
     pub(crate) fn resolve(&self, symbolizer: &Symbolizer<'_>) -> Vec<Frame> {
         self.0.iter().flat_map(|offset| symbolizer.frames(*offset)).take(MAX_FRAMES).collect()
     }
 
-    /// Every function under way, outermost first, by the name that is known of it.
+    /// Returns every function on the stack, outermost first, by its known name.
     pub(crate) fn names(&self, symbolizer: &Symbolizer<'_>) -> Vec<String> {
         let names = |offset: &usize| {
             let frames = symbolizer.frames(*offset);
@@ -52,7 +52,7 @@ impl Stack {
         };
         let mut all: Vec<String> = self.0.iter().flat_map(names).collect();
         all.reverse();
-        // What has no name is one thing, however many functions of it call each other.
+        // Consecutive functions without a name are shown as one.
         all.dedup_by(|next, before| next == before && next == "(library)");
         all
     }
@@ -65,7 +65,8 @@ impl From<&WasmBacktrace> for Stack {
 }
 
 impl Symbols {
-    /// The frames of a stack; `read` gives the component's bytes, where they are still those that were compiled.
+    /// Returns the frames of a stack; `read` returns the component's bytes, if they are unchanged since the
+    /// compilation.
     pub(crate) fn frames(&self, stack: &Stack, read: impl FnOnce() -> Option<Vec<u8>>) -> Vec<Frame> {
         if let Some(frames) = self.0.lock().get(stack) {
             return frames.clone();
@@ -79,17 +80,17 @@ impl Symbols {
     }
 }
 
-// From an address in a component to the functions under way there.
+// Maps addresses in a component to stack frames.
 
-/// What is known of the code of one component, as long as its bytes are at hand.
+/// The debugging information of one component, while its bytes are in memory.
 pub(crate) struct Symbolizer<'a> {
     parts: Vec<Part<'a>>,
 }
 
-/// One core module of it.
+/// One core module of the component.
 struct Part<'a> {
     module: Module<'a>,
-    /// Where the code lies in what was compiled.
+    /// The range of the code in the compiled code.
     compiled: Range<usize>,
     lines: Option<Lines>,
     debug: Option<Debug<'a>>,
@@ -112,7 +113,7 @@ impl<'a> Symbolizer<'a> {
         Self { parts: modules.into_iter().zip(compiled).map(part).collect() }
     }
 
-    /// The functions under way at an offset in what was compiled that are in the author's files, innermost first.
+    /// Returns the frames at an offset in the compiled code that are in the author's files, innermost first.
     pub(crate) fn frames(&self, offset: usize) -> Vec<Frame> {
         let Some((part, address)) = self.find(offset) else { return Vec::new() };
         match (&part.lines, &part.debug) {
@@ -122,7 +123,7 @@ impl<'a> Symbolizer<'a> {
         }
     }
 
-    /// The name of the function at an offset, where the component has it.
+    /// Returns the name of the function at an offset, if the component has it.
     pub(crate) fn name(&self, offset: usize) -> Option<Cow<'_, str>> {
         let (part, address) = self.find(offset)?;
         let index = part.module.function_at(part.module.code.start.checked_add(address)?)?;

@@ -1,5 +1,5 @@
-//! What a guest said of its own end: the panic of a Rust or Go program, the traceback of Python, the stack of JavaScript,
-//! an assertion of C. All of it is the guest's own text: it is shown and decides nothing.
+//! A guest's own report of its end: the panic of a Rust or Go program, the traceback of Python, the stack of
+//! JavaScript, an assertion of C. This text comes from the guest: it is shown and decides nothing.
 
 use super::frame::{Frame, Place, is_generated, is_library};
 use haft_core::net::one_line;
@@ -8,7 +8,7 @@ use haft_core::report::shortened;
 /// Characters of a message.
 const MAX_MESSAGE: usize = 300;
 
-/// Frames that are read; what is deeper says less.
+/// Maximal number of read frames; deeper ones are less informative.
 const MAX_FRAMES: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +19,12 @@ pub(crate) struct LastWords {
     pub(crate) is_panic: bool,
     /// The line that a message without a stack names.
     pub(crate) place: Option<Place>,
-    /// The author's functions that were under way, innermost first.
+    /// The author's stack frames, innermost first.
     pub(crate) frames: Vec<Frame>,
 }
 
-/// The last words in what a guest wrote to standard error. What an interpreter says comes before what the program says
-/// that the interpreter is part of.
+/// Returns the last message in a guest's standard error. An interpreter's message takes precedence over that of the
+/// program that embeds the interpreter.
 pub(crate) fn read(stderr: &str) -> Option<LastWords> {
     [traceback, script, goroutine, panic, assertion].iter().find_map(|read| read(stderr))
 }
@@ -35,15 +35,15 @@ impl LastWords {
         Self { message, is_panic: false, place: None, frames: Vec::new() }
     }
 
-    /// The line of the author's that it is about; of a library's where no other is known.
+    /// Returns the line of the author's that it is about; of a library's where no other is known.
     pub(crate) fn place(&self) -> Option<&Place> {
         let own = self.place.iter().filter(|place| !is_library(&place.file));
         own.chain(self.frames.iter().filter_map(|frame| frame.place.as_ref())).next()
     }
 }
 
-/// Python: `Traceback (most recent call last):`, files and functions, the exception. Of several the last is the one that
-/// nobody handled.
+/// Python: `Traceback (most recent call last):`, files and functions, the exception. Of several the last is the
+/// unhandled one.
 fn traceback(stderr: &str) -> Option<LastWords> {
     let (_, text) = stderr.rsplit_once("Traceback (most recent call last):\n")?;
     let mut frames: Vec<Frame> = text
@@ -67,13 +67,14 @@ fn traceback(stderr: &str) -> Option<LastWords> {
     (!exception.is_empty()).then(|| LastWords { frames, ..LastWords::new(&exception.join("\n")) })
 }
 
-/// A file of a component in Python, without the number of the folder that it lay in when the component was made.
+/// Returns a file of a component in Python, without the number of the folder that it lay in when the component was
+/// made.
 fn mounted(file: &str) -> &str {
     let rest = file.strip_prefix('/').and_then(|path| path.split_once('/'));
     rest.filter(|(folder, _)| folder.bytes().all(|byte| byte.is_ascii_digit())).map_or(file, |(_, path)| path)
 }
 
-/// JavaScript, as `haft plugin build` has it told: `Uncaught TypeError: …` and `    at f (plugin.js:3:5)`.
+/// JavaScript, as `haft plugin build` prints it: `Uncaught TypeError: …` and `    at f (plugin.js:3:5)`.
 fn script(stderr: &str) -> Option<LastWords> {
     let (_, text) = stderr.rsplit_once("Uncaught ")?;
     let is_frame = |line: &&str| line.starts_with("    at ");
@@ -116,12 +117,12 @@ fn goroutine(stderr: &str) -> Option<LastWords> {
     Some(LastWords { is_panic: true, frames, ..LastWords::new(message) })
 }
 
-/// The rest of a text after a word that a line begins with.
+/// Returns the rest of a text after a word that a line begins with.
 fn at_line_begin<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     text.strip_prefix(word).or_else(|| Some(text.split_once(&format!("\n{word}"))?.1))
 }
 
-/// `ways.Find` of `local/faults/ways.Find(0x3)`.
+/// Returns `ways.Find` of `local/faults/ways.Find(0x3)`.
 fn short(function: &str) -> &str {
     let named = function.rsplit_once('(').map_or(function, |(name, _)| name);
     named.rsplit_once('/').map_or(named, |(_, name)| name)
@@ -212,7 +213,7 @@ fn is_own(frame: &Frame) -> bool {
 mod tests {
     use super::*;
 
-    /// The message, the place and the functions of what a guest said.
+    /// Returns the message, the place and the functions in a guest's standard error.
     fn told(stderr: &str) -> (String, String, Vec<String>) {
         let words = read(stderr).unwrap_or_else(|| panic!("nothing in {stderr}"));
         let place = words.place().map(ToString::to_string).unwrap_or_default();

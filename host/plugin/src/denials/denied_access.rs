@@ -1,5 +1,5 @@
-//! What a guest tried to use and was not granted: the source of hints. Keeps a few examples of each kind, however often
-//! the guest tries.
+//! The accesses that a guest attempted without a grant: the source of hints. Keeps a few examples of each kind,
+//! whatever the number of attempts.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub(crate) struct DeniedAccess {
     pub(crate) environment: bool,
     /// Granted directories that could not be opened.
     unopened: Vec<UnopenedDirectory>,
-    /// Whether the guest has been handed its directories.
+    /// Whether the guest has its preopened directories.
     pub(crate) opened: bool,
     /// Directories it was refused to read below.
     pub(crate) reads: PathSamples,
@@ -51,8 +51,8 @@ struct UnopenedDirectory {
 const MAX_UNNAMED: usize = 16;
 
 impl DeniedAccess {
-    /// Records that `path` was refused to a guest with the rights of `grant`, where no link leads to it out
-    /// of a granted directory.
+    /// Records that `path` was refused to a guest with the rights of `grant`, unless a link leads to it out of a
+    /// granted directory.
     pub(crate) fn refuse(&mut self, path: &Path, what_for: AccessKind, grant: &Grant) {
         let path = normalise(path);
         let (reach, few) = match what_for {
@@ -63,7 +63,7 @@ impl DeniedAccess {
         if let Some(unopened) = self.unopened.iter_mut().find(lies_in) {
             unopened.is_missed = true;
         } else if !names(&reach, &path) {
-            // To read a directory takes a right to itself, to change what is in one a right to that.
+            // Reading a directory takes a right to itself, changing an entry a right to its directory.
             let is_itself = what_for == AccessKind::Read && path.is_dir();
             let directory = if is_itself { Some(path.as_path()) } else { path.parent() };
             few.record(directory.unwrap_or(Path::new("/")));
@@ -84,7 +84,7 @@ impl DeniedAccess {
         }
     }
 
-    /// A refused path that `message` contains, though no argument does.
+    /// Returns a refused path that `message` contains, though no argument does.
     pub(crate) fn named_in(&self, message: &str) -> Option<&(AccessKind, PathBuf)> {
         self.unnamed.iter().find(|(_, path)| path.to_str().is_some_and(|path| message.contains(path)))
     }
@@ -96,7 +96,8 @@ impl DeniedAccess {
         }
     }
 
-    /// The granted directories that could not be opened and that the guest named a path in, with the reasons.
+    /// Returns the granted directories that could not be opened and that the guest named a path in, with the
+    /// reasons.
     pub(crate) fn missed(&self) -> impl Iterator<Item = (&str, &str)> {
         let missed = self.unopened.iter().filter(|unopened| unopened.is_missed);
         missed.map(|unopened| (&*unopened.name, &*unopened.problem))
@@ -108,7 +109,7 @@ impl DeniedAccess {
         self.unopened.clear();
     }
 
-    /// What stays true in the next call of the same instance: a C library asks for it once.
+    /// Returns the records that stay valid for the next call of the instance: a C library queries only once.
     #[must_use]
     pub(crate) fn kept_for_next_call(&self) -> Self {
         let still = |unopened: &UnopenedDirectory| UnopenedDirectory { is_missed: false, ..unopened.clone() };
@@ -128,7 +129,7 @@ impl DeniedAccess {
     }
 }
 
-/// Whether `path`, taken as text, lies in a directory of `reach`.
+/// Returns whether `path`, as text, is in a directory of `reach`.
 fn names(reach: &Reach, path: &Path) -> bool {
     let roots = reach.roots();
     roots.iter().any(|root| path.starts_with(root.path()) || path.starts_with(root.real()))
@@ -153,7 +154,7 @@ impl PathSamples {
         }
     }
 
-    /// The recorded paths, in order.
+    /// Returns the recorded paths, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = std::path::Display<'_>> {
         self.paths().map(Path::display)
     }
@@ -167,7 +168,7 @@ impl PathSamples {
     }
 }
 
-/// What a refused path was to be used for.
+/// The purpose of a refused access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AccessKind {
     Read,
@@ -176,9 +177,9 @@ pub(crate) enum AccessKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Protection {
-    /// It may be read, not written.
+    /// The path may be read, not written.
     ReadOnly,
-    /// It may be neither read nor written.
+    /// The path may be neither read nor written.
     Hidden,
 }
 

@@ -1,5 +1,5 @@
-//! Hints: the lines of program.toml that would have allowed what a guest was refused, or that there is no such line.
-//! A hint rests on what haft itself refused in this call, never on the guest's own message alone.
+//! Hints: the lines of program.toml that would have allowed a refused access, or that there is no such line. A hint
+//! depends on haft's own refusals in this call, never on the guest's message alone.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -20,22 +20,22 @@ use haft_state::Kept;
 /// Hints of one refusal; more would bury the message.
 const MAX_HINTS: usize = 4;
 
-/// The words of a message that is about a variable. Having read the environment is not enough for a hint: interpreters
+/// The words that identify a message about a variable. A read of the environment alone causes no hint: interpreters
 /// read all of it when they start.
 const VARIABLE: &str = "environment variable";
 
-/// What a hint has to know about the tool that was refused something.
+/// The facts about the refused tool that a hint needs.
 #[derive(Clone, Copy)]
 pub(crate) struct HintContext<'a> {
     pub(crate) plugin: &'a str,
     pub(crate) place: &'a GrantPlace,
     pub(crate) limits: &'a Limits,
-    /// Whether the tool says that it only reads.
+    /// Whether the tool declares itself read-only.
     pub(crate) only_reads: bool,
 }
 
 impl HintContext<'_> {
-    /// What to add to program.toml for a guest that answered with the error `message`, one hint a line.
+    /// Returns the additions to program.toml for a guest that answered with the error `message`, one hint a line.
     pub(crate) fn hints_for_error(&self, state: &GuestState, message: &str) -> Vec<String> {
         let mut hints = self.hints_for_end(state);
         if hints.is_empty() {
@@ -57,8 +57,8 @@ impl HintContext<'_> {
         hints
     }
 
-    /// The hints for a guest that trapped or was stopped. Leaves out the environment: every Rust panic reads it for
-    /// `RUST_BACKTRACE`.
+    /// Returns the hints for a guest that trapped or was stopped. Leaves out the environment: every Rust panic
+    /// reads it for `RUST_BACKTRACE`.
     pub(crate) fn hints_for_end(&self, state: &GuestState) -> Vec<String> {
         if state.shared.call.grant.is_planning() {
             return of_plan_mode(self, state);
@@ -75,13 +75,13 @@ impl HintContext<'_> {
         hints
     }
 
-    /// The hint for an exceeded disk limit.
+    /// Returns the hint for an exceeded disk limit.
     fn disk(&self) -> String {
         let limit = format!("one call may write {} and no more", bytes(self.limits.disk));
         self.raise_limit_hint(Limit::Disk).map_or_else(|| limit.clone(), |more| format!("{limit}; {more}"))
     }
 
-    /// What to add to program.toml for more of a limit, where there can be more.
+    /// Returns the line of program.toml that raises a limit, if it can be raised.
     pub(crate) fn raise_limit_hint(&self, limit: Limit) -> Option<String> {
         if *self.place != GrantPlace::Plugin {
             return None;
@@ -94,7 +94,7 @@ impl HintContext<'_> {
         }
     }
 
-    /// How to grant a host. The tools that come with haft have no table of their own for it.
+    /// Returns how to grant a host. The tools that come with haft have no table of their own for it.
     fn host(&self, destination: &Destination) -> String {
         match self.place {
             GrantPlace::Sandbox => format!("say `--allow host={destination}`"),
@@ -106,12 +106,12 @@ impl HintContext<'_> {
         }
     }
 
-    /// Whether the tool did not come with haft.
+    /// Returns whether the tool did not come with haft.
     fn is_installed(&self) -> bool {
         matches!(self.place, GrantPlace::Plugin | GrantPlace::Package(_))
     }
 
-    /// The table of program.toml that has the plugin's configuration.
+    /// Returns the table of program.toml that has the plugin's configuration.
     fn config_table(&self) -> String {
         match self.place {
             GrantPlace::Package(package) => format!("`[packages.config]` of `{package}`"),
@@ -119,7 +119,7 @@ impl HintContext<'_> {
         }
     }
 
-    /// The table of program.toml that says what the tool may do.
+    /// Returns the table of program.toml with the tool's rights.
     fn table(&self) -> String {
         match self.place {
             GrantPlace::Sandbox => "`[sandbox]`".to_owned(),
@@ -130,7 +130,8 @@ impl HintContext<'_> {
     }
 }
 
-/// The message, and below it the hints, one a line. A name in a hint may be a guest's own, and hold line ends.
+/// Returns the message, and below it the hints, one a line. A name in a hint may be a guest's own, and hold line
+/// ends.
 pub(crate) fn with_hints(mut message: String, hints: Vec<String>) -> String {
     for hint in hints {
         // Writing to a `String` cannot fail.
@@ -139,10 +140,10 @@ pub(crate) fn with_hints(mut message: String, hints: Vec<String>) -> String {
     message
 }
 
-/// What is proposed for a plugin that keeps things.
+/// The proposed state quota of a plugin.
 const DEFAULT_STATE: &str = "10MiB";
 
-/// The rights to files that would have allowed what a guest was refused, where those are proposed.
+/// Returns the file rights that would have allowed the refused accesses, if they are proposed.
 pub(crate) fn rights(state: &GuestState) -> Vec<Right> {
     let writes = state.shared.denied.writes.paths().map(|path| Proposal::for_path(path).right(Right::Write));
     let reads = state.shared.denied.reads.paths().map(|path| Proposal::for_path(path).right(Right::Read));
@@ -180,7 +181,7 @@ fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     hints
 }
 
-/// What a guest may not do in plan mode no line of program.toml allows; what it may read one does.
+/// Returns the hints in plan mode: no line of program.toml allows writing; a line can allow reading.
 fn of_plan_mode(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     let (denied, connected) = (&state.shared.denied, !state.sockets.refused.connections().is_empty());
     let requested = !state.shared.decisions.refusals().is_empty();
@@ -189,14 +190,14 @@ fn of_plan_mode(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     is_stopped.then(|| PLAN_HINT.to_owned()).into_iter().chain(reads).take(MAX_HINTS).collect()
 }
 
-/// The lines that would allow `right` to `paths`, each once; or why there is none to propose.
+/// Returns the lines that would allow `right` to `paths`, each once; or why none is proposed.
 fn proposals<'p>(right: &str, paths: impl Iterator<Item = &'p Path>, table: &str) -> Vec<String> {
     let table = RightsTable::Named(table.to_owned());
     let all: BTreeSet<Proposal> = paths.map(Proposal::for_path).collect();
     all.into_iter().map(|proposal| proposal.hint(right, &table)).collect()
 }
 
-/// The hint for a path that the guest's message names though no argument does.
+/// Returns the hint for a path that the guest's message names though no argument does.
 fn unnamed_paths(context: &HintContext<'_>, state: &GuestState, message: &str) -> Vec<String> {
     let Some((what_for, path)) = state.shared.denied.named_in(message) else { return Vec::new() };
     if state.shared.call.grant.is_planning() && *what_for == AccessKind::Write {
@@ -209,7 +210,7 @@ fn unnamed_paths(context: &HintContext<'_>, state: &GuestState, message: &str) -
     proposals(right, std::iter::once(path.as_path()), &context.table())
 }
 
-/// What opens a path that stays closed whatever else is granted, or that no line of program.toml does.
+/// Returns the setting that opens a closed path, or that no line of program.toml does.
 fn protected(
     (level, what_for, path): &(Protection, AccessKind, PathBuf),
     grant: &Grant,
@@ -218,7 +219,7 @@ fn protected(
     let named = RightsTable::Named(table.to_owned());
     let closed = grant.closed_at(path).and_then(|closed| Some((closed, closed.hint(&named)?)));
     if let Some((closed, hint)) = closed {
-        // What may not be written anyway is not written once it is opened.
+        // A path without a grant to write stays unwritable even when opened.
         let is_to_no_avail = *what_for == AccessKind::Write && !grant.writable().covers(&closed.root);
         return if is_to_no_avail {
             proposals("write", std::iter::once(path.as_path()), table)
@@ -238,7 +239,7 @@ fn protected(
     }]
 }
 
-/// What is kept between calls, and the configuration.
+/// Returns the hints about state and configuration.
 fn kept(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     let (denied, table) = (&state.shared.denied, context.table());
     let mut hints = Vec::new();
@@ -311,7 +312,7 @@ fn request(context: &HintContext<'_>, refusal: &Refusal) -> String {
     }
 }
 
-/// The hint for a missing variable. Which one is not known: WASI hands over all of them at once.
+/// Returns the hint for a missing variable. Which one is not known: WASI hands over all of them at once.
 fn environment(context: &HintContext<'_>, state: &GuestState, message: &str) -> Option<String> {
     let (plugin, table) = (context.plugin, context.table());
     let is_about_one = state.shared.denied.environment && message.to_lowercase().contains(VARIABLE);

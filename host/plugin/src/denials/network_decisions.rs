@@ -1,5 +1,5 @@
-//! The decisions about a guest's network access, in order, and those that a person could change. Of a request they hold
-//! the method and the destination only: the rest may hold secrets.
+//! The decisions about a guest's network access, in order, and those that a user could change. For a request they
+//! hold the method and the destination only: the rest may hold secrets.
 
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -46,7 +46,7 @@ impl NetworkDecisions {
         self.0.lock().push(&format!("allowed {what}"));
     }
 
-    /// Records what was refused, and why.
+    /// Records a refusal and its reason.
     pub(crate) fn refuse(&self, what: impl Display, why: impl Display) {
         self.0.lock().push(&format!("refused {what}: {why}"));
     }
@@ -59,7 +59,7 @@ impl NetworkDecisions {
         }
     }
 
-    /// The decisions, each in one line; the last line counts those that were not kept.
+    /// Returns the decisions, each in one line; the last line counts those that were not kept.
     pub(crate) fn list(&self) -> Vec<String> {
         let list = self.0.lock();
         let more = (list.more > 0).then(|| format!("and {} decisions more", list.more));
@@ -77,7 +77,7 @@ impl NetworkDecisions {
         }
     }
 
-    /// The refusals, in order.
+    /// Returns the refusals, in order.
     pub(crate) fn refusals(&self) -> Vec<Refusal> {
         self.0.lock().refusals.clone()
     }

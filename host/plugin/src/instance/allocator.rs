@@ -1,29 +1,29 @@
-//! Where the instances of components get their memory and stacks, and the settings of wasmtime that go
-//! with it. Whichever it is, the code that a component is compiled to is the same.
+//! The allocator of instances' memory and stacks, and wasmtime's settings for it. Compiled code is the same with
+//! every allocator.
 //!
-//! A slot of the pool that was used is put back to its first state page by page, where the kernel can tell which pages were
-//! written (`PAGEMAP_SCAN`, Linux 6.7): three to four times faster than mapping anew. So much of a slot stays resident with
-//! it; what a guest wrote beyond is mapped anew. wasmtime gives a slot back only with its component, so the bounds are what
-//! small tools touch, and not more.
+//! A used slot of the pool is reset page by page if the kernel reports which pages were written (`PAGEMAP_SCAN`,
+//! Linux 6.7): three to four times faster than mapping it again. A part of the slot then stays resident; pages that
+//! a guest wrote beyond are mapped again. wasmtime releases a slot only with its component, so the bounds fit the
+//! memory that small tools touch.
 
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use crate::threads::permits::MAX_GUESTS;
 use haft_core::limit::Limits;
 
-/// Stack of a guest: four times wasmtime's default, for interpreters and recursive parsers, and since code that was
-/// compiled quickly takes twice as much of it.
+/// Size in bytes of a guest's stack: four times wasmtime's default, for interpreters and recursive parsers, and
+/// since quickly compiled code takes twice as much of it.
 pub(crate) const GUEST_STACK: usize = 2 << 20;
 
 /// Stack that a guest and haft's functions for it run on.
 const ASYNC_STACK: usize = GUEST_STACK + (1 << 20);
 
-/// Instances at once: those of running guests, and nearly as many that are prewarmed, idle or not yet dropped. Of 128
-/// and more wasmtime gives each thread slots of its own to begin with, and in time all of them were used and hold
-/// memory; of fewer it takes one that was used before.
+/// Maximal number of instances: those of running guests, and nearly as many that are prewarmed, idle or not yet
+/// dropped. From 128 on wasmtime gives each thread its own slots at first, and in time all of them hold memory;
+/// below, it prefers a used slot.
 const POOL: u32 = 120;
 
-/// Idle instances: what is left of the pool, so that every call finds room in it.
+/// Maximal number of idle instances: the rest of the pool, so that every call finds a slot.
 pub(crate) const MAX_IDLE: usize = POOL as usize - MAX_GUESTS;
 
 /// Core instances of a component on average: as many as one with an interpreter inside has.
@@ -41,21 +41,21 @@ const MAX_TABLE: usize = 100_000;
 /// Bytes that wasmtime needs to know about one instance.
 const MAX_METADATA: usize = 4 << 20;
 
-/// Bytes of a used slot that stay resident: all that a small tool touches. Measured: 50 to 150 KiB, 210 with
-/// an argument of 100 KB. What a call touches beyond is mapped anew, a page fault each 4 KiB.
+/// Size in bytes of a used slot that stays resident: the memory that small tools touch. Measured: 50 to 150 KiB,
+/// 210 with an argument of 100 KB. Memory beyond is mapped again, with a page fault for each 4 KiB.
 const WARM: usize = 512 << 10;
 
-/// Bytes of a used stack that stay resident; without a bound, all that any guest ever used of it.
+/// Size in bytes of a used stack that stays resident; without a bound, the most that any guest ever used.
 const WARM_STACK: usize = 64 << 10;
 
 /// Unused slots that keep their resident memory.
 const WARM_SLOTS: u32 = 16;
 
-/// The settings of an engine, whose instances have their memory from a pool or, each, mapped for it.
+/// Returns the settings of an engine whose instances use a pool or separately mapped memory.
 pub(crate) fn config(pooling: bool) -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true).max_wasm_stack(GUEST_STACK).async_stack_size(ASYNC_STACK);
-    // Without it a stack in the pool keeps every page that a guest ever used of it.
+    // Otherwise a stack in the pool keeps every page that a guest ever used.
     config.async_stack_zeroing(true);
     if pooling {
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
@@ -63,8 +63,8 @@ pub(crate) fn config(pooling: bool) -> Config {
     config
 }
 
-/// Room for so many instances, each as large as a component may be. Address space is reserved for all
-/// of it, memory is used for what guests touch.
+/// Returns a pool with this number of slots, each of the maximal size of a component. It reserves address space for
+/// all, and memory for touched pages only.
 fn pool() -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(POOL)

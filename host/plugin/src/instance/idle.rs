@@ -1,5 +1,5 @@
-//! Instances of a plugin that wait for a call: one that was made ahead of it (`prewarm`), or those that have served calls
-//! and may serve more (`reuse`). Each is dropped when it has waited for too long.
+//! Idle instances of a plugin: one that was made ahead of a call (`prewarm`), or those that have served calls and
+//! may serve more (`reuse`). Each is dropped after a maximal idle time.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ pub(crate) struct IdleInstances {
 
 #[derive(Default)]
 struct List {
-    /// The one used last stands last.
+    /// The most recently used is last.
     waiting: Vec<Waiting>,
     /// Whether a task that drops expired instances is running.
     is_watched: bool,
@@ -36,23 +36,23 @@ struct List {
 
 struct Waiting {
     instance: Instance,
-    /// Of the calls that it served; nothing where it served none.
+    /// The rights of the calls that it served; `None` if it served none.
     rights: Option<InstanceRights>,
     since: Instant,
 }
 
-/// What an instance that served a call depends on besides its grant: who calls, since its memory knows what earlier calls
-/// were about; its open directories, and the runtime that drives its timers and sockets.
+/// The dependencies of a used instance besides its grant: the caller, since its memory may contain data of earlier
+/// calls; its open directories, and the runtime that drives its timers and sockets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InstanceRights {
-    /// Where a server tells its callers apart.
+    /// The caller, if a server identifies callers.
     caller: Option<Arc<str>>,
     runtime: runtime::Id,
     directories: Vec<Option<DirectoryId>>,
 }
 
 impl InstanceRights {
-    /// The rights of a call on the current thread, which is a guest's.
+    /// Returns the rights of a call on the current thread, which is a guest's.
     pub(crate) fn for_call(call: &Call) -> Self {
         let directories = call.writable.as_ref().map(|writable| writable.identities(&call.grant));
         let (caller, runtime) = (call.caller.clone(), runtime::Handle::current().id());
@@ -61,7 +61,7 @@ impl InstanceRights {
 }
 
 impl IdleInstances {
-    /// None yet.
+    /// Creates an empty list.
     pub(crate) fn new(max_idle: Duration) -> Self {
         Self { max_idle, list: Lock::default() }
     }
@@ -75,12 +75,12 @@ impl IdleInstances {
         found.map(|place| list.waiting.remove(place).instance)
     }
 
-    /// Whether an instance with these rights and limits waits.
+    /// Returns whether an instance with these rights and limits waits.
     pub(crate) fn has(&self, grant: &Grant, limits: &Limits) -> bool {
         self.list.lock().waiting.iter().any(|waiting| self.fits(waiting, grant, limits))
     }
 
-    /// How many wait.
+    /// Returns how many wait.
     pub(crate) fn count(&self) -> usize {
         self.list.lock().waiting.len()
     }

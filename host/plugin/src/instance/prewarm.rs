@@ -1,6 +1,6 @@
-//! Makes an instance ahead of a plugin's next call, once the plugin is quiet: in the middle of many calls making it would
-//! only be in their way. Only after a call on a guest's thread, which is a long one or may write: what a short call on the
-//! thread that reads it takes for its instance is less than a tenth of the call. Makes none for a plugin that is called
+//! Creates an instance ahead of a plugin's next call, once the plugin is idle: between concurrent calls the
+//! creation would delay them. Only after a call on a guest's thread, which is long or may write: for a short call
+//! on the reading thread the instance takes less than a tenth of the call. Creates none for a plugin that is called
 //! once in a process, as by `haft call`.
 
 use std::sync::atomic::Ordering;
@@ -32,7 +32,7 @@ async fn wait_until_quiet(plugin: &Weak<PluginShared>) -> Option<Arc<PluginShare
     }
 }
 
-/// A plugin that an instance is made for: also where there is no thread for that, it is over once this is dropped.
+/// A plugin whose instance is being created: also without a thread for that, a drop ends it.
 struct Prewarming(Arc<PluginShared>);
 
 impl Drop for Prewarming {
@@ -63,8 +63,8 @@ impl PluginShared {
         });
     }
 
-    /// Makes an instance that waits in the place of the one before. It may not wait where it used the network or asked for
-    /// directories, nor where its memory is large.
+    /// Creates an idle instance in place of the one before. Not after an instance that used the network or
+    /// requested directories, nor with a large memory.
     async fn prewarm(&self, grant: &Arc<Grant>, limits: &Limits) {
         let (Ok(linked), Some(slot)) = (self.linked(), self.engine.idle_slot()) else { return };
         let _ticking = self.engine.clock().keep_ticking();

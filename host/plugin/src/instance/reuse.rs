@@ -1,7 +1,7 @@
-//! Instances that serve several calls, where program.toml asks for it (`[plugins.reuse]`). Each serves one call at a
-//! time, and only calls of one caller, with exactly the rights, limits and directories it was made with. It is replaced after a
-//! trap, a time-out or a cancel, when it left something open, and when it is old or idle. Its memory is not cleared
-//! between calls.
+//! Instances that serve several calls, if program.toml asks for it (`[plugins.reuse]`). An instance serves one call
+//! at a time, and only calls of one caller with its original rights, limits and directories. It is replaced after a
+//! trap, a timeout or a cancellation, if a call left a resource open, and when it is old or idle. Its memory is not
+//! cleared between calls.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) enum NoInstance {
 }
 
 impl Reuse {
-    /// Of which none is used yet.
+    /// Creates the state without used instances.
     pub(crate) fn new(settings: limit::Reuse) -> Self {
         let permits = Arc::new(Semaphore::new(settings.max_concurrent as usize));
         Self { settings, permits, waiting: Semaphore::new(MAX_WAITING) }
@@ -66,12 +66,12 @@ impl Reuse {
         }
     }
 
-    /// How many instances are not used.
+    /// Returns how many instances are not used.
     pub(crate) fn free(&self) -> usize {
         self.permits.available_permits()
     }
 
-    /// Whether an instance may serve another call after one that it served to its end.
+    /// Returns whether an instance may serve another call after a completed one.
     pub(crate) fn may_keep(&self, instance: &mut Instance) -> bool {
         instance.calls() < self.settings.max_calls && instance.is_tidy()
     }
@@ -86,8 +86,8 @@ const STANDARD_STREAMS: usize = 3;
 /// Pollables that a guest may keep: those of its streams, and those that a C library never drops.
 const MAX_KEPT: usize = 100;
 
-/// Whether nothing is open but what a guest needs for any call: `directories` directories, standard
-/// streams, and what waits for them. Not files, connections, requests or answers.
+/// Returns whether only resources of every call are open: `directories` directories, standard streams, and their
+/// pollables. Not files, connections, requests or answers.
 pub(crate) fn is_clean(table: &mut ResourceTable, directories: usize) -> bool {
     let (mut own, mut streams, mut others) = (0, 0, 0);
     for entry in table.iter_mut() {
@@ -132,7 +132,7 @@ mod tests {
         table
     }
 
-    /// What every guest has may stay; anything else that is open may not.
+    /// The resources of every guest may stay open; others may not.
     #[test]
     fn what_is_open_is_seen() {
         assert!(is_clean(&mut table(|_| {}), 1));

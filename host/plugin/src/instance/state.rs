@@ -1,4 +1,4 @@
-//! The data of a guest's store: what its capabilities have, what these share, and its limits.
+//! The data of a guest's store: the data of each capability, their shared data, and limits.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) const MAX_HANDLES: usize = 10_000;
 /// Entries of a guest's tables, all together: function pointers, of which CPython has 20,000.
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 1_000_000;
 
-/// Core instances of a component: a Rust one has 4, one that embeds an interpreter some 30.
+/// Maximal number of core instances of a component: a Rust one has 4, one that embeds an interpreter some 30.
 const MAX_INSTANCES: usize = 256;
 
 /// Tables and memories of a component.
@@ -49,7 +49,7 @@ macro_rules! capabilities {
         }
 
         impl GuestState {
-            /// That of a new guest.
+            /// Returns the state of a new guest.
             pub(crate) fn new(guest: &NewGuest<'_>, turn: Turn) -> Self {
                 $(let mut $name = <$capability>::new(guest);)*
                 let mut wasi = WasiCtxBuilder::new();
@@ -59,14 +59,14 @@ macro_rules! capabilities {
                 Self { shared, budget: Budget::new(&guest.call.limits), turn, $($name,)* }
             }
 
-            /// A call begins.
+            /// Begins a call.
             pub(crate) fn begin(&mut self, call: Arc<Call>) {
                 self.shared.call = ActiveCall::new(call);
                 $(self.$name.begin(&self.shared.call);)*
             }
 
-            /// Forgets the call that is over: its denials, output, events and writable directories. The guest's memory
-            /// and open resources stay.
+            /// Removes the data of the ended call: its denials, output, events and writable directories. The
+            /// guest's memory and open resources stay.
             pub(crate) fn renew(&mut self) {
                 let Call { plugin, grant, limits, .. } = &*self.shared.call;
                 let limits = *limits;
@@ -78,13 +78,13 @@ macro_rules! capabilities {
             }
         }
 
-        /// Links everything that components may import, but for what [`link_later`] links.
+        /// Links all imports of components except those of [`link_later`].
         pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
             $(<$capability>::link(linker)?;)*
             Ok(())
         }
 
-        /// Whether an interface is one of those that few components import.
+        /// Returns whether an interface is one of those that few components import.
         pub(crate) fn has_later(interface: &str) -> bool {
             [$(<$capability>::has_later(interface)),*].contains(&true)
         }
@@ -144,7 +144,7 @@ impl WasiHttpView for GuestState {
     }
 }
 
-/// Memory and table limits, and the one that was exceeded.
+/// Memory and table limits, and the exceeded one.
 pub(crate) struct Budget {
     memory: usize,
     used: usize,
@@ -174,7 +174,7 @@ impl Budget {
         Self { memory, used: 0, rest, exceeded: None }
     }
 
-    /// Bytes of all memories together, which is also the most there was: none ever shrinks.
+    /// Returns the number of bytes of all memories together, which is also the most there was: none ever shrinks.
     pub(crate) fn used(&self) -> u64 {
         self.used as u64
     }

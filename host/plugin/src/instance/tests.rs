@@ -1,5 +1,5 @@
-//! Guests whose preopened directories are wider than the Landlock rules of their thread. Only tests can make one: in
-//! haft both come from the same grant.
+//! Guests whose preopened directories are wider than the Landlock rules of their thread. Only tests can make such a
+//! guest: in haft both come from one grant.
 
 #![cfg(target_os = "linux")]
 
@@ -52,7 +52,7 @@ impl MismatchedGuest {
         self.engine.threads()
     }
 
-    /// Whether the guest did what it was told to.
+    /// Returns whether the guest succeeded.
     fn call(&self, tool: &str, arguments: &Value) -> bool {
         let grant = |root| Grant::none().with_write(root);
         let narrow = Root::resolve(Path::new("/"), &self.path("granted")).unwrap();
@@ -103,8 +103,7 @@ fn all_changes(directory: &Path) -> [(&'static str, Value); 9] {
     ]
 }
 
-/// WA02: a guest that was handed `/` to write by mistake writes where its thread may, and not a byte
-/// elsewhere.
+/// WA02: a guest with `/` writable by mistake writes where its thread may, and not a byte elsewhere.
 #[test]
 fn wa02_a_wrong_directory_lets_no_guest_write_outside() {
     let mismatched = MismatchedGuest::new();

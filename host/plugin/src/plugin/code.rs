@@ -1,5 +1,5 @@
-//! The code of a plugin: loaded or compiled at the first call, and compiled once more, optimized, when a plugin whose code
-//! was compiled quickly is called often or for long.
+//! The code of a plugin: loaded or compiled at the first call, and compiled again with optimizations if a quickly
+//! compiled plugin is called often or for long.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use crate::threads::NoAnswer;
 /// Calls in one process after which quick code is worth being optimized: of fewer, compiling takes longer than all of them.
 const MANY: u64 = 32;
 
-/// How long a call is under way after which it is worth it for the next, which is likely as long.
+/// Duration of a call from which optimized code pays off for the next one.
 const LONG: Duration = Duration::from_secs(1);
 
 /// The code of a plugin, linked.
@@ -35,12 +35,12 @@ impl Code {
 }
 
 impl PluginShared {
-    /// Whether calls find the component loaded, or know why it cannot be.
+    /// Returns whether calls find the component loaded, or know why it cannot be.
     pub(crate) fn is_loaded(&self) -> bool {
         self.code.get().is_some()
     }
 
-    /// The component, loaded at its first use.
+    /// Returns the component, loaded at its first use.
     pub(crate) fn linked(&self) -> Result<&LinkedComponent, String> {
         self.code().map(|code| &code.linked)
     }
@@ -55,14 +55,14 @@ impl PluginShared {
         self.code.get_or_init(load).as_ref().map_err(String::clone)
     }
 
-    /// The component, if its code is in the cache.
+    /// Returns the component, if its code is in the cache.
     fn cached_component(&self, engine: &wasmtime::Engine) -> Option<(Component, Tier)> {
         let code = self.engine.cache()?.lookup(&self.discovered.key)?.code;
         Some((self.engine.load(engine, &code)?, code.tier))
     }
 
-    /// Loads the component with all of haft's rights: from the cache or, when it is its turn, by compiling it. What goes
-    /// wrong is told by the first call.
+    /// Loads the component with all of haft's rights: from the cache or, in its turn, by compilation. The first
+    /// call reports a failure.
     pub(crate) async fn load_code(plugin: &Arc<Self>) -> Result<(), NoAnswer> {
         let (threads, own) = (plugin.engine.threads(), plugin.clone());
         if plugin.is_loaded() || threads.own(move || own.link_cached()).await? {
@@ -70,7 +70,7 @@ impl PluginShared {
         }
         let (name, bytes) = (&plugin.name, plugin.discovered.source.size());
         let _compilation = plugin.engine.compilations().begin(threads, name, bytes).await;
-        // Another call may have had it compiled meanwhile.
+        // Another call may have compiled it meanwhile.
         let own = plugin.clone();
         threads.own(move || _ = own.code()).await
     }
@@ -99,14 +99,14 @@ impl PluginShared {
         LinkedComponent::new(&self.engine, component, Some(&self.discovered.listing))
     }
 
-    /// Whether the code that calls run was compiled quickly.
+    /// Returns whether the code that calls run was compiled quickly.
     fn is_quick(&self) -> bool {
         let first = self.code.get().and_then(|code| code.as_ref().ok());
         first.is_some_and(|code| code.tier == Tier::Quick) && self.optimized.get().is_none()
     }
 
-    /// A call begins that is the `nth` of this process, counted from 0. Quick code is optimized for later ones if there were
-    /// many, or if the call still runs after a while: it is over when what this returns is dropped.
+    /// Begins the `nth` call of this process, counted from 0. Quick code is optimized for later ones if there were
+    /// many, or if the call still runs after a while: a drop of the returned value ends it.
     pub(crate) fn consider_optimizing(plugin: &Arc<Self>, nth: u64) -> Option<DropGuard> {
         if !plugin.is_quick() || plugin.is_optimizing.load(Ordering::Relaxed) {
             return None;
@@ -146,7 +146,7 @@ impl PluginShared {
         let Discovered { source, digest, key, listing } = &*self.discovered;
         let component = discover::optimize(&self.engine, source, (digest, key), listing)?;
         let code = self.code_of(&component, Tier::Optimized)?;
-        // Nobody else does this for the plugin.
+        // No other task does this for the plugin.
         let _ = self.optimized.set(code);
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Room for the files that guests open: each is one of haft's own file descriptors, and many
-//! systems give a process 1024 unless it asks. Never asks for more than it may have.
+//! Raises the limit of haft's file descriptors for the files that guests open: the default of many systems is 1024.
+//! Stays within the permitted maximum.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -7,11 +7,11 @@ use crate::threads::permits::MAX_GUESTS;
 use crate::wasi::capability::MAX_RESOURCES;
 use haft_core::limit::original_open_files;
 
-/// What all guests may open together, and as much as one of them for haft itself: a guest that
-/// opens all it may must not keep another, or a child process, from opening one.
+/// Number of descriptors that all guests may open together, and as many as one of them for haft itself: a guest
+/// with all of its files open must not prevent another, or a child process, from opening one.
 const NEEDED: u64 = ((MAX_GUESTS + 1) * MAX_RESOURCES) as u64;
 
-/// Raises the soft limit of open files as far as it is needed and allowed.
+/// Raises the soft limit of open files to the needed or the allowed number.
 pub(crate) fn make_room() {
     // Children get it back.
     original_open_files();

@@ -9,11 +9,11 @@ use wasmtime::EngineWeak;
 
 use haft_core::sync::Lock;
 
-/// Short enough that a person does not notice the delay of a cancel; long enough that 200 wake-ups a second cost
-/// nothing measurable.
+/// Short enough that a user does not notice the delay of a cancellation; long enough that 200 wake-ups a second
+/// cost nothing measurable.
 const TICK: Duration = Duration::from_millis(5);
 
-/// How often it is looked where a guest is, for a profile: a call of a tenth of a second is seen some hundred times.
+/// Interval of sampling guests' stacks, for a profile: some hundred samples for a call of a tenth of a second.
 const PROFILE_TICK: Duration = Duration::from_millis(1);
 
 /// Advances the epoch of its engine while there is an [`EpochTicks`].
@@ -34,11 +34,11 @@ struct ClockState {
     stopped: bool,
 }
 
-/// Keeps the clock going while it lives.
+/// Keeps the clock running until it is dropped.
 pub(crate) struct EpochTicks(Arc<Shared>);
 
 impl EpochClock {
-    /// A clock that is quicker where it is looked at every tick where guests are.
+    /// Creates a clock, with shorter ticks if stacks are recorded at every tick.
     pub(crate) fn new(profiles: bool) -> Self {
         let tick = if profiles { PROFILE_TICK } else { TICK };
         Self(Arc::new(Shared { tick, state: Lock::default(), changed: Condvar::new() }))

@@ -15,7 +15,7 @@ use crate::threads::writable::Writable;
 /// How much of the Landlock restrictions the kernel of this machine enforces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LandlockState {
-    /// All of it.
+    /// All rules are enforced.
     Full,
     /// Writing is restricted to the granted directories; an older kernel does not cover the rest.
     Partial {
@@ -48,13 +48,13 @@ impl std::fmt::Display for LandlockState {
     }
 }
 
-/// What the first attempt on this machine came to. Where it succeeded, a later failure is an error: no guest runs
+/// The result of the first attempt on this machine. If it succeeded, a later failure is an error: no guest runs
 /// without the restriction then.
 pub(crate) type FirstState = OnceLock<LandlockState>;
 
 pub(crate) use self::platform::LandlockRules;
 
-/// No writable directories: for guests that list their tools, and for instances made before a call.
+/// Returns no writable directories: for guests that list their tools, and for prewarmed instances.
 pub(crate) fn write_nowhere() -> Writable {
     Writable::default()
 }

@@ -1,5 +1,5 @@
-//! Permits to run a guest: a bounded number at once, shared between plugins and clients (`shares`) so that none keeps
-//! the others waiting. Further calls wait in a bounded queue, each for as long as the call may take.
+//! Permits to run a guest: a bounded number of concurrent ones, shared between plugins and clients (`shares`) so
+//! that none starves another. Further calls wait in a bounded queue, each at most for its own time limit.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use tokio_util::sync::CancellationToken;
 use crate::threads::shares::{Shares, Tenant};
 use haft_core::sync::Lock;
 
-/// Guests that run at once. Each holds a thread, a memory of its own and a few file descriptors. One
-/// client of one plugin gets a third of them at most.
+/// Maximal number of concurrent guests. Each holds a thread, a memory and a few file descriptors. One client of one
+/// plugin gets at most a third.
 pub(crate) const MAX_GUESTS: usize = 64;
 
-/// Calls that wait. All the sessions that are served by default (2,048) may have one of the same plugin each, which gets
-/// less than half of them.
+/// Maximal number of waiting calls. Each of the sessions served by default (2,048) may have one call of one plugin,
+/// which gets less than half of the places.
 const MAX_WAITING: usize = 4608;
 
-/// Bytes of the arguments of all calls that wait: of large ones there is no room for so many.
+/// Maximal size in bytes of the arguments of all waiting calls.
 const MAX_WAITING_BYTES: usize = 256 << 20;
 
 /// Calls of one client of one plugin that wait. Each holds its arguments.
@@ -46,7 +46,7 @@ struct Waiter {
     sender: oneshot::Sender<Permit>,
 }
 
-/// One guest's right to be at work, until it is dropped.
+/// A guest's permit to run, until it is dropped.
 pub(crate) struct Permit {
     permits: Permits,
     tenant: Tenant,
@@ -76,7 +76,8 @@ impl Default for Permits {
 }
 
 impl Permits {
-    /// Waits until one more guest of the tenant may run, for `time` at most. The call holds so many `bytes` meanwhile.
+    /// Waits until one more guest of the tenant may run, for `time` at most. The call holds `bytes` bytes
+    /// meanwhile.
     pub(crate) async fn acquire(
         &self,
         tenant: Tenant,
@@ -218,7 +219,7 @@ mod tests {
         permits.acquire(tenant(plugin), || 0, time, &CancellationToken::new()).await
     }
 
-    /// What a wait came to, if it is over.
+    /// Returns the result of a wait, if it is over.
     fn now(waiting: Pin<&mut impl Future<Output = PermitResult>>) -> Option<PermitResult> {
         match waiting.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => Some(result),
@@ -226,7 +227,7 @@ mod tests {
         }
     }
 
-    /// As many permits as a plugin gets at once.
+    /// Takes as many permits as a plugin gets at once.
     fn all(permits: &Permits, plugin: u64) -> Vec<Permit> {
         std::iter::from_fn(|| now(pin!(acquire(permits, plugin, LONG)))?.ok()).collect()
     }
@@ -315,7 +316,7 @@ mod tests {
         assert_eq!(permits.0.lock().bytes, 0);
     }
 
-    /// A permit that was handed to a call that has just stopped waiting is returned.
+    /// A permit for a call that has just stopped waiting is returned.
     #[tokio::test]
     async fn a_place_for_nobody_comes_back() {
         let permits = Permits::default();

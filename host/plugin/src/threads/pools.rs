@@ -15,8 +15,8 @@ use crate::threads::landlock::{FirstState, LandlockRules, LandlockState, write_n
 use crate::threads::writable::{Extent, Writable};
 use haft_core::sync::Lock;
 
-/// Pools kept for calls to come. A program needs about two: one for the tools that read, one for
-/// those that write, and one more for each plugin with a grant of its own.
+/// Maximal number of pools kept for later calls. A program needs about two: one for tools that read, one for tools
+/// that write, and one more for each plugin with a grant of its own.
 const MAX_POOLS: usize = 16;
 
 /// How long an idle thread waits for the next guest.
@@ -27,7 +27,7 @@ thread_local! {
 }
 
 pub(crate) struct ThreadPools {
-    /// The one used last stands last.
+    /// The most recently used is last.
     pools: Lock<Vec<Arc<Pool>>>,
     verdict: Arc<FirstState>,
     threads: usize,
@@ -47,13 +47,13 @@ struct Confinement {
 }
 
 impl ThreadPools {
-    /// No pools yet; each will have at most `threads` threads.
+    /// Creates the pools' owner without pools; each pool will have at most `threads` threads.
     pub(crate) fn new(threads: usize) -> Self {
         Self { pools: Lock::default(), verdict: Arc::default(), threads }
     }
 
-    /// The pool whose threads may write where `writable` says and nowhere else. Not to be called from a guest's thread:
-    /// a new thread inherits the rules of the one that starts it.
+    /// Returns the pool whose threads may write exactly to `writable`. Not to be called from a guest's thread: a
+    /// new thread inherits the rules of its parent.
     pub(crate) fn pool(&self, writable: &Writable) -> io::Result<Arc<Pool>> {
         let extent = writable.extent();
         let mut pools = self.pools.lock();
@@ -73,7 +73,7 @@ impl ThreadPools {
         Ok(pool)
     }
 
-    /// How much of the rules the kernel enforces; tries it on a thread of its own if no guest has run yet.
+    /// Returns how far the kernel enforces the rules; tests it on a separate thread if no guest has run yet.
     pub(crate) fn state(&self) -> LandlockState {
         let failed = |reason: String| LandlockState::None { reason };
         if self.verdict.get().is_none() {
@@ -142,7 +142,7 @@ impl Pool {
 }
 
 impl Drop for Pool {
-    /// A guest stuck in the kernel must not keep haft from ending.
+    /// Does not wait: a guest stuck in the kernel must not keep haft from ending.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

@@ -1,4 +1,4 @@
-//! Fair shares of a bounded number: no tenant takes so many that a new one finds none. Counts only.
+//! Fair shares of a bounded number: no tenant takes so many that a new one gets none. Counts only.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,7 +18,7 @@ impl Tenant {
     /// haft itself, which asks plugins for their tools.
     pub(crate) const HAFT: Self = Self { plugin: 0, client: Client::HAFT };
 
-    /// A number that no other plugin has.
+    /// Returns a number that no other plugin has.
     pub(crate) fn plugin() -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         NEXT.fetch_add(1, Ordering::Relaxed)
@@ -31,7 +31,7 @@ pub(crate) struct Shares {
     free: usize,
     /// No entry is zero, so there are never more of them than things.
     taken: HashMap<Tenant, usize>,
-    /// The sums of it, by plugin and by client.
+    /// The sums by plugin and by client.
     of_plugins: HashMap<u64, usize>,
     of_clients: HashMap<Client, usize>,
 }
@@ -42,11 +42,10 @@ impl Shares {
         Self { free: count, taken, of_plugins, of_clients }
     }
 
-    /// Takes one, if that leaves enough for others: more must be free than the tenant has, plus what its plugin or its
-    /// client, whichever has more, has in all. So one client of one plugin gets a
-    /// third of all, a plugin or a client less than half, and whoever has none gets one as long as there
-    /// is any: the more take part, the less each may have. (Dynamic thresholds, as switches use them for
-    /// their buffers: Choudhury and Hahne, 1998.)
+    /// Takes one, if enough remain for others: the free ones must exceed the tenant's own plus all of its plugin or
+    /// its client, whichever has more. One client of one plugin thus gets a third of all, a plugin or a client less
+    /// than half, and a tenant without any gets one while there are any: the more tenants, the fewer each may have.
+    /// (Dynamic thresholds, as switches use them for their buffers: Choudhury and Hahne, 1998.)
     pub(crate) fn take(&mut self, tenant: Tenant) -> bool {
         let of_client = self.of_clients.get(&tenant.client).copied().unwrap_or_default();
         let admits = self.has(tenant) + self.of_plugin(tenant.plugin).max(of_client) < self.free;
@@ -67,22 +66,22 @@ impl Shares {
         }
     }
 
-    /// Whether no tenant of the plugin gets one now, not even one that has none.
+    /// Returns whether every tenant of the plugin would be refused now, even one without any.
     pub(crate) fn is_full(&self, plugin: u64) -> bool {
         self.of_plugin(plugin) >= self.free
     }
 
-    /// How many the tenants of a plugin have.
+    /// Returns how many the tenants of a plugin have.
     pub(crate) fn of_plugin(&self, plugin: u64) -> usize {
         self.of_plugins.get(&plugin).copied().unwrap_or_default()
     }
 
-    /// How many plugins have any.
+    /// Returns how many plugins have any.
     pub(crate) fn plugins(&self) -> usize {
         self.of_plugins.len()
     }
 
-    /// How many the tenant has.
+    /// Returns how many the tenant has.
     pub(crate) fn has(&self, tenant: Tenant) -> usize {
         self.taken.get(&tenant).copied().unwrap_or_default()
     }

@@ -1,4 +1,5 @@
-//! Which calls are short: the next one of their tool may begin on the thread that reads it.
+//! Classifies tools by the duration of their calls: the next call of a tool with short calls may begin on the
+//! reading thread.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,12 +15,12 @@ use haft_core::sync::Lock;
 /// notice. An unoptimised build of haft needs more.
 const SHORT_CALL: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 1 });
 
-/// The longest that a short call takes where it waits for its processor or a disk.
+/// Maximal duration of a short call that waits for its processor or a disk.
 const LONGEST: Duration = SHORT_CALL.saturating_mul(50);
 
-/// What a call comes to, and whether it is short. Other threads may have the processor in between: for a call that
-/// waits for nothing, what counts is the time of the processor. Otherwise calls would stay long on a busy machine, since
-/// long calls run on threads of their own, which are in each other's way.
+/// Returns the output of a call, and whether it was short. Other threads may use the processor in between: for a
+/// call that does not wait, its processor time counts. Otherwise calls would count as long on a busy machine, since
+/// long calls run on separate threads, which delay each other.
 pub(crate) async fn measure<F: Future>(call: F) -> (F::Output, bool) {
     let (begun, used, mut polls) = (Instant::now(), processor_time(), 0_usize);
     let mut call = pin!(call);
@@ -56,22 +57,22 @@ impl Default for LastCalls {
 }
 
 impl LastCalls {
-    /// A long call after short ones changes nothing yet: any may be, on a busy machine, and calls that are read
-    /// meanwhile would all go to threads of their own, where they are in each other's way.
+    /// Number of long calls after short ones that are ignored: any call may be long on a busy machine, and calls
+    /// that are read meanwhile would all go to separate threads, where they delay each other.
     const FORGIVEN: u8 = 1;
 
-    /// Notes a call that was short, or was not. One that another machine may keep waiting the next time counts as neither.
+    /// Records whether a call was short. A call that another machine may delay next time is not recorded.
     pub(crate) fn note(&self, is_short: bool, grant: &Grant) {
         if !is_short {
             let less = |left: u8| left.checked_sub(1);
-            // Nothing is left to take away where there were no short ones.
+            // There is nothing to subtract without short calls.
             let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         } else if self.is_local(grant) {
             self.left.store(1 + Self::FORGIVEN, Ordering::Relaxed);
         }
     }
 
-    /// Whether the next one, with these rights, is likely to be short.
+    /// Returns whether the next one, with these rights, is likely to be short.
     pub(crate) fn were_short(&self, grant: &Grant) -> bool {
         let has_short = self.left.load(Ordering::Relaxed) > 0;
         let read = self.read.lock();
@@ -83,7 +84,7 @@ impl LastCalls {
         *self.read.lock() = Read { directories: grant.readable(), is_local: false };
     }
 
-    /// Whether all directories of a grant are on this machine. Opens them where it is another grant than before.
+    /// Returns whether all directories of a grant are local. Opens them if the grant changed.
     fn is_local(&self, grant: &Grant) -> bool {
         let directories = grant.readable();
         {
@@ -98,8 +99,8 @@ impl LastCalls {
     }
 }
 
-/// The processor time that a guest may use of the thread that read its call. What others use of the processor in between
-/// does not count, as long as it is not [`LONGEST`].
+/// The processor time that a guest may use of the reading thread. Time of other threads on the processor does not
+/// count, up to [`LONGEST`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InlineTime {
     /// Of the thread's processor time.
@@ -108,12 +109,12 @@ pub(crate) struct InlineTime {
 }
 
 impl InlineTime {
-    /// That of a call which begins now, on this thread.
+    /// Returns the limit of a call that begins now, on this thread.
     pub(crate) fn from_now() -> Self {
         Self { end: processor_time().saturating_add(SHORT_CALL), begun: Instant::now() }
     }
 
-    /// Whether it is used up. Asked on the thread that began the call.
+    /// Returns whether the time is used up. Called on the thread that began the call.
     pub(crate) fn is_over(&self) -> bool {
         processor_time() >= self.end || self.begun.elapsed() >= LONGEST
     }

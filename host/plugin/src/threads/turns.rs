@@ -1,6 +1,6 @@
-//! Turns of guests that compute long: no more of them than processors are at it at once. The kernel shares the processors
-//! between threads, so with dozens of threads that compute each other one, which has a moment's work, would wait for its
-//! share of them for tens of milliseconds. The first ticks of a call take no turn: most calls are over by then.
+//! Turns of guests that compute for long: at most as many compute at once as there are processors. The kernel
+//! shares the processors between threads, so with dozens of computing threads a thread with a moment's work would
+//! wait for tens of milliseconds. The first ticks of a call take no turn: most calls end within them.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -15,8 +15,9 @@ use haft_core::sync::Lock;
 /// long as the kernel's own turns: shorter ones would cost more in switching.
 const TICKS: u8 = 2;
 
-/// How long a guest waits for its turn. With as many guests as there may be on one processor it is less than half of it.
-/// A guest whose turn does not come, since others are stuck in the kernel with theirs, goes on without any.
+/// Maximal wait of a guest for its turn. With the maximal number of guests on one processor the usual wait is less
+/// than half of it. If no turn comes, since other guests are stuck in the kernel with theirs, the guest continues
+/// without one.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The turns of all guests. Clones are the same.
@@ -43,11 +44,11 @@ enum State {
     Computes {
         _permit: OwnedSemaphorePermit,
     },
-    /// It has waited too long once.
+    /// The guest has waited too long once.
     WithoutTurns,
 }
 
-/// What a guest waits for before it goes on.
+/// The wait of a guest before it continues.
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Default for Turns {
@@ -61,22 +62,22 @@ impl Turns {
         Self { free: Arc::new(Semaphore::new(count)), patience }
     }
 
-    /// Those of one more guest.
+    /// Returns the turns of one more guest.
     pub(crate) fn turn(&self) -> Turn {
         Turn { turns: self.clone(), held: Held::default(), ticks: 0 }
     }
 }
 
 impl Turn {
-    /// A tick while the guest computes: what it has to wait for, should others be at it. The wait ends early when the call
-    /// is cancelled, which the guest may want to see.
+    /// Counts a tick while the guest computes; returns the wait for its turn, if others have theirs. The wait ends
+    /// early when the call is cancelled, so that the guest can see the cancellation.
     pub(crate) fn tick(&mut self, cancel: &CancellationToken) -> Option<Wait> {
         self.ticks += 1;
         if self.ticks < TICKS || self.held.is_without() {
             return None;
         }
         self.ticks = 0;
-        // To whoever has waited longest.
+        // Passed to the guest that has waited longest.
         self.held.give_back();
         let Turns { free, patience } = self.turns.clone();
         if let Ok(permit) = free.clone().try_acquire_owned() {
@@ -94,12 +95,12 @@ impl Turn {
         }))
     }
 
-    /// What it has now.
+    /// Returns the current turn.
     pub(crate) fn held(&self) -> Held {
         self.held.clone()
     }
 
-    /// The next call begins.
+    /// Begins the next call.
     pub(crate) fn renew(&mut self) {
         (self.ticks, self.held) = (0, Held::default());
     }
@@ -137,7 +138,7 @@ impl Held {
 mod tests {
     use super::*;
 
-    /// Ticks until the guest takes its first turn; what it waits for then.
+    /// Ticks until the guest takes its first turn; returns its wait.
     fn compute(turn: &mut Turn) -> Option<Wait> {
         let cancel = CancellationToken::new();
         for _ in 1..TICKS {
@@ -188,7 +189,7 @@ mod tests {
         assert!(matches!(*second.held.0.lock(), State::Waits));
     }
 
-    /// As where those that have one are stuck.
+    /// As if the holders of turns were stuck.
     #[tokio::test]
     async fn a_guest_whose_turn_does_not_come_goes_on() {
         let turns = Turns::new(1, Duration::from_millis(1));

@@ -1,5 +1,5 @@
-//! The directories that one call may write, opened once for the call: the guest's preopens and the Landlock rules of
-//! its thread are made of the same open directories. None is opened a second time by name, since the name may lead
+//! The directories that one call may write, opened once for the call: the guest's preopens and the Landlock rules
+//! of its thread use the same open directories. None is opened a second time by name, since the name may lead
 //! elsewhere by then.
 
 use std::collections::BTreeSet;
@@ -24,14 +24,14 @@ struct OpenedDirectories {
     everywhere: bool,
     roots: Vec<(Root, Result<Directory, String>)>,
     private: Vec<PrivateDirectory>,
-    /// Private directories that could not be had, by their guest's names.
+    /// Private directories that could not be opened, by their guest's names.
     missing: Vec<(&'static str, String)>,
 }
 
 type Directory = (File, DirectoryId);
 
-/// The identity of a directory, independent of its name: device, inode and, where the kernel has it, the mount. Another
-/// file system may come to have the same device and inode.
+/// The identity of a directory, independent of its name: device, inode and, if the kernel reports it, the mount.
+/// Another file system may later have the same device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DirectoryId {
     device: u64,
@@ -49,13 +49,13 @@ pub(crate) enum Extent {
 }
 
 impl Writable {
-    /// Whether a grant's writable directories must be opened before its call: that may take a while.
+    /// Returns whether a grant's writable directories must be opened before its call: that may take a while.
     pub(crate) fn needs_opening(grant: &Grant) -> bool {
         matches!(grant.writable(), Reach::Roots(roots) if !roots.is_empty())
             || storage::granted(grant).next().is_some()
     }
 
-    /// Opens the directories that `grant` lets a guest write, its own in `storage` among them.
+    /// Opens the directories that `grant` lets a guest write, including its own in `storage`.
     pub(crate) fn open(grant: &Grant, storage: Option<&Storage>) -> Self {
         let mut opened = OpenedDirectories::default();
         let text = |error: io::Error| error.to_string();
@@ -84,17 +84,17 @@ impl Writable {
         &self.0.private
     }
 
-    /// Those of them that could not be had, and why.
+    /// Returns the directories that could not be opened, and the reasons.
     pub(crate) fn missing(&self) -> &[(&'static str, String)] {
         &self.0.missing
     }
 
-    /// The call is over: others may write in the guest's own directories.
+    /// Ends the call: others may write in the guest's own directories.
     pub(crate) fn release(&self) {
         self.0.private.iter().for_each(|private| private.quota.release());
     }
 
-    /// A handle of `root`, or why there is none. Only for what may be written.
+    /// Returns a handle of `root`, or why there is none. Only for writable directories.
     pub(crate) fn directory(&self, root: &Root) -> Result<File, String> {
         let text = |error: io::Error| error.to_string();
         match self.0.roots.iter().find(|(own, _)| own == root) {
@@ -104,7 +104,7 @@ impl Writable {
         }
     }
 
-    /// Where the call may write.
+    /// Returns the directories that the call may write.
     pub(crate) fn extent(&self) -> Extent {
         if self.0.everywhere {
             return Extent::Everywhere;
@@ -112,13 +112,13 @@ impl Writable {
         Extent::Below(self.opened().map(|(_, identity)| *identity).collect())
     }
 
-    /// Whether the call may write nowhere.
+    /// Returns whether the call may write nowhere.
     pub(crate) fn is_nowhere(&self) -> bool {
         !self.0.everywhere && self.0.roots.is_empty()
     }
 
-    /// The identities of all directories of `grant` at this moment, in order; `None` for one that cannot be opened.
-    /// These are the writable directories of the same grant.
+    /// Returns the current identities of all directories of `grant`, in order; `None` for one that cannot be
+    /// opened. `self` has the writable directories of this grant.
     pub(crate) fn identities(&self, grant: &Grant) -> Vec<Option<DirectoryId>> {
         let identity_of = |root: &Root| match self.0.roots.iter().find(|(own, _)| own == root) {
             Some((_, opened)) => opened.as_ref().ok().map(|(_, identity)| *identity),
@@ -134,7 +134,7 @@ impl Writable {
     }
 }
 
-/// Whether all of these directories are on a disk of this machine or in its memory. What is mounted below them need not be.
+/// Returns whether all of these directories are on a local disk or in memory. Mounts below them may not be.
 pub(crate) fn is_local(reach: &Reach) -> bool {
     reach.roots().iter().all(|root| root.open().is_ok_and(|directory| is_of_local_disk(&directory)))
 }
@@ -151,13 +151,13 @@ fn open(root: &Root) -> io::Result<Directory> {
 const LOCAL: [i64; 7] =
     [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x794c_7630, 0x0102_1994];
 
-/// Whether a directory is of a file system that is known to ask no other machine or program.
+/// Returns whether a directory is of a file system that is known to ask no other machine or program.
 #[cfg(target_os = "linux")]
 fn is_of_local_disk(directory: &File) -> bool {
     fstatfs(directory).is_ok_and(|about| LOCAL.contains(&about.f_type))
 }
 
-/// What an open directory is, whatever its name.
+/// Returns the identity of an open directory, independent of its name.
 #[cfg(target_os = "linux")]
 fn identity(directory: &File) -> io::Result<DirectoryId> {
     let mask = StatxFlags::INO | StatxFlags::MNT_ID;
@@ -167,13 +167,13 @@ fn identity(directory: &File) -> io::Result<DirectoryId> {
     Ok(DirectoryId { device: makedev(stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, mount })
 }
 
-/// Whether a directory is known to be local: of none on macOS.
+/// Returns whether a directory is known to be local: of none on macOS.
 #[cfg(target_os = "macos")]
 fn is_of_local_disk(_: &File) -> bool {
     false
 }
 
-/// What an open directory is, whatever its name: its device and inode.
+/// Returns the identity of an open directory, independent of its name: its device and inode.
 #[cfg(target_os = "macos")]
 fn identity(directory: &File) -> io::Result<DirectoryId> {
     let metadata = directory.metadata()?;

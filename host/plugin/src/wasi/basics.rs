@@ -1,6 +1,6 @@
-//! What every guest may import and what grants nothing: `wasi:io`, `wasi:clocks`, `wasi:random`, and `wasi:cli` without
-//! the environment, as wasmtime implements them. wasmtime's function that links all of WASI is not called: it would have
-//! the interfaces compiled that haft implements itself.
+//! The imports that every guest may use and that grant nothing: `wasi:io`, `wasi:clocks`, `wasi:random`, and
+//! `wasi:cli` without the environment, as wasmtime implements them. wasmtime's function that links all of WASI is
+//! not called, since it would compile the interfaces that haft implements itself.
 
 use wasmtime::component::Linker;
 use wasmtime_wasi::cli::{WasiCli, WasiCliView};
@@ -17,7 +17,7 @@ const MAX_RANDOM: u64 = 1 << 20;
 /// The beginning of the version of every interface of WASI 0.3.
 const LATER: &str = "@0.3.";
 
-/// Of which a guest has nothing of its own.
+/// Interfaces without state.
 pub(crate) struct Basics;
 
 impl Capability for Basics {

@@ -1,6 +1,6 @@
-//! What a capability is: something that guests import, held to their grant. Each has one file with its data, its
-//! interfaces, which are implemented for a [`View`] of a guest's store, and its [`Capability`]. `instance/state.rs` lists
-//! them. A capability knows neither the other ones nor the store.
+//! The trait of a capability: a set of imports, restricted to the grant of the guest. Each capability has one file
+//! with its data, its interfaces, which are implemented for a [`View`] of a guest's store, and its [`Capability`].
+//! `instance/state.rs` lists them. A capability knows neither the others nor the store.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use crate::wasi::files::protected::ProtectedPaths;
 use crate::wasi::http::client::Connector;
 use haft_core::limit::Limits;
 
-/// Open files, streams and pollables of one guest. A tool needs a few dozen; each open file is one of haft's own file
-/// descriptors.
+/// Maximal number of a guest's open files, streams and pollables. A tool needs a few dozen; each open file is one
+/// of haft's own file descriptors.
 pub(crate) const MAX_RESOURCES: usize = 1000;
 
-/// What a guest imports, and what it has of it.
+/// A set of imports, and a guest's data for it.
 pub(crate) trait Capability: Sized + Send + 'static {
-    /// That of a new guest.
+    /// Creates the data of a new guest.
     fn new(guest: &NewGuest<'_>) -> Self;
 
-    /// Links its interfaces, but for those of [`has_later`](Self::has_later).
+    /// Links its interfaces except those of [`has_later`](Self::has_later).
     fn link<S: HasCapability<Self>>(_: &mut Linker<S>) -> wasmtime::Result<()> {
         Ok(())
     }
 
-    /// Whether an interface is one of those that few components import and that are linked for these alone.
+    /// Returns whether an interface is one of those that few components import and that are linked only for these.
     fn has_later(_: &str) -> bool {
         false
     }
@@ -42,13 +42,13 @@ pub(crate) trait Capability: Sized + Send + 'static {
         Ok(())
     }
 
-    /// Grants what wasmtime itself keeps of it.
+    /// Configures wasmtime's own part of the capability.
     fn configure(&self, _: &mut WasiCtxBuilder, _: &Call) {}
 
-    /// A call begins.
+    /// Begins a call.
     fn begin(&mut self, _: &ActiveCall) {}
 
-    /// The call is over, and the guest may serve another one.
+    /// Ends a call; the guest may serve another one.
     fn renew(&mut self, _: &Limits) {}
 }
 
@@ -57,7 +57,7 @@ pub(crate) trait HasCapability<C>: WasiView + WasiHttpView + Send + 'static {
     fn view(&mut self) -> View<'_, C>;
 }
 
-/// What a capability sees of a guest's store.
+/// A capability's view of a guest's store.
 pub(crate) struct View<'a, C> {
     pub(crate) shared: &'a mut Shared,
     pub(crate) own: &'a mut C,
@@ -70,23 +70,23 @@ impl<C: Send + 'static> HasData for Has<C> {
     type Data<'a> = View<'a, C>;
 }
 
-/// What the capabilities of a guest share.
+/// The data that the capabilities of a guest share.
 pub(crate) struct Shared {
     pub(crate) wasi: WasiCtx,
     pub(crate) table: ResourceTable,
-    /// What the guest works for.
+    /// The guest's call.
     pub(crate) call: ActiveCall,
     pub(crate) denied: DeniedAccess,
     pub(crate) decisions: NetworkDecisions,
-    /// Whether the guest was told where its workspace is. Its library keeps it for as long as the instance lives.
+    /// Whether the guest knows the path of its workspace. Its library keeps it as long as the instance lives.
     pub(crate) is_location_known: bool,
 }
 
-/// What a guest is made of.
+/// The parts of a new guest.
 pub(crate) struct NewGuest<'a> {
     pub(crate) call: &'a Arc<Call>,
     pub(crate) belongings: &'a Belongings,
-    /// Whether the guest can ask haft where its workspace is.
+    /// Whether the guest can ask haft for the path of its workspace.
     pub(crate) can_ask: bool,
     /// Where haft does work for the guest that the guest's thread may not do.
     pub(crate) own_threads: OwnThreads,

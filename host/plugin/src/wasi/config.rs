@@ -1,4 +1,4 @@
-//! What a plugin reads of its configuration; `host` hands it over.
+//! A plugin's configuration as it reads it; `host` implements the interface.
 
 pub(crate) mod host;
 
@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// What a plugin reads of its configuration. Clones share it.
+/// A plugin's configuration. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Config(Arc<[(String, SecretString)]>);
 
 impl Config {
-    /// These keys and values; none of them is shown by haft.
+    /// Creates a configuration of these keys and values; haft shows none of them.
     pub fn new(values: impl IntoIterator<Item = (String, SecretString)>) -> Self {
         Self(values.into_iter().collect())
     }
@@ -21,7 +21,7 @@ impl Config {
         found.map(|(_, value)| value.expose_secret().to_owned())
     }
 
-    /// What its values are called.
+    /// Returns the keys.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(key, _)| key.as_str())
     }

@@ -1,6 +1,6 @@
-//! The disk limit of one call. Counted before haft writes for a guest: the bytes of a write, or what the file grows by
-//! where that is more, so that holes count too; and a fixed cost for every file, directory and link that is made, which
-//! bounds their number. Removing files returns nothing: else a call could write and remove without end.
+//! The disk limit of one call. Charged before haft writes for a guest: the bytes of a write, or the growth of the
+//! file if that is more, so that holes count too; and a fixed cost for every created file, directory and link,
+//! which bounds their number. Removing files returns nothing: otherwise a call could write and remove without end.
 
 use std::fs::File;
 use std::io;
@@ -18,22 +18,22 @@ use wasmtime_wasi::p2::{
     DynOutputStream, FsError, FsResult, OutputStream, Pollable, StreamError, StreamResult,
 };
 
-/// Bytes that a file, a directory or a link counts as besides what is in it: a block, which is what
-/// file systems take for one at least.
+/// Size in bytes that a file, a directory or a link counts besides its content: a block, the minimum in file
+/// systems.
 const ENTRY: u64 = 4096;
 
-/// What is left of the disk limit of a call. Its streams share it.
+/// The rest of a call's disk limit. Its streams share it.
 pub(crate) struct Disk {
     left: AtomicU64,
     exceeded: AtomicBool,
-    /// Why a stream could not be written, until the guest asks for it: a number of the kernel's, or 0. C libraries of guests
-    /// tell of streams that they failed and no more.
+    /// The error of a stream's write, until the guest asks for it: an errno of the kernel, or 0. C libraries of
+    /// guests report only that a stream failed.
     failed: AtomicI32,
     /// Where it counts for a private directory: what else counts.
     private: Option<Private>,
 }
 
-/// Whether a call may still go on.
+/// Returns whether a call may continue.
 pub(crate) type GoesOn = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The quota of a private directory, and the limit of the call that writes there.
@@ -44,7 +44,7 @@ struct Private {
 }
 
 impl Disk {
-    /// With `limit` bytes left.
+    /// Creates a budget of `limit` bytes.
     pub(crate) fn new(limit: u64) -> Self {
         Self {
             left: AtomicU64::new(limit),
@@ -54,7 +54,7 @@ impl Disk {
         }
     }
 
-    /// For a private directory with `quota`, in which `call` writes: both count.
+    /// Creates the budget of a private directory with `quota`, in which `call` writes: both are charged.
     pub(crate) fn private(call: Arc<Self>, quota: Arc<FileQuota>, goes_on: GoesOn) -> Self {
         Self { private: Some(Private { call, quota, goes_on }), ..Self::new(0) }
     }
@@ -66,7 +66,7 @@ impl Disk {
         self.failed.store(0, Ordering::Relaxed);
     }
 
-    /// Why a stream could not be written since this was asked last, as `fsync` tells it.
+    /// Returns the error of a stream's write since the last query, as `fsync` does.
     pub(crate) fn take_failure(&self) -> io::Result<()> {
         match self.failed.swap(0, Ordering::Relaxed) {
             0 => Ok(()),
@@ -81,7 +81,7 @@ impl Disk {
         }
     }
 
-    /// Whether a write was refused.
+    /// Returns whether a write was refused.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.exceeded.load(Ordering::Relaxed)
     }
@@ -99,7 +99,7 @@ impl Disk {
         })
     }
 
-    /// Gives back what was taken for something that was not made.
+    /// Returns the charge for an object that was not created.
     fn refund(&self, bytes: u64) {
         match &self.private {
             Some(private) => {
@@ -123,7 +123,7 @@ impl Disk {
         outcome
     }
 
-    /// Before `length` bytes are written to `file`, `at` a place or at its end.
+    /// Charges a write of `length` bytes to `file`, `at` an offset or at its end, before it is made.
     pub(crate) fn write(&self, file: &File, at: Option<u64>, length: u64) -> FsResult<()> {
         Ok(self.charge(cost(file, at, length).map_err(|error| ErrorCode::from(&error))?)?)
     }
@@ -134,7 +134,7 @@ impl Disk {
         Ok(self.charge(size.saturating_sub(now))?)
     }
 
-    /// `stream`, which writes to `file`, counted.
+    /// Returns `stream`, which writes to `file`, counted.
     pub(crate) fn counted(
         self: &Arc<Self>,
         stream: DynOutputStream,
@@ -174,7 +174,7 @@ enum Refused {
     Exceeded,
     /// Another call writes in the private directory.
     Busy,
-    /// What is there cannot be counted.
+    /// The current content cannot be measured.
     Unusable,
 }
 
@@ -206,7 +206,7 @@ struct Counted {
     /// Where it writes next; `None` at the end of the file.
     at: Option<u64>,
     disk: Arc<Disk>,
-    /// Whether it was refused a write: streams are of no use after an error.
+    /// Whether a write was refused: a stream is unusable after an error.
     is_closed: bool,
 }
 
@@ -246,7 +246,7 @@ impl OutputStream for Counted {
     }
 
     async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
-        // What was written before is in the file then, and its size is what counts.
+        // Earlier writes are in the file then, and its size counts.
         self.stream.ready().await;
         self.charge(bytes.len())?;
         let written = self.stream.blocking_write_and_flush(bytes).await;
@@ -282,7 +282,7 @@ mod tests {
         disk.left.load(Ordering::Relaxed)
     }
 
-    /// S17: neither holes nor many small writes nor many names cost less than what they take.
+    /// S17: holes, many small writes and many names cost at least what they take.
     #[test]
     fn s17_what_is_written_is_counted() {
         let file = tempfile::tempfile().unwrap();

@@ -1,4 +1,4 @@
-//! `wasi:cli/environment`: the granted variables, and the words of a command line for commands alone. Reading an empty
+//! `wasi:cli/environment`: the granted variables, and command-line arguments for commands only. Reading an empty
 //! environment is recorded for hints.
 
 use wasmtime::component::Linker;
@@ -11,10 +11,10 @@ use crate::call::Call;
 use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
 use haft_core::limit::Limits;
 
-/// What a guest has of its environment beside the granted variables, which wasmtime keeps.
+/// A guest's environment besides the granted variables, which wasmtime keeps.
 #[derive(Default)]
 pub(crate) struct Environment {
-    /// The words of a command's command line, its name first; none for all other guests.
+    /// A command's arguments, its name first; empty for all other guests.
     pub(crate) arguments: Vec<String>,
 }
 

@@ -1,23 +1,22 @@
-//! `wasi:filesystem` as guests see it: exactly the directories of the grant, opened when the
-//! guest asks for them. A path never leads out of the directory it starts from: the kernel holds it
-//! there. With open files everything is wasmtime-wasi's own; how paths become files is haft's:
+//! `wasi:filesystem` for guests: exactly the directories of the grant, opened when the guest asks for them. The
+//! kernel ensures that a path never leads out of its directory. wasmtime-wasi implements operations on open files;
+//! haft implements the resolution of paths:
 //!
-//! - **Resolve, check, open.** A path is resolved to an object without opening it for use, the object is checked, and
-//!   that very object is then opened or changed.
-//! - **Protected paths stay closed** whatever is granted (`protected`): haft's own files, and the program in use.
-//! - **Reading through links.** Where reading is granted everywhere, a path is followed as the
-//!   person would follow it, absolute links included; what is opened that way can be read and
-//!   nothing else, even below a writable directory.
-//! - **Only files and directories.** Opening a FIFO or a device could wait for ever, and
-//!   `/proc` holds haft's own secrets, and its memory: all three are refused, whatever is granted.
-//! - **Every guest has a working directory:** the workspace, with nothing in it but what is granted (`stand_in`), so
-//!   that relative paths work.
-//! - **What is written is counted** (`disk`), whatever way it is written.
+//! - **Resolve, check, open.** A path is resolved to an object without opening it for use, the object is checked,
+//!   and that very object is then opened or changed.
+//! - **Protected paths stay closed** to every grant (`protected`): haft's own files, and the program in use.
+//! - **Reading through links.** If reading is granted everywhere, a path is followed as for the user, absolute
+//!   links included; an object opened that way can only be read, even below a writable directory.
+//! - **Only files and directories.** Opening a FIFO or a device could block forever, and `/proc` holds haft's own
+//!   secrets, and its memory: all three are refused to every grant.
+//! - **Every guest has a working directory:** the workspace, with only the granted content (`stand_in`), so that
+//!   relative paths work.
+//! - **Every write is charged** (`disk_budget`), whatever the operation.
 //! - **A plugin's own directories** (`enter`) lie among haft's own files, and have quotas.
-//! - **A replaced file keeps its mode, owner and attributes,** which WASI has no way to ask for.
-//! - **Why a stream could not be written** is told by the next `sync`, as by the kernel.
+//! - **A replaced file keeps its mode, owner and attributes,** for which WASI has no operation.
+//! - **The error of a stream's write** is returned by the next `sync`, as by the kernel.
 //!
-//! No decision rests on the text of a path: every check is made on an open file.
+//! No decision depends on the text of a path: every check is made on an open file.
 
 use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::Descriptor;
@@ -48,7 +47,7 @@ pub(crate) use protected::{ProtectedPaths, ProtectedPathsCache};
 pub(crate) use relative::named;
 pub(crate) use view::{FileState, Files, HasFiles};
 
-/// Why reading or writing an open file failed.
+/// Returns why reading or writing an open file failed.
 pub(crate) fn io_error_code(error: &wasmtime::Error) -> ErrorCode {
     let failed = error.downcast_ref::<std::io::Error>();
     failed.map_or(ErrorCode::Io, |failed| resolve::code(failed).unwrap_or_else(|| ErrorCode::from(failed)))
@@ -160,7 +159,7 @@ impl HostDescriptor for Files<'_> {
         let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let protected = self.denied.protected.clone();
         let created = self.make_directory(&directory, &path);
-        // As in the kernel, `Exist` comes before a refusal: tools create all parent directories of a file without
+        // As in the kernel, `Exist` precedes a refusal: tools create all parent directories of a file without
         // checking which exist.
         if created.is_err() && self.resolve_visible(&directory, &path, Links::Keep, self.bounds()).is_ok() {
             self.denied.protected = protected;
@@ -229,7 +228,7 @@ impl HostDescriptor for Files<'_> {
         linked
     }
 
-    // What follows hands every call on, but that what is written is counted.
+    // The following functions forward every call, and charge writes.
 
     async fn advise(
         &mut self,

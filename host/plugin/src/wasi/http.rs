@@ -1,5 +1,5 @@
-//! `wasi:http` as guests see it: requests to granted hosts, over connections that haft makes to checked addresses. No
-//! redirect is followed and no proxy used: every hop is a request of the guest's own, checked like the first. No
+//! `wasi:http` for guests: requests to granted hosts, over connections that haft makes to checked addresses. haft
+//! follows no redirect and uses no proxy: every hop is a separate request of the guest, checked like the first. No
 //! connection is reused.
 
 mod body;
@@ -31,13 +31,13 @@ use haft_core::grant::{Destination, Grant};
 use haft_core::limit::Limits;
 use haft_core::trace::TraceParent;
 
-/// Requests of one call. A tool makes a handful, one that walks through the pages of an API some
-/// hundred; a guest that makes more is a load on somebody else's machine. Far from `MAX_RESOURCES`:
-/// wasmtime keeps the options of a request for as long as the guest lives.
+/// Maximal number of requests of one call. A tool makes a handful, a walk through the pages of an API some hundred;
+/// more is a load on the server. Far below `MAX_RESOURCES`: wasmtime keeps the options of a request as long as the
+/// guest lives.
 const MAX_REQUESTS: usize = 500;
 
-/// Requests of one call under way at once, as many as a browser would make to three hosts. Further
-/// ones wait. Each holds a connection.
+/// Maximal number of concurrent requests of one call, as many as a browser makes to three hosts. Further ones wait.
+/// Each holds a connection.
 const MAX_OPEN: usize = 16;
 
 /// Methods that are no requests: one asks for a tunnel, the others for the request itself, with the
@@ -47,7 +47,7 @@ const REFUSED_METHODS: &[&str] = &["CONNECT", "TRACE", "TRACK"];
 /// Characters of a method in a decision. The longest registered one has 17.
 const MAX_METHOD: usize = 20;
 
-/// What a guest has for requests.
+/// A guest's data for requests.
 pub(crate) struct Http {
     context: WasiHttpCtx,
     outgoing: Outgoing,
@@ -59,12 +59,12 @@ struct Outgoing {
     grant: Arc<Grant>,
     /// Headers that are added to the requests.
     injections: Injections,
-    /// What answers the requests in the place of their destinations.
+    /// Answers the requests instead of their destinations.
     responder: Option<Arc<dyn Responder>>,
     decisions: NetworkDecisions,
     open: Arc<Semaphore>,
     requests: usize,
-    /// What the requests are a part of.
+    /// The trace context of the requests.
     trace: Option<TraceParent>,
 }
 
@@ -102,14 +102,14 @@ impl Capability for Http {
 }
 
 impl Http {
-    /// As wasmtime sees it.
+    /// Returns wasmtime's view.
     pub(crate) fn context<'a>(&'a mut self, table: &'a mut ResourceTable) -> WasiHttpCtxView<'a> {
         WasiHttpCtxView { hooks: &mut self.outgoing, table, ctx: &mut self.context }
     }
 }
 
 impl Outgoing {
-    /// The exchange for a request.
+    /// Returns the exchange for a request.
     ///
     /// # Errors
     /// The destination is not granted or blocked, the method is refused, or the call has made too many requests.

@@ -1,6 +1,6 @@
-//! `wasi:keyvalue`: the keys and values of a plugin, within the quota that `state` grants. A guest without it is refused
-//! each time it opens a bucket, which is recorded for hints. The work is done on haft's own threads: a guest's thread may
-//! not write there.
+//! `wasi:keyvalue`: the keys and values of a plugin, within the quota of `state` in its grant. A guest without it
+//! is refused each time it opens a bucket, which is recorded for hints. haft's own threads access the store: a
+//! guest's thread may not write there.
 
 use wasmtime::component::{Linker, Resource};
 
@@ -11,7 +11,7 @@ use crate::wasi::drafts::wasi::keyvalue::store::{self, Error, Host, HostBucket, 
 use crate::wasi::drafts::wasi::keyvalue::{atomics, batch};
 use haft_state::{Change, Store, StoreError};
 
-/// What a call of the interface comes to: the outer error ends the guest.
+/// The result of a call of the interface: the outer error ends the guest.
 type Answer<T> = wasmtime::Result<Result<T, Error>>;
 
 /// Where a guest's plugin keeps its keys and values.
@@ -33,7 +33,7 @@ impl Capability for KeyValues {
 }
 
 impl View<'_, KeyValues> {
-    /// Where the plugin keeps its keys and values, if it may: with how much room.
+    /// Returns the storage and the quota of the plugin's keys and values, if granted.
     fn storage(&mut self) -> Result<(Storage, u64), Error> {
         let storage = self.own.storage.clone().zip(self.shared.call.grant.state());
         self.shared.denied.state |= storage.is_none();
@@ -55,7 +55,7 @@ impl View<'_, KeyValues> {
             return Ok(Err(self.failed(&StoreError::Busy(haft_state::WAIT))));
         };
         let worked = self.own.own_threads.run(move || {
-            // Until the work is done, also where nobody waits for it any more.
+            // Held until the work is done, even without a waiting caller.
             let _turn = turn;
             work(&storage.store(quota), &bucket)
         });

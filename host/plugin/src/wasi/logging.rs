@@ -1,4 +1,4 @@
-//! `wasi:logging`: lines of a guest, which go where those of `haft:plugin/host` go. Grants nothing.
+//! `wasi:logging`: a guest's log lines, which haft handles like those of `haft:plugin/host`. Grants nothing.
 
 use tracing::Level;
 use wasmtime::StoreContextMut;
@@ -7,10 +7,10 @@ use wasmtime::component::Linker;
 use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
 use crate::wasi::drafts::wasi::logging::logging;
 
-/// What the interface is called without a version.
+/// The name of the interface without a version.
 const UNVERSIONED: &str = "wasi:logging/logging";
 
-/// Of which a guest has nothing of its own.
+/// An interface without state.
 pub(crate) struct Logging;
 
 impl Capability for Logging {

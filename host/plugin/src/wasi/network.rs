@@ -27,10 +27,10 @@ use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::sync::Lock;
 
-/// What a guest gets that makes a UDP socket.
+/// The result of creating a UDP socket.
 type Created = Result<Resource<wasmtime_wasi::sockets::UdpSocket>, later::types::ErrorCode>;
 
-/// What a guest has for connections.
+/// A guest's data for connections.
 pub(crate) struct Sockets {
     pub(crate) refused: RefusedAddresses,
 }
@@ -40,7 +40,7 @@ impl Capability for Sockets {
         Self { refused: RefusedAddresses::new(&guest.decisions) }
     }
 
-    /// As wasmtime implements them, but for names and the creation of UDP sockets.
+    /// As wasmtime implements them, except names and the creation of UDP sockets.
     fn link<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
         tcp::add_to_linker::<_, WasiSockets>(linker, S::sockets)?;
         tcp_create_socket::add_to_linker::<_, WasiSockets>(linker, S::sockets)?;
@@ -205,7 +205,7 @@ impl RefusedAddresses {
         addresses.connections.iter().map(|address| address.to_string()).collect()
     }
 
-    /// Whether the guest tried to listen.
+    /// Returns whether the guest tried to listen.
     pub(crate) fn listening(&self) -> bool {
         self.addresses.lock().listening
     }

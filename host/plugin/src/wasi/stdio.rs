@@ -1,4 +1,4 @@
-//! A guest's standard streams: what it reads is handed to it before it begins, what it writes is captured.
+//! A guest's standard streams: its input is complete before it begins, its output is captured.
 
 use std::collections::VecDeque;
 use std::io;
@@ -41,14 +41,14 @@ impl Capability for Stdio {
     }
 }
 
-// A guest's standard input: empty, but for commands, which are handed all of it before they run.
+// A guest's standard input: empty, except for commands, which get all of it before they run.
 
-/// What is left to be read. Clones share it, as all streams of a guest do.
+/// The rest of the input. Clones share it, as all streams of a guest do.
 #[derive(Clone, Default)]
 pub(crate) struct Input(Arc<Lock<Bytes>>);
 
 impl Input {
-    /// Hands over what is to be read, in the place of what was left.
+    /// Replaces the rest of the input.
     pub(crate) fn fill(&self, bytes: Vec<u8>) {
         *self.0.lock() = bytes.into();
     }
@@ -103,14 +103,14 @@ impl StdinStream for Input {
 // Captures a guest's standard output and error: the beginning and the end are kept, the rest is counted and dropped.
 // Nothing reaches haft's own standard output.
 
-/// Bytes kept of each stream's beginning, and as many of its end: some hundred lines, and the
-/// last words of a guest however much it said before.
+/// Maximal number of bytes kept of each stream's beginning, and of its end: some hundred lines, and the last lines
+/// of a guest.
 const MAX_KEPT: usize = 8 << 10;
 
-/// What a guest may write at once; wasmtime asks for a number, and nothing here depends on it.
+/// The write size that wasmtime asks for; nothing here depends on it.
 const CHUNK: usize = 64 << 10;
 
-/// One captured stream. Clones share what was captured.
+/// A captured stream. Clones share the captured bytes.
 #[derive(Clone, Default)]
 pub(crate) struct Captured(Arc<Lock<CapturedBytes>>);
 
@@ -129,12 +129,12 @@ impl Default for CapturedBytes {
 }
 
 impl Captured {
-    /// Keeps so many bytes of the beginning, of what is printed from now on.
+    /// Keeps `bytes` bytes of the beginning, of later output.
     pub(crate) fn keep_first(&self, bytes: usize) {
         self.0.lock().room = bytes.max(MAX_KEPT);
     }
 
-    /// What was printed, with a note where not all was kept; invalid UTF-8 is replaced.
+    /// Returns the output as text, with a note if a part was dropped; invalid UTF-8 is replaced.
     pub(crate) fn text(&self) -> String {
         let captured = self.0.lock();
         let mut bytes = captured.first.clone();
@@ -145,7 +145,7 @@ impl Captured {
         String::from_utf8_lossy(&bytes).trim_end().to_owned()
     }
 
-    /// Forgets what was printed.
+    /// Discards the captured output.
     pub(crate) fn clear(&self) {
         *self.0.lock() = CapturedBytes::default();
     }

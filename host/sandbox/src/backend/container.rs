@@ -1,6 +1,6 @@
-//! A running container as a target, through `docker` or `podman`. The container is the sandbox: haft mounts
-//! nothing into it and restricts nothing in it. Never starts a container, and never chooses between two engines
-//! that have one of this name.
+//! A running container as a target, through `docker` or `podman`. The container is the sandbox: haft mounts nothing
+//! into it and restricts nothing in it. Never starts a container, and refuses a name that a container of each
+//! engine has.
 
 use std::ffi::OsString;
 use std::time::Duration;

@@ -102,12 +102,12 @@ impl Policy {
 }
 
 fn with_own(grant: &Grant, roots: Option<Vec<PathBuf>>) -> Option<Vec<PathBuf>> {
-    // The caches of a child with a directory of its own lie in that.
+    // The caches of a child with a private directory are in it.
     let own = || grant.private().or(grant.caches()).map(|own| own.real().to_owned());
     roots.map(|roots| roots.into_iter().chain(own()).collect())
 }
 
-/// Adds what the child reads to run.
+/// Adds the paths that the child reads in order to run.
 fn with_needs(grant: &Grant, roots: Vec<PathBuf>) -> Vec<PathBuf> {
     roots.into_iter().chain(grant.needs().iter().map(|root| root.real().to_owned())).collect()
 }

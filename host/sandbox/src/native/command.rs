@@ -46,9 +46,9 @@ pub struct CommandSpec {
     pub optional: Vec<String>,
     /// The time limit.
     pub timeout: Duration,
-    /// What its processes may use.
+    /// The limits of its processes.
     pub limits: ProcessLimits,
-    /// Where program.toml says what it may do.
+    /// The table of program.toml with its rights.
     pub table: RightsTable,
 }
 

@@ -1,5 +1,5 @@
-//! The scripts of a skill as one tool: a call names the script and its arguments. They run with the grant of the skill and
-//! never with that of `bash`, without a shell; no word is split or expanded.
+//! The scripts of a skill as one tool: a call names the script and its arguments. A script runs with the grant of
+//! the skill and never with that of `bash`, without a shell; no word is split or expanded.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ const INTERPRETERS: &[(&str, &[&str])] = &[
 /// Arguments of one call at most.
 const MAX_ARGUMENTS: usize = 1000;
 
-/// Bytes of the standard input of one call at most: what a model may write as one argument.
+/// Maximal size in bytes of one call's standard input: as much as a model may write as one argument.
 const MAX_INPUT: usize = 1 << 20;
 
 /// The scripts of one skill.
@@ -50,7 +50,7 @@ pub struct ScriptsSpec {
     pub folder: PathBuf,
     /// The scripts, by their paths in the folder.
     pub scripts: Vec<String>,
-    /// Where program.toml says what they may do.
+    /// The table of program.toml with their rights.
     pub table: RightsTable,
 }
 
@@ -93,7 +93,7 @@ pub fn definition(spec: &ScriptsSpec) -> ToolDef {
         "required": ["script"],
         "additionalProperties": false,
     });
-    // What a script does is not known, so the worst is assumed.
+    // The effects of a script are unknown, so the worst is assumed.
     let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
     ToolDef {
         name: exposed_name(&spec.package, &spec.tool),
@@ -115,7 +115,7 @@ impl ScriptsTool {
         limits(DEFAULT_TIMEOUT)
     }
 
-    /// The script that a call names.
+    /// Returns the script that a call names.
     fn script(&self, arguments: &Value) -> Result<&str, ToolError> {
         let named = arguments.get("script").and_then(Value::as_str).unwrap_or_default();
         let named = named.trim_start_matches("./");
@@ -148,8 +148,9 @@ impl ScriptsTool {
     }
 }
 
-/// The program that runs the script `file`, and its first argument: the interpreter that the name says and the script, even
-/// where that is executable. A script whose name says none is run itself, and has to be executable.
+/// Returns the program that runs the script `file`, and its first argument: the interpreter of its extension with
+/// the script, even if the script is executable. A script without such an extension is run itself, and has to be
+/// executable.
 fn launch(file: &std::path::Path, script: &str) -> Result<(PathBuf, Option<OsString>), ToolError> {
     let name = script.rsplit('/').next().unwrap_or_default();
     let names = interpreter(name);

@@ -152,7 +152,8 @@ pub fn own_streams() -> Result<[OwnedFd; 3], ProcessError> {
     ])
 }
 
-/// Puts `/dev/null` in the place of this process's standard output: whoever reads that learns when others close it.
+/// Replaces this process's standard output by `/dev/null`, so that its reader sees the end when other processes
+/// close it.
 ///
 /// # Errors
 /// There is no `/dev/null`.
@@ -173,7 +174,7 @@ pub fn end_by(signal: i32) {
     }
 }
 
-/// A running program whose streams are somebody else's. Dropping it kills the program and all of its processes.
+/// A running program with inherited streams. Dropping it kills the program and all of its processes.
 #[derive(Debug)]
 pub struct Attached {
     session: HelperSession,
@@ -185,7 +186,7 @@ impl Attached {
     /// Starts `job` with the rights of `grant` on `streams`: input, output, errors.
     ///
     /// # Errors
-    /// It cannot be confined or started.
+    /// The program cannot be confined or started.
     pub async fn start(
         confiner: &Confiner,
         grant: &Grant,
@@ -197,8 +198,8 @@ impl Attached {
         Ok(Self { session, ended: None })
     }
 
-    /// Waits for the next refusal of the sandbox; `None` once the program has ended and its processes are told to.
-    /// The future may be dropped and created again.
+    /// Waits for the next refusal of the sandbox; `None` once the program has ended and its processes were
+    /// signalled. The future may be dropped and created again.
     ///
     /// # Errors
     /// The program is not watched over any more.
@@ -223,10 +224,10 @@ impl Attached {
         let _ = self.session.stop();
     }
 
-    /// Returns how the program ended; kills what is left of it.
+    /// Returns how the program ended; kills its remaining processes.
     ///
     /// # Errors
-    /// It was not started, was ended since a sealed file was replaced, or has not ended.
+    /// The program was not started, was ended since a sealed file was replaced, or has not ended.
     pub async fn finish(self) -> Result<ExitStatus, ProcessError> {
         if let Some(why) = self.session.not_started() {
             return Err(ProcessError::Start(why));

@@ -51,7 +51,7 @@ const CARGO_CONFIG: &str = "config.toml";
 /// The time for which unused caches are kept.
 const UNUSED: Duration = Duration::from_hours(30 * 24);
 
-/// The mark of a directory that is kept however long nobody uses it.
+/// The mark of a directory that is never removed as unused.
 pub(super) const KEPT: &str = "kept";
 
 /// Flags that open a directory and not a link to one.

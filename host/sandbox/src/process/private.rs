@@ -1,6 +1,6 @@
-//! The directory of one child process alone: its home, its temporary files and its caches. No other process and no
-//! tool reaches it. In the home the programs and settings of the user's home that the process may read have links, so
-//! that interpreters and package managers are found where they look for themselves.
+//! The private directory of one child process: its home, its temporary files and its caches. No other process and
+//! no tool reaches it. The home contains links to the programs and settings of the user's home that the process may
+//! read, so that interpreters and package managers find them at their usual paths.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -23,7 +23,7 @@ const HOME: &str = "home";
 const TEMPORARY: &str = "tmp";
 const CACHES: &str = "caches";
 
-/// The directory in the home that a plugin keeps (`PLUGIN_DATA`): what is in it counts as the home does.
+/// The directory in the home with a plugin's data (`PLUGIN_DATA`): it counts like the home.
 const DATA: &str = "plugin-data";
 
 /// Limit on the links to the user's own directories.
@@ -89,7 +89,7 @@ pub fn caches(own: &Path) -> PathBuf {
 /// that a process made there.
 ///
 /// # Errors
-/// It cannot be created.
+/// The directory cannot be created.
 pub fn data(own: &Path) -> io::Result<PathBuf> {
     DirBuilder::new().recursive(true).mode(0o700).create(own)?;
     let open = openat(CWD, own, DIRECTORY, Mode::empty())?;
@@ -112,7 +112,7 @@ pub(super) fn variables(own: &Path) -> impl Iterator<Item = (OsString, OsString)
 /// the process made.
 ///
 /// # Errors
-/// It cannot be created, or holds more than the grant's `state`.
+/// The directory cannot be created, or exceeds the grant's `state`.
 pub(crate) fn prepare(grant: &Grant) -> io::Result<()> {
     let Some(own) = grant.private() else { return Ok(()) };
     let own = own.path();
@@ -159,7 +159,7 @@ fn link_all(grant: &Grant, home: &OwnedFd, users: &Path) -> io::Result<()> {
     for path in known.chain(granted).chain(stores) {
         let Ok(place) = path.strip_prefix(users) else { continue };
         match link(home, place, &path) {
-            // What the process has there itself stays.
+            // The process's own files there stay.
             Ok(()) | Err(Errno::EXIST | Errno::NOTDIR | Errno::LOOP) => {}
             Err(error) => return Err(error.into()),
         }

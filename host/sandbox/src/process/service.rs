@@ -45,7 +45,7 @@ pub struct ServiceSpec {
     pub arguments: Vec<OsString>,
     /// Environment variables in addition to [`crate::process::start::ENVIRONMENT`] and those of the grant.
     pub environment: Vec<(OsString, OsString)>,
-    /// What its processes may use.
+    /// The limits of its processes.
     pub limits: ProcessLimits,
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn command(
     more: &[(OsString, OsString)],
     grant: &Grant,
 ) -> Result<Command, ProcessError> {
-    // Which may be one that it cannot read: its name is no right.
+    // The child may be unable to read this directory: its name grants nothing.
     let root = grant.base().ok_or(ProcessError::NoWorkspace)?;
     let failed = |source: io::Error| ProcessError::Workspace { path: root.path().to_owned(), source };
     let open = root.open().map_err(failed)?;

@@ -1,5 +1,5 @@
-//! Looks through files and folders, line by line, until enough was found. It follows no link out of a
-//! folder that it looks through.
+//! Searches files and folders, line by line, until the limit of matches. Follows no link out of the searched
+//! folder.
 
 use std::fs;
 use std::io::{self, Read};

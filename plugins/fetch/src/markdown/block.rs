@@ -1,4 +1,4 @@
-//! Paragraphs, headings, quotes and code, one below the other.
+//! Block elements: paragraphs, headings, quotes and code.
 
 use haft_html::Node;
 

@@ -1,4 +1,4 @@
-//! What stands in a line: text, links, images, emphasis, code.
+//! Inline elements: text, links, images, emphasis, code.
 
 use haft_html::Node;
 

@@ -1,5 +1,5 @@
-//! A paragraph in the making: white space as a page shows it, and marks such as `**` only around
-//! what is there. Knows no nodes.
+//! Builds a paragraph: collapses white space as browsers do, and puts marks such as `**` only around non-empty
+//! text. Knows no nodes.
 
 /// A paragraph in the making.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Lists, and lists in lists.
+//! Lists and nested lists.
 
 use haft_html::Node;
 

@@ -1,5 +1,5 @@
-//! Tables of data as Markdown tables. A table that only arranges the page, or whose cells hold
-//! more than a line, is written cell by cell.
+//! Converts data tables to Markdown tables. A layout table, or one with cells of several lines, is written cell by
+//! cell.
 
 use haft_html::Node;
 

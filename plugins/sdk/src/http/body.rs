@@ -1,5 +1,5 @@
-//! The answer to a request: its head, and its body as a stream. Never holds more of a body than
-//! it was asked for, whatever the server says of its length or packs into it.
+//! The response to a request: its head, and its body as a stream. Buffers at most the requested bytes of a body,
+//! whatever length the server declares and whatever the compression expands to.
 
 use std::borrow::Cow;
 use std::io::{self, Cursor, ErrorKind as IoErrorKind, Read};

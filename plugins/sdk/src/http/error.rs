@@ -1,5 +1,5 @@
-//! Why a request got no answer, said so that a model or a person knows what to do. Names no URL:
-//! whoever asked for it knows it, and adds it once.
+//! The reasons why a request got no response, with remedies for models and people. Contains no URL: the caller
+//! knows it, and adds it once.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! HTTP for tools: one request after another over `wasi:http`, each bounded in time, its answer
-//! read as a stream. Which hosts may be reached is not decided here: the host of the component
-//! checks every request, and so every hop of a redirect, against what the tool was granted.
+//! HTTP for tools: sequential requests over `wasi:http`, each with a time limit, and its response as a
+//! stream. The component's host checks every request, also of each redirect, against the rights of the
+//! tool.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -17,8 +17,8 @@
 //! }
 //! ```
 //!
-//! Outside a component there is no network: [`send`] fails, and [`Response::for_tests`] makes an
-//! answer to test with.
+//! Outside a component there is no network: [`send`] fails, and [`Response::for_tests`] makes a response
+//! for tests.
 
 mod body;
 mod error;

@@ -1,5 +1,5 @@
-//! Following redirects: each hop is a request of its own, so that it is checked like the first.
-//! Nothing is remembered, and no secret is carried to another host.
+//! Follows redirects: each hop is a separate request, checked like the first. Keeps no state, and sends no secret
+//! to another host.
 
 use url::Url;
 

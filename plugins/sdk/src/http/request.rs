@@ -1,5 +1,5 @@
-//! A request, and how long it may take. Only what can be sent can be made: a URL with a user name
-//! in it, or of another scheme, is refused here, with words that a model can act on.
+//! A request and its time limit. Only valid requests can be built: a URL with a user name, or of another scheme, is
+//! an error with a remedy for a model.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A request on its way over `wasi:http`, and its answer back. Waits for nothing past the deadline.
+//! Sends a request over `wasi:http`, and receives its response. No wait exceeds the deadline.
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant};

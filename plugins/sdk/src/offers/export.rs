@@ -1,5 +1,5 @@
-//! From the component's exports to prompts and resources: what [`export_offers!`](crate::export_offers!) expands to. Holds no
-//! state, since an instance lives for one call.
+//! Connects the component's exports to prompts and resources: the expansion of
+//! [`export_offers!`](crate::export_offers!). Holds no state, since an instance lives for one call.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,5 @@
-//! A component of the `act:tools` world: tools that answer at once or piece by piece, with text,
-//! data and pictures, and that fail in every way there is.
+//! A component of the `act:tools` world: tools that answer at once or in pieces, with text, data and pictures, and
+//! that fail in every way.
 
 #![allow(clippy::panic, reason = "one of the ways to fail")]
 

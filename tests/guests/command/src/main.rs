@@ -1,4 +1,4 @@
-//! A program as anybody writes one: words on the command line, standard streams, files, an exit code.
+//! An ordinary program: command-line arguments, standard streams, files, an exit code.
 
 #![allow(
     clippy::print_stdout,

@@ -1,5 +1,5 @@
-//! The tools that the conformance suite of MCP asks servers for, by the names it gives them. Each
-//! does what the suite's description of it says, and nothing else.
+//! The tools that MCP's conformance suite requires, under the names that it requires. Each implements exactly the
+//! suite's description.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A tool whose schema uses what the dialect of 2020-12 has: it has to arrive as it is.
+//! A tool whose schema uses the keywords of dialect 2020-12: the schema must arrive unmodified.
 
 use std::borrow::Cow;
 

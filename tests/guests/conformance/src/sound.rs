@@ -1,4 +1,4 @@
-//! The smallest image and the smallest sound that are ones.
+//! The smallest valid image and the smallest valid sound.
 
 /// One red pixel, as PNG.
 pub(crate) const PIXEL: &[u8] = &[

@@ -1,5 +1,5 @@
-//! A component of `act:tools@0.2` that asks its host for leave (`act:consent`) and for secrets (`act:credentials`), and
-//! answers what it was answered.
+//! A component of `act:tools@0.2` that asks its host for consent (`act:consent`) and for secrets
+//! (`act:credentials`), and returns the answers.
 
 #[allow(clippy::pedantic, unsafe_code, reason = "generated")]
 mod bindings {

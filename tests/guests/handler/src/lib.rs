@@ -1,5 +1,5 @@
-//! An MCP server in a component of WASI 0.3 (`wasi:http/handler`), which answers as JSON or in events. It knows nothing of
-//! haft.
+//! An MCP server in a component of WASI 0.3 (`wasi:http/handler`), which answers with JSON or with events. It does
+//! not know haft.
 
 #![allow(clippy::indexing_slicing, reason = "JSON without a member is null")]
 #![allow(clippy::panic, reason = "one of the ways to misbehave")]

@@ -1,4 +1,4 @@
-//! A hook that does what the arguments of a call say: it refuses, traps, spins, or tries what it has no right to.
+//! A hook controlled by the arguments of a call: it refuses, traps, spins, or attempts an access without a right.
 
 #[allow(clippy::pedantic, unsafe_code, reason = "generated")]
 mod bindings {

@@ -1,5 +1,5 @@
-//! Guests that try to get at what is closed: by trying again and again while somebody else changes
-//! things, and by what they hold open from before.
+//! Guests that attack closed paths: by repeated attempts while another process changes files, and by handles that
+//! they opened before.
 
 use std::ffi::{CString, c_char, c_int, c_long};
 use std::fs::{self, File, OpenOptions};

@@ -1,4 +1,4 @@
-//! Guests that end badly. None comes back with an answer.
+//! Guests that crash. None returns an answer.
 
 deed! {
     /// Panics with a message.

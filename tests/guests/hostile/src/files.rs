@@ -1,5 +1,5 @@
-//! Guests that reach for files, by plain `std::fs` and the path exactly as given, so that it is
-//! the host that refuses and not the guest.
+//! Guests that access files, with plain `std::fs` and the literal path, so that the host refuses and not the
+//! guest.
 
 use std::ffi::{CString, c_char, c_int};
 use std::fs::{self, File, OpenOptions};

@@ -1,4 +1,4 @@
-//! Guests that say too much, everywhere that a guest can say something.
+//! Guests that flood every output of a guest.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Guests that want memory, and one that tries to keep some.
+//! Guests that allocate memory, and one that tries to keep state.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Guests that reach for the web, by `wasi:http` as it is.
+//! Guests that access the web, with plain `wasi:http`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

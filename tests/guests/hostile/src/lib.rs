@@ -1,6 +1,6 @@
-//! A plugin that misbehaves in every way there is: each tool is one bad deed, named after it.
-//! It knows nothing of the host and expects nothing of it; what the operating system says goes
-//! back as the tool's error, word for word, so that the tests of the host can look at it.
+//! A plugin that misbehaves in every way: each tool is one attack, named after it. It does not know the host; the
+//! error of the operating system becomes the tool's error, verbatim, so that the tests of the host can compare
+//! it.
 #![expect(
     clippy::panic,
     clippy::print_stdout,

@@ -1,4 +1,4 @@
-//! Guests that reach for the network, by plain `std::net`.
+//! Guests that access the network, with plain `std::net`.
 
 use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 

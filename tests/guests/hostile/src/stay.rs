@@ -1,4 +1,4 @@
-//! Guests that take their time. They end when they are told to, or never.
+//! Guests that run for long. They end when cancelled, or never.
 
 use std::time::Duration;
 

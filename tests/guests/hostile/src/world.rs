@@ -1,4 +1,4 @@
-//! Guests that look around: what can be seen of the process and its surroundings.
+//! Guests that inspect the process and its environment.
 
 use std::io::Read;
 

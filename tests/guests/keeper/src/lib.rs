@@ -1,5 +1,5 @@
-//! A plugin that keeps things: keys and values, files, and what its configuration says. It does what it is told to, and
-//! hands on what the host answers.
+//! A plugin with state: keys and values, files, and its configuration. It does what its arguments say, and returns
+//! the host's answers.
 
 #[allow(clippy::pedantic, unsafe_code, reason = "generated")]
 mod bindings {

@@ -1,4 +1,4 @@
-//! Prompts and resources beside a tool. What it lists goes by its kind, which tests write into the bytes of the component.
+//! Prompts and resources besides a tool. The list depends on the kind, which tests write into the bytes of the component.
 #![allow(clippy::panic, reason = "one of the ways to fail")]
 use haft_plugin::offers::{Contents, Message, Prompt, Resource, Resources};
 use haft_plugin::{Context, Error, Output, Tool};

@@ -1,5 +1,5 @@
-//! A program of WASI 0.3 (`wasi:cli/run@0.3`): words on the command line, standard streams that are streams, a file, an exit
-//! code, and what a program must not get away with.
+//! A program of WASI 0.3 (`wasi:cli/run@0.3`): command-line arguments, standard streams as streams, a file, an exit
+//! code, and attacks of a program.
 
 #![allow(clippy::panic, reason = "what a program does")]
 

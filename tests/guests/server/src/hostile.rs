@@ -1,4 +1,4 @@
-//! Answers that no client wants.
+//! Answers that are invalid for every client.
 
 use std::time::Duration;
 

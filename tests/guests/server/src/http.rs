@@ -1,4 +1,4 @@
-//! Requests and answers, by `wasi:http` as it is.
+//! Requests and answers, with plain `wasi:http`.
 
 use serde_json::{Value, json};
 use wasip2::http::types::{

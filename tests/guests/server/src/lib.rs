@@ -1,5 +1,5 @@
-//! A whole MCP server in a component, written by hand on `wasi:http/incoming-handler`: it knows nothing of haft. What kind
-//! of server it is stands in its data, where a test writes another [`MODE`].
+//! An MCP server in a component, written by hand on `wasi:http/incoming-handler`, which does not know haft. The
+//! kind of server is in its data, into which a test writes another [`MODE`].
 
 #![allow(clippy::indexing_slicing, reason = "JSON without a member is null")]
 #![allow(clippy::panic, reason = "one of the ways to misbehave")]

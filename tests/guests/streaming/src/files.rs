@@ -1,4 +1,4 @@
-//! Paths in the directories that a guest is handed.
+//! Paths in the preopened directories of a guest.
 
 use super::bindings::wasi::filesystem::preopens;
 use super::bindings::wasi::filesystem::types::{

@@ -1,4 +1,4 @@
-//! What a guest may have of its host.
+//! Functions that use the host's interfaces.
 
 use wit_bindgen::rt::async_support::StreamReader;
 

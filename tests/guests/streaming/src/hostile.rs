@@ -1,4 +1,4 @@
-//! What a guest must not get away with.
+//! Functions that attack the host.
 
 use std::cell::Cell;
 use std::mem;

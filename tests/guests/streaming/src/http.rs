@@ -1,4 +1,4 @@
-//! Requests.
+//! Functions that send HTTP requests.
 
 use wit_bindgen::rt::async_support::StreamReader;
 

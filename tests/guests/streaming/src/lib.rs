@@ -1,5 +1,5 @@
-//! A component of WASI 0.3: functions that answer piece by piece, what a guest may have of its host, and what it must not
-//! get away with.
+//! A component of WASI 0.3: functions that answer in pieces, functions that use the host's interfaces, and
+//! functions that attack the host.
 
 #[allow(clippy::pedantic, unsafe_code, reason = "generated")]
 mod bindings {

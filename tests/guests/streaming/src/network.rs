@@ -1,4 +1,4 @@
-//! Sockets and names.
+//! Functions that use sockets and resolve names.
 
 use super::bindings::wasi::sockets::ip_name_lookup;
 use super::bindings::wasi::sockets::types::{

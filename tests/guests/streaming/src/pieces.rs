@@ -1,4 +1,4 @@
-//! Answers that come piece by piece.
+//! Functions that answer in pieces.
 
 use wit_bindgen::rt::async_support::{FutureReader, StreamReader};
 use wit_bindgen::spawn_local;

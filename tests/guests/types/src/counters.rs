@@ -1,4 +1,4 @@
-//! A resource, which lives longer than a call.
+//! A resource, whose lifetime is longer than a call.
 
 use std::cell::Cell;
 

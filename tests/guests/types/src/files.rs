@@ -1,4 +1,4 @@
-//! Files, read and written as any Rust program does.
+//! Functions that read and write files, with plain `std::fs`.
 
 use std::fs;
 use std::path::Path;

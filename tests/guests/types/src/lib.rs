@@ -1,4 +1,4 @@
-//! Functions of every WIT type, which know nothing of tools.
+//! Functions of every WIT type, which do not know tools.
 
 #[allow(clippy::pedantic, unsafe_code, reason = "generated")]
 mod bindings {

@@ -1,4 +1,4 @@
-//! Conversations that are kept: opened, put to rest, closed and opened again, by an editor that waits for its answers.
+//! Tests of saved conversations: an editor opens, unloads, closes and reopens them, and awaits each response.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
@@ -16,22 +16,22 @@ use haft_agent::End;
 use haft_agent::provider::Usage;
 use haft_core::call::Attachment;
 
-/// How long anything may take: so long only where it hangs.
+/// Only a hanging test reaches this.
 const HANG: Duration = Duration::from_mins(5);
 
-/// A host that keeps what is said.
+/// A host that saves conversations.
 struct Keeping {
     /// How many were begun, how many are loaded, and how many were at the same time, of one id.
     begun: AtomicUsize,
     loaded: Lock<BTreeMap<String, usize>>,
     most: AtomicUsize,
-    /// What was said, by ids.
+    /// The saved messages, by ids.
     said: Lock<BTreeMap<String, Vec<Said>>>,
-    /// Whether what is kept cannot be read.
+    /// Whether the saved conversations cannot be read.
     is_broken: AtomicBool,
     /// Who has a place in it may load a kept conversation.
     gate: Semaphore,
-    /// How many have come to it.
+    /// The number of waiting calls.
     waiting: AtomicUsize,
 }
 
@@ -101,7 +101,7 @@ impl Host for Shared {
     }
 }
 
-/// A conversation that repeats what it is told.
+/// A conversation that repeats its prompts.
 struct Talk {
     host: Arc<Keeping>,
     id: String,
@@ -163,7 +163,7 @@ struct Editor {
     host: Arc<Keeping>,
     to: io::PipeWriter,
     lines: mpsc::UnboundedReceiver<Value>,
-    /// It does not read while somebody else has this.
+    /// The editor does not read while another task holds this.
     reads: Arc<Mutex<()>>,
     /// The updates so far.
     updates: Vec<Value>,
@@ -246,7 +246,7 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
     tokio::time::timeout(HANG, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-/// Lets the other tasks do what they can, which all run on the thread of the test.
+/// Lets the other tasks run, which all share the thread of the test.
 async fn others_run() {
     for _ in 0..1000 {
         tokio::task::yield_now().await;
@@ -289,7 +289,7 @@ async fn a_session_that_was_closed_is_loaded_again_and_none_twice() {
     assert_eq!((editor.host.loaded(&session), editor.host.most.load(Ordering::SeqCst)), (1, 1));
 }
 
-/// Loading takes seconds, and nobody who wants no more waits for it.
+/// Loading takes seconds, and a cancelled prompt does not wait for it.
 #[tokio::test]
 async fn a_prompt_is_cancelled_while_its_program_loads() {
     let mut editor = Editor::start().await;
@@ -323,7 +323,7 @@ async fn large_pictures_are_shown_again_as_fast_as_they_are_read() {
     let id = editor.send("session/load", &json!({ "sessionId": "kept", "cwd": "/here", "mcpServers": [] }));
     let host = editor.host.clone();
     until("it is loaded", || host.loaded("kept") == 1).await;
-    // All of it would be shown, were nobody waited for.
+    // Without waiting all of it would be shown.
     others_run().await;
     drop(paused);
     assert!(editor.answer(id).await["error"].is_null());
@@ -334,15 +334,15 @@ async fn large_pictures_are_shown_again_as_fast_as_they_are_read() {
     assert!(mention.contains("image/png"), "{mention}");
 }
 
-/// A session of an editor that nobody reads at.
+/// A session of an editor that reads nothing.
 struct Crowd {
     sessions: Arc<Sessions>,
-    /// What keeps all but the last at work.
+    /// Keeps all but the last session working.
     working: Vec<crate::session::Working>,
     all: Vec<Arc<Session>>,
 }
 
-/// As many sessions as may be awake, of which the last is shown what was said and is not read.
+/// Creates as many sessions as may be loaded; the last one replays its messages, which are not read.
 async fn crowd(host: &Arc<Keeping>) -> (Crowd, io::PipeReader) {
     let (unread, output) = io::pipe().unwrap();
     let outbox = Outbox::start(output, Redactor::default(), CancellationToken::new()).unwrap();
@@ -357,7 +357,7 @@ async fn crowd(host: &Arc<Keeping>) -> (Crowd, io::PipeReader) {
         sessions.add(&session);
         all.push(session);
     }
-    // More than what waits before a replay goes on.
+    // More than the queue of a replay holds.
     let updates = Updates::new(client.clone(), all[0].id.clone(), None);
     updates.agent_said(&"x".repeat(crate::bounds::ROOM + 1));
     let last = all.last().unwrap().clone();
@@ -367,7 +367,7 @@ async fn crowd(host: &Arc<Keeping>) -> (Crowd, io::PipeReader) {
     (Crowd { sessions, working, all }, unread)
 }
 
-/// Whoever waits for a place has it as soon as another session ends, and not for ever.
+/// A session that waits for a place gets it as soon as another session ends, and waits for a bounded time.
 #[tokio::test]
 async fn a_place_is_waited_for_and_not_for_ever() {
     let host = Arc::<Keeping>::default();

@@ -112,7 +112,7 @@ fn thinking(model: &str, effort: Effort, most: u32) -> Option<(&'static str, Val
     })
 }
 
-/// Whether the model takes a thinking budget in tokens, and does not think without one.
+/// Returns whether the model takes a thinking budget in tokens, and does not think without one.
 pub(super) fn is_by_budget(model: &str) -> bool {
     BY_BUDGET.iter().any(|name| model.starts_with(name))
 }

@@ -82,7 +82,7 @@ const FORMATS: &[&str] =
 const MAX_DEPTH: usize = 10;
 const MAX_PROPERTIES: usize = 5000;
 
-/// Whether `schema`, the schema of an object, is strict.
+/// Returns whether `schema`, the schema of an object, is strict.
 pub(in crate::provider) fn is_strict(schema: &Value) -> bool {
     let mut properties = 0;
     schema.get("type") == Some(&"object".into()) && fits(schema, 0, &mut properties)
@@ -101,7 +101,7 @@ fn fits(schema: &Value, depth: usize, properties: &mut usize) -> bool {
         && children(node).all(|(child, down)| fits(child, depth + down, properties))
 }
 
-/// Whether an object is closed and requires every property.
+/// Returns whether an object is closed and requires every property.
 fn is_closed(node: &Map<String, Value>, properties: &mut usize) -> bool {
     let is_object = node.get("type").is_some_and(|kind| kind.to_string().contains("\"object\""));
     if !is_object {

@@ -298,7 +298,7 @@ fn stream(format: &Format, frames: &[Value], end: &str) -> Vec<u8> {
     [lines.concat().as_bytes(), end.as_bytes()].concat()
 }
 
-/// Returns a turn, and the text that a person saw.
+/// Returns a turn, and the text that a user saw.
 fn read(format: &Format, bytes: &[u8], size: usize) -> Result<(Turn, String), Failure> {
     let said = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
     let sink = said.clone();

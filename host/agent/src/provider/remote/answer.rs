@@ -32,7 +32,7 @@ pub(super) struct Miss {
 }
 
 impl Miss {
-    /// Whether the server is available but has no list of models.
+    /// Returns whether the server is available but has no list of models.
     pub(super) fn is_without_list(&self) -> bool {
         matches!(self.failure, Failure::Status { status: 404 | 405, .. })
     }

@@ -121,7 +121,7 @@ impl RefusedFiles {
 }
 
 impl Search {
-    /// Whether a file is left out.
+    /// Returns whether a file is left out.
     pub(super) fn leaves_out(&self, file: &Anchored<'_>) -> bool {
         !self.left_out.is_empty() && self.left_out.contains(&key(&self.model, file))
     }

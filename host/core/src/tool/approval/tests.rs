@@ -98,7 +98,7 @@ async fn rs07_where_nobody_can_be_asked_nothing_runs() {
     );
 }
 
-/// What could not run anyway is not worth a person's time.
+/// An invalid call causes no question.
 #[tokio::test]
 async fn wrong_arguments_are_no_question() {
     let (result, asked) = call(Decision::Approved, json!({"command": 1})).await;
@@ -129,7 +129,7 @@ fn what_is_too_long_is_not_hidden_in_silence() {
     assert!(shown.contains("40000 total chars") && shown.len() <= MAX_QUESTION, "{}", shown.len());
 }
 
-/// What was allowed to agents is seen by whoever allowed it, and taken back from all of them or from one.
+/// Rules allowed to agents are listed, and can be withdrawn from all of them or from one.
 #[test]
 fn rules_that_agents_have_are_seen_and_taken_back() {
     let all = Approvals::default();
@@ -148,7 +148,7 @@ fn rules_that_agents_have_are_seen_and_taken_back() {
     assert!(!all.withdraw("bash") && agents.iter().all(|agent| agent.allowed().is_empty()));
 }
 
-/// U3: lines of a file are for a person of this machine; a client elsewhere is sent what it sent itself.
+/// U3: lines of a file are for a user of this machine; a remote client gets only its own text.
 #[test]
 fn u3_a_client_elsewhere_is_sent_no_line_of_a_file() {
     let arguments = json!({"file_path": "a", "content": "new\n"});

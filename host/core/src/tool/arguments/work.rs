@@ -1,6 +1,6 @@
-//! Bounds the work of a check before it is done: a schema of 2 KB can ask for 2^32 steps, or for endless ones, since a
-//! definition is checked anew from every place that refers to it. Counts each schema once for each value that it is
-//! checked against, so that the count itself is bounded. Checks nothing.
+//! Bounds the work of a schema check before the check: a schema of 2 KB can demand 2^32 steps, or endless ones,
+//! since a definition is checked again at every reference to it. Counts each schema once for each value, so that
+//! the count itself is bounded. Checks no value.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ const PATTERN: usize = 200;
 /// Where the resolver starts: what `jsonschema` uses for a schema without `$id`.
 const BASE: &str = "json-schema:///";
 
-/// Keywords whose checks depend on more than the schemas that are nested in them.
+/// Keywords whose checks depend on more than their nested schemas.
 const REFERRING: [&str; 5] =
     ["$ref", "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"];
 
@@ -34,7 +34,7 @@ pub(super) struct Work {
     draft: Draft,
     /// How many values the schema has, nested ones counted, and the steps of its patterns.
     size: usize,
-    /// What references are resolved with; `None` where nothing in the schema refers to another part of it.
+    /// Resolves references; `None` if the schema has no references.
     registry: Option<Registry<'static>>,
 }
 
@@ -61,12 +61,12 @@ impl Work {
         Ok(Self { draft, size: size(schema) + patterns * PATTERN, registry: registry.transpose()? })
     }
 
-    /// Whether a check of `value` takes less time than another thread would.
+    /// Returns whether a check of `value` takes less time than another thread would.
     pub(super) fn is_little(&self, value: &Value) -> bool {
         self.registry.is_none() && self.size.saturating_mul(size(value)) <= FEW_STEPS
     }
 
-    /// Whether `value` can be checked against `schema`, which this is of.
+    /// Returns whether `value` can be checked against `schema`, which this is of.
     pub(super) fn admits(&self, schema: &Value, value: &Value) -> Result<(), TooMuch> {
         if self.is_little(value) {
             return Ok(());
@@ -127,7 +127,7 @@ struct Count {
 }
 
 impl Count {
-    /// The most steps that checking `value` takes.
+    /// Returns the most steps that checking `value` takes.
     fn steps(&mut self, at: At<'_, '_>, value: &Value) -> Result<u64, TooMuch> {
         let Some(keywords) = at.schema.as_object() else { return Ok(1) };
         if at.depth > MAX_DEPTH {
@@ -144,7 +144,7 @@ impl Count {
         let resource = self.draft.create_resource_ref(at.schema);
         let resolver = at.resolver.in_subresource(resource).map_err(|_| TooMuch::Nowhere)?;
         let at = At { resolver: &resolver, ..at };
-        // What is not evaluated is found by evaluating everything once more.
+        // Unevaluated members are found by a second evaluation of everything.
         let again = keywords.keys().any(|keyword| keyword.starts_with("unevaluated"));
         let mut steps = 1_u64;
         for (keyword, operand) in keywords {
@@ -158,7 +158,7 @@ impl Count {
         Ok(steps)
     }
 
-    /// The steps of one keyword, whose operand `at` stands at.
+    /// Returns the steps of one keyword, whose operand is at `at`.
     fn keyword(&mut self, keyword: &str, at: At<'_, '_>, value: &Value) -> Result<u64, TooMuch> {
         match keyword {
             "$ref" | "$dynamicRef" | "$recursiveRef" => self.reference(at, value),
@@ -168,7 +168,7 @@ impl Count {
             "patternProperties" => {
                 Ok(self.each(at, &fields(value))?.saturating_add((PATTERN * fields(value).count()) as u64))
             }
-            // No name has names of its own: a schema that refers to itself for names ends there.
+            // A name has no names: a schema that refers to itself for names ends there.
             "propertyNames" if fields(value).next().is_none() => Ok(1),
             "propertyNames" => {
                 Ok(self.all(at, &[&Value::Null])?.saturating_mul(fields(value).count() as u64))
@@ -197,7 +197,7 @@ impl Count {
         Ok(steps)
     }
 
-    /// Of a schema, or of a list of schemas, for every one of `values`.
+    /// Returns the steps of a schema, or of a list of schemas, for every one of `values`.
     fn all<'v>(
         &mut self,
         at: At<'_, '_>,
@@ -209,7 +209,7 @@ impl Count {
         }
     }
 
-    /// Of every schema of a map, for every one of `values`.
+    /// Returns the steps of every schema of a map, for every one of `values`.
     fn each<'v>(
         &mut self,
         at: At<'_, '_>,
@@ -262,7 +262,7 @@ mod tests {
         json!({ "type": "object", "properties": { "x": x }, "$defs": definitions })
     }
 
-    /// A definition of `levels`, each of which asks for the next one as `twice` says.
+    /// Returns a definition of `levels` levels, each of which refers to the next one as `twice` builds it.
     fn doubled(levels: usize, twice: impl Fn(Value) -> Value) -> Value {
         let next = |level: usize| json!({ "$ref": format!("#/$defs/a{}", level + 1) });
         let mut all: serde_json::Map<String, Value> =
@@ -327,7 +327,7 @@ mod tests {
         assert!(said.contains("more than 5000 references"), "{said}");
     }
 
-    /// Recursive definitions are common, and doubling by what a value has is bounded by the value.
+    /// Recursive definitions are common, and doubling by a value's members is bounded by the value.
     #[test]
     fn recursive_definitions_are_followed_as_far_as_the_value_goes() {
         let json = json!({ "anyOf": [

@@ -8,7 +8,7 @@ use crate::grant::Grant;
 use crate::limit::Limits;
 use crate::tool::{Context, Session, Tool, ToolError};
 
-/// Says its own name and what it was called with.
+/// Answers with its own name and its arguments.
 pub(in super::super) struct Named(pub(in super::super) ToolDef);
 
 #[async_trait::async_trait]
@@ -89,7 +89,7 @@ fn pr15_the_smallest_budget_leaves_a_way_to_every_tool() {
     assert!(names(&Toolbox::default().within(1)).is_empty(), "no tools, nothing to find");
 }
 
-/// PR15: what is not told of is called all the same, by its own name and through `program`.
+/// PR15: a tool that is not offered can be called, by its own name and through `program`.
 #[tokio::test]
 async fn pr15_what_is_not_told_of_can_be_called() {
     let told = many().within(300);
@@ -105,7 +105,7 @@ async fn pr15_what_is_not_told_of_can_be_called() {
     assert!(found.contains(r#""name":"plugin9__tool99""#) && found.contains(r#""path""#), "{found}");
 }
 
-/// TE08, PR15: a selection is told of whole, and its budget finds nothing outside it.
+/// TE08, PR15: a selection is offered completely, and its budget finds nothing outside it.
 #[tokio::test]
 async fn te08_pr15_only_what_may_be_used_is_found() {
     let selected = many().select(&["plugin3__*".parse().unwrap(), "read".parse().unwrap()], None);

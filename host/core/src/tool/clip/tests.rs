@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What the module promises, said in the slowest and plainest way.
+/// The specification of the module, in the slowest and plainest way.
 fn plain(text: &str, limit: usize, keep: Keep) -> Option<String> {
     let chars: Vec<char> = text.chars().collect();
     let total = chars.len();
@@ -44,7 +44,7 @@ fn a_text_within_its_limit_is_untouched() {
     }
 }
 
-/// TE12: the notice tells how many there were and how many are shown.
+/// TE12: the notice has the total and the shown number.
 #[test]
 fn te12_notices_tell_both_numbers() {
     let text = "x".repeat(100);
@@ -86,7 +86,7 @@ fn half_a_character_at_the_end_counts_as_one() {
     assert_eq!(clipper.total(), 2);
 }
 
-/// TE16: memory does not grow with what is pushed, in pieces of any size.
+/// TE16: memory does not grow with the pushed text, in pieces of any size.
 #[test]
 fn te16_holds_a_head_and_a_tail_and_no_more() {
     for size in [1, 7, 5000, 200_000] {
@@ -125,7 +125,7 @@ proptest! {
         prop_assert_eq!(live, whole);
     }
 
-    /// TE24: never a panic, never over the limit, and exactly what the plain way gives.
+    /// TE24: never a panic, never over the limit, and exactly the result of the plain way.
     #[test]
     fn te24_rendering_is_that_of_the_plain_way(
         bytes in any_bytes(), size in 1_usize..99, made in 0_usize..320, asked in 0_usize..320, keep in any_keep(),

@@ -1,4 +1,5 @@
-//! Runs a call that was admitted: within its limits, and once more where a person gives it what it was refused.
+//! Runs an admitted call within its limits, and a second time if the user grants the rights that the sandbox
+//! refused.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -15,8 +16,8 @@ use crate::trace::Trace;
 use tokio_util::sync::CancellationToken;
 
 impl Entry {
-    /// Runs a call that was admitted, and once more where a person gives it what it was refused. `approved`: whether a
-    /// person was asked.
+    /// Runs an admitted call, and again if the user grants the rights that it was refused. `approved`: whether the
+    /// user was asked.
     pub(in crate::tool) async fn run(
         &self,
         call: &ToolCall,
@@ -40,8 +41,8 @@ impl Entry {
         }
     }
 
-    /// Whether a person may give calls of this session more than the tool's grant: not where it works for another program or
-    /// agent, in plan mode, or where its rights are settled before a call.
+    /// Returns whether the user may give calls of this session more than the tool's grant: not for another program
+    /// or agent, not in plan mode, and not if its rights are fixed before a call.
     fn may_be_given(&self, session: &Session) -> bool {
         self.bounds.is_empty()
             && session.lineage.path().is_none()
@@ -49,7 +50,7 @@ impl Entry {
             && !self.has_fixed_rights()
     }
 
-    /// `grant` with what the call was refused, if a person gives that.
+    /// Returns `grant` with the rights that the call was refused, if the user gives them.
     async fn wider(&self, grant: &Grant, call: &ToolCall, notes: &Notes, session: &Session) -> Option<Grant> {
         let name = &self.def().name;
         let rights = notes.notes().proposed;
@@ -118,7 +119,8 @@ impl Entry {
         }
     }
 
-    /// Notes a call of which nothing is kept for an undo, unless it cannot change anything, or says that it does not.
+    /// Notes a call whose changes are not stored for an undo, unless it cannot change anything, or declares that it
+    /// does not.
     fn note_uncovered(&self, call: &ToolCall, session: &Session) {
         if !self.tool.keeps_changes() && !self.def().hints.read_only && self.may_have_effects() {
             let subject = || self.tool.subject(&call.arguments);

@@ -1,22 +1,24 @@
 //! Rules about command lines.
 //!
-//! **Who is guarded against.** A model, or a text that a model read, that writes a command to look like an allowed one
-//! and do more: `git status; rm -rf ~`, `git status $(…)`, `git status > ~/.bashrc`, a second line.
+//! **Threat.** A model, or a text that a model read, writes a command that looks like an allowed one and does more:
+//! `git status; rm -rf ~`, `git status $(…)`, `git status > ~/.bashrc`, a second line.
 //!
-//! **What allows.** A rule with a star allows a command only where the shell makes exactly one program start with exactly
-//! the words that stand there: no list, pipe, background, redirection, substitution, expansion, comment, assignment or
-//! second line outside of quotes, and inside of double quotes nothing that a shell replaces. What is not known to be
-//! plain is not allowed. A rule without a star allows the text that it is, byte for byte, whatever that is: a person has
-//! seen all of it. A rule does not know programs: `git *` allows whatever `git` can be told to do, and that is much.
+//! **Allowing.** A rule with a star allows a command only if the shell starts exactly one program with exactly the
+//! written words: no list, pipe, background, redirection, substitution, expansion, comment, assignment or second
+//! line outside quotes, and inside double quotes nothing that a shell replaces. A command that is not known to be
+//! plain is not allowed. A rule without a star allows exactly its own text, byte for byte, since the user has seen
+//! all of it. Rules do not know programs: `git *` allows everything that `git` can do, including to start other
+//! programs.
 //!
-//! **What refuses and asks.** Every command that a shell may make of the text counts: in a list, in a substitution, in
-//! braces, in quotes (a shell may be told to run what is in them), in a text that a shell is to read (`<<<`, `echo … | sh`),
-//! after `sudo`, `env`, `xargs` and their like. What a program does with its words is known of some (`starts`): `echo` and
-//! `grep` run none, `docker` those after `exec`. Of every other program each word and each quoted text may be a command,
-//! which may be a false alarm. Options before the words of a rule are passed over (`line`): `git -C x push` is `git push`.
-//! Where the words are only known when the command runs (`$X`, `$(…)`), a rule counts that may be meant, judged by what
-//! stands before. This finds what is written plainly, not what is hidden with intent (a script that is written first and then
-//! run, an encoded text): that is the sandbox's job, and `otherwise` is there for whoever wants nothing but what is allowed.
+//! **Refusing and asking.** Every command that a shell may derive from the text counts: in a list, in a
+//! substitution, in braces, in quotes (a shell may be told to run their content), in a text that a shell reads
+//! (`<<<`, `echo … | sh`), and after `sudo`, `env`, `xargs` and similar programs. For some programs the use of
+//! their arguments is known (`starts`): `echo` and `grep` run none of them, `docker` runs those after `exec`. For
+//! every other program each word and each quoted text may be a command, which may be a false alarm. Options before
+//! the words of a rule are skipped (`line`): `git -C x push` is `git push`. If words are known only when the
+//! command runs (`$X`, `$(…)`), a rule applies if it matches the words before them. These rules find plainly
+//! written commands, not deliberately hidden ones (a script that is written first and then run, an encoded text):
+//! the sandbox protects against those, and `otherwise` restricts an agent to allowed calls.
 
 mod parts;
 mod starts;
@@ -33,13 +35,13 @@ const MAX_LEADS: usize = 32;
 /// Words of one program that may be commands. What has more is taken for anything.
 const MAX_STARTS: usize = 4096;
 
-/// How deep commands are looked for in quotes that stand in quotes. What is deeper is taken for anything.
+/// Maximal nesting of quotes in which commands are searched. Deeper text counts as any command.
 const MAX_QUOTED: usize = 4;
 
 /// Letters of short options that the value may follow in the same word: `-qec'rm x'`.
 const MAX_LETTERS: usize = 5;
 
-/// Whether a rule that allows means this command.
+/// Returns whether a rule that allows means this command.
 pub(super) fn is_allowed(rule: &Glob, command: &str) -> bool {
     match rule.literal() {
         Some(exact) => exact == command,
@@ -47,18 +49,18 @@ pub(super) fn is_allowed(rule: &Glob, command: &str) -> bool {
     }
 }
 
-/// Whether a rule that refuses or asks means this command, or a part of it.
+/// Returns whether a rule that refuses or asks matches this command, or a part of it.
 pub(super) fn is_touched(rule: &Glob, command: &str) -> bool {
     let line = Line::of(rule);
     means(rule, command.trim()) || may_run(command, &|words, is_certain| line.means(words, is_certain))
 }
 
-/// Whether `is_meant` says so of a command that `command` may run. It is handed the words of each, and whether a shell or a
-/// program that is known to runs them; or whether they merely stand where a program may run them. `UNKNOWN` stands for
-/// what is only known when the command runs. What is too deep or too long to tell is taken for anything: that is meant.
+/// Returns whether `is_meant` accepts a command that `command` may run. It gets the words of each, and whether a
+/// shell or a known program certainly runs them, or whether they are merely in a position where a program may run
+/// them. `UNKNOWN` replaces text that is known only at run time. Text that is too deep or too long to analyse
+/// counts as any command, and is accepted.
 ///
-/// Quotes are read in two ways: as if they were not there, and as what holds the words together that stand before a
-/// command (`X="a b" rm x`).
+/// Quotes are read in two ways: ignored, and as delimiters of words before a command (`X="a b" rm x`).
 pub fn may_run(command: &str, is_meant: &dyn Fn(&[String], bool) -> bool) -> bool {
     let reading = Reading { depth: MAX_QUOTED, is_certain: true, is_data_run: false, is_whole: false };
     let search = Search { is_meant };
@@ -66,12 +68,12 @@ pub fn may_run(command: &str, is_meant: &dyn Fn(&[String], bool) -> bool) -> boo
         || search.text(command, Reading { is_whole: true, ..reading })
 }
 
-/// `git status *` means `git status` too.
+/// Returns whether a rule matches a command; `git status *` matches `git status` too.
 fn means(rule: &Glob, command: &str) -> bool {
     rule.matches(command) || rule.matches(&format!("{command} "))
 }
 
-/// Whether a shell starts one program with the words that stand there, and does nothing else.
+/// Returns whether a shell starts one program with exactly the written words, and does nothing else.
 fn is_simple(command: &str) -> bool {
     let mut quote = None;
     let mut before = ' ';
@@ -95,7 +97,7 @@ fn is_simple(command: &str) -> bool {
     quote.is_none() && first.is_some_and(|word| !word.contains('='))
 }
 
-/// Whether `c` stands for itself outside of quotes, after `before`.
+/// Returns whether `c` is an ordinary character outside quotes, after `before`.
 fn is_bare(c: char, before: char) -> bool {
     match c {
         ' ' | '_' | '-' | '.' | '/' | ':' | ',' | '+' | '@' | '%' => true,
@@ -113,9 +115,9 @@ struct Search<'s> {
 /// How a text is read.
 #[derive(Clone, Copy)]
 struct Reading {
-    /// How deep quotes may stand in its quotes.
+    /// The remaining depth of nested quotes.
     depth: usize,
-    /// Whether it is known to be run.
+    /// Whether the text is certainly run.
     is_certain: bool,
     /// Whether a shell runs what other programs print.
     is_data_run: bool,
@@ -124,8 +126,8 @@ struct Reading {
 }
 
 impl Search<'_> {
-    /// Whether a command in a text is meant. Each line counts by itself too: in one before it there may be an apostrophe that
-    /// opens nothing.
+    /// Returns whether a command in a text matches. Each line is also read separately: an apostrophe on the line
+    /// before may open no quote.
     fn text(&self, text: &str, reading: Reading) -> bool {
         let lines = text.lines().filter(|line| line.len() < text.len());
         let texts = std::iter::once(text).chain(lines);
@@ -135,7 +137,7 @@ impl Search<'_> {
         parts.iter().any(|part| self.part(part, Reading { is_data_run, ..reading }))
     }
 
-    /// Whether a part is meant from some word on that a command may begin with.
+    /// Returns whether a part matches, from any word that may begin a command.
     fn part(&self, part: &str, reading: Reading) -> bool {
         let (words, read) = without_redirections(part);
         let words: Vec<String> = words.into_iter().flat_map(expanded).collect();
@@ -159,7 +161,7 @@ impl Search<'_> {
             || read.iter().any(|text| (is_shell || !text.starts_with(UNKNOWN)) && self.quoted(text, reading))
     }
 
-    /// Whether a command is meant that begins there, or stands in the quotes of the word there.
+    /// Returns whether a command matches that begins there, or is in the quotes of the word there.
     fn start(&self, start: Start, (words, plain): (&[&str], &[String]), reading: Reading) -> bool {
         let is_certain = start.is_certain && reading.is_certain;
         let told = words.get(start.index).filter(|word| word.contains(is_held)).copied();
@@ -171,7 +173,7 @@ impl Search<'_> {
             })
     }
 
-    /// Whether a text in quotes is a command that is meant.
+    /// Returns whether a text in quotes is a matching command.
     fn quoted(&self, text: &str, reading: Reading) -> bool {
         let text = restored(text).replace("\\n", "\n");
         let text = text.trim_start_matches('!');
@@ -182,7 +184,7 @@ impl Search<'_> {
     }
 }
 
-/// What may be the value in a word that is an option with its value, or a setting.
+/// Returns the possible values in a word that is an option with its value, or a setting.
 fn values(word: &str) -> impl Iterator<Item = &str> {
     let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')).unwrap_or_default();
     let ends =
@@ -191,15 +193,15 @@ fn values(word: &str) -> impl Iterator<Item = &str> {
     word.split_once('=').map(|(_, value)| value).into_iter().chain(attached)
 }
 
-// A rule about a command line, word by word: options that stand before the words of the rule are passed over.
+// A rule about a command line, word by word: options before the words of the rule are skipped.
 
-/// Places that the words of a rule may stand at. What has more is taken for anything.
+/// Maximal number of positions of a rule's words. More count as any command.
 const MAX_PLACES: usize = 64;
 
 struct Line {
     /// Its first words, as far as nothing in them is a star.
     words: Vec<String>,
-    /// What follows them.
+    /// The pattern after the words.
     rest: Glob,
 }
 
@@ -209,15 +211,15 @@ impl Line {
         Self { words, rest }
     }
 
-    /// Whether these words are a command that is meant; where it is not certain that they are one, nothing that is only known
-    /// when it runs is taken for its program.
+    /// Returns whether these words are a matching command; if it is not certain that they are a command, an unknown
+    /// text is not taken for its program.
     fn means(&self, words: &[String], is_certain: bool) -> bool {
         let Some((program, rest)) = words.split_first() else { return false };
         let program = match program.trim_start_matches(['!', ':', '@']) {
             "" => program.as_str(),
             program => program,
         };
-        // What a shell makes of a program with a star in it is as unknown as `$X`.
+        // The expansion of a program name with a star is as unknown as `$X`.
         let is_known = matches!(program, "[" | "[[" | "{");
         let program = if is_known { program.to_owned() } else { program.replace(['*', '?', '['], "\0") };
         let is_path = is_certain || program.starts_with(['/', '.', '~']);
@@ -228,7 +230,7 @@ impl Line {
         })
     }
 
-    /// Whether the rule names this very program.
+    /// Returns whether the rule names this very program.
     fn begins_with(&self, program: &str) -> bool {
         let head = self.rest.head();
         let begins = !head.is_empty() && program.starts_with(head);
@@ -266,13 +268,13 @@ impl Line {
     }
 }
 
-/// Whether a word that is only known when the command runs may be `own`, and whatever follows it.
+/// Returns whether a word that is only known when the command runs may be `own`, and whatever follows it.
 fn may_become(word: &str, own: &str) -> bool {
     word.split_once(UNKNOWN).is_some_and(|(known, _)| own.starts_with(known))
 }
 
-/// The places where `own` of a rule may stand: `places`, and what options and their values lie before. An option of the rule
-/// may stand anywhere.
+/// Returns the positions where `own` of a rule may be: `places`, and those after options and their values. An
+/// option of the rule may be anywhere.
 fn beyond_options(words: &[&str], mut places: BTreeSet<usize>, own: &str) -> BTreeSet<usize> {
     let Some(mut place) = places.first().copied() else { return places };
     if own.starts_with('-') {

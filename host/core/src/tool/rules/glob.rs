@@ -1,6 +1,7 @@
-//! Texts in which `*` stands for any characters. Case counts, and nothing but `*` and the two escapes means anything.
+//! Patterns in which `*` matches any characters. Matching is case-sensitive; only `*` and its two escapes are
+//! special.
 
-/// A text in which every `*` stands for any characters, none included; `\*` and `\\` stand for one character.
+/// A pattern in which every `*` matches any number of characters; `\*` and `\\` match one character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
     /// The literal texts between the stars; never empty.
@@ -22,7 +23,7 @@ impl Glob {
         Self { parts }
     }
 
-    /// The text, where it has no star.
+    /// Returns the text, if it has no star.
     pub(super) fn literal(&self) -> Option<&str> {
         match self.parts.as_slice() {
             [only] => Some(only),
@@ -30,12 +31,12 @@ impl Glob {
         }
     }
 
-    /// What every text that matches begins with.
+    /// Returns the common prefix of all matching texts.
     pub(super) fn head(&self) -> &str {
         self.parts.first().map_or("", String::as_str)
     }
 
-    /// The words that every text that matches begins with, and what follows them and a blank.
+    /// Returns the words that every text that matches begins with, and what follows them and a blank.
     pub(super) fn split_words(&self) -> (Vec<String>, Self) {
         let mut words: Vec<String> = self.head().split(' ').map(str::to_owned).collect();
         let first = words.pop().unwrap_or_default();
@@ -43,7 +44,7 @@ impl Glob {
         (words, Self { parts: std::iter::once(first).chain(others).collect() })
     }
 
-    /// Whether all of `text` is meant.
+    /// Returns whether the pattern matches all of `text`.
     pub(super) fn matches(&self, text: &str) -> bool {
         let Some((first, rest)) = self.parts.split_first() else { return false };
         let Some((last, between)) = rest.split_last() else { return first == text };
@@ -55,7 +56,7 @@ impl Glob {
         left.ends_with(last.as_str())
     }
 
-    /// Whether a text that begins with `prefix` may be meant.
+    /// Returns whether a text that begins with `prefix` may be meant.
     pub(super) fn may_begin_with(&self, prefix: &str) -> bool {
         let head = self.head();
         head.starts_with(prefix) || (self.literal().is_none() && prefix.starts_with(head))

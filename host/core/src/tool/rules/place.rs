@@ -1,5 +1,5 @@
-//! Rules about addresses and paths. A rule is what a person agrees to, not what holds a tool: a redirection leads to
-//! another address and a link to another file, and it is the grant that says which of them may be reached.
+//! Rules about addresses and paths. A rule records the user's approval and does not confine a tool: a redirect
+//! leads to another address and a link to another file, and the grant decides which of them the tool reaches.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,15 +9,15 @@ use super::glob::Glob;
 use crate::encoding::percent_decoded;
 use crate::rule::RulePattern;
 
-/// Whether a rule that allows means this address: as it is written, and as it is understood.
+/// Returns whether an allowing rule matches this address: both its written and its parsed form.
 pub(super) fn is_address_allowed(about: &str, address: &str) -> bool {
     let Ok(url) = Url::parse(address) else { return false };
     let has_user = !url.username().is_empty() || url.password().is_some();
     !has_user && !address.contains('\\') && is_address_meant(about, url.as_str(), |about| about == "/")
 }
 
-/// Whether a rule that refuses or asks means this address: as it is written, or as it is understood, with `%61` for what
-/// it stands for and without. One that ends with a star means all that is below.
+/// Returns whether a refusing or asking rule matches this address: its written or its parsed form, with `%61`
+/// decoded and not. A pattern that ends with a star matches everything below.
 pub(super) fn is_address_touched(about: &str, address: &str) -> bool {
     let of_host = |path: &str| path == "/" || about.ends_with('*');
     let is_meant = |url: &str| {
@@ -25,7 +25,7 @@ pub(super) fn is_address_touched(about: &str, address: &str) -> bool {
             || is_address_meant(&percent_decoded(about), &percent_decoded(url), of_host)
     };
     let url = Url::parse(address.trim()).ok();
-    // `%2f..%2f` is understood by whoever decodes it.
+    // Servers may decode `%2f..%2f`.
     let plain = url.as_ref().and_then(|url| Url::parse(&percent_decoded(url.as_str())).ok());
     let is_anywhere = parted(about).is_none() && {
         let about = Glob::new(&about.to_lowercase());
@@ -35,8 +35,8 @@ pub(super) fn is_address_touched(about: &str, address: &str) -> bool {
     Glob::new(about).matches(address) || is_anywhere || urls.any(is_meant)
 }
 
-/// A star before the path stands for a part of a host's name, and for nothing else. `of_host` says which paths a pattern
-/// without any means.
+/// Returns whether a pattern matches a URL. A star before the path matches a part of a host's name, and nothing
+/// else. `of_host` returns whether a pattern without a path matches the paths.
 fn is_address_meant(about: &str, url: &str, of_host: impl Fn(&str) -> bool) -> bool {
     match (parted(about), parted(url)) {
         (Some((about, about_path)), Some((own, path))) => {
@@ -49,35 +49,36 @@ fn is_address_meant(about: &str, url: &str, of_host: impl Fn(&str) -> bool) -> b
     }
 }
 
-/// Scheme and host, and the rest; `None` where there is no scheme.
+/// Returns scheme and host, and the rest; `None` without a scheme.
 fn parted(text: &str) -> Option<(&str, &str)> {
     let host = text.find("://")? + 3;
     let end = text.get(host..)?.find(['/', '?', '#']).map_or(text.len(), |end| host + end);
     text.split_at_checked(end)
 }
 
-/// Where paths start that do not say so.
+/// The bases of relative paths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Places<'a> {
     /// Relative ones of the rule; `None`: where those of the call do.
     pub(crate) base: Option<&'a Path>,
     /// Relative ones of the call.
     pub(crate) workspace: Option<&'a Path>,
-    /// Those that begin with `~`.
+    /// The base of paths that begin with `~`.
     pub(crate) home: Option<&'a Path>,
 }
 
-/// Whether a rule that allows means this path. What cannot be told is not meant.
+/// Returns whether an allowing rule matches this path. An unknown path does not match.
 pub(super) fn is_path_allowed(about: &str, path: &str, places: Places<'_>) -> bool {
     is_path_meant(about, path, places).unwrap_or(false)
 }
 
-/// Whether a rule that refuses or asks means this path. What cannot be told is meant.
+/// Returns whether a refusing or asking rule matches this path. An unknown path matches.
 pub(super) fn is_path_touched(about: &str, path: &str, places: Places<'_>) -> bool {
     is_path_meant(about, path, places).unwrap_or(true)
 }
 
-/// A pattern that begins with a star means files anywhere. `None` where one of both starts at what is not known.
+/// Returns whether a pattern matches a path; one that begins with a star matches files anywhere. `None` if the base
+/// of either is unknown.
 fn is_path_meant(about: &str, path: &str, places: Places<'_>) -> Option<bool> {
     let path = resolved(path, places.workspace, places.home)?;
     if about.starts_with('*') {
@@ -89,12 +90,12 @@ fn is_path_meant(about: &str, path: &str, places: Places<'_>) -> Option<bool> {
     (path.starts_with('/') == about.starts_with('/')).then(|| Glob::new(&about).matches(&path))
 }
 
-/// A folder as the beginning of a pattern.
+/// Returns a folder as the beginning of a pattern.
 fn literal(folder: &Path) -> Option<PathBuf> {
     folder.to_str().map(|folder| RulePattern::escaped(folder).into())
 }
 
-/// The path without `~`, `.` and `..`. `None` where it starts at what is not known.
+/// Returns the path without `~`, `.` and `..`; `None` if its base is unknown.
 fn resolved(path: &str, workspace: Option<&Path>, home: Option<&Path>) -> Option<String> {
     let path = match (path.strip_prefix('~'), workspace) {
         (Some(below), _) if below.is_empty() || below.starts_with('/') => {

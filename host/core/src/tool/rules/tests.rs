@@ -132,7 +132,7 @@ async fn what_no_rule_names_is_as_otherwise_says() {
     assert!(content.contains("`otherwise = \"deny\"` in `[agent]` (program.toml:9:1)"), "{content}");
 }
 
-/// Nobody is there to ask: the answer names the rule.
+/// Without a user to ask, the answer names the rule.
 #[tokio::test]
 async fn a_rule_that_asks_nobody_refuses() {
     let toolbox = toolbox(&rules(&[(Effect::Ask, "git__*")], None));
@@ -213,7 +213,7 @@ async fn a_session_can_allow_what_a_rule_means() {
     assert!(call("ls -l").await.contains("there is nobody to ask"));
 }
 
-/// What a person is offered to keep means the one call, and holds no secret.
+/// The rule offered to the user matches exactly the one call, and contains no secret.
 #[tokio::test]
 async fn the_rule_that_is_offered_means_one_call() {
     let toolbox = toolbox(&Rules::default());
@@ -228,7 +228,7 @@ async fn the_rule_that_is_offered_means_one_call() {
     assert_eq!(person.0.lock().unwrap()[0].rule, None);
 }
 
-/// What a caller's rules mean stays the same files for tools that work elsewhere.
+/// A caller's rules mean the same files for tools that work elsewhere.
 #[tokio::test]
 async fn a_rule_keeps_its_base_and_a_call_its_workspace() {
     let written = [(Effect::Deny, "read(secrets/*)"), (Effect::Allow, "read(src/*)")];
@@ -254,7 +254,7 @@ async fn a_rule_keeps_its_base_and_a_call_its_workspace() {
     assert!(answer(&own, "secrets/a").await.contains("`otherwise = \"deny\"`"));
 }
 
-/// What the file tools make of `~` is what rules make of it, those that a person allows in a session too.
+/// `~` means the same directory to file tools and to rules, also to those that a user allows in a session.
 #[tokio::test]
 async fn a_home_directory_is_the_same_files_by_either_name() {
     let written =

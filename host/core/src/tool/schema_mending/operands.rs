@@ -1,5 +1,5 @@
-//! What the operand of a keyword says, in the forms that people and generators write; nothing where it says nothing that the
-//! keyword takes.
+//! Reads the operand of a schema keyword in the forms that people and generators write; `None` if the keyword has
+//! no valid operand.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("null", &["none", "nil", "void", "undefined"]),
 ];
 
-/// The type that a name means.
+/// Returns the type that a name means.
 pub(super) fn canonical(name: &str) -> Option<&'static str> {
     let name = name.trim().to_ascii_lowercase();
     let found = TYPES.iter().find(|(own, others)| *own == name || others.contains(&name.as_str()));
@@ -29,7 +29,7 @@ pub(super) fn kinds(value: &Value) -> Option<Value> {
             for kind in
                 names.iter().map(|name| if name.is_null() { Some("null") } else { canonical(name.as_str()?) })
             {
-                // One that is not known may be anything.
+                // An unknown type may be any.
                 let kind = kind?;
                 if !all.contains(&kind) {
                     all.push(kind);

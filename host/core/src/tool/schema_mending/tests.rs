@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A schema of a property, what is made of it, and the arguments that pass and fail.
+/// Checks the repair of a property's schema, and the arguments that pass and fail.
 fn check(property: &Value, expected: &Value, good: &Value, bad: Option<&Value>) {
     whole(
         &json!({ "properties": { "v": property } }),
@@ -26,7 +26,7 @@ fn whole(schema: &Value, property: Option<&Value>, good: &Value, bad: Option<Val
     assert_eq!((again.schema, again.notes), (mended.schema, Vec::new()), "{schema}: mended twice");
 }
 
-/// (B12, B13) Properties that are right stay as they are, and nothing is said of them.
+/// (B12, B13) Valid properties stay unmodified, without notes.
 #[test]
 fn what_is_right_stays() {
     for property in [
@@ -105,7 +105,7 @@ fn one_wrong_keyword_takes_nothing_else_away() {
     }
 }
 
-/// (B13, B33) The whole, where it is wrong itself.
+/// (B13, B33) The whole schema, if it is invalid itself.
 #[test]
 fn arguments_are_an_object_whatever_the_schema_says() {
     for schema in [

@@ -1,5 +1,5 @@
-//! Words of tools, and which tools a query means: those that share its rarest words, most in their
-//! names. A pure function of the tools and the query; it refuses nothing.
+//! An index of the words of tools. A query finds the tools that share its rarest words; words in a tool's name
+//! weigh most. A pure function of the tools and the query.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::call::ToolDef;
 
-/// Words of a query that count; a model that writes more tells a story.
+/// Maximal number of words of a query.
 const MAX_QUERY: usize = 32;
 
 /// Words of one tool that are kept: a description has at most 16,000 characters.
@@ -16,7 +16,7 @@ const MAX_WORDS: usize = 2000;
 /// Levels of a schema in which parameters are looked for.
 const MAX_DEPTH: usize = 6;
 
-/// What a word is worth by where it stands.
+/// The weight of a word by its position.
 const IN_NAME: f64 = 4.0;
 const IN_DESCRIPTION: f64 = 1.5;
 const IN_PARAMETERS: f64 = 0.5;
@@ -27,13 +27,12 @@ const MIN_LIKENESS: f64 = 0.9;
 /// Letters of the shortest word that may have a slip, or be the beginning of another.
 const MIN_LETTERS: usize = 4;
 
-/// What a word is worth that is only alike.
+/// The weight of a similar word.
 const ALIKE: f64 = 0.5;
 
 /// The words of all tools.
 pub(super) struct Index {
-    /// Of each word, the tools that have it and what it is worth there. In order: sums of floats
-    /// depend on it.
+    /// The tools with each word, and its weight there. In order: sums of floats depend on it.
     words: BTreeMap<String, Vec<(usize, f64)>>,
     names: Vec<String>,
 }
@@ -50,8 +49,8 @@ impl Index {
         Self { words, names }
     }
 
-    /// The places of the tools that `query` means, the best first; of equals, the one that stands
-    /// first. Always the same for the same tools.
+    /// Returns the indices of the tools that match `query`, the best first; of equals, the earlier one.
+    /// Deterministic.
     pub(super) fn find(&self, query: &str) -> Vec<usize> {
         let mut scores: HashMap<usize, f64> = HashMap::new();
         for word in split(query).take(MAX_QUERY) {
@@ -72,8 +71,8 @@ impl Index {
         found.into_iter().map(|(place, _)| place).collect()
     }
 
-    /// The words of tools that a word of a query may mean: itself, else those that begin with it or
-    /// are nearly it.
+    /// Returns the words of tools that a word of a query matches: itself, otherwise those that begin with it or are
+    /// similar.
     fn meant<'a>(&'a self, word: &'a str) -> Vec<(&'a str, f64)> {
         if self.words.contains_key(word) {
             return vec![(word, 1.0)];
@@ -90,14 +89,14 @@ impl Index {
         self.words.keys().filter(is_alike).map(|known| (known.as_str(), ALIKE)).collect()
     }
 
-    /// A word that every tool has says nothing.
+    /// Returns the weight of a word by its rarity: a word of every tool has none.
     #[expect(clippy::cast_precision_loss, reason = "counts of tools are small")]
     fn rarity(&self, tools: usize) -> f64 {
         (1.0 + self.names.len() as f64 / tools.max(1) as f64).ln()
     }
 }
 
-/// The words of a tool, each once, with what it is worth at its best place.
+/// Returns the words of a tool, each once, with its best weight.
 fn words_of(def: &ToolDef) -> HashMap<String, f64> {
     let mut words = HashMap::new();
     let mut add = |text: &str, worth: f64| {
@@ -131,7 +130,7 @@ fn parameters(schema: &Value, depth: usize, visit: &mut dyn FnMut(&str)) {
     }
 }
 
-/// The words of a text in their plain form: `listIssues` and `list_issues` are `list` and `issue`.
+/// Returns the words of a text in their plain form: `listIssues` and `list_issues` are `list` and `issue`.
 fn split(text: &str) -> impl Iterator<Item = String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -150,7 +149,7 @@ fn split(text: &str) -> impl Iterator<Item = String> {
     words.into_iter().filter(|word| !word.is_empty()).map(|word| plain(&word).to_owned())
 }
 
-/// English has few endings that matter here.
+/// Returns a word without its ending, for the few endings of English that matter here.
 fn plain(word: &str) -> &str {
     let kept = |ending: &str| word.strip_suffix(ending).filter(|stem| stem.chars().count() >= 3);
     match word {

@@ -51,7 +51,7 @@ fn output_is_what_a_terminal_shows_of_it() {
         ("\x1b[1mb\x07\x1b[0m\0c\td\n", "b\x07\0c\td\n"),
         // Of man pages.
         ("N\x08NA\x08A _\x08x\n", "NA x\n"),
-        // What never ends hides no more than its line.
+        // An endless sequence hides at most its line.
         ("a\x1b]0;never\nb\n", "a\nb\n"),
         ("a\x1b[12\nb\n", "a\nb\n"),
         ("a\x1bP1;2\nb\n", "a\nb\n"),

@@ -1,4 +1,4 @@
-//! Which tool a call is for: by its name, or through the generic tool `program`. It runs nothing.
+//! Resolves the tool of a call: by its name, or through the generic tool `program`. Runs nothing.
 
 use super::super::entry::Entry;
 use super::super::watch::Ended;
@@ -6,20 +6,20 @@ use super::super::{ToolError, generic, search};
 use super::Toolbox;
 use crate::call::ToolCall;
 
-/// The farthest a name may be from what was asked for and still be suggested.
+/// Minimal similarity of a suggested name.
 const MIN_LIKENESS: f64 = 0.7;
 
-/// What models put before the name of a tool, from the prompts that they were trained with: `functions.bash`.
+/// Prefixes that models put before the name of a tool, from their training: `functions.bash`.
 const NAMESPACES: &[&str] = &["functions", "function", "default_api", "tools", "tool"];
 
-/// What begins a control token that a model let into a name: `bash<|channel|>commentary`.
+/// The beginning of a control token that a model wrote into a name: `bash<|channel|>commentary`.
 const CONTROL: &str = "<|";
 
 /// Tools that a short name could mean and that are named.
 const MAX_NAMED: usize = 5;
 
 impl Toolbox {
-    /// The call as it is meant, and the tool that it is for; how it ended, where there is none.
+    /// Returns the intended call and its tool; the end of the call if there is none.
     pub(super) fn resolve(&self, call: ToolCall) -> (ToolCall, Result<&Entry, Ended>) {
         match self.meant(&call) {
             Ok(meant) => {
@@ -32,8 +32,8 @@ impl Toolbox {
         }
     }
 
-    /// The call that `call` asks for by way of `program`, or of a name with something around it; `None` where it asks
-    /// for nothing but itself. Fails where it is clear neither what to call nor with what.
+    /// Returns the call that `call` makes through `program`, or by a decorated name; `None` if it is a direct call.
+    /// Fails if neither the tool nor its arguments are clear.
     pub fn meant(&self, call: &ToolCall) -> Result<Option<ToolCall>, ToolError> {
         if let Some(tool) = self.bare(&call.tool) {
             let call = ToolCall { tool, ..call.clone() };
@@ -42,7 +42,7 @@ impl Toolbox {
         self.through_generic(call)
     }
 
-    /// The name of a tool that is here, taken out of what a model wrote around it.
+    /// Returns the name of an existing tool, extracted from a model's decorated name.
     fn bare(&self, name: &str) -> Option<String> {
         let plain = name.split(CONTROL).next().unwrap_or_default().trim();
         let inner = plain
@@ -66,8 +66,8 @@ impl Toolbox {
         Ok(Some(ToolCall { id: call.id.clone(), tool, arguments }))
     }
 
-    /// The tool that `name` means here: that of this name, else the only one whose own name it is,
-    /// without the plugin's or program's before it.
+    /// Returns the tool that `name` means here: the one with this name, otherwise the only one with this original
+    /// name, without the prefix of its plugin or program.
     fn called(&self, name: &str) -> Result<Option<&Entry>, String> {
         if name.eq_ignore_ascii_case(generic::NAME) {
             return Err(format!("`{}` does not run itself; name the tool that is meant", generic::NAME));

@@ -8,7 +8,7 @@ use crate::event::{Event, Events};
 use crate::grant::Root;
 use crate::tool::{Context, Preparation, ToolError};
 
-/// Says what it was called with, or fails as its arguments ask.
+/// Answers with its arguments, or fails as they ask.
 struct Echo(ToolDef);
 
 #[async_trait::async_trait]
@@ -118,7 +118,7 @@ async fn rg03_failures_are_answers() {
     assert_eq!(answer(&toolbox, "read", "next").await, ToolResult::success("next"));
 }
 
-/// TE08: what is not selected is neither listed nor callable.
+/// TE08: a tool outside the selection is neither listed nor callable.
 #[tokio::test]
 async fn te08_only_selected_tools_are_listed_and_callable() {
     let toolbox = toolbox(&["read", "bash", "mcp__git__log", "mcp__git__show"]);

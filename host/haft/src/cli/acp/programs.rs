@@ -1,5 +1,5 @@
-//! Opens the sessions of an editor: the program of a folder, and what was said in it before. Grants nothing that
-//! program.toml and the command line do not.
+//! Opens the sessions of an editor: loads the program of a folder and a saved conversation. Grants no right beyond
+//! program.toml and the command line.
 
 use std::path::{Path, PathBuf};
 
@@ -123,15 +123,16 @@ impl Host for Programs {
     async fn remove(&self, id: &str) -> Result<(), Failure> {
         match self.sessions.find(id) {
             Ok(saved) if saved.id == id => saved.remove().map_err(hinted).map_err(failure),
-            // What is not there is forgotten: the protocol has it so.
+            // An unknown session counts as removed: the protocol requires that.
             Ok(_) | Err(SessionError::Unknown(_) | SessionError::Ambiguous(_)) => Ok(()),
             Err(error) => Err(failure(hinted(error))),
         }
     }
 }
 
-// The MCP servers that the user has set up in the editor, as if program.toml declared them: they run with the rights of
-// the program's commands, and a server of program.toml keeps its name. What is no server haft could run is left out.
+// The MCP servers that the user configured in the editor, as if program.toml declared them: they run with the
+// rights of the program's commands, and a server of program.toml keeps its name. A server that haft cannot run is
+// left out.
 
 /// The servers, and why others are left out. `redactor` learns the values of variables that are named as secrets are.
 pub(super) fn declared(servers: &[StdioServer], redactor: &Redactor) -> (Vec<McpServer>, Vec<Problem>) {
@@ -152,7 +153,7 @@ pub(super) fn declared(servers: &[StdioServer], redactor: &Redactor) -> (Vec<Mcp
             transport: Transport::Stdio { command: here(server.command.clone()), env: env.collect() },
             enabled: true,
             tools: None,
-            // It is the editor's, in whose configuration no verb of haft agrees to anything.
+            // The server belongs to the editor, for whose configuration no verb of haft records an agreement.
             pinned: false,
             timeout: McpServer::DEFAULT_TIMEOUT,
             max_result: McpServer::DEFAULT_MAX_RESULT,

@@ -1,4 +1,4 @@
-//! One session of an editor: a dialogue whose user sits there.
+//! One session of an editor: a dialogue with the user at the editor.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -150,8 +150,8 @@ pub(super) fn failure(error: anyhow::Error) -> Failure {
     Failure(told(&error))
 }
 
-// A session of an editor in a folder whose program.toml nobody agreed to yet: nothing of it is loaded, and its first
-// prompt asks the user there.
+// A session of an editor in a folder whose program.toml has no agreement yet: nothing of it is loaded, and its
+// first prompt asks the user there.
 
 /// Loads the program of the folder.
 type Open = dyn Fn() -> Opened + Send + Sync;

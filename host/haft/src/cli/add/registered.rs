@@ -1,5 +1,5 @@
-//! `haft add mcp:NAME`: a server of the registry that the person named, as the package that its entry names, or as an
-//! address in program.toml.
+//! `haft add mcp:NAME`: adds a server from the registry that the user named, as the package in its entry or as a
+//! URL in program.toml.
 
 use super::secrets::Asked;
 use super::{Add, Exit, Terminal};

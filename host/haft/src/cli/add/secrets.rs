@@ -1,5 +1,5 @@
-//! Secrets that a server needs: asked for at the terminal, and kept in the person's keyring under a name of haft's own. Files
-//! get the name alone.
+//! Secrets that a server needs: prompts for them at the terminal, and stores them in the user's keyring under names
+//! of haft. Files contain only these names.
 
 use secrecy::{ExposeSecret, SecretString};
 
@@ -37,7 +37,7 @@ impl Asked {
             let key = plain(&field.key);
             let Ok(entry) = format!("{OURS}/{name}/{}", field.key).parse::<KeyringEntry>() else { continue };
             match secrets.read(&SecretSource::Keyring(entry.clone())).await {
-                // It may be the secret of another server of that name, whose author this one's may not be.
+                // The stored secret may belong to another server of that name, by another author.
                 Ok(_) => {
                     let hint = format!("`--set {key}=keyring:{entry}` gives it to this server");
                     return Err(with_hint(

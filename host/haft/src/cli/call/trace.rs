@@ -1,4 +1,4 @@
-//! What a plugin called of its host during one call, for people and as JSON.
+//! The host calls of a plugin during one call of its tool, for people and as JSON.
 
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is typed with a `/` before it. Refuses to take a command it does not know for something to send.
+//! The `/` commands of `haft chat`. An unknown command is an error and is never sent to the model.
 
 use std::fs::OpenOptions;
 use std::io::Write;

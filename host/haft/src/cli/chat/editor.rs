@@ -1,5 +1,5 @@
-//! Reads what the user types: lines with history and completion. The history is bounded, and on disk only where
-//! sessions are.
+//! Reads lines from the user, with history and completion. The history is bounded, and stored on disk only if
+//! sessions are saved.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,5 +1,5 @@
-//! `/allow` and `/deny`: what runs without being approved in this session, and what of it is kept in program.toml.
-//! Nothing is written that was not shown and agreed to.
+//! `/allow` and `/deny`: the rules for calls of this session, and their storage in program.toml. Writes only rules
+//! that the user has seen and agreed to.
 
 use std::path::Path;
 
@@ -79,7 +79,7 @@ async fn write(conversation: &Conversation, rule: &str, terminal: Terminal) -> a
         }
         let store = Store::new(&Dirs::of_this_machine()?.store);
         Project::change(path, &store, |project| {
-            // What was shown is what is written, or nothing.
+            // The displayed text is written, or nothing.
             if project.text != before {
                 return Err(ProjectError::Changed(path.to_owned()));
             }
@@ -125,7 +125,7 @@ fn none_called(conversation: &Conversation, tool: &str) -> String {
 
 /// Takes back what was allowed in this session, also to agents.
 pub(super) fn deny(conversation: &Conversation, rule: &str, terminal: Terminal) {
-    // What was allowed for a session may be gone by now, and is withdrawn all the same.
+    // A session's rule may no longer match a tool, and is withdrawn nevertheless.
     let own = found(conversation, rule);
     let name = own.as_ref().map_or_else(|_| rule.to_owned(), |(rule, _)| rule.to_string());
     // An agent may have a tool under a name that is another one's here.

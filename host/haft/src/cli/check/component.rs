@@ -1,4 +1,4 @@
-//! `haft check COMPONENT`: a component and what it says of itself, without installing it.
+//! `haft check COMPONENT`: checks a component and its metadata, without installing it.
 
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,7 @@ pub(in crate::cli) async fn of_program(manifest: &Manifest, engine: &Engine) -> 
     for plugin in manifest.plugins.iter().filter(|plugin| plugin.enabled) {
         let Component::File(path) = &plugin.component.value else { continue };
         let file = manifest.folder.join(path);
-        // One that cannot be read was told of when the program was loaded.
+        // An unreadable component was reported when the program was loaded.
         let Ok(mut checked) = check(&file, Some(plugin), engine).await else { continue };
         checked.findings.warnings.extend(build::stale_warning(&file).ok().flatten());
         all.push(checked);

@@ -1,4 +1,5 @@
-//! What can stand at a place of the line, from haft's own records. What tools say of themselves is shown on one line.
+//! The completion candidates for a position of the command line, from haft's own records. Descriptions of tools are
+//! shown on one line.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -149,8 +150,8 @@ pub(super) fn calls() -> Vec<CompletionCandidate> {
     call.collect()
 }
 
-// What is known of the program on a line without doing anything for it: no component is compiled, no server started,
-// and what nobody agreed to is left out.
+// The facts about the program on a line that need no action: no component is compiled, no server started, and parts
+// without agreement are left out.
 
 /// How long a user waits for an answer at most, whatever is slow.
 const PATIENCE: Duration = Duration::from_secs(1);

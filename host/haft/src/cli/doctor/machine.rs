@@ -1,4 +1,4 @@
-//! What haft runs on.
+//! The report of `haft doctor` on this machine: version, kernel, user, container and directories.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -74,7 +74,7 @@ fn container() -> Option<&'static str> {
     marked.or_else(grouped).map(|(_, kind)| *kind).or_else(named)
 }
 
-// The directories that haft uses. It looks at them; what is missing is made when it is needed.
+// The directories that haft uses. Inspects them only; a missing one is created at its first use.
 
 /// Write permission for the group and for others.
 const SHARED_WRITING: u32 = 0o022;

@@ -1,4 +1,4 @@
-//! The program.toml in use. What exactly is wrong with one is for `haft check` to say.
+//! The report of `haft doctor` on the program.toml in use. `haft check` lists its errors.
 
 use haft::program::{Program, ProgramHook};
 use serde::Serialize;
@@ -123,7 +123,7 @@ impl Rights {
     }
 }
 
-// What holds plugins besides the directories that they are given.
+// The confinement of plugins besides their preopened directories.
 
 /// What the kernel adds.
 #[derive(Serialize)]

@@ -1,5 +1,5 @@
-//! Who could answer, and whether there is a key for them. It says where a key is, and refuses to say
-//! what it is.
+//! The report of `haft doctor` on the model providers and their keys. States where a key is stored, never its
+//! value.
 
 use std::time::Duration;
 

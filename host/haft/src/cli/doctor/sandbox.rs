@@ -1,4 +1,4 @@
-//! The layers of the kernel's sandbox, and what came of trying to get out of them.
+//! The report of `haft doctor` on the layers of the kernel's sandbox, and on the escape attempts.
 
 use std::fs;
 

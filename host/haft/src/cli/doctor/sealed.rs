@@ -1,5 +1,5 @@
-//! Tries to change what decides rights, and to read keys: `bash` and the built-in tools, on a program made for it that has a
-//! file of each kind. What became of the files is read from the disk.
+//! Tries to change files that decide rights, and to read keys, through `bash` and the built-in tools, in a program
+//! created for this test with a file of each kind. The result is read from the disk.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -150,7 +150,7 @@ async fn tried(confiner: &Confiner, dirs: &Dirs) -> anyhow::Result<Sealed> {
     let began = Instant::now();
     let fixture = Fixture::new(confiner, dirs).await?;
     if let Some(why) = confiner.refusal(&fixture.program.grant) {
-        // What could not be closed to it is not open to it either.
+        // A path that could not be closed is not open either: `bash` does not run.
         return Ok(Sealed::NotRun { why: format!("`bash` is {why}"), is_failure: false });
     }
     let mut got_through = Vec::new();
@@ -217,7 +217,7 @@ impl Fixture {
         };
         let command: String = SEALED.iter().enumerate().map(tries).collect();
         let answer = self.call("bash", json!({ "command": command }), &Session::default()).await;
-        // That nothing became of the files says something only where it ran.
+        // Unchanged files are evidence only if the command ran.
         anyhow::ensure!(self.path("out0").exists(), "`bash` did not try: {answer}");
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Programs of this machine that haft, or what runs in it, works with. Each is asked for its version
-//! in the sandbox, with no right to write. It refuses to wait for one that does not answer.
+//! The report of `haft doctor` on programs of this machine that haft or its tools use. Each is run with `--version`
+//! in the sandbox without the right to write, within a time limit.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ const QUERIES: &[ToolQuery] = &[
         engine: Some(&["version", "--format", "{{.Server.Version}}"]),
         ..program("docker", &["--version"])
     },
-    // It has no engine that runs all the time.
+    // Podman has no daemon.
     program("podman", &["--version"]),
     program("node", &["--version"]),
     program("python3", &["--version"]),
@@ -134,7 +134,7 @@ impl Asker {
         let version = finished.stdout.render(MAX_ANSWER);
         let complained = finished.stderr.map(|mut text| text.render(MAX_ANSWER)).unwrap_or_default();
         match finished.end {
-            // Some say their version there (`ssh`).
+            // Some programs print their version there (`ssh`).
             ExitReason::Exited(status) if status.success() => {
                 line(&version).or_else(|| line(&complained)).ok_or_else(|| "it says nothing".to_owned())
             }

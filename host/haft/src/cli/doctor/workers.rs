@@ -1,5 +1,5 @@
-//! Workers on other machines, where the program meets any: whether the server lets this user do what is needed, and who is
-//! there. Calls nothing.
+//! The report of `haft doctor` on workers on other machines, if the program uses NATS: the permissions of this user
+//! at the server, and the connected workers. Calls no tool.
 
 use haft::program::Program;
 use serde::Serialize;
@@ -87,8 +87,7 @@ fn of_worker(worker: &WorkerHealth) -> Line {
     Line::new(Mark::Good, &worker.name, text)
 }
 
-// The program's MCP servers, as far as can be said without starting one: that is what a call is
-// for.
+// The program's MCP servers, as far as known without a start.
 
 #[derive(Serialize)]
 pub(super) struct Server {

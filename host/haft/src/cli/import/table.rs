@@ -1,4 +1,4 @@
-//! What was found, for a person or as data: names, commands without secrets, and what would change.
+//! The servers that `haft import` found, for people or as data: names, commands without secrets, and the changes.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

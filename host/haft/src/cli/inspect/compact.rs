@@ -1,5 +1,5 @@
-//! A tool's parameters as a signature: `count(path: string, unit?: "lines" | "words")`. For reading; what a schema
-//! says beyond that is left out, and nothing is checked.
+//! A tool's parameters as a signature: `count(path: string, unit?: "lines" | "words")`. For reading only: omits the
+//! other keywords of the schema, and checks nothing.
 
 use serde_json::Value;
 
@@ -99,8 +99,8 @@ fn word(text: &str) -> String {
     shortened(&plain(text), MAX_WORD)
 }
 
-// What imports could mean. A component names what it can be linked with; toolchains import much that
-// is never used, so that this decides nothing about rights.
+// The possible meaning of imports. A component names everything that it can be linked with; toolchains import much
+// that is never used, so that this decides nothing about rights.
 
 /// Imports of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Everything that can be said of one component: by looking into its file, and by asking it for its
-//! tools with no rights at all. What cannot be said is said to be so; nothing here fails.
+//! Describes one component: reads its file, and lists its tools in an instance without rights. Unavailable facts
+//! are reported as unavailable; no function here fails.
 
 use std::borrow::Cow;
 use std::path::Path;

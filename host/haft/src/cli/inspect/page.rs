@@ -1,4 +1,4 @@
-//! What was found, for reading. Everything on it that is not haft's is neutralised.
+//! The findings of `haft inspect`, laid out for reading. All third-party text on the page is neutralised.
 
 use std::fmt::Write;
 

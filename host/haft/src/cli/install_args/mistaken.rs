@@ -1,4 +1,5 @@
-//! What people give as a source and is none: what it is, and the source that they may mean. Looks at the text alone.
+//! Recognises texts that users give as a source and that are not one, and proposes the probable source. Inspects
+//! the text only.
 
 use std::path::Path;
 
@@ -162,7 +163,7 @@ fn launched(text: &str) -> Option<String> {
         command = words.next();
     }
     let package = package.or_else(|| words.next())?;
-    // `latest` is what is installed without a version.
+    // A source without a version installs `latest`.
     let package = package.strip_suffix("@latest").unwrap_or(package);
     let mut words: Vec<&str> = words.collect();
     if package == "mcp-remote" {

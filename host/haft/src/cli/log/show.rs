@@ -1,5 +1,5 @@
-//! How a call of the journal looks: a line among others, or all there is to say. What tools and
-//! models wrote is shown without anything that a terminal would obey.
+//! The presentation of a call from the journal: as one line, or with all details. Control characters in texts of
+//! tools and models are neutralised.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ const MAX_ANSWER: usize = 12;
 
 /// A line: when, which, how it ended, how long it took, and with what. The name gets `width` columns.
 pub(super) fn row(record: &Record, width: usize, columns: Option<usize>) -> String {
-    // A narrow terminal has room for what is about to be read.
+    // A narrow terminal has room only for the subject.
     let form =
         if columns.is_some_and(|columns| columns < WIDE) { "%m-%d %H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
     let time = record.time.to_zoned(TimeZone::system()).strftime(form).to_string();
@@ -208,7 +208,7 @@ fn plain(text: &str) -> String {
     text.chars().flat_map(shown).collect()
 }
 
-// Which calls `haft log` shows. Judges a call by its outline: the rest of a line is not read where it is not shown.
+// The calls that `haft log` shows. Selects a call by its outline: the rest of an unselected line is not parsed.
 
 #[derive(Clone)]
 pub(super) struct Filter {
@@ -250,7 +250,7 @@ impl Filter {
     }
 }
 
-// How a call ended, as `haft log` says it.
+// The end of a call, as `haft log` shows it.
 
 /// Whether haft ended before the call did, which the process `pid` made.
 pub(super) fn is_unfinished(outcome: Outcome, pid: u32) -> bool {

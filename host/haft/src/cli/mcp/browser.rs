@@ -1,4 +1,4 @@
-//! Opens the person's browser. It is the person's own program, which is held to nothing, and gets an address alone.
+//! Opens the user's browser. The browser is the user's own program: it is unconfined and gets only a URL.
 
 use std::process::Stdio;
 

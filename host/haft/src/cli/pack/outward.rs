@@ -1,5 +1,6 @@
-//! `haft plugin pack --agent-plugin`: a folder that clients of Agent Plugins open, with a component or a package in it that
-//! haft serves with its rights. Written completely or not at all; runs components without rights, to list their tools.
+//! `haft plugin pack --agent-plugin`: creates a folder for clients of Agent Plugins, with a component or a package
+//! that haft serves with its rights. The folder is written completely or not at all. Components run without rights,
+//! to list their tools.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! What to add to a client's configuration. Every client has a form of its own for the same three
-//! things: what to start, or where it is, and the token. No token is ever written into it.
+//! Configuration snippets for MCP clients. Every client has its own format for the same three values: the command,
+//! or the URL, and the token. A snippet never contains a token.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -190,7 +190,7 @@ impl Client {
                 let headers = headers(format!("{{env:{variable}}}"));
                 json!({ "type": "remote", "url": url, "enabled": true, "oauth": false, "headers": headers })
             }
-            // It has no variables: the token is put in by hand.
+            // Zed has no variables: the user inserts the token.
             Self::Zed => json!({ "url": url, "headers": headers(format!("<the token in {variable}>")) }),
             Self::Crush => json!({ "type": "http", "url": url, "headers": headers(format!("${variable}")) }),
             Self::Vscode => {

@@ -1,6 +1,5 @@
-//! Asking the person at the terminal whether a call may run. The question goes to standard error, the answer comes from
-//! the terminal itself, never from standard input: what is piped into haft answers nothing, and neither does what was
-//! typed before the question stood there.
+//! Asks the user at the terminal whether a call may run. The question goes to standard error; the answer is read
+//! from the terminal, never from standard input. Piped input and keys typed before the question are not an answer.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -203,7 +202,7 @@ fn line(mut tty: &File, asked: &CancellationToken) -> io::Result<String> {
             Ok(0) | Err(rustix::io::Errno::INTR) => continue,
             other => other?,
         };
-        // The question may have been withdrawn meanwhile: what is typed now is not an answer to it.
+        // The question may have been withdrawn meanwhile: later input is not an answer to it.
         if asked.is_cancelled() {
             break;
         }

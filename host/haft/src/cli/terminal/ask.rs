@@ -1,4 +1,4 @@
-//! Asks the user at the terminal. Without one, nothing is asked, and nothing is taken for an answer.
+//! Prompts the user at the terminal. Without a terminal there is no prompt and no answer.
 
 use std::io::{self, BufRead, IsTerminal, Read};
 

@@ -1,5 +1,5 @@
-//! Markdown as a person reads it in a terminal, piece by piece as it arrives. Refuses to hold back more than what could
-//! be the beginning of a mark, and changes nothing inside a block of code.
+//! Renders Markdown in a terminal while it arrives in pieces. Holds back only a possible beginning of a mark, and
+//! does not change code blocks.
 
 use super::style::{CODE, DIM, HEAD, ITALIC, TITLE, reset};
 

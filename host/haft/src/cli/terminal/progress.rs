@@ -1,4 +1,4 @@
-//! Shows how far a fetch has come: a bar where a person looks, a line where a log is written.
+//! Shows the progress of a fetch: a bar on a terminal, a line in a log.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Standard output and standard error. Refuses to write anything to a terminal that was not laid out for it, and to
-//! change a byte of data that goes anywhere else, but for secrets.
+//! Standard output and standard error. A terminal receives only text that was laid out for it; other outputs
+//! receive data byte for byte, except redacted secrets.
 
 use std::io::{self, IsTerminal, Write};
 use std::iter::Peekable;

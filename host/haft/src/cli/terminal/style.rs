@@ -1,5 +1,5 @@
-//! Styles of haft's own, which texts carry as marks until they are printed. Refuses to be forged: a mark begins with
-//! a key that only this process knows, so whatever else stands in a text is text.
+//! Styles of haft's own, marked in texts until they are printed. A mark begins with a random key of this process,
+//! so that no other text can forge one.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! What guests call of their host, as the bindings of wasmtime tell it: a span for each call, with events for its arguments
-//! and its result in it.
+//! Records the host calls of guests from the tracing spans of wasmtime's bindings: a span for each call, with
+//! events for its arguments and its result.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
@@ -131,7 +131,7 @@ impl Fields {
             "function" => self.function = text,
             "message" => self.message = text,
             "result" => self.result = text,
-            // What a method is of is a number that nobody knows.
+            // The receiver of a method is a meaningless number.
             "self_" => {}
             _ if self.others.len() < MAX_TEXT => {
                 let separator = if self.others.is_empty() { "" } else { ", " };

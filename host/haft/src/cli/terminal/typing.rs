@@ -1,5 +1,5 @@
-//! What a person types and enters while something else goes on. The terminal stays as it is: it edits the line itself, and
-//! Ctrl-C is still an interrupt. An answer to a question is none of this.
+//! Reads lines that the user enters while an agent works. The terminal stays in line mode and edits the line
+//! itself, and Ctrl-C remains an interrupt. Answers to questions are read elsewhere.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read};
@@ -60,7 +60,7 @@ impl Typing {
     /// Reads no more, and nothing that is typed from now on; the lines that nobody has taken.
     pub(in crate::cli) async fn end(mut self) -> Vec<String> {
         drop(self.stop);
-        // It cannot panic.
+        // The thread cannot panic.
         let _ = self.thread.await;
         std::iter::from_fn(|| self.lines.try_recv().ok()).collect()
     }
@@ -93,7 +93,7 @@ fn read(mut tty: &File, gone: &PipeReader, screen: &Screen, lines: &Sender<Strin
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             let rest = bytes.split_off(end + 1);
             let line = std::mem::replace(&mut bytes, rest);
-            // Where there is no room nobody takes any.
+            // Lines beyond the queue are dropped.
             let _ = lines.try_send(String::from_utf8_lossy(&line).trim().to_owned());
         }
     }

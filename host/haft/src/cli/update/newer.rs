@@ -1,4 +1,4 @@
-//! `haft update --check`: what there is beyond what is installed, and the command that installs it.
+//! `haft update --check`: lists later versions than the installed ones, and the command that installs each.
 
 use serde_json::{Value, json};
 

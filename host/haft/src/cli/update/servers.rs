@@ -1,5 +1,5 @@
-//! `haft update` of an MCP server: asks it which tools it has, shows how they differ from what was agreed to, asks, and pins
-//! them anew, for this person and in program.lock.
+//! `haft update` of an MCP server: lists the server's tools, shows the differences from the agreed ones, asks, and
+//! pins the tools again, for this user and in program.lock.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl Servers {
         let record = program.pin_record(server);
         let read = record.read();
         let is_first = matches!(read, Ok(None));
-        // What cannot be read is shown as a first list is.
+        // Without a readable record the list is shown like a first one.
         let before = read.unwrap_or_default();
         if is_first && verb.names.is_empty() && !verb.rights.yes {
             return Ok(Outcome::Same);

@@ -1,5 +1,5 @@
-//! A server at a client that nobody decided about yet: its first request is answered by a server that was tried, and what
-//! that needs is asked for by elicitation. After that a relay passes on what both write.
+//! Serves a client whose server has no agreement yet: a trial server answers the first request, and the rights that
+//! the server needs are asked for by elicitation. Afterwards a relay passes on the messages of both.
 
 use std::io::{BufRead, Read};
 
@@ -131,7 +131,7 @@ impl Client {
         if self.is_answered {
             return Ok(());
         }
-        // What the server wrote before its answer waits: a question of its own would look like haft's.
+        // The server's messages before its answer are held back: a question of it would look like haft's.
         match &trial.answer {
             Some(answer) => self.relay.received.line(answer),
             None => self.relay.output.write(&self.answer_in_place(name)),

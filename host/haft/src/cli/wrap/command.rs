@@ -1,5 +1,5 @@
-//! The command behind `haft wrap`: its words in full, and the files that it is started from. Their contents are what a
-//! person agrees to.
+//! The command behind `haft wrap`: its complete words, and the files from which it starts. The user agrees to the
+//! contents of these files.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -95,7 +95,7 @@ impl Wrapping {
             let Some((digest, known)) = file.to_str().and_then(|path| noted.get(path)) else {
                 return Ok(None);
             };
-            // What the kernel stamped is as it was; else the content says.
+            // A file with an unchanged stamp is unchanged; otherwise its content decides.
             if *known != stamp && *digest != self::digest(file)? {
                 return Ok(None);
             }

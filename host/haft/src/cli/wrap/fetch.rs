@@ -1,5 +1,5 @@
-//! Servers that a package runner fetches (`npx`, `uvx` …). The fetch has the network and nothing of the person's; the server
-//! has no network from then on, and the runner takes it from its cache.
+//! Servers that a package runner fetches (`npx`, `uvx` …). The fetch has the network and none of the user's files;
+//! from then on the server has no network, and the runner takes the package from its cache.
 
 use std::ffi::OsString;
 use std::fs;
@@ -166,7 +166,7 @@ pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
     while server.refusal().await?.is_some() {}
     // How it ended is no matter.
     let _ = server.finish().await;
-    // One that did not answer may have ended for what it was not given: the next trial tells.
+    // A server without an answer may have ended for lack of a right: the next trial shows that.
     start.fetch.is_fetched = true;
     match is_answered {
         Some(true) => start.fetch.finish(),

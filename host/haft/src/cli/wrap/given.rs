@@ -1,4 +1,4 @@
-//! The rights of a wrapped server as they are typed and shown: those of `haft grant`, paths in full.
+//! The rights of a wrapped server, parsed and shown in the syntax of `haft grant`, with absolute paths.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! A person at the terminal: tries the server, shows what it asks for and which tools it has, and notes down the answers. Serves
-//! no client.
+//! `haft wrap` at a terminal: tries the server, shows its requests and its tools, and records the user's answers.
+//! Serves no client.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

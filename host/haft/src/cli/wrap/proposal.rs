@@ -1,4 +1,5 @@
-//! What a server is proposed to get at its first start: what its configuration names, and what it was refused.
+//! The rights that are proposed for a server at its first start: those that its configuration names, and those that
+//! it was refused.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -98,7 +99,7 @@ pub(super) fn of_refusals(refused: &[Refusal], grant: &Grant, words: Option<&str
             refused.retain(|refusal| is_needed(refusal, words));
         }
         Some(_) => {}
-        // It works without; what it looks for where it was started is somebody else's.
+        // The server works without these rights: files in its starting folder may belong to another program.
         None => refused.retain(|refusal| !is_read_here(refusal, grant)),
     }
     let rights = refused.into_iter().filter_map(|refusal| right(refusal, grant));

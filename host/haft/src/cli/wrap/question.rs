@@ -1,4 +1,4 @@
-//! haft's own questions to a client, which shows them to its person (elicitation), and what the answers mean.
+//! Questions of haft to a client, which shows them to its user (elicitation), and the meaning of the answers.
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub(super) enum Said {
 /// # Errors
 /// The system gives no random bytes.
 pub(super) fn new(text: &str) -> anyhow::Result<(String, Vec<u8>)> {
-    // A name that no server knows, whose question this is not.
+    // No server can guess the id, so that no server's question has it.
     let id = format!("haft-{}", hex(&random::bytes::<16>().context("a question cannot be named")?));
     let approve = json!({ "type": "boolean", "title": "Agree to this", "default": false });
     let schema = json!({ "type": "object", "properties": { APPROVE: approve }, "required": [APPROVE] });

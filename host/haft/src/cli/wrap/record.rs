@@ -1,5 +1,5 @@
-//! What was agreed to for a command: a file of its own below haft's configuration, which no tool reads or writes. Beside it
-//! lie the definitions of its tools, to show later what of them has changed.
+//! The user's agreement for a command: a file below haft's configuration, which no tool reads or writes. The
+//! definitions of the command's tools are stored beside the file, to show later changes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! Passes on what the client and the server write to each other: a thread each way, which reads a line, looks at it, and writes
-//! it. A thread that cannot write does not read, so that either side feels the other as without haft.
+//! Passes on the messages of client and server: one thread for each direction reads a line, inspects it and writes
+//! it. A thread that cannot write does not read, so that backpressure is the same as without haft.
 
 mod listed;
 mod received;

@@ -1,5 +1,5 @@
-//! The tools of a server in one session: those of its first list are pinned, and one that is new or another one later is held
-//! back until a person has seen the difference.
+//! The tools of a server in one session: the tools of its first list are pinned. A new or changed tool is held back
+//! until the user has seen the difference.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! A server behind pipes of haft's own: what it answers to the client's first request, and what it was refused on the way
-//! there. It goes on as the client's server, or is ended.
+//! A trial of a server behind haft's own pipes: records its answer to the client's first request, and the accesses
+//! that it was refused before. The server continues as the client's server, or is ended.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
@@ -161,7 +161,7 @@ impl Trial {
             }
         }
         if self.has_ended && !is_over {
-            // What it wrote before its end.
+            // The output before its end.
             if let Ok(answered) = timeout(LAST, exchange).await {
                 self.answer = answered?;
             }
@@ -274,7 +274,7 @@ async fn pass_on_errors(mut errors: Receiver, words: Arc<Lock<Vec<u8>>>) {
             let room = MAX_WORDS - words.len();
             words.extend(bytes.iter().take(room));
         }
-        // Where standard error is closed nobody reads it.
+        // Standard error may be closed.
         let _ = out.write_all(bytes).await;
         let _ = out.flush().await;
     }

@@ -1,4 +1,4 @@
-//! What haft does while a server runs: it tells what the sandbox refuses, hands on signals, and ends the server when its
+//! Supervises a running server: reports refusals of the sandbox, forwards signals, and ends the server when its
 //! client is gone.
 
 use std::io;
@@ -151,7 +151,7 @@ async fn client_is_gone(client: Option<Pid>) {
 /// Whether nobody has the other end of standard input.
 fn is_hung_up() -> bool {
     let input = io::stdin();
-    // A hang-up is told without being asked for.
+    // A hang-up is always reported.
     let mut events = [PollFd::new(&input, PollFlags::empty())];
     let polled = poll(&mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
     let [input] = &events;

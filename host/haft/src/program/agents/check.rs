@@ -1,11 +1,11 @@
-//! What is wrong with the agents of a program, found without asking a model: each is loaded as for its first call.
+//! Checks the agents of a program without asking a model: loads each agent as for its first call.
 
 use super::tool::AgentTool;
 use crate::program::Program;
 use haft_core::report::Problem;
 
 impl Program {
-    /// What is wrong with its agents, and what they ask for and do not get.
+    /// Returns the errors of its agents, and the permissions that they request and do not get.
     pub async fn agent_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for tool in &self.agents.tools {
@@ -14,7 +14,7 @@ impl Program {
         problems
     }
 
-    /// The agents by their names, each with the provider and model that it asks, or why it cannot.
+    /// Returns the agents by their names, each with the provider and model that it asks, or why it cannot.
     pub async fn agent_models(&self) -> Vec<(String, Result<(String, String), String>)> {
         let mut models = Vec::new();
         for tool in &self.agents.tools {
@@ -44,14 +44,14 @@ async fn of_agent(tool: &AgentTool) -> Vec<Problem> {
         }
         Ok(None) => {}
     }
-    // What is missing may be there when it is called.
+    // A missing part may exist at the time of the call.
     let model = tool.ready().await.err().filter(|_| problems.iter().all(Problem::is_warning));
     problems
         .extend(model.map(|error| at(format!("it cannot ask its model: {}", first_line(&error))).warning()));
     problems
 }
 
-/// A report is many lines; the first says what is wrong.
+/// Returns the first line of a report, which is the error.
 fn first_line(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
     let line = text.lines().next().unwrap_or_default();

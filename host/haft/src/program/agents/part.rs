@@ -1,4 +1,4 @@
-//! An agent that is a part of the program that offers it: its tools are a choice of the program's, with their rights, and
+//! An agent that is a part of its program: its tools are a selection of the program's tools with their rights, and
 //! its model is the program's unless it names another.
 
 use std::path::PathBuf;
@@ -26,13 +26,13 @@ pub(super) struct Part {
     toolbox: Toolbox,
     settings: AgentSettings,
     own: ModelChoice,
-    /// What a person says in the place of what the program says.
+    /// The user's choice, which overrides the program's settings.
     choice: Arc<Lock<ModelChoice>>,
     sessions: Sessions,
 }
 
 impl Part {
-    /// `declared`, which may use `toolbox`, in the program that was `loaded` and has the rights `sandbox`.
+    /// Returns `declared`, which may use `toolbox`, in the program that was `loaded` and has the rights `sandbox`.
     pub(super) fn new(
         loaded: &Loaded,
         declared: &Declared,
@@ -40,7 +40,7 @@ impl Part {
         sandbox: &Grant,
         choice: Arc<Lock<ModelChoice>>,
     ) -> Self {
-        // What the program's own agent is told is not meant for it.
+        // Instructions to the program's own agent do not apply to the part.
         let mut settings = settings_of(&loaded.manifest.agent);
         settings.system = haft_agent::system_prompt(sandbox.workspace().map(Root::path));
         let mut own = ModelChoice::default();
@@ -67,12 +67,12 @@ impl Part {
         }
     }
 
-    /// Whether none of its tools changes anything.
+    /// Returns whether none of its tools changes anything.
     pub(super) fn only_reads(&self) -> bool {
         self.toolbox.entries().all(|entry| entry.def().hints.read_only)
     }
 
-    /// The agent, with the model that is asked now.
+    /// Returns the agent, with its current model.
     pub(super) async fn ready(&self) -> anyhow::Result<Ready> {
         let choice = self.model_choice();
         let models = Models { manifest: &self.manifest, home: &self.home, redactor: &self.redactor };
@@ -95,8 +95,8 @@ impl Part {
     }
 }
 
-/// Its `own` say first, then what a person `said`. An address and a model belong to one provider: where a person names
-/// another, a model that the part names is not asked for there.
+/// Returns its `own` choice, completed by the user's `said`. A URL and a model belong to one provider: if the user
+/// names another, the part's model does not apply.
 fn chosen(own: &ModelChoice, said: ModelChoice) -> ModelChoice {
     if own.provider.is_some() {
         return own.clone();
@@ -108,16 +108,16 @@ fn chosen(own: &ModelChoice, said: ModelChoice) -> ModelChoice {
     ModelChoice { model: own.model.clone().or(said.model), ..said }
 }
 
-// How the agent of a program goes about it, as program.toml says. Knows nothing of the command line.
+// The settings of a program's agent in program.toml. Independent of the command line.
 
 impl Program {
-    /// What `[agent]` says, with what an agent that has `tools` is told.
+    /// Returns the settings in `[agent]`, with the prompt of an agent that has `tools`.
     pub fn agent_settings(&self, tools: &Toolbox) -> AgentSettings {
         AgentSettings { system: self.system_prompt(tools), ..settings_of(&self.manifest.agent) }
     }
 }
 
-/// What `agent` says, but for what its model is told.
+/// Returns the settings in `agent`, without the prompt of its model.
 pub(crate) fn settings_of(agent: &Agent) -> AgentSettings {
     AgentSettings {
         max_turns: agent.max_turns,

@@ -1,5 +1,5 @@
-//! An agent that can be asked: its model, its tools and how it goes about it. It keeps every conversation as a session of
-//! its own, beside those of people.
+//! A loaded agent: its model, tools and settings. Saves every conversation as a separate session, beside the
+//! sessions of users.
 
 use std::sync::Arc;
 
@@ -22,18 +22,18 @@ pub(super) struct Ready {
     pub(super) begun: Begun,
     /// Where its conversations are kept.
     pub(super) sessions: Sessions,
-    /// Where its calls are noted, where they are.
+    /// The journal of its calls, if there is one.
     pub(super) journal: Option<Journal>,
 }
 
-/// What a task came to, and the session in which it is kept.
+/// The result of a task, and its session.
 pub(super) struct Done {
     pub(super) outcome: Outcome,
     pub(super) session: Option<String>,
 }
 
 impl Ready {
-    /// The agent of `program`, whose model `provider` is.
+    /// Creates the agent of `program` with the model `provider`.
     pub(super) fn of_program(
         program: &Program,
         under: Option<&Under>,

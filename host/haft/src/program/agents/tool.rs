@@ -1,5 +1,5 @@
-//! The tool that an agent is offered as: a task goes in, the agent's last words come out. An agent that does not come to an
-//! end of its own is a failure that says how far it came.
+//! The tool that offers an agent: its argument is a task, its answer the agent's last text. A run that ends early
+//! is a failure that reports the progress.
 
 use std::fmt::Write;
 use std::pin::Pin;
@@ -33,41 +33,41 @@ pub(super) struct AgentTool {
     name: String,
     span: Span,
     kind: Kind,
-    /// What it may do at most.
+    /// The most that the agent may do.
     grant: Grant,
     max_turns: Option<u32>,
     output: Option<Arc<OutputSchema>>,
 }
 
-/// A program with a file of its own, loaded once: by the first call. What keeps it from that is tried again by the next.
+/// A separate program, loaded once: by the first call. After a failure the next call tries again.
 struct Own {
     options: Options,
     program: OnceCell<Program>,
     provider: OnceCell<Arc<dyn Provider>>,
 }
 
-/// The end of what a program keeps running.
+/// The shutdown of a program's running resources.
 type Closing<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// What an agent does to answer a call.
+/// An agent's work for a call.
 type Work<'a> = Pin<Box<dyn Future<Output = Result<Done, ToolError>> + Send + 'a>>;
 
-/// What an agent is.
+/// The kind of an agent.
 enum Kind {
-    /// A program with a file of its own.
+    /// A separate program.
     Program(Box<Own>),
     /// A part of the program that offers it.
     Part(Box<Part>),
 }
 
 impl AgentTool {
-    /// One that is the program which `options` load.
+    /// Creates an agent that is the program loaded by `options`.
     pub(super) fn of_program(declared: &Declared, options: Options, grant: Grant) -> Result<Self, Problem> {
         let own = Own { options, program: OnceCell::new(), provider: OnceCell::new() };
         Self::new(declared, Kind::Program(Box::new(own)), grant, false)
     }
 
-    /// One that is a part of the program that offers it.
+    /// Creates an agent that is a part of its program.
     pub(super) fn of_part(declared: &Declared, part: Part, grant: Grant) -> Result<Self, Problem> {
         let reads = part.only_reads();
         Self::new(declared, Kind::Part(Box::new(part)), grant, reads)
@@ -95,17 +95,17 @@ impl AgentTool {
         Ok(Self { def, name, span: declared.name.span, kind, grant, max_turns: declared.max_turns, output })
     }
 
-    /// Its name, and where it stands in the program that offers it.
+    /// Returns its name, and its place in the program that offers it.
     pub(super) fn place(&self) -> (&str, Span) {
         (&self.name, self.span)
     }
 
-    /// Whether it has a program of its own.
+    /// Returns whether it is a separate program.
     pub(super) fn is_program(&self) -> bool {
         matches!(self.kind, Kind::Program(_))
     }
 
-    /// The program that it is, loaded; `None` for a part of the one that offers it.
+    /// Returns its separate program, loaded; `None` for a part.
     pub(super) async fn program(&self) -> anyhow::Result<Option<&Program>> {
         match &self.kind {
             Kind::Part(_) => Ok(None),
@@ -113,7 +113,7 @@ impl AgentTool {
         }
     }
 
-    /// The agent, ready to be asked.
+    /// Returns the agent, ready to be asked.
     pub(super) async fn ready(&self) -> anyhow::Result<Ready> {
         match &self.kind {
             Kind::Part(part) => part.ready().await,
@@ -133,7 +133,7 @@ impl AgentTool {
         })
     }
 
-    /// The agent for this call: no turn more than program.toml says, and the answer in its form.
+    /// Returns the agent for this call: with the limit of turns of program.toml, and the schema of its answer.
     async fn prepared(&self, context: &Context<'_>) -> anyhow::Result<Ready> {
         let mut ready = self.ready().await?;
         ready.settings.max_turns = self.max_turns.unwrap_or(ready.settings.max_turns);
@@ -186,7 +186,7 @@ fn parameters() -> Value {
     })
 }
 
-/// What the agent is asked, in plan mode where its caller is.
+/// Returns the prompt for the agent, in plan mode if its caller is.
 fn prompt(arguments: &Value, is_planning: bool) -> String {
     let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default().trim();
     let task = match (text("task"), text("context")) {
@@ -200,11 +200,11 @@ fn prompt(arguments: &Value, is_planning: bool) -> String {
 #[derive(Default)]
 struct Steps {
     turns: u32,
-    /// Turns and calls: clients are told no progress that is not more than the last.
+    /// Turns and calls: clients accept only increasing progress.
     all: u32,
 }
 
-/// The session's events, and the steps among them as the call's progress, which any client can show.
+/// Returns the session's events, and the steps among them as the call's progress, which any client can show.
 fn telling_progress(session: Session, call: &str, to: &Events) -> Session {
     if !to.has_listener() {
         return session;
@@ -267,7 +267,7 @@ impl Tool for AgentTool {
         let mut work: Work<'_> = Box::pin(work);
         let (ended, is_late) = tokio::select! {
             ended = &mut work => (ended, false),
-            // It stops what it does; the caller waits a moment for that.
+            // The agent stops its work; the caller waits briefly for that.
             () = tokio::time::sleep(context.limits.time) => {
                 context.notes.timed_out();
                 cancel.cancel();
@@ -284,10 +284,9 @@ impl std::fmt::Debug for AgentTool {
     }
 }
 
-// What the caller of an agent is told of what it came to. An end before the task is done is an error that says why, how
-// far it came, and where to look.
+// The answer of an agent to its caller. An early end is an error with the reason, the progress, and the session.
 
-/// The answer to the call of `agent`, which ran out of `time` if that is given.
+/// Returns the answer to the call of `agent`, which ran out of `time` if that is given.
 pub(super) fn answered(agent: &str, done: &Done, time: Option<Duration>) -> ToolResult {
     let Done { outcome, session } = done;
     let Some(why) = outcome.shortfall() else {

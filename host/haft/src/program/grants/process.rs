@@ -1,6 +1,6 @@
-//! What processes of a program may do: MCP servers and commands. Each has the grant of its entry and what any process needs
-//! to run, or without a grant the narrow default of the program: never what `[sandbox]` adds for `bash`. A server, and a
-//! command with a grant, has a directory of its own that nothing else reaches.
+//! The rights of a program's processes: MCP servers and commands. Each has the grant of its entry and the paths
+//! that any process needs to run, or without a grant the narrow default of the program, without the rights that
+//! `[sandbox]` adds for `bash`. A server, and a command with a grant, has a private directory.
 
 mod plugin;
 
@@ -16,7 +16,7 @@ use haft_package::Bundle;
 use haft_sandbox::process::private;
 use haft_sandbox::start::ENVIRONMENT;
 
-/// Where programs, their libraries and what they read to run lie: nothing of a person's.
+/// Locations of programs, their libraries and their data: none of a user's files.
 const SYSTEM: &[&str] = &[
     "/bin",
     "/sbin",
@@ -69,14 +69,14 @@ const SYSTEM: &[&str] = &[
     "/sys/kernel/mm/transparent_hugepage",
 ];
 
-/// What only the administrator of a system changes.
+/// Directories that only the administrator of a system changes.
 const ADMINISTERED: &[&str] = &["/bin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/sbin", "/usr"];
 
-/// What one process may do.
+/// The rights of one process.
 #[derive(Clone, Debug)]
 pub(in crate::program) struct ProcessRights {
     pub(in crate::program) grant: Grant,
-    /// Where program.toml says so.
+    /// The table of program.toml with these rights.
     pub(in crate::program) table: RightsTable,
     /// The directory that it has to itself.
     private: Option<Root>,
@@ -119,7 +119,7 @@ impl<'a> Process<'a> {
 }
 
 impl ProcessRights {
-    /// The same with what is left of its grant, and the directory that it has to itself.
+    /// Returns the rights with the grant reduced by `bound`, and its private directory.
     pub(in crate::program) fn bounded(self, bound: impl FnOnce(&Grant) -> Grant) -> anyhow::Result<Self> {
         let grant = bound(&self.grant);
         let grant = match &self.private {
@@ -131,7 +131,7 @@ impl ProcessRights {
 }
 
 impl Processes {
-    /// All of them with what `bound` leaves of their grants.
+    /// Returns all rights with the grants reduced by `bound`.
     pub(in crate::program) fn bounded(self, mut bound: impl FnMut(&Grant) -> Grant) -> anyhow::Result<Self> {
         let mut each = |all: Vec<ProcessRights>| {
             all.into_iter().map(|one| one.bounded(&mut bound)).collect::<anyhow::Result<_>>()
@@ -145,7 +145,7 @@ impl Processes {
 }
 
 impl Grants<'_> {
-    /// What the processes of the program may do. `sandbox` has what `bash` may.
+    /// Returns the rights of the program's processes. `sandbox` has those of `bash`.
     pub(in crate::program) fn processes(&mut self, sandbox: &Grant) -> anyhow::Result<Processes> {
         let manifest = self.manifest;
         let servers = manifest.mcp_servers.iter().map(|server| Process::server(manifest, server));
@@ -155,8 +155,8 @@ impl Grants<'_> {
         Ok(Processes { servers, commands })
     }
 
-    /// What the processes of a package may do: what those of the program may without a grant, of that what the package asks
-    /// for itself, and to read the package's files.
+    /// Returns the rights of a package's processes: those of a process without a grant, as far as the package asks
+    /// for them, and to read the package's files.
     pub(in crate::program) fn packaged(
         &mut self,
         (declared, package): (&Package, &Bundle),
@@ -169,7 +169,7 @@ impl Grants<'_> {
         let mut rights = |process: Process<'_>| {
             let usual = self.usual(&process, sandbox)?;
             let asked = process.grant.map(|written| self.granted(&process, written, sandbox)).transpose()?;
-            // What the package's own words name is no right of it.
+            // Paths in the package's own command lines are not rights.
             let is_usual = |need: &&Root| {
                 folder.contains(need) || usual.readable().covers(need) || is_of_system(need.real())
             };
@@ -207,7 +207,7 @@ impl Grants<'_> {
         Ok(ProcessRights { grant: grant.of_process(), table, private: self.private(process, sandbox)? })
     }
 
-    /// What is written in a grant, and what a process needs to run.
+    /// Returns the rights in a grant, and the paths that a process needs to run.
     fn granted(
         &mut self,
         process: &Process<'_>,
@@ -215,7 +215,7 @@ impl Grants<'_> {
         sandbox: &Grant,
     ) -> anyhow::Result<Grant> {
         let grant = self.table(&written.rights)?;
-        // What is not there was told of with `[sandbox]`.
+        // `[sandbox]` has reported absent paths.
         let (grant, _) = self.denied(grant, &self.manifest.sandbox.deny)?;
         let grant = grant.of_process().with_unix_sockets(written.unix_sockets);
         let grant = sandbox.base().cloned().into_iter().fold(grant, Grant::with_workspace);
@@ -223,7 +223,7 @@ impl Grants<'_> {
         Ok(self.of_child(grant, needs.map(|path| root(&path)).collect::<anyhow::Result<_>>()?))
     }
 
-    /// `grant` of a process that reads `needs` to run, closed to what is closed to every tool.
+    /// Returns `grant` for a process that reads `needs` to run, with the paths closed to every tool.
     pub(in crate::program) fn of_child(&self, grant: Grant, needs: Vec<Root>) -> Grant {
         let grant = start_up::fixing(grant).with_needs(needs).with_protected_paths_of(&self.protected());
         // A store that is opened by its name is there to be read.
@@ -231,11 +231,11 @@ impl Grants<'_> {
         opened.into_iter().fold(grant, Grant::with_read)
     }
 
-    /// What a process without a grant may do: of what `bash` may, what it could without a key in `[sandbox]`.
+    /// Returns the rights of a process without a grant: of those of `bash`, the ones without a key in `[sandbox]`.
     fn usual(&self, process: &Process<'_>, sandbox: &Grant) -> anyhow::Result<Grant> {
         let Some(workspace) = sandbox.base().cloned() else { return Ok(Grant::none()) };
         let most = Grant::none().with_read_anywhere().with_network(true).with_workspace(workspace.clone());
-        // A person's home directory is not written unless it is named.
+        // The user's home directory is writable only if it is named.
         let is_written =
             self.manifest.sandbox.workspace.is_some() || !workspace.contains(&root(&self.dirs.home)?);
         let most = if is_written { most.with_write(workspace) } else { most };
@@ -251,7 +251,7 @@ impl Grants<'_> {
         })
     }
 
-    /// The directory that a process has to itself: a server, and a command with a grant.
+    /// Returns the directory that a process has to itself: a server, and a command with a grant.
     fn private(&self, process: &Process<'_>, sandbox: &Grant) -> anyhow::Result<Option<Root>> {
         let has_one = !process.words.is_empty() && (process.is_server() || process.grant.is_some());
         match sandbox.base().filter(|_| has_one) {
@@ -265,7 +265,7 @@ impl Grants<'_> {
     }
 }
 
-/// What a process without a grant may do, as it would be written.
+/// Returns the rights of a process without a grant, as a user would write them.
 pub fn usual_rights(manifest: &Manifest, home: &Path) -> UsualRights {
     let text = |path: &PathBuf| path.to_string_lossy().into_owned();
     let sandbox = &manifest.sandbox;
@@ -281,15 +281,15 @@ pub fn usual_rights(manifest: &Manifest, home: &Path) -> UsualRights {
     }
 }
 
-/// What a process reads to run: what any process does, and the scripts that its words name.
+/// Returns the paths that a process reads to run: those of any process, and the scripts among its arguments.
 fn needs(process: &Process<'_>, dirs: &Dirs) -> Vec<PathBuf> {
     let mut all = needed(program(process, dirs).as_slice(), &process.manifest.folder, dirs);
     all.extend(process.manifest.scripts_of(process.words, &dirs.home));
     all
 }
 
-/// The system's programs and libraries, those in the person's home, and `files`, of which a process in `folder` is started,
-/// with what is installed beside them.
+/// Returns the system's programs and libraries, those in the user's home, and `files`, from which a process in
+/// `folder` starts, with the packages installed beside them.
 pub(in crate::program) fn needed(files: &[PathBuf], folder: &Path, dirs: &Dirs) -> Vec<PathBuf> {
     let system = SYSTEM.iter().map(PathBuf::from);
     let programs = private::PROGRAMS.iter().map(|place| dirs.home.join(place));
@@ -309,7 +309,7 @@ pub(in crate::program) fn needed(files: &[PathBuf], folder: &Path, dirs: &Dirs) 
     all
 }
 
-/// Whether `path` belongs to the system, which nobody but its administrator changes.
+/// Returns whether `path` belongs to the system, which only its administrator changes.
 pub fn is_of_system(path: &Path) -> bool {
     ADMINISTERED.iter().any(|place| path.starts_with(place))
 }
@@ -322,8 +322,8 @@ fn program(process: &Process<'_>, dirs: &Dirs) -> Option<PathBuf> {
     Some(process.manifest.resolve(Path::new(word), &dirs.home))
 }
 
-/// A program, and where it stands in a `bin` what lies beside that: its libraries. Not what is beside the `bin` of the
-/// program's own folder.
+/// Returns a program, and if it is in a `bin` the directories beside that: its libraries. Not the directories
+/// beside the `bin` of the program's own folder.
 fn installation(program: &Path, folder: &Path) -> Vec<PathBuf> {
     let bin = program.parent().filter(|bin| bin.file_name().is_some_and(|name| name == "bin"));
     let around =
@@ -331,15 +331,14 @@ fn installation(program: &Path, folder: &Path) -> Vec<PathBuf> {
     std::iter::once(program).chain(around).map(Path::to_owned).collect()
 }
 
-/// The directory of what manages versions of programs, where `directory` on PATH belongs to one; it may be another
-/// person's.
+/// Returns the directory of a version manager, if `directory` on PATH belongs to one; it may be another user's.
 fn managed(directory: &Path) -> Option<PathBuf> {
     let is_manager =
         |place: &&Path| private::PROGRAMS.iter().any(|known| !known.contains('/') && place.ends_with(known));
     directory.ancestors().find(is_manager).map(Path::to_owned)
 }
 
-/// Whether a directory could be proposed for a grant: it holds no more than somebody put there.
+/// Returns whether a directory could be proposed for a grant: it contains only deliberately placed files.
 fn is_granted(directory: &Path) -> bool {
     directory.is_absolute() && matches!(Proposal::for_path(directory), Proposal::Grant(_))
 }

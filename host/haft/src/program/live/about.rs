@@ -1,4 +1,4 @@
-//! What clients are told of a program before they see its tools.
+//! The description of a program that clients get before they list its tools.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use super::ToolChoice;
 use haft_core::tool::foreign;
 use haft_mcp::server::ServerInfo;
 
-/// The program's own words, and where its tools work.
+/// Returns the program's own description, and the workspace of its tools.
 pub(super) fn about(program: &Program, choice: &ToolChoice) -> ServerInfo {
     let own = program.manifest.program.as_ref();
     let has_one_server = program.servers.iter().len() == 1;
@@ -34,7 +34,7 @@ pub(super) fn about(program: &Program, choice: &ToolChoice) -> ServerInfo {
     ServerInfo { title, instructions, of_servers, has_one_server, awaits_servers }
 }
 
-/// What MCP servers say to models of themselves, each as a quotation that cannot pass for haft's words.
+/// Returns the instructions of MCP servers to models, each quoted so that it cannot pass for haft's text.
 fn of_servers(program: &Program, choice: &ToolChoice) -> Vec<(String, String)> {
     let is_served = |name: &str| choice.server.as_deref().is_none_or(|server| server == name);
     let said = program.servers.iter().filter_map(|server| {

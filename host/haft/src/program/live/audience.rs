@@ -1,5 +1,5 @@
-//! Whom a program is served to: MCP clients, or gates by way of a worker. A gate waits for its workers before it serves
-//! what they have to have too.
+//! The audience of a served program: MCP clients, or gates through a worker. A gate waits until its workers have a
+//! tool before it serves the tool.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,10 +21,10 @@ pub(super) enum Audience {
     Gates(Arc<Worker>),
 }
 
-/// How often it is looked whether workers have the program as it is now.
+/// Interval of checking whether workers have the current program.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How long nothing is said of workers that do not.
+/// Time before missing workers are reported.
 const AHEAD: Duration = Duration::from_secs(10);
 
 impl Live {
@@ -60,9 +60,9 @@ impl Live {
         }
     }
 
-    /// Waits until workers have what `program` wants of them, whose tools were made since `mark`, as far as they have it of
-    /// what is served: no call fails that would not have failed before. `false` where its files change meanwhile, or no
-    /// client is served any more.
+    /// Waits until workers have the tools that `program` sends to them, which were made since `mark`, as far as
+    /// they have the served ones: no call fails because of the change. Returns `false` if its files change
+    /// meanwhile, or no client is served any more.
     pub(super) async fn workers_follow(&self, program: &Program, mark: u64) -> bool {
         let (Some(old), Some(new)) = (self.placement.gate(), program.placement.gate()) else { return true };
         let mark = if Arc::ptr_eq(old, new) { mark } else { 0 };
@@ -82,7 +82,7 @@ impl Live {
 }
 
 impl Audience {
-    /// Ends when nobody is served any more.
+    /// Returns when no client is served any more.
     pub(super) async fn closed(&self) {
         match self {
             Self::Clients(publisher) => publisher.closed().await,
@@ -90,7 +90,7 @@ impl Audience {
         }
     }
 
-    /// The program, whose calls the journal says are a worker's, where it is one.
+    /// Returns the program, with calls journalled as a worker's if it is one.
     pub(super) fn own(&self, program: Program) -> Program {
         match self {
             Self::Clients(_) => program,
@@ -114,15 +114,15 @@ impl Audience {
     }
 }
 
-// `[[serve.callers]]`: what there is for each caller of a program that is served over HTTP. Each has a list of tools of
-// its own, whose grants are narrowed once, when the program is read, and not at each call.
+// `[[serve.callers]]`: the tools of each caller of a program that is served over HTTP. Each caller has its own list
+// of tools, whose grants are narrowed once, when the program is read, and not at each call.
 
 pub(crate) struct View {
     pub(crate) name: String,
     pub(crate) toolbox: Toolbox,
 }
 
-/// What there is of `served` for each caller, and what is left out that its `tools` name.
+/// Returns the part of `served` for each caller, and the tools that its `tools` name and it does not get.
 pub(crate) fn views(program: &Program, served: &Toolbox) -> anyhow::Result<(Vec<View>, Vec<Problem>)> {
     let (mut views, mut problems) = (Vec::new(), Vec::new());
     let mut grants = Grants::new(&program.manifest, &program.dirs, &[])?;
@@ -153,7 +153,7 @@ fn left_out(caller: &CallerTable, unbound: &[String]) -> Option<Problem> {
     (!unbound.is_empty()).then(|| problem.hint("a caller without a `grant` may have such tools"))
 }
 
-/// The callers, with their tokens read.
+/// Returns the callers, with their tokens read.
 pub(crate) async fn rules(program: &Program) -> anyhow::Result<Vec<Rule>> {
     let mut rules = Vec::new();
     for caller in &program.manifest.serve.callers {

@@ -1,5 +1,4 @@
-//! The plugins that haft carries in itself: which of them there are, and what each may do. Grants
-//! what `[sandbox]` and `[builtins]` say and not a thing more.
+//! The built-in plugins and their grants. Grants exactly the rights of `[sandbox]` and `[builtins]`.
 
 use super::PendingPlugin;
 use crate::program::rights::Rights;
@@ -15,11 +14,11 @@ struct Builtin {
     packed: Packed,
 }
 
-/// What `build.rs` made of a component.
+/// A component as packed by `build.rs`.
 struct Packed {
     /// The component, compressed by gzip.
     gzip: &'static [u8],
-    /// What was recorded of it; empty where nothing was.
+    /// Its record; empty without one.
     recorded: &'static str,
 }
 
@@ -35,11 +34,11 @@ macro_rules! packed {
 
 const BUILTINS: &[Builtin] = include!("../../../../../plugins/builtins.rs");
 
-/// The digests of what was built, as `sha256sum` writes them.
+/// The digests of the built components, in the format of `sha256sum`.
 const SUMS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/built/SHA256SUMS"));
 
 impl Builtin {
-    /// Labels of the workers that it lives on.
+    /// Returns the labels of the workers that run it.
     fn on<'m>(&self, builtins: &'m Builtins) -> &'m [Label] {
         let on = &builtins.on;
         match self.name {
@@ -65,24 +64,24 @@ impl Builtin {
     }
 }
 
-/// The component of this name that comes with haft, and the name.
+/// Returns the component of this name that comes with haft, and the name.
 pub fn builtin(name: &str) -> Option<(&'static str, Source)> {
     let found = BUILTINS.iter().find(|builtin| builtin.name == name);
     found.map(|builtin| (builtin.name, builtin.source()))
 }
 
-/// The names of all components that come with haft.
+/// Returns the names of all components that come with haft.
 pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     BUILTINS.iter().map(|builtin| builtin.name)
 }
 
-/// The variable that tells `search` where to ask.
+/// The variable with the endpoint of `search`.
 const SEARCH_URL: &str = "SEARCH_URL";
 
-/// The built-in plugins that are switched on. They have the rights of `[sandbox]`; `time` needs no right.
+/// Returns the built-in plugins that are switched on. They have the rights of `[sandbox]`; `time` needs no right.
 pub(super) fn enabled<'a>(rights: &Rights<'a>) -> Vec<PendingPlugin<'a>> {
     let own = &rights.manifest.builtins;
-    // A target has tools of its own for its files.
+    // A target has its own file tools.
     let switches = Builtins { files: own.files && rights.target.is_none(), ..own.clone() };
     let placed = BUILTINS.iter().filter(|builtin| rights.placement.loads(builtin.on(own)));
     let pending = placed.filter_map(|builtin| {
@@ -92,7 +91,7 @@ pub(super) fn enabled<'a>(rights: &Rights<'a>) -> Vec<PendingPlugin<'a>> {
     pending.collect()
 }
 
-/// A built-in plugin with what it may do, if it is switched on.
+/// Returns a built-in plugin with its rights, if it is enabled.
 fn pending(
     builtin: &Builtin,
     switches: &Builtins,
@@ -125,7 +124,7 @@ fn pending(
     })
 }
 
-/// Every public host, the hosts that are allowed besides, and none that is blocked.
+/// Returns the grant of every public host, the additionally allowed hosts, and none of the blocked ones.
 fn fetch(switches: &Builtins, sandbox: &Grant) -> Grant {
     let grant = Grant::none().with_host(HostPattern::any());
     let allowed = switches.fetch_allow.iter().chain(sandbox.hosts());
@@ -133,7 +132,7 @@ fn fetch(switches: &Builtins, sandbox: &Grant) -> Grant {
     switches.fetch_block.iter().cloned().fold(grant, Grant::with_blocked_host)
 }
 
-/// The one host that is asked, and the page there.
+/// Returns the grant of the search endpoint's host.
 fn search(switches: &Builtins) -> Grant {
     let grant = switches.search_host().into_iter().fold(Grant::none(), Grant::with_host);
     grant.with_value(SEARCH_URL, &switches.search_url)
@@ -149,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// What the built-in component lists when it is compiled and asked.
+    /// Returns the listing of the built-in component, compiled and queried.
     async fn listed(engine: &Engine, builtin: &Builtin) -> String {
         let bytes = builtin.source().read().unwrap().into_owned();
         let source = Source::Embedded(bytes.leak());
@@ -176,7 +175,7 @@ mod tests {
         }
     }
 
-    /// No code is needed to list what haft carries, nor an engine, and the list is the one that was recorded.
+    /// Listing the built-in components needs no code and no engine, and the list is the recorded one.
     #[tokio::test]
     async fn what_haft_carries_is_known_without_being_compiled() {
         let place = tempfile::tempdir().unwrap();

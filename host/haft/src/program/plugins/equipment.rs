@@ -1,5 +1,5 @@
-//! What a loaded plugin works with besides its grant: headers that haft adds to its requests, a place for what it keeps, and
-//! its configuration. How much may be kept is its grant's affair.
+//! The resources of a loaded plugin besides its grant: headers that haft adds to its requests, storage, and
+//! configuration. Its grant limits the storage.
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ use haft_manifest::{Located, PluginSecret, Setting};
 use haft_plugin_host::{Config, Injection, Plugin, PluginOptions, Storage};
 use haft_state::Owner;
 
-/// The plugin with all of it, and what of it cannot be had. A built-in plugin works with nothing.
+/// Returns the plugin with all of its resources, and the unavailable ones. A built-in plugin has none.
 pub(super) async fn equipped(
     rights: &Rights<'_>,
     pending: &PendingPlugin<'_>,
@@ -27,14 +27,14 @@ pub(super) async fn equipped(
         injections: injections.into_iter().collect(),
         storage: storage(rights, pending),
         config: config(pending, &plugin, secrets, &mut problems).await,
-        // The program decides on reuse; what a package asks for here does not count.
+        // The program decides on reuse; a package's setting does not count.
         reuse: declared.reuse.filter(|_| pending.package.is_none()),
         responder: None,
     };
     (plugin.with(options), problems)
 }
 
-/// The headers that haft adds to its requests. One whose value cannot be had is a problem, and the plugin works
+/// Returns the headers that haft adds to its requests. An unavailable value is a problem, and the plugin works
 /// without it.
 async fn injections(
     declared: Vec<&PluginSecret>,
@@ -62,7 +62,7 @@ async fn injection(secret: &PluginSecret, secrets: Secrets<'_>) -> Result<Inject
     })
 }
 
-/// Where the plugin keeps things, if it may.
+/// Returns the storage of the plugin, if it may have one.
 fn storage(rights: &Rights<'_>, pending: &PendingPlugin<'_>) -> Option<Storage> {
     pending.grant.state().or(pending.grant.cache())?;
     let package = pending.package.map(|package| package.name.as_str());
@@ -70,9 +70,8 @@ fn storage(rights: &Rights<'_>, pending: &PendingPlugin<'_>) -> Option<Storage> 
     Some(Storage::new(rights.dirs.homes(), owner))
 }
 
-/// What the plugin is told of its configuration; `None` where program.toml says nothing of it. A value that cannot be had,
-/// or does not fit the schema that the component brings, is a problem: the plugin works without the former, and is told
-/// the latter as it is.
+/// Returns the plugin's configuration; `None` if program.toml has none. An unavailable value is a problem, and is
+/// omitted; a value that violates the component's schema is a problem, and is passed on unmodified.
 async fn config(
     pending: &PendingPlugin<'_>,
     plugin: &Plugin,
@@ -107,8 +106,8 @@ async fn config(
     Some(Config::new(told))
 }
 
-/// What the plugin's own program.toml says and, of a package, what the program says instead. A package is not told a
-/// secret because it names one.
+/// Returns the settings of the plugin's own program.toml and, for a package, the overrides of the program. A
+/// package gets no secret merely by naming it.
 fn settings<'a>(pending: &PendingPlugin<'a>) -> Option<Vec<(&'a Located<String>, &'a Setting)>> {
     let own = pending.declared.and_then(|declared| declared.config.as_ref());
     let package = pending.package.and_then(|package| package.config.as_ref());
@@ -123,12 +122,12 @@ fn settings<'a>(pending: &PendingPlugin<'a>) -> Option<Vec<(&'a Located<String>,
     Some(own.chain(package.into_iter().flatten()).map(|(key, setting)| (key, setting)).collect())
 }
 
-/// As `wasi:config` hands values over.
+/// Returns a value in the form of `wasi:config`.
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// What is wrong with the configuration, by the component's schema.
+/// Returns the error of the configuration, by the component's schema.
 fn misfit(
     pending: &PendingPlugin<'_>,
     plugin: &Plugin,

@@ -1,5 +1,5 @@
-//! Hooks of a program: the plugins that `hooks` makes ones, with the tools whose calls they see. One that cannot be had
-//! refuses every such call.
+//! The hooks of a program: plugins that `hooks` names, with the tools whose calls they see. A hook that cannot be
+//! loaded refuses every such call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,12 +23,12 @@ pub struct ProgramHook<'p> {
     pub name: &'p str,
     /// How many tools it sees the calls of.
     pub tools: usize,
-    /// Whether it cannot be had: the calls of these tools are refused.
+    /// Whether the hook is unavailable: the calls of these tools are refused.
     pub is_absent: bool,
 }
 
 impl Program {
-    /// Its hooks, in the order of program.toml.
+    /// Returns its hooks, in the order of program.toml.
     pub fn hooks(&self) -> impl Iterator<Item = ProgramHook<'_>> {
         self.hooks.iter().map(|watching| ProgramHook {
             name: watching.hook.name(),
@@ -37,7 +37,7 @@ impl Program {
         })
     }
 
-    /// The names of those that see the calls of `tool`.
+    /// Returns the names of those that see the calls of `tool`.
     pub fn hooks_of(&self, tool: &str) -> impl Iterator<Item = &str> {
         self.hooks.iter().filter(move |watching| watching.sees(tool)).map(|watching| watching.hook.name())
     }
@@ -54,7 +54,7 @@ impl std::fmt::Display for ProgramHook<'_> {
     }
 }
 
-/// Stands for a hook that cannot be had.
+/// A hook that is unavailable.
 struct Absent {
     name: String,
     why: String,
@@ -75,20 +75,20 @@ impl Hook for Absent {
     }
 }
 
-/// The tools whose calls a declared plugin is to see, where it is to be a hook.
+/// Returns the tools whose calls a declared plugin sees, if it is a hook.
 fn seen_by(declared: &Declared) -> Option<Vec<ToolPattern>> {
     let seen =
         |hooks: &Vec<Located<ToolPattern>>| hooks.iter().map(|pattern| pattern.value.clone()).collect();
     declared.hooks.as_ref().map(seen)
 }
 
-/// What refuses every call that the plugin was to see, since it cannot be had; `None` where it is no hook.
+/// Returns a hook that refuses every call of the unavailable hook's tools; `None` if the plugin is not a hook.
 pub(super) fn absent(declared: &Declared, why: &str) -> Option<Watching> {
     let (name, why) = (declared.name.as_str().to_owned(), why.to_owned());
     seen_by(declared).map(|tools| Watching { tools, hook: Arc::new(Absent { name, why }), is_absent: true })
 }
 
-/// What a plugin adds that is a hook, or is to be one: its functions are no tools. `None` for any other.
+/// Returns the contribution of a plugin that is a hook: its functions are not tools. `None` for any other.
 pub(super) fn contribution(pending: &PendingPlugin<'_>, plugin: &Plugin) -> Option<Contribution> {
     let (declared, name, mut found) = (pending.declared?, &pending.name, Contribution::default());
     let is_hook = plugin.contract() == Contract::Hook;

@@ -3,10 +3,10 @@ use std::path::Path;
 use super::*;
 use haft_manifest::Manifest;
 
-/// A model and a fast one, or why there is none.
+/// A model and a fast one, or the reason why there is none.
 type Chosen = Result<(String, String), String>;
 
-/// The settings that program.toml and a person's words come to, as `(model, fast model)`.
+/// Returns the models of program.toml and the user's choice, as `(model, fast model)`.
 fn chosen(toml: &str, model: Option<&str>, kind: &str) -> Chosen {
     let manifest = Manifest::parse_bytes(toml.as_bytes(), Path::new("program.toml")).unwrap();
     let choice = ModelChoice { model: model.map(Into::into), ..ModelChoice::default() };

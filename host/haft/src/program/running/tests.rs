@@ -7,7 +7,7 @@ use super::*;
 use haft_core::tool::Context;
 use haft_sandbox::{BackendError, CommandOutcome, OutputSink, Piece, Task};
 
-/// So long something takes only where it hangs.
+/// Only a hanging test reaches this.
 const HANG: Duration = Duration::from_mins(5);
 
 /// A backend that does nothing but note that it was closed.
@@ -65,7 +65,7 @@ fn read(running: &Running, still: &Still) -> Arc<dyn Backend> {
     backend
 }
 
-/// What was read before is ended when no tool uses it any more, and not before; the rest at the end.
+/// The resources of an earlier reading are closed when no tool uses them, and not before; the rest at the end.
 #[tokio::test]
 async fn what_calls_still_use_is_not_ended() {
     let (first, second, running) = (Still::default(), Still::default(), Running::default());

@@ -1,4 +1,4 @@
-//! The variables and headers of an MCP server, read when it starts.
+//! The variables and headers of an MCP server, read when the server starts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct Written {
 #[async_trait]
 impl Values for Written {
     fn identity(&self) -> String {
-        // Of secrets only where they are kept.
+        // Secrets are represented by their sources.
         format!("{:?}", self.pairs)
     }
 

@@ -1,4 +1,4 @@
-//! One thing that a program.toml asks for, in a line, and the part of the file that it is about.
+//! One permission that a program.toml asks for, as one line, and the part of the file that needs it.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use haft_manifest::{
 };
 use haft_package::{Kind, Lock};
 
-/// The part of a program.toml that a permission is about: what is left out without consent.
+/// The part of a program.toml that needs a permission, and is left out without consent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// `[provider]`.
@@ -17,15 +17,15 @@ pub(super) enum Part {
     Search,
     /// Addresses of `fetch_url` that are not public.
     Fetch,
-    /// One of `[[mcp_servers]]`.
+    /// An entry of `[[mcp_servers]]`.
     Server(String),
-    /// One of `[[tools]]`.
+    /// An entry of `[[tools]]`.
     Command(String),
-    /// What servers, commands and packages start.
+    /// The processes of servers, commands and packages.
     Children,
-    /// One of `[[plugins]]`.
+    /// An entry of `[[plugins]]`.
     Plugin(String),
-    /// One of `[[packages]]`.
+    /// An entry of `[[packages]]`.
     Package(String),
     /// All of `[[agents]]` that are programs.
     Agents,
@@ -35,7 +35,7 @@ pub(super) enum Part {
     Telemetry,
     /// `[backend]`.
     Backend,
-    /// One of `[[serve.callers]]`.
+    /// An entry of `[[serve.callers]]`.
     Caller(String),
     /// `[sandbox] workspace`.
     Workspace,
@@ -43,11 +43,11 @@ pub(super) enum Part {
     Sandbox,
 }
 
-/// One thing that a program.toml asks for.
+/// A permission that a program.toml asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Permission {
     pub(super) part: Part,
-    /// All of it, in one line, after what it is about: another right is another text.
+    /// The complete permission, in one line, after its part: another right has another text.
     text: String,
 }
 
@@ -56,12 +56,12 @@ impl Permission {
         Self { text: format!("{:<10} {text}", part.title()), part }
     }
 
-    /// What is noted down, and compared.
+    /// Returns the text that is stored, and compared.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether it is about what `haft add` writes: packages, plugins, and what packages start.
+    /// Returns whether it belongs to an entry of `haft add`: packages, plugins, and their processes.
     pub(super) fn is_installed(&self) -> bool {
         matches!(self.part, Part::Package(_) | Part::Plugin(_) | Part::Children)
     }
@@ -74,7 +74,7 @@ impl fmt::Display for Permission {
 }
 
 impl Part {
-    /// The word before a permission.
+    /// Returns the word before a permission.
     fn title(&self) -> &'static str {
         match self {
             Self::Provider => "provider",
@@ -104,8 +104,8 @@ pub(super) fn engine_name(engine: ContainerEngine) -> &'static str {
     }
 }
 
-/// What a caller shows that whoever wrote program.toml may know. The value of a variable that is called as credentials are
-/// is the person's own, and is compared and sent nowhere.
+/// Returns the part of a caller's proof that the author of program.toml may know. The value of a variable with a
+/// credential's name is the user's own, and is compared and sent nowhere.
 pub(super) fn shown(proof: &CallerProof) -> Option<String> {
     match proof {
         CallerProof::Token(SecretSource::Env(name)) if is_credential(name.as_str()) => None,
@@ -120,7 +120,7 @@ pub(super) fn shown(proof: &CallerProof) -> Option<String> {
     }
 }
 
-/// Where a secret is kept.
+/// Returns the source of a secret, as text.
 pub(super) fn place(source: &SecretSource) -> String {
     match source {
         SecretSource::Env(name) => format!("${name}"),
@@ -129,7 +129,7 @@ pub(super) fn place(source: &SecretSource) -> String {
     }
 }
 
-/// What a call that leaves an argument out adds to the command line, and what stands before its value.
+/// Returns the command-line words of an argument that a call omits, and the words before its value.
 pub(super) fn words(argument: &Argument) -> String {
     let Argument { flag, default, name: _, description: _, kind: _, required: _ } = argument;
     let flag = flag.as_ref().map(|flag| shell_words::quote(flag));
@@ -139,7 +139,7 @@ pub(super) fn words(argument: &Argument) -> String {
     flag.map_or_else(|| format!(" {value}"), |flag| format!(" {flag} {value}"))
 }
 
-/// Names with their values, or where these are kept.
+/// Returns names with their values, or the sources of the values.
 pub(super) fn values(head: &str, values: &[(String, TextOrSecret)]) -> String {
     let value = |(name, value): &(String, TextOrSecret)| match value {
         TextOrSecret::Text(text) => format!("{head} {name}={}", shell_words::quote(text)),
@@ -148,7 +148,7 @@ pub(super) fn values(head: &str, values: &[(String, TextOrSecret)]) -> String {
     values.iter().map(value).collect()
 }
 
-/// What is pinned of an entry, and so is run.
+/// Returns the pinned digest of an entry, which is run.
 pub(super) fn pinned(lock: &Lock, kind: Kind, name: &str) -> String {
     lock.find(kind, name).map(|pin| format!(", pinned as {}", pin.kept)).unwrap_or_default()
 }

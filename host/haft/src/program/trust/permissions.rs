@@ -1,5 +1,6 @@
-//! What a program.toml asks for beyond tools that work in its own folder: each process, key, address and right is a line
-//! that a person agrees to. Every field of a table is named here, so that a new one cannot be forgotten.
+//! The permissions that a program.toml asks for beyond tools that work in its own folder: each process, key,
+//! address and right is a line that the user agrees to. The code names every field of a table, so that the compiler
+//! reports a new field.
 
 use std::path::{Path, PathBuf};
 
@@ -18,12 +19,13 @@ struct Finder<'a> {
     manifest: &'a Manifest,
     lock: &'a Lock,
     home: &'a Path,
-    /// What needs no consent: the folder of program.toml. `None` where it cannot be found.
+    /// The folder of program.toml, which needs no consent. `None` if it cannot be found.
     folder: Option<Root>,
     permissions: Vec<Permission>,
 }
 
-/// What `manifest` asks for, where `lock` pins its packages and `home` is `~`. Nothing without a file.
+/// Returns the permissions that `manifest` asks for; `lock` has the pins of its packages and `home` is `~`. Empty
+/// without a file.
 pub(super) fn permissions(manifest: &Manifest, lock: &Lock, home: &Path) -> Vec<Permission> {
     if manifest.path.as_os_str().is_empty() {
         return Vec::new();
@@ -86,7 +88,7 @@ impl Finder<'_> {
         self.serve(serve);
     }
 
-    /// Whether a process has no grant of its own.
+    /// Returns whether a process has no grant of its own.
     fn has_usual_processes(&self) -> bool {
         let is_usual = |server: &McpServer| {
             server.enabled && server.grant.is_none() && matches!(server.transport, Transport::Stdio { .. })
@@ -188,7 +190,7 @@ impl Finder<'_> {
         self.process_granted(&part, name, grant.as_ref());
     }
 
-    /// What a process may do that has a grant of its own. It is closed to what `[sandbox]` denies too.
+    /// Adds the rights of a process with its own grant. Paths in `deny` of `[sandbox]` are closed to it too.
     fn process_granted(&mut self, part: &Part, name: &str, grant: Option<&ProcessGrant>) {
         let Some(ProcessGrant { rights, unix_sockets }) = grant else { return };
         let deny = [&rights.deny[..], &self.manifest.sandbox.deny[..]].concat();
@@ -198,7 +200,7 @@ impl Finder<'_> {
         }
     }
 
-    /// What processes may do in the sandbox: without it, a line less in `[sandbox]` would be more rights.
+    /// Adds the rights of processes in the sandbox: without this, a removed line in `[sandbox]` would widen rights.
     fn children(&mut self, sandbox: &Sandbox) {
         let read = match &sandbox.read {
             None => "what you may read".to_owned(),
@@ -322,7 +324,7 @@ impl Finder<'_> {
             shell,
             directory,
             files,
-            // A pane holds what a command without one does.
+            // Commands in a pane have the same confinement.
             tmux: _,
             session: _,
             target_tools: _,
@@ -412,7 +414,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Those of `paths` that are not in the folder of program.toml, as they really are.
+    /// Returns those of `paths` outside the folder of program.toml, by their real paths.
     fn outside(&self, paths: &[Located<PathBuf>]) -> Vec<String> {
         let resolved = paths.iter().map(|path| self.manifest.resolve(&path.value, self.home));
         let outside = resolved.filter_map(|path| match Root::resolve(Path::new("/"), &path) {
@@ -423,7 +425,7 @@ impl Finder<'_> {
         outside.collect()
     }
 
-    /// What is taken away of what is read: without it, a line less would be more rights.
+    /// Returns the denied paths: without these, a removed line would widen rights.
     fn but(&self, deny: &[Located<PathBuf>]) -> String {
         if deny.is_empty() { String::new() } else { format!(", but not {}", self.paths(deny)) }
     }
@@ -434,7 +436,7 @@ impl Finder<'_> {
     }
 }
 
-/// What a command line is followed by where its process has a grant of its own: without one it may do other things.
+/// Returns the text after a command line whose process has its own grant: without one its rights differ.
 fn own_grant(grant: Option<&ProcessGrant>) -> &'static str {
     if grant.is_some() { "; as it is granted" } else { "" }
 }

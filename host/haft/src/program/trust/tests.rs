@@ -1,4 +1,4 @@
-//! What is asked for, what is left without it, and what notes hold.
+//! Tests of the requested permissions, of programs without them, and of the stored agreements.
 
 use super::*;
 
@@ -76,7 +76,7 @@ tools = ["*"]
 token = { file = "c.token" }
 "#;
 
-/// What is shown of it.
+/// The displayed sheet.
 const SHEET: &str = "`FOLDER/program.toml` asks for more than tools that work in its folder:
   provider   openai at https://llm.example/v1, gets the key in $OPENAI_API_KEY; header X-Team from $TEAM
   server     `s`: ./server; with MODE=fast; with KEY from ~/key
@@ -113,7 +113,7 @@ fn agreement(folder: &Path, manifest: &Manifest) -> Agreement {
     Agreement { records: folder.join("trust"), programs: vec![asking], guidance: Vec::new() }
 }
 
-/// What a person reads: everything that reaches out of the folder, and nothing that stays in it.
+/// The displayed lines: everything outside of the folder, and nothing inside it.
 #[test]
 fn every_part_is_shown_in_a_line() {
     let folder = tempfile::tempdir().unwrap();
@@ -175,7 +175,7 @@ fn another_right_is_another_line() {
     }
 }
 
-/// Who agrees to what is installed agrees to no server, whatever its words say.
+/// Agreement to installed content is not agreement to a server, whatever its text.
 #[test]
 fn what_is_installed_is_told_by_its_table() {
     let server = "[[mcp_servers]]\nname = \"s\"\ncommand = [\"sh\", \", pinned as sha256:0\"]\n";

@@ -41,7 +41,7 @@ pub(super) fn how_to_store(entry: &KeyringEntry, keyring_answers: bool) -> Strin
 
 /// Returns the value of the entry, if this process can read it.
 fn read_kernel(entry: &KeyringEntry) -> Option<Vec<u8>> {
-    // A service without a session of its own does not possess the user's keyring through its session.
+    // A service without a session does not possess the user's keyring through its session.
     let rings = [KeyRingIdentifier::Session, KeyRingIdentifier::User];
     let find = |ring| KeyRing::from_special_id(ring, false)?.search(&entry.to_string())?.read_to_vec();
     rings.into_iter().find_map(|ring| find(ring).ok())

@@ -76,7 +76,7 @@ pub(super) async fn write(
 
 /// Removes the entry, if it is there.
 pub(super) async fn remove(entry: &KeyringEntry, programs: &HostPrograms) -> Result<(), ServiceError> {
-    // It fails without a word where there is none.
+    // It fails without a message if there is no entry.
     match timeout(PATIENCE, ask(programs, &["clear"], entry, None))
         .await
         .unwrap_or(Err(ServiceError::TimedOut))?

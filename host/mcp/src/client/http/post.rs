@@ -1,5 +1,5 @@
-//! The requests of the streamable HTTP transport. Every answer to a request is one for it: a failure that names no request, a page, an
-//! "accepted" without an answer end it at once, with the server's words.
+//! The requests of the streamable HTTP transport. Every response ends its request: a failure without a request id,
+//! an HTML page, or an "accepted" without an answer ends the request at once, with the server's text.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -30,14 +30,14 @@ use haft_core::net::chain;
 
 /// Bytes of an answer, and of one event: as many as over standard streams.
 const MAX_BODY: usize = 16 << 20;
-/// Bytes of what is read of a failure.
+/// Maximal number of bytes read of a failure.
 const MAX_FAILURE: usize = 64 << 10;
 
 const SESSION: &str = "mcp-session-id";
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
 
-/// What goes wrong: told as it is.
+/// A failure, reported unmodified.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(in crate::client) struct HttpFailure(pub(in crate::client) ServerError);
@@ -49,14 +49,14 @@ type Events = Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>>;
 #[derive(Clone)]
 pub(in crate::client) struct HttpClient {
     pub(super) client: Client,
-    /// What its messages say of its tools.
+    /// The changes of its lists that its messages report.
     pub(super) news: Arc<ListNews>,
     /// Whose tokens are sent, where `Authorization` is not among the headers.
     pub(super) account: Option<Arc<Account>>,
 }
 
 impl HttpClient {
-    /// The token to send.
+    /// Returns the token to send.
     async fn token(&self) -> Result<Option<SecretString>, Error> {
         match &self.account {
             Some(account) => account.token().await.map_err(failed),
@@ -64,7 +64,7 @@ impl HttpClient {
         }
     }
 
-    /// Another one than `refused`, if there is one.
+    /// Returns another token than `refused`, if there is one.
     async fn another(&self, refused: Option<SecretString>) -> Result<Option<SecretString>, Error> {
         match &self.account {
             Some(account) => account.another(refused).await.map_err(failed),
@@ -72,7 +72,7 @@ impl HttpClient {
         }
     }
 
-    /// One that a person got since, in the place of `insufficient`.
+    /// Returns the token of a login that the user made since, instead of `insufficient`.
     async fn newer(&self, insufficient: Option<SecretString>) -> Result<Option<SecretString>, Error> {
         match &self.account {
             Some(account) => account.newer(insufficient.as_ref()).await.map_err(failed),
@@ -80,7 +80,7 @@ impl HttpClient {
         }
     }
 
-    /// The token for rmcp's own client.
+    /// Returns the token for rmcp's own client.
     async fn bearer(&self) -> Result<Option<String>, Error> {
         Ok(self.token().await?.map(|token| token.expose_secret().to_owned()))
     }
@@ -118,7 +118,7 @@ impl StreamableHttpClient for HttpClient {
             StatusCode::FORBIDDEN => self.newer(token).await?,
             _ => None,
         };
-        // It has done nothing of what it refused.
+        // A refused request has had no effect.
         if let Some(other) = other {
             response = send(Some(&other)).await?;
         }
@@ -161,11 +161,11 @@ impl StreamableHttpClient for HttpClient {
     }
 }
 
-/// What was asked.
+/// A sent request.
 struct Asked {
     /// The request that waits for an answer.
     id: Option<RequestId>,
-    /// Whether it asks for the protocol that the server speaks: whoever does not know the question answers in any way.
+    /// Whether the request asks for the supported protocol: servers that do not know the method answer in any way.
     is_discovery: bool,
 }
 
@@ -219,7 +219,7 @@ impl Asked {
         let challenge =
             response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let is_page = !kind(&response).starts_with(JSON);
-        // Of one that is too long, or breaks off, the beginning says what failed.
+        // Of a body that is too long, or breaks off, the beginning contains the failure.
         let mut body = BytesMut::new();
         while body.len() < MAX_FAILURE
             && let Ok(Some(chunk)) = response.chunk().await
@@ -248,8 +248,8 @@ impl Asked {
     }
 }
 
-/// Why it refuses whoever asks, as `challenge` or its body says: without a login, or with one that is not enough (RFC 6750,
-/// section 3.1).
+/// Returns why the server refuses the request, by `challenge` or its body: no login, or an insufficient one (RFC
+/// 6750, section 3.1).
 fn unauthorized(status: StatusCode, at: &Url, challenge: &str, account: Option<&Account>) -> ServerError {
     let said = shortened(format!("{}, {challenge}", status.as_u16()));
     let asked = WWWAuthenticateParams::parse(challenge, at);
@@ -260,8 +260,8 @@ fn unauthorized(status: StatusCode, at: &Url, challenge: &str, account: Option<&
     }
 }
 
-/// Whether a server says that it does not know the session any more: it has not run what was asked. 404 is the
-/// specification's way, others say so in words.
+/// Returns whether a server reports an unknown session: it has not run the request. The specification demands 404,
+/// some servers say so in text.
 fn is_session_lost(status: StatusCode, said: &str) -> bool {
     let said = said.to_ascii_lowercase();
     status == StatusCode::NOT_FOUND
@@ -269,7 +269,7 @@ fn is_session_lost(status: StatusCode, said: &str) -> bool {
             && (said.contains("session") || said.contains("not initialized"))
 }
 
-/// The error of a body, whatever request it names: it is the answer to the one that was sent.
+/// Returns the error in a body, whatever request it names: it answers the sent one.
 fn error_in(body: &[u8]) -> Option<ErrorData> {
     let error = json::read(body).ok()?.get("error")?.clone();
     let code =
@@ -278,7 +278,7 @@ fn error_in(body: &[u8]) -> Option<ErrorData> {
     Some(ErrorData::new(ErrorCode(code?), message, error.get("data").cloned()))
 }
 
-/// The message of `body` that answers the request `id`.
+/// Returns the message of `body` that answers the request `id`.
 fn answer_to(id: &RequestId, body: &[u8]) -> Result<ServerJsonRpcMessage, String> {
     let all = message::read(body).map_err(|_| "its answer is no message of JSON-RPC 2.0".to_owned())?;
     let answers = all
@@ -292,7 +292,7 @@ fn answer_to(id: &RequestId, body: &[u8]) -> Result<ServerJsonRpcMessage, String
     }
 }
 
-/// An error is about the one request that the exchange is for, whatever it names.
+/// Addresses a message to its request: an error belongs to the request of the exchange, whatever id it has.
 fn addressed(mut message: ServerJsonRpcMessage, id: Option<&RequestId>) -> ServerJsonRpcMessage {
     if let (ServerJsonRpcMessage::Error(error), Some(id)) = (&mut message, id) {
         error.id = Some(id.clone());
@@ -308,7 +308,7 @@ fn kind(response: &Response) -> String {
     shortened(kind.unwrap_or_default())
 }
 
-/// At most so many bytes of a body.
+/// Reads at most `most` bytes of a body.
 async fn body(mut response: Response, most: usize) -> Result<Bytes, Error> {
     let mut body = BytesMut::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| unsent(&error))? {
@@ -328,7 +328,7 @@ fn protocol(why: String) -> Error {
     failed(ServerError::Protocol(shortened(why)))
 }
 
-/// A request that got no answer.
+/// Returns a request that got no answer.
 fn unsent(error: &reqwest::Error) -> Error {
     let text = shortened(chain(error));
     failed(if error.is_connect() || error.is_redirect() {
@@ -338,7 +338,7 @@ fn unsent(error: &reqwest::Error) -> Error {
     })
 }
 
-/// An error of rmcp's own client.
+/// Returns an error of rmcp's own client.
 fn passed_on(error: StreamableHttpError<reqwest::Error>) -> Error {
     match error {
         StreamableHttpError::Client(error) => match error.status() {
@@ -381,7 +381,8 @@ impl<S: Stream<Item = Result<Bytes, reqwest::Error>> + Unpin> Stream for Bounded
     }
 }
 
-/// The events that are messages, one in each. Others (`event: ping`, heartbeats) keep their id, and say nothing.
+/// The events that are messages, one in each. Others (`event: ping`, heartbeats) keep their id, and contain no
+/// message.
 struct Messages {
     events: Events,
     queued: VecDeque<Sse>,

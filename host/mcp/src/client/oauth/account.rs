@@ -1,5 +1,6 @@
-//! One server's login as its requests use it: the token to send, and another one where that is refused. Renewing is done
-//! once for all calls and all processes: the store is held meanwhile, and what another process renewed is taken.
+//! The login at one server, as its requests use it: the current token, and a renewed one if it is refused. A token
+//! is renewed once for all calls and all processes: the store is locked meanwhile, and a token that another process
+//! renewed is used.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,18 +23,18 @@ const MAX_LEARNED: usize = 8 << 20;
 
 /// The login at one server.
 pub struct Account {
-    /// What the server is called in program.toml.
+    /// The server's name in program.toml.
     server: String,
     url: String,
     pub(super) settings: OAuthSettings,
     store: Arc<dyn LoginStore>,
     pub(super) redactor: Redactor,
-    /// Bytes of the tokens that it was told.
+    /// The total size in bytes of the tokens that the redactor has learned.
     learned: Arc<AtomicUsize>,
     current: tokio::sync::Mutex<Current>,
 }
 
-/// What this process knows of it.
+/// The state of the login in this process.
 #[derive(Default)]
 struct Current {
     is_read: bool,
@@ -52,7 +53,7 @@ impl fmt::Debug for Account {
 }
 
 impl Account {
-    /// The login at the server `server`, which answers at `url`. Reads nothing yet.
+    /// Returns the login at the server `server`, which answers at `url`. Reads nothing yet.
     pub fn new(
         server: &str,
         url: &str,
@@ -65,12 +66,12 @@ impl Account {
         Arc::new(Self { server, url, settings, store, redactor, learned, current })
     }
 
-    /// What the server is called in program.toml.
+    /// Returns the server's name in program.toml.
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// What is kept; `None` where nobody logged in.
+    /// Returns the stored login; `None` if nobody logged in.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -80,12 +81,12 @@ impl Account {
         Ok(login)
     }
 
-    /// Where that is kept, in words.
+    /// Returns the location of the stored login, as text.
     pub fn place(&self) -> Option<String> {
         self.store.place()
     }
 
-    /// Keeps `login` in the place of what is there. Refuses what haft takes for no token.
+    /// Replaces the stored login by `login`. Refuses invalid tokens.
     pub(super) async fn keep(&self, login: &Login) -> Result<(), LoginError> {
         if !login.has_tokens() {
             let why = format!("the authorization server gives a token that is none: expected {TOKEN}");
@@ -95,8 +96,8 @@ impl Account {
         self.store.write(login).await.map_err(LoginError::new)
     }
 
-    /// Revokes what is kept, where the authorization server can (RFC 7009), and removes it in any case; `None` where
-    /// nothing is kept.
+    /// Revokes the stored login, if the authorization server supports that (RFC 7009), and removes it in any case;
+    /// `None` if none is stored.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -128,7 +129,7 @@ impl Account {
         Exchange::new(&self.url()?, self.redactor.clone(), self.learned.clone())
     }
 
-    /// The token to send; `None` where nobody logged in. One that ends soon is renewed.
+    /// Returns the token to send; `None` if nobody logged in. A token that expires soon is renewed.
     pub(in crate::client) async fn token(self: &Arc<Self>) -> Result<Option<SecretString>, ServerError> {
         let mut current = self.current.lock().await;
         if !current.is_read {
@@ -144,8 +145,9 @@ impl Account {
         self.another(old).await
     }
 
-    /// A token in the place of `old`, which the server refuses: one that another process has, or a renewed one; `None` where
-    /// a person has to log in. It is kept even if the caller stops waiting, since the old one is void by then.
+    /// Returns a token instead of `old`, which the server refuses: one that another process stored, or a renewed
+    /// one; `None` if the user has to log in. It is stored even if the caller stops waiting, since the old one is
+    /// void by then.
     pub(in crate::client) async fn another(
         self: &Arc<Self>,
         old: Option<SecretString>,
@@ -155,7 +157,7 @@ impl Account {
         renewing.await.unwrap_or(Err(ServerError::Closed))
     }
 
-    /// The token of a login that a person made since, in the place of `old`: asks the store alone.
+    /// Returns the token of a login that the user made since `old`, from the store alone.
     pub(in crate::client) async fn newer(
         &self,
         old: Option<&SecretString>,
@@ -226,18 +228,18 @@ impl Account {
         Ok(new)
     }
 
-    /// Why the server refuses what it was sent; `scopes` are those that it names.
+    /// Returns why the server refuses the sent token; `scopes` are those that it names.
     pub(in crate::client) fn refusal(&self, said: String, scopes: Option<String>) -> ServerError {
         ServerError::Login { server: self.server.clone(), said, scopes }
     }
 
-    /// Equal for the same settings; holds no secret. `None` where nothing is set.
+    /// Returns an identity, equal for equal settings, without a secret. `None` without settings.
     pub(in crate::client) fn identity(&self) -> Option<String> {
         let own = self.settings.identity();
         (own != OAuthSettings::default().identity()).then_some(own)
     }
 
-    /// The secret of a client that was registered by hand.
+    /// Returns the secret of a client that was registered by hand.
     pub(super) async fn client_secret(&self) -> Result<Option<String>, LoginError> {
         let Some(values) = &self.settings.client_secret else { return Ok(None) };
         let values = values.read().await.map_err(LoginError::new)?;

@@ -1,4 +1,4 @@
-//! Why a login cannot be had, in words that tell a person what to do. What another machine says is quoted as foreign.
+//! The reasons why a login fails, with a remedy for the user. Texts of other machines are marked as foreign.
 
 use rmcp::transport::AuthError;
 use rmcp::transport::auth::AuthorizationMetadata;
@@ -7,13 +7,13 @@ use crate::client::calls::shortened;
 use haft_core::net::chain;
 use haft_core::tool::foreign;
 
-/// Why a login cannot be had.
+/// The reason why a login is unavailable.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct LoginError {
     what: String,
     hint: Option<String>,
-    /// Whether a person can mend it by logging in again.
+    /// Whether the user can correct it by a new login.
     is_refusal: bool,
 }
 
@@ -26,12 +26,12 @@ impl LoginError {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// What to do about it.
+    /// Returns the remedy.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// Whether what was there is no login any more.
+    /// Returns whether the stored login is no longer valid.
     pub(super) fn is_refusal(&self) -> bool {
         self.is_refusal
     }
@@ -69,7 +69,7 @@ impl From<AuthError> for LoginError {
     }
 }
 
-/// PKCE is required (MCP, "Authorization Code Protection").
+/// Returns the error for missing PKCE, which MCP requires ("Authorization Code Protection").
 pub(super) fn no_pkce() -> LoginError {
     LoginError::new(
         "its authorization server does not say that it knows PKCE with S256, without which a code that was overheard is \
@@ -77,7 +77,7 @@ pub(super) fn no_pkce() -> LoginError {
     )
 }
 
-/// Metadata that its issuer has elsewhere.
+/// Returns the error for metadata that their issuer publishes elsewhere.
 pub(super) fn misplaced(metadata: &AuthorizationMetadata) -> LoginError {
     let issuer = metadata.issuer.as_deref().unwrap_or("nobody");
     LoginError::new(format!(

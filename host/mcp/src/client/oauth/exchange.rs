@@ -1,6 +1,6 @@
-//! The one HTTP client of logins. It follows no redirect, reads a bounded answer within a bounded time, connects to judged
-//! addresses alone, and tells the redactor every token of an answer before anybody sees it. It knows whose the metadata is
-//! that it has read.
+//! The only HTTP client of logins. Follows no redirect, reads responses within limits of size and time, connects
+//! only to checked addresses, and registers every token of a response with the redactor before it is used. Records
+//! the issuer of the metadata that it has read.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -33,13 +33,14 @@ const SECRETS: &[&str] =
 const MIN_TOKEN: usize = 16;
 /// Characters that it has at most.
 const MAX_TOKEN: usize = 64 << 10;
-/// What a token counts as at least, in bytes, where the tokens of one account are bounded.
+/// Minimal size in bytes that a token counts, for the bound of an account's tokens.
 const COST: usize = 512;
 
-/// What a token is, for errors.
+/// The definition of a token, for errors.
 pub(super) const TOKEN: &str = "16 to 65,536 visible characters of ASCII";
 
-/// Whether `text` is a token that haft takes from an authorization server: [`TOKEN`] (RFC 6749, appendix A, without spaces).
+/// Returns whether `text` is a token that haft takes from an authorization server: [`TOKEN`] (RFC 6749, appendix A,
+/// without spaces).
 pub(super) fn is_token(text: &str) -> bool {
     (MIN_TOKEN..=MAX_TOKEN).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -58,14 +59,14 @@ pub(super) enum NoAnswer {
     TooLong,
 }
 
-/// Asks what a login needs.
+/// Sends the requests of a login.
 pub(super) struct Exchange {
     client: Client,
     reach: Arc<Reach>,
     redactor: Redactor,
     /// Bytes of the tokens that the account has learned.
     learned: Arc<AtomicUsize>,
-    /// The metadata that was read last where its issuer has it.
+    /// The metadata last read at their issuer's location.
     metadata: Lock<Option<AuthorizationMetadata>>,
 }
 
@@ -93,7 +94,7 @@ impl Exchange {
         Ok(Self { client, reach, redactor, learned, metadata: Lock::default() })
     }
 
-    /// Whether `url` may be asked, or opened by a browser.
+    /// Returns whether `url` may be asked, or opened by a browser.
     pub(super) async fn judge(&self, url: &Url) -> Result<(), LoginError> {
         self.reach.judge(url).await.map_err(|why| LoginError::new(why.to_string()))
     }
@@ -117,14 +118,14 @@ impl Exchange {
         Ok(Answer::from_parts(head, body))
     }
 
-    /// Whether `metadata` was read where its issuer has it.
+    /// Returns whether `metadata` was read at the location that its issuer publishes.
     pub(super) fn has_read(&self, metadata: &AuthorizationMetadata) -> bool {
         let read = self.metadata.lock();
         let (read, found) = (read.as_ref().map(serde_json::to_value), serde_json::to_value(metadata));
         matches!((read, found), (Some(Ok(read)), Ok(found)) if read == found)
     }
 
-    /// Notes what was answered to a request of rmcp, whose posts are for tokens and registrations.
+    /// Records the answer to a request of rmcp, whose posts are for tokens and registrations.
     fn note(&self, method: &Method, url: &Url, answer: &Answer) {
         match *method {
             Method::GET if answer.status() == StatusCode::OK => {

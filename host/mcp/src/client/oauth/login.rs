@@ -1,4 +1,5 @@
-//! A login, as it is kept: the client, its tokens, and where they are revoked. Its texts are secrets; nothing prints them.
+//! A stored login: the client, its tokens, and the revocation endpoint. Its texts are secrets and are never
+//! printed.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,12 +14,12 @@ use super::exchange::is_token;
 /// A token is renewed that has less than this, or than half of its time: it must last until the server has read the request.
 const SPARE: Duration = Duration::from_secs(30);
 
-/// A person's login at one server. It serializes with its tokens, for a store that keeps secrets.
+/// A user's login at one server. It serializes with its tokens, for a store that keeps secrets.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Login {
     pub(super) client: Client,
     pub(super) credentials: StoredCredentials,
-    /// The endpoint that revokes tokens (RFC 7009), where there is one.
+    /// The endpoint that revokes tokens (RFC 7009), if there is one.
     pub(super) revocation: Option<String>,
 }
 
@@ -53,45 +54,45 @@ impl fmt::Debug for Login {
 }
 
 impl Login {
-    /// The authorization server that gave it.
+    /// Returns the authorization server that gave it.
     pub fn issuer(&self) -> Option<&str> {
         self.credentials.issuer.as_deref()
     }
 
-    /// What haft is called there.
+    /// Returns haft's client id at the server.
     pub fn client_id(&self) -> &str {
         &self.client.id
     }
 
-    /// What it is good for, as the authorization server calls it.
+    /// Returns its scopes, as the authorization server names them.
     pub fn scopes(&self) -> &[String] {
         &self.credentials.granted_scopes
     }
 
-    /// When its access token ends, where the authorization server said so.
+    /// Returns when its access token expires, if the authorization server stated that.
     pub fn expires(&self) -> Option<SystemTime> {
         let received = UNIX_EPOCH + Duration::from_secs(self.credentials.token_received_at?);
         received.checked_add(self.credentials.token_response.as_ref()?.expires_in()?)
     }
 
-    /// Whether it can be renewed without a person.
+    /// Returns whether it can be renewed without the user.
     pub fn is_renewable(&self) -> bool {
         self.refresh_token().is_some()
     }
 
-    /// Every text of it that is a secret.
+    /// Returns all of its secret texts.
     pub fn secrets(&self) -> Vec<SecretString> {
         let secret = self.client.secret.clone().map(SecretString::from);
         [self.token(), self.refresh_token(), secret].into_iter().flatten().collect()
     }
 
-    /// Whether each of its tokens is one that haft takes.
+    /// Returns whether all of its tokens are valid.
     pub(super) fn has_tokens(&self) -> bool {
         let mut tokens = [self.token(), self.refresh_token()].into_iter().flatten();
         tokens.all(|token| is_token(token.expose_secret()))
     }
 
-    /// What is sent to the server.
+    /// Returns the access token.
     pub(super) fn token(&self) -> Option<SecretString> {
         Some(self.credentials.token_response.as_ref()?.access_token().secret().clone().into())
     }
@@ -100,13 +101,13 @@ impl Login {
         Some(self.credentials.token_response.as_ref()?.refresh_token()?.secret().clone().into())
     }
 
-    /// Whether its access token is `other`.
+    /// Returns whether its access token is `other`.
     pub(super) fn has(&self, other: Option<&SecretString>) -> bool {
         let text = |token: &SecretString| token.expose_secret().to_owned();
         self.token().as_ref().map(text) == other.map(text)
     }
 
-    /// Whether its access token lasts for a request.
+    /// Returns whether its access token is valid long enough for a request.
     pub(super) fn lasts(&self) -> bool {
         let whole = self.credentials.token_response.as_ref().and_then(TokenResponse::expires_in);
         let spare = whole.map_or(SPARE, |whole| SPARE.min(whole / 2));

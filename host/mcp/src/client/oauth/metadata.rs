@@ -1,5 +1,6 @@
-//! Whose metadata a document is. Metadata says itself who its issuer is, so it counts only where that issuer has it (RFC
-//! 8414, section 3.3): anybody else could name another one, and would be sent the codes and the tokens of that one.
+//! Checks the issuer of a metadata document. A document names its own issuer, so it counts only at the location
+//! that this issuer publishes (RFC 8414, section 3.3): otherwise any server could name another issuer and receive
+//! codes and tokens for it.
 
 use reqwest::Url;
 use rmcp::transport::auth::AuthorizationMetadata;
@@ -9,15 +10,16 @@ const OAUTH: &str = "/.well-known/oauth-authorization-server";
 /// Where providers of OIDC have it.
 const OPENID: &str = "/.well-known/openid-configuration";
 
-/// The metadata that `body` is, read at `url`; `None` where it is none, or its issuer has it elsewhere.
+/// Returns the metadata in `body`, read at `url`; `None` if there are none, or if their issuer publishes them
+/// elsewhere.
 pub(super) fn own(url: &Url, body: &[u8]) -> Option<AuthorizationMetadata> {
     let metadata: AuthorizationMetadata = serde_json::from_slice(body).ok()?;
     let issuer = Url::parse(metadata.issuer.as_deref()?).ok()?;
     is_place(&issuer, url).then_some(metadata)
 }
 
-/// Whether `issuer` has its metadata at `url`. At the root a host speaks for each of its paths, and no path for another
-/// one.
+/// Returns whether `issuer` has its metadata at `url`. At the root a host speaks for each of its paths, and no path
+/// for another one.
 fn is_place(issuer: &Url, url: &Url) -> bool {
     let (path, read) = (issuer.path().trim_matches('/'), url.path().trim_end_matches('/'));
     let has_place = match path {

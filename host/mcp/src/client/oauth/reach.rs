@@ -1,8 +1,8 @@
-//! Which addresses a login may lead to. What a server names is not trusted: it leads to the public internet, or to
-//! addresses of the same kind as the server's own, so that no server makes haft ask this machine, a private network or a
-//! cloud's metadata service. Each address is judged when it is connected to, after its name was resolved. The owner of the
-//! server's name says what it resolves to, so that a name alone opens little: nothing of this machine, and another kind only
-//! where the server has no address beside it.
+//! The addresses that a login may contact. The URLs that a server names are not trusted: they must be on the public
+//! internet, or at addresses of the same kind as the server's own, so that no server makes haft contact this
+//! machine, a private network or a cloud's metadata service. Each address is checked at connection time, after name
+//! resolution. The owner of the server's name controls its resolution, so that a name alone never opens this
+//! machine, and opens another kind of address only if the server has no other address.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 use crate::client::address::{is_safe, is_this_machine};
 use haft_core::grant::{AddressError, local};
 
-/// The variables that name a proxy, which is the person's own choice of address.
+/// The variables that name a proxy, which is the user's own choice of address.
 const PROXIES: &[&str] =
     &["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
@@ -50,7 +50,8 @@ impl Reach {
         Arc::new(Self { server: server.clone(), own: OnceCell::new(), proxies: proxies.collect() })
     }
 
-    /// Whether `url` may be asked, or opened by a browser, as far as its text says; names are judged by [`Self::resolved`].
+    /// Returns whether `url` may be requested, or opened by a browser, by its text; [`Self::resolved`] checks
+    /// names.
     pub(super) async fn judge(&self, url: &Url) -> Result<(), Unreachable> {
         if !is_safe(url) {
             let mut shown = url.clone();
@@ -89,7 +90,7 @@ impl Reach {
         *self.own.get_or_init(look).await
     }
 
-    /// The addresses of `host`, all of which may be asked.
+    /// Returns the addresses of `host`, all of which may be asked.
     async fn resolved(&self, host: &str) -> Result<Vec<SocketAddr>, Unreachable> {
         let found = lookup_host((host, 0)).await;
         let found: Vec<_> = found.map_err(|error| Unreachable::Unresolved(host.to_owned(), error))?.collect();
@@ -112,7 +113,7 @@ impl Reach {
     }
 }
 
-/// The kind of addresses that a name has, where all are of one kind that is not public, and one that a name may have.
+/// Returns the kind of a name's addresses, if all are of one kind that is not public and that a name may have.
 fn of_name(addresses: &[IpAddr]) -> Option<AddressError> {
     let mut kinds = addresses.iter().map(|address| local(*address));
     let kind = kinds.next()??;
@@ -142,7 +143,7 @@ mod tests {
         Reach::of(&server).judge(&url).await.map_err(|why| why.to_string())
     }
 
-    /// What a server on the internet names is on the internet too.
+    /// URLs of a server on the internet lead to the internet.
     #[tokio::test]
     async fn a_server_leads_to_no_address_that_is_not_of_its_own_kind() {
         const PUBLIC: &str = "https://8.8.8.8/mcp";
@@ -192,7 +193,7 @@ mod tests {
         }
     }
 
-    /// A name is what it resolves to.
+    /// A name is judged by its resolution.
     #[tokio::test]
     async fn a_name_is_judged_by_its_addresses() {
         let public = Reach::of(&Url::parse("https://8.8.8.8/mcp").unwrap());

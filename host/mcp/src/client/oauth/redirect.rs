@@ -1,5 +1,5 @@
-//! Where the browser comes back to: a port of 127.0.0.1 that is open while a person logs in (RFC 8252, section 7.3). It
-//! hands on what the browser brings and judges nothing of it.
+//! The redirect URI of a login: a port of 127.0.0.1 that is open while a user logs in (RFC 8252, section 7.3).
+//! Returns the browser's query and does not check it.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const PATH: &str = "/callback";
 const MAX_HEAD: usize = 32 << 10;
 /// Connections at one time. Browsers open some that they do not use.
 const MAX_CONNECTIONS: usize = 16;
-/// How long a connection may take to say what it wants, and to take the answer.
+/// Maximal time for a connection to send its request, and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The open port.
@@ -37,12 +37,12 @@ impl Callback {
         Ok(Self { port, found: Mutex::new(found), accepting })
     }
 
-    /// What the authorization server sends the browser to.
+    /// Returns the redirect URI for the authorization server.
     pub(super) fn address(&self) -> String {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
 
-    /// The next address that a browser asks for there, and the browser.
+    /// Returns the next address that a browser asks for there, and the browser.
     pub(super) async fn next(&self) -> (String, Browser) {
         match self.found.lock().await.recv().await {
             Some(found) => found,
@@ -69,7 +69,7 @@ async fn accept(listener: TcpListener, port: u16, found: mpsc::Sender<(String, B
             let browser = Browser(stream);
             match target {
                 Some(target) if target.split('?').next() == Some(PATH) => {
-                    // Nobody may wait for it any more.
+                    // The receiver may be gone.
                     let _ = found.send((format!("http://127.0.0.1:{port}{target}"), browser)).await;
                 }
                 Some(_) => browser.answer("404 Not Found", "There is nothing here.").await,
@@ -80,7 +80,7 @@ async fn accept(listener: TcpListener, port: u16, found: mpsc::Sender<(String, B
     }
 }
 
-/// What the request asks for, where it is a GET.
+/// Returns the target of the request, if it is a GET.
 async fn target(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -100,7 +100,7 @@ async fn target(stream: &mut TcpStream) -> Option<String> {
 pub(super) struct Browser(TcpStream);
 
 impl Browser {
-    /// Shows the person a line.
+    /// Shows the user a line.
     pub(super) async fn answer(mut self, status: &str, line: &str) {
         let page = format!("<!doctype html><title>haft</title><p>{line}</p>");
         let head = format!(

@@ -1,4 +1,4 @@
-//! Revokes the tokens of a login at the authorization server that gave them (RFC 7009).
+//! Revokes the tokens of a login at the authorization server that issued them (RFC 7009).
 
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{StatusCode, Url};
@@ -8,14 +8,14 @@ use super::Login;
 use super::exchange::{Exchange, NoAnswer};
 use crate::client::calls::shortened;
 
-/// What became of the tokens at the authorization server.
+/// The result of a revocation at the authorization server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revoked {
-    /// They are void.
+    /// The tokens are void.
     Yes,
-    /// It revokes none: they are valid until they expire.
+    /// The server does not revoke: the tokens are valid until they expire.
     NotOffered,
-    /// It did not do so, for this reason.
+    /// The revocation failed, for this reason.
     No(String),
 }
 

@@ -1,6 +1,6 @@
-//! A person logs in: discovery, the client's identity, the address for the browser, and what the browser brings back. Each
-//! answer is bound to this login by its state, its issuer and the verifier of PKCE; what does not fit is passed over or
-//! ends it, and nothing is kept before a token is there.
+//! The login of a user: discovery, client registration, the authorization URL, and the browser's response. Each
+//! response is bound to this login by its state, its issuer and the PKCE verifier; another response is ignored or
+//! ends the login, and nothing is stored before a token is issued.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use super::{Account, Login, LoginError};
 use crate::client::calls::shortened;
 use haft_core::tool::foreign;
 
-/// What haft is called where it is registered.
+/// haft's name in a client registration.
 const NAME: &str = "haft";
 
-/// A login that waits for the person.
+/// A login that waits for the user.
 pub struct SignIn {
     account: Arc<Account>,
     manager: AuthorizationManager,
@@ -39,12 +39,12 @@ pub struct SignIn {
     state: String,
 }
 
-/// What an address that came back is to a login.
+/// The meaning of a redirect for a login.
 #[derive(Debug)]
 enum Step {
     /// Its end.
     Done(Box<Login>),
-    /// Nothing, for this reason: it goes on waiting.
+    /// Ignored, for this reason: the login continues to wait.
     Passed(&'static str),
 }
 
@@ -52,7 +52,7 @@ impl Account {
     /// Begins a login, for `more` scopes than are there or are usual.
     ///
     /// # Errors
-    /// The server does not say where a person logs in, or its authorization server does not do what MCP requires.
+    /// The server does not name its authorization server, or this does not meet MCP's requirements.
     pub async fn sign_in(self: &Arc<Self>, more: &[String]) -> Result<SignIn, LoginError> {
         let exchange = Arc::new(self.exchange()?);
         let mut manager =
@@ -77,7 +77,7 @@ impl Account {
         Ok(SignIn { account, manager, credentials, client, revocation, issuer, callback, url, state })
     }
 
-    /// What the server says to whoever has no token: where to log in, and for what.
+    /// Requests the server without a token and returns its challenge: the authorization server, and the scopes.
     async fn challenge(&self, exchange: &Exchange) -> Result<Option<String>, LoginError> {
         for method in ["initialize", "tools/list"] {
             let client = json!({ "name": NAME, "version": env!("CARGO_PKG_VERSION") });
@@ -95,7 +95,8 @@ impl Account {
         Ok(None)
     }
 
-    /// What to ask for: what program.toml says, or what the server wants; and `more`, with what was had so far.
+    /// Returns the requested scopes: those of program.toml, or those that the server requires; and `more`, with the
+    /// scopes so far.
     async fn scopes(
         &self,
         manager: &AuthorizationManager,
@@ -115,7 +116,7 @@ impl Account {
         Ok(scopes)
     }
 
-    /// Who haft is there: as it was registered by hand, by its metadata document, or as it is registered now.
+    /// Determines haft's client id: registered by hand, by its metadata document, or registered now.
     async fn identify(
         &self,
         manager: &mut AuthorizationManager,
@@ -161,16 +162,16 @@ impl Account {
 }
 
 impl SignIn {
-    /// What the person opens in a browser.
+    /// Returns the URL that the user opens in a browser.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Waits for the person: for the browser, or for the address that it was sent to, which comes by `pasted` where the
-    /// browser is on another machine. `told` gets what is none.
+    /// Waits for the user: for the browser, or for the redirect URL that comes by `pasted` if the browser is on
+    /// another machine. `told` gets texts that are no such URL.
     ///
     /// # Errors
-    /// The person or the authorization server refused, or what came back is not of this login.
+    /// The user or the authorization server refused, or the response does not belong to this login.
     pub async fn finish(
         self,
         mut pasted: mpsc::Receiver<String>,
@@ -230,7 +231,7 @@ impl SignIn {
     }
 }
 
-/// What was found, where it is what MCP requires.
+/// Returns the found metadata, if they meet MCP's requirements.
 async fn checked(
     exchange: &Exchange,
     found: AuthorizationMetadataResolution,
@@ -257,7 +258,7 @@ fn endpoint(metadata: &AuthorizationMetadata, name: &str) -> Option<String> {
     metadata.additional_fields.get(name)?.as_str().map(str::to_owned)
 }
 
-/// The challenge that says most: of several the one that names metadata.
+/// Returns the most informative challenge: of several the one that names metadata.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let all = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
     let all: Vec<&str> = all.filter(|value| value.to_ascii_lowercase().contains("bearer")).collect();
@@ -265,7 +266,7 @@ fn bearer(headers: &HeaderMap) -> Option<String> {
     best.map(|value| (*value).to_owned())
 }
 
-/// A parameter of an address's query; `None` where it is there twice, since two readers would not read the same.
+/// Returns a parameter of a URL's query; `None` if it occurs twice, since two parsers would read different values.
 fn parameter(address: &str, name: &str) -> Option<String> {
     let address = Url::parse(address).ok()?;
     let mut values =

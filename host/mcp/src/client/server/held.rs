@@ -1,5 +1,5 @@
-//! What a server's tools are held to: a tool that is not what was agreed to is neither offered nor called, whether it comes
-//! with the first list, a later one, a reconnection or from the cache.
+//! Compares a server's tools with the agreed ones: a tool that differs is neither offered nor called, whether it
+//! comes from the first list, a later one, a reconnection or the cache.
 
 use std::sync::Arc;
 
@@ -16,12 +16,13 @@ impl Server {
         }
     }
 
-    /// Whether its tools are held to anything.
+    /// Returns whether its tools are pinned.
     pub fn is_held(&self) -> bool {
         self.pins.lock().is_some()
     }
 
-    /// What it sent when it was last asked, held back or not; each tool as it was sent is in [`ToolList::sent`].
+    /// Returns the server's last list, including tools that are held back; [`ToolList::sent`] has each tool as it
+    /// was sent.
     pub fn sent(&self) -> Option<Arc<ToolList>> {
         self.known().map(|known| known.sent)
     }
@@ -33,8 +34,8 @@ impl Server {
         }
     }
 
-    /// Refuses a call of a tool that is held back. Where the server has said that its tools have changed, it is asked for
-    /// them first.
+    /// Refuses a call of a tool that is held back. If the server has reported a change of its tools, the list is
+    /// requested first.
     pub(super) async fn refuse_held(&self, tool: &str, connection: &Connection) -> Result<(), ServerError> {
         if self.pins.lock().is_none() {
             return Ok(());

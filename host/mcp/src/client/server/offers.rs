@@ -1,5 +1,5 @@
-//! Asks a server for what it has beside its tools. Each list is bounded, and one that cannot be had leaves the others as they
-//! are.
+//! Requests a server's prompts, resources and templates. Each list is bounded, and a failed one does not affect the
+//! others.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use haft_core::tool::{Keep, clip};
 
 /// How long all lists may take together: the tools of the server are waited for meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pages of one list that are asked for.
+/// Maximal number of requested pages of one list.
 const MAX_PAGES: usize = 100;
 /// Prompts, resources or templates of one server.
 const MAX_ITEMS: usize = 1000;
@@ -60,7 +60,8 @@ impl ServerOffers {
         offers
     }
 
-    /// One list, whose items are in the field `items`, each known by the field `name`; what there is of it at `end`.
+    /// Requests one list, whose items are in the field `items`, each identified by the field `name`; returns the
+    /// items received until `end`.
     async fn list(
         &mut self,
         connection: &Connection,
@@ -75,7 +76,7 @@ impl ServerOffers {
             let mut page = match connection.page(method, cursor.take(), limits).await {
                 Ok(page) => page,
                 Err(error) => {
-                    // Many announce what they do not have.
+                    // Many servers declare capabilities that they do not have.
                     let is_missing = matches!(error, ServerError::Answer { code: -32601, .. });
                     let said = || shortened(redactor.redact_owned(format!("`{method}` failed: {error}")));
                     self.left_out.extend((!is_missing).then(said));
@@ -112,7 +113,7 @@ impl ServerOffers {
     }
 }
 
-/// Refuses what an item is known by, its name or, in another `field`, its URI, where it would be shown as another one.
+/// Refuses an item's identifier, its name or, in another `field`, its URI, if it would be displayed as another one.
 fn check(field: &str, own: &str) -> Result<(), String> {
     if field == "name" {
         return check_name(own);

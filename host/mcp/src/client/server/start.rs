@@ -1,4 +1,4 @@
-//! Starts a server, or connects to it, in the protocol era that it speaks.
+//! Starts a server, or connects to it, and selects the protocol era that the server supports.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Reads lines from a pipe, none longer than [`MAX_LINE`]. Of a longer one only the id of the request that it
-//! answers is kept.
+//! Reads lines from a pipe, each at most [`MAX_LINE`] long. Of a longer line only the id of the answered request is
+//! kept.
 
 use std::io;
 
@@ -8,17 +8,17 @@ use tokio::net::unix::pipe::Receiver;
 
 use haft_core::scan::Scan;
 
-/// 16 MiB: a picture in a message is a tenth of that, and it is what is read over HTTP too.
+/// 16 MiB: a picture in a message is a tenth of that; the limit over HTTP is equal.
 pub(super) const MAX_LINE: usize = 16 << 20;
-/// What one read takes at most; the capacity of a pipe.
+/// Maximal size in bytes of one read; the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
-/// One line.
+/// A line.
 pub(super) enum Line {
-    /// All of it, without its end.
+    /// The complete line, without its end.
     Whole(Vec<u8>),
-    /// It is longer than any that is read.
+    /// The line exceeds the limit.
     TooLong {
-        /// The request that it answers, where that can be told.
+        /// The id of the request that the line answers, if found.
         answers: Option<RequestId>,
         /// Bytes.
         length: usize,
@@ -32,7 +32,7 @@ pub(super) struct LineReader {
     /// The bytes of `buffer` that were read and not split yet.
     unread: std::ops::Range<usize>,
     line: Vec<u8>,
-    /// Where the line is too long: what was found out about it, and how many bytes of it were dropped.
+    /// For a line that is too long: the scan so far, and the number of dropped bytes.
     long: Option<(Scan, usize)>,
 }
 
@@ -42,7 +42,7 @@ impl LineReader {
         Self { pipe, buffer, unread: 0..0, line: Vec::new(), long: None }
     }
 
-    /// The next line; `None` at the end of input. Cancel safe.
+    /// Returns the next line; `None` at the end of input. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<Line> {
         loop {
             if let Some(line) = self.take_line() {
@@ -64,7 +64,7 @@ impl LineReader {
         }
     }
 
-    /// A line, if what was read ends one.
+    /// Returns a line, if the read bytes end one.
     fn take_line(&mut self) -> Option<Line> {
         let unread = self.buffer.get(self.unread.clone()).unwrap_or_default();
         if unread.is_empty() {
@@ -83,7 +83,7 @@ impl LineReader {
         })
     }
 
-    /// Drops what was read of a line that is too long, after scanning it.
+    /// Drops the read bytes of a line that is too long, after scanning them.
     fn shorten(&mut self, is_end: bool) {
         let is_much = self.line.len() > CHUNK || is_end;
         if self.line.len() > MAX_LINE || (self.long.is_some() && is_much) {

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// So long something takes only where it hangs.
+/// Only a hanging test reaches this.
 const HANG: Duration = Duration::from_mins(5);
 
 /// A transport, and the other ends of its pipes.
@@ -35,7 +35,7 @@ async fn next(lines: &mut StdioTransport) -> Option<String> {
     Some(serde_json::to_string(&message).unwrap())
 }
 
-/// MC04: what is no message is passed over, and an answer that is none fails its request.
+/// MC04: an invalid message is skipped, and an invalid answer fails its request.
 #[tokio::test]
 async fn mc04_noise_is_passed_over() {
     let (mut lines, _input, mut output) = lines();

@@ -1,5 +1,5 @@
-//! The state of the connection to a child, for error messages: bytes that are still unwritten, and the beginning of
-//! the last line that was no message.
+//! The state of the connection to a child, for error messages: the number of unwritten bytes, and the beginning of
+//! the last line that was not a message.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,11 +9,11 @@ use haft_core::sync::Lock;
 /// Characters of a line that are shown.
 const MAX_SHOWN: usize = 200;
 
-/// Bytes that wait to be written: two of the largest messages. A server that sends requests and reads no
-/// answers is not answered any more, and one that is sent calls it does not read gets no more of them.
+/// Maximal number of queued bytes: two of the largest messages. A server that sends requests and reads no answers
+/// gets no more of them, nor calls that it does not read.
 const MAX_UNWRITTEN: usize = 32 << 20;
 
-/// What is known of the two pipes.
+/// The state of the two pipes.
 #[derive(Debug, Default)]
 pub(in super::super) struct Wire {
     unwritten: AtomicUsize,
@@ -22,12 +22,12 @@ pub(in super::super) struct Wire {
 }
 
 impl Wire {
-    /// Whether something waits for the child to read.
+    /// Returns whether something waits for the child to read.
     pub(in super::super) fn is_stuck(&self) -> bool {
         self.unwritten.load(Ordering::SeqCst) > 0
     }
 
-    /// What the child wrote instead of an answer, to be added to why there is none.
+    /// Returns the child's output that was not an answer, for the error message.
     pub(in super::super) fn noise(&self) -> String {
         let noise = self.noise.lock();
         let describe = |line: &String| format!("; it wrote a line that is not JSON-RPC: `{line}`");
@@ -49,14 +49,14 @@ impl Wire {
         self.unwritten.fetch_sub(bytes, Ordering::SeqCst);
     }
 
-    /// A line was no message.
+    /// Records a line that was not a message.
     pub(super) fn record_noise(&self, line: &[u8]) {
         let line = String::from_utf8_lossy(line.get(..MAX_SHOWN * 4).unwrap_or(line));
         let shown = shortened(line.chars().take(MAX_SHOWN).collect());
         *self.noise.lock() = Some(shown);
     }
 
-    /// An answer came.
+    /// Clears the record after an answer.
     pub(super) fn clear_noise(&self) {
         *self.noise.lock() = None;
     }

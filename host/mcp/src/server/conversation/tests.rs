@@ -27,7 +27,7 @@ async fn waiting_has_an_end() {
     calls.wait_until_idle(Duration::from_millis(50)).await;
 }
 
-/// S15: a client that asks more than it waits for is told so; what it takes back counts no more, and is stopped.
+/// S15: a client with too many open requests gets an error; a cancelled request counts no more, and is stopped.
 #[test]
 fn s15_requests_under_way_are_bounded() {
     let conversation = Arc::<Conversation>::default();
@@ -39,7 +39,7 @@ fn s15_requests_under_way_are_bounded() {
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
     let said = conversation.take(serde_json::from_value(cancelled).unwrap());
     assert!(matches!(said, Some(Said::TakenBack(3))) && running[3].cancel.is_cancelled());
-    // Its id may be that of another one, which goes on where the first one ends.
+    // Its id may be reused by another request, which continues after the first one ends.
     let again = begin(3, 0).unwrap();
     assert!(again.is_awaited() && !running[3].is_awaited() && running[4].is_awaited());
     drop(running);

@@ -1,6 +1,6 @@
-//! One call of a client, of a tool, a prompt or a resource: its quota, who approves of it, and the way through the toolbox.
-//! Meanwhile the client gets progress notifications where it asked for them, and log messages. What there is no room for is
-//! dropped, so a client that does not read never slows a tool.
+//! One call of a client, of a tool, a prompt or a resource: its quota, its approver, and its dispatch by the
+//! toolbox. On request the client gets progress notifications and log messages. Notifications beyond the buffer are
+//! dropped, so that a client that does not read never delays a tool.
 
 #![expect(
     deprecated,
@@ -32,10 +32,10 @@ use haft_core::sync::Lock;
 use haft_core::tool::{Entry, Session, Toolbox, Widening, inline};
 use haft_core::trace::{Operation, Span, TraceParent};
 
-/// What a call is answered with.
+/// The answer to a call.
 pub(super) enum Answered {
     Result(ToolResult),
-    /// A question to the person; the call comes again with the answer.
+    /// A question to the user; the call is repeated with the answer.
     Question(InputRequiredResult),
 }
 
@@ -48,14 +48,14 @@ struct ProgressNotifier {
 
 /// Which notifications a client wants.
 struct NotificationFilter {
-    /// Whether and as what it wants progress.
+    /// The token for progress notifications, if the client wants them.
     progress: Option<ProgressToken>,
-    /// Messages of this level and above; none where it wants none.
+    /// The minimal level of log messages; `None`: the client wants none.
     log: Option<LoggingLevel>,
 }
 
 impl Handler {
-    /// Asks the person behind the client, for a tool that asks for approval or a call that brings an answer.
+    /// Returns the approver behind the client, for a tool that needs approval or a call with an answer.
     async fn approver(&self, request: &CallToolRequestParams, requester: &Requester) -> ElicitingApprover {
         let snapshots = &self.shared.snapshots;
         let choose = |fallback: &Fallback| {
@@ -66,7 +66,7 @@ impl Handler {
         ElicitingApprover::new(requester, request, questions, caller, fallback).await
     }
 
-    /// A call begins, as a part of what its client says that it is a part of.
+    /// Begins a call, as a part of the client's trace.
     fn begin(&self, snapshot: &ToolSnapshot, requester: &Requester, tool: &str) -> Span {
         let parent =
             || TraceParent::parse(requester.meta.get_traceparent()?, requester.meta.get_tracestate());
@@ -84,14 +84,15 @@ impl Handler {
         })
     }
 
-    /// A call within the quota of its caller, where callers are told apart. What is refused is noted in no journal: whoever
-    /// calls too often would write it full.
+    /// Returns a permit within the caller's quota, if callers are identified. A refusal is not journalled: frequent
+    /// calls would fill the journal.
     pub(super) fn permit(&self) -> Result<Option<CallPermit>, String> {
         let permit = self.shared.known().map(Caller::begin_call).transpose();
         permit.map_err(|exhausted| exhausted.to_string())
     }
 
-    /// The notifications that the client gets of a call. Clients of later revisions say so with each call.
+    /// Returns the notifications that the client gets of a call. Clients of later revisions state them with each
+    /// call.
     fn notification_filter(&self, requester: &Requester) -> NotificationFilter {
         let own = *self.level.lock();
         let log = if requester.is_sessionless() { requester.meta.log_level() } else { Some(own) };
@@ -150,7 +151,7 @@ impl Handler {
         }
     }
 
-    /// Calls a tool; a call that takes long becomes a task where its client takes one.
+    /// Calls a tool; a long call becomes a task if its client supports tasks.
     pub(super) async fn call_or_begin_task(
         &self,
         request: CallToolRequestParams,
@@ -160,7 +161,7 @@ impl Handler {
         let Some(tasks) = tasks.filter(|_| requester.is_sessionless() && requester.takes_tasks()) else {
             return self.while_open(self.call(request, requester)).await.map(CallResponse::into_result);
         };
-        // It may outlive the request that this handler is for.
+        // The task may outlive the request of this handler.
         let own = self.shared.handler();
         let call = |requester| async move {
             own.while_open(own.call(request, requester)).await.and_then(CallResponse::into_response)
@@ -169,8 +170,8 @@ impl Handler {
         Box::pin(tasks.run(self.shared.caller(), requester, call)).await.map(Into::into)
     }
 
-    /// Calls a tool. May leave a thread that runs calls inline: where the tool may not run there, the journal still has to
-    /// be opened, or a person has answered a question of the call.
+    /// Calls a tool. May leave a thread that runs calls inline: if the tool may not run there, the journal is not
+    /// open yet, or the user has answered a question of the call.
     async fn call(
         &self,
         request: CallToolRequestParams,
@@ -225,7 +226,7 @@ impl CallResponse {
         }
     }
 
-    /// The same for what is kept of a task.
+    /// Returns the response for a stored task.
     fn into_response(self) -> Result<CallToolResponse, ErrorData> {
         match self {
             Self::Own(response) => Ok(response),
@@ -238,7 +239,7 @@ impl CallResponse {
     }
 }
 
-/// What the MCP server `server` answered, as a client gets it. Nothing where it is not the server that answered.
+/// Returns the answer of the MCP server `server` for a client; `None` if another component answered.
 pub(super) fn from_server(
     names: &Names,
     server: &str,
@@ -254,16 +255,16 @@ pub(super) fn from_server(
     })
 }
 
-/// What the keys of `_meta` begin with that are between a client and haft.
+/// The prefixes of `_meta` keys between a client and haft.
 const OWN_META: &[&str] = &["progressToken", "traceparent", "tracestate", "baggage"];
 
-/// What the names of the protocol's own fields begin with.
+/// The prefix of the protocol's own fields.
 const OF_PROTOCOL: &str = "io.modelcontextprotocol/";
 
 /// Bytes of `_meta` that a server gets of a client, as JSON.
 const MAX_META: usize = 64 << 10;
 
-/// What of the `_meta` of a request is for the server of the tool.
+/// Returns the part of a request's `_meta` for the server of the tool.
 fn meta_for_server(requester: &Requester) -> Option<Arc<JsonObject>> {
     let is_own = |key: &str| OWN_META.contains(&key) || key.starts_with(OF_PROTOCOL);
     let fields = requester.meta.iter().filter(|(key, _)| !is_own(key));
@@ -291,12 +292,12 @@ impl ProgressNotifier {
         Self { events, dropped }
     }
 
-    /// The events of the call.
+    /// Returns the events of the call.
     fn events(&self) -> Events {
         self.events.clone()
     }
 
-    /// Says what there was no room for.
+    /// Reports the dropped notifications.
     fn end(self) {
         let dropped = self.dropped.load(Ordering::Relaxed);
         if dropped > 0 {
@@ -308,7 +309,7 @@ impl ProgressNotifier {
     }
 }
 
-/// Whether an event is one of many.
+/// Returns whether an event is one of many.
 fn is_piece(event: &Event) -> bool {
     matches!(event, Event::Stdout { .. } | Event::Stderr { .. } | Event::Partial { .. })
 }
@@ -338,7 +339,7 @@ fn notification_of(
     }
 }
 
-/// A progress notification, if the progress grew: the protocol requires increasing values.
+/// Returns a progress notification, if the progress grew: the protocol requires increasing values.
 fn progress(
     token: ProgressToken,
     done: f64,
@@ -370,7 +371,7 @@ fn log(
     })
 }
 
-/// Severity, after RFC 5424.
+/// Returns the severity by RFC 5424.
 fn rank(level: LoggingLevel) -> u8 {
     match level {
         LoggingLevel::Debug => 0,

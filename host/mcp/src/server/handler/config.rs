@@ -1,16 +1,16 @@
-//! What the server says of itself: name, capabilities and words to models.
+//! The server's description of itself: name, capabilities and instructions to models.
 
 use rmcp::model::{Implementation, JsonObject, ServerCapabilities, ServerConfig};
 
 use super::tasks_extension;
 use crate::server::snapshot::ToolSnapshot;
 
-/// The server's capabilities, name and instructions.
+/// Returns the server's capabilities, name and instructions.
 pub(super) fn server_config(snapshot: &ToolSnapshot, has_tasks: bool) -> ServerConfig {
     let mut capabilities = ServerCapabilities::default();
     capabilities.logging = Some(JsonObject::new());
     capabilities.tools.get_or_insert_default().list_changed = Some(true);
-    // Of those that offer none clients need not ask. What is not listed yet may offer some.
+    // Without offers clients need not ask. Unlisted servers may have some.
     let (offers, is_complete) = (snapshot.offers(), snapshot.is_complete());
     if !offers.is_empty() || !is_complete {
         capabilities.prompts.get_or_insert_default().list_changed = Some(true);

@@ -1,4 +1,4 @@
-//! What a result that is passed on has in it for the revision of its client, and what it has not.
+//! Adapts a forwarded result to the protocol revision of its client: adds required fields and removes unknown ones.
 
 use rmcp::model::JsonObject;
 use serde_json::Value;
@@ -9,10 +9,10 @@ use super::Era;
 const CACHED: &[&str] = &["tools", "prompts", "resources", "resourceTemplates", "contents"];
 
 impl Era {
-    /// The same for a result that is passed on as a server gave it.
+    /// Adapts a forwarded result of a server.
     pub(super) fn dress(self, result: &mut JsonObject) {
         if !self.is_later {
-            // What a server says to haft in a later revision than the client's.
+            // Fields that a server sends to haft in a later revision than the client's.
             for key in ["resultType", "ttlMs", "cacheScope"] {
                 result.remove(key);
             }
@@ -29,7 +29,7 @@ impl Era {
             result.entry("ttlMs").or_insert_with(|| 0.into());
         }
         if result.contains_key("ttlMs") || result.contains_key("cacheScope") {
-            // What a server gives to everybody, haft gives by the rights of a caller.
+            // A server's answer may be public, but haft's depends on the rights of a caller.
             result.insert("cacheScope".to_owned(), "private".into());
         }
     }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A cache that callers share would give one of them what another one may read.
+    /// A shared cache would give one caller the answer of another.
     #[test]
     fn no_server_says_that_its_answer_is_for_everybody() {
         let era = Era { has_session: false, is_later: true };

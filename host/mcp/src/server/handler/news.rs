@@ -1,5 +1,6 @@
-//! What clients are told of other tools, prompts and resources: those with a session or connection for as long as it lasts,
-//! and those without (2026-07-28) by a subscription, a request that is answered when haft ends.
+//! Notifications about changed tools, prompts and resources: to clients with a session or connection for its
+//! duration, and to clients without one (2026-07-28) by a subscription, which is a request that is answered when
+//! haft ends.
 
 use std::sync::{Arc, Weak};
 
@@ -15,11 +16,12 @@ use crate::server::conversation::{Link, Requester};
 use crate::server::snapshot::{ToolSnapshot, ToolSnapshots};
 use haft_core::sync::Lock;
 
-/// The news of one client: the tools that it knows or was told of last. Nothing before them is told of.
+/// The notifications of one client: the tools that it knows or was notified of last. Earlier changes are not
+/// reported.
 #[derive(Debug, Default)]
 pub(in crate::server) struct ToolNews(Lock<Option<Weak<ToolSnapshot>>>);
 
-/// What clients see another of.
+/// The changed lists.
 #[derive(Clone, Copy, Debug)]
 struct Differences {
     tools: bool,
@@ -33,15 +35,15 @@ impl ToolNews {
         self.0.lock().get_or_insert_with(|| Arc::downgrade(&snapshots.now()));
     }
 
-    /// Tells the client at `link` of every change, and first that there was one where it missed it. May be dropped and begun
-    /// again; of several only one tells of a change.
+    /// Notifies the client at `link` of every change, first of a missed one. The future may be dropped and started
+    /// again; of several only one reports a change.
     pub(in crate::server) async fn tell(&self, handler: &Handler, link: &dyn Link) {
         let snapshots = &handler.shared.snapshots;
         let mut now = snapshots.now();
         loop {
             let before = self.0.lock().replace(Arc::downgrade(&now));
             if let Some(before) = before {
-                // What is not there any more was replaced, and perhaps by the same.
+                // A dropped snapshot was replaced, perhaps by an equal one.
                 let all = Differences { tools: true, offers: !now.offers().is_empty() };
                 let missed = before.upgrade().map_or(all, |before| differences(&before, &now));
                 for notification in notifications(missed) {
@@ -61,7 +63,7 @@ impl ToolNews {
 }
 
 impl Handler {
-    /// Tells the client of what it subscribes to, until it takes the request back or haft ends.
+    /// Sends the notifications of a subscription, until the client cancels it or haft ends.
     pub(super) async fn listen(&self, filter: SubscriptionFilter, requester: Requester) -> Answer {
         let config = self.config();
         let accepted = filter.supported_by(&config.capabilities);
@@ -70,7 +72,7 @@ impl Handler {
         tell(&requester, ServerNotification::SubscriptionsAcknowledgedNotification(acknowledged));
         let watched = Watched::default();
         for uri in accepted.resource_subscriptions.iter().flatten() {
-            // What cannot be watched is told of as never changed.
+            // A resource that cannot be watched never changes.
             if let Err(error) = Box::pin(self.watch(&watched, uri, &requester)).await {
                 tracing::debug!(%error, "a resource is not watched");
             }
@@ -97,7 +99,7 @@ impl Handler {
     }
 }
 
-/// What the client did not subscribe to it is not told.
+/// Returns whether the client subscribed to a notification.
 fn is_accepted(accepted: &SubscriptionFilter, change: &ServerNotification) -> bool {
     let kind = match change {
         ServerNotification::ToolListChangedNotification(_) => accepted.tools_list_changed,
@@ -114,12 +116,12 @@ fn tell(requester: &Requester, mut notification: ServerNotification) {
     requester.link.tell(notification, false);
 }
 
-/// What differs between two snapshots.
+/// Returns the differences of two snapshots.
 fn differences(before: &ToolSnapshot, after: &ToolSnapshot) -> Differences {
     Differences { tools: before.tools() != after.tools(), offers: before.offers() != after.offers() }
 }
 
-/// What a client is told of these differences.
+/// Returns the notifications for these differences.
 fn notifications(differs: Differences) -> impl Iterator<Item = ServerNotification> {
     let (tools, prompts, resources) = (
         ToolListChangedNotification::default(),

@@ -1,5 +1,5 @@
-//! Prompts and resources for clients. Getting and reading one is a call through the toolbox, as a call of a tool is; so is
-//! completing an argument, and watching a resource, of an MCP server.
+//! Prompts and resources for clients. To get or read one, to complete an argument, and to watch a resource of an
+//! MCP server are calls through the toolbox, like calls of tools.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::server::snapshot::ToolSnapshot;
 use haft_core::call::ToolResult;
 use haft_core::tool::{Entry, Offer};
 
-/// What the error of a call begins with whose arguments are wrong.
+/// The prefix of the error about a call's arguments.
 const WRONG: &str = "invalid arguments: ";
 
-/// What a request brings that answers a question about it.
+/// The answers to questions in a request.
 type Brought = (Option<InputResponses>, Option<String>);
 
 impl Handler {
@@ -76,7 +76,8 @@ impl Handler {
         }
     }
 
-    /// Completes an argument of a prompt or a parameter of a template of an MCP server; of others there is nothing to say.
+    /// Completes an argument of a prompt or a parameter of a template of an MCP server; for other offers returns no
+    /// completions.
     pub(super) async fn complete(&self, request: CompleteRequestParams, requester: Requester) -> Answer {
         let snapshot = self.shared.snapshots.complete().await;
         let (entry, server, key, own) = match &request.r#ref {
@@ -192,7 +193,7 @@ impl Handler {
     }
 }
 
-/// No completion.
+/// Returns an empty completion.
 fn nothing() -> ServerResult {
     rmcp::model::CompleteResult::default().into()
 }
@@ -207,7 +208,7 @@ fn no_resource(uri: &str) -> ErrorData {
     ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, why, Some(data))
 }
 
-/// The result, unless it is an error, which is one of the protocol here.
+/// Returns the result, or a protocol error for a failed one.
 fn succeeded(result: ToolResult) -> Result<ToolResult, ErrorData> {
     match result.is_error {
         false => Ok(result),
@@ -216,7 +217,7 @@ fn succeeded(result: ToolResult) -> Result<ToolResult, ErrorData> {
     }
 }
 
-/// The name that the server gives a prompt itself.
+/// Returns the name that the server gives a prompt itself.
 fn own_name(definition: &Value) -> Value {
     definition.get("name").cloned().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The resources of MCP servers that one client watches, and of which it has to be told that they have changed.
+//! The resources of MCP servers that one client watches, and whose changes it is notified of.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -20,10 +20,10 @@ pub(in crate::server) struct Watched {
     due: Arc<Due>,
 }
 
-/// What tells a client of a resource, and its share of the server's subscription.
+/// The task that notifies a client of a resource, and its share of the server's subscription.
 type Watch = (AbortOnDropHandle<()>, Arc<()>);
 
-/// A server and the URI of a resource of its own.
+/// A server and the original URI of one of its resources.
 type OwnUri = (String, String);
 
 /// The resources that some client watches, by the names of their servers and the URIs of those. Clones share it.
@@ -31,13 +31,13 @@ type OwnUri = (String, String);
 pub(super) struct Watchers(Arc<Lock<HashMap<OwnUri, Weak<()>>>>);
 
 impl Watchers {
-    /// Whether some client watches the resource `own` of `server`.
+    /// Returns whether some client watches the resource `own` of `server`.
     pub(super) fn has(&self, server: &str, own: &str) -> bool {
         let all = self.0.lock();
         all.get(&(server.to_owned(), own.to_owned())).is_some_and(|watching| watching.strong_count() > 0)
     }
 
-    /// One more, until what is returned is dropped.
+    /// Joins a subscription until the returned value is dropped.
     fn join(&self, server: &str, own: &str) -> Arc<()> {
         let mut all = self.0.lock();
         all.retain(|_, watching| watching.strong_count() > 0);
@@ -50,7 +50,7 @@ impl Watchers {
     }
 }
 
-/// The URIs of resources that have changed, and that the client was not told of yet.
+/// The URIs of changed resources that the client was not notified of yet.
 #[derive(Debug, Default)]
 struct Due {
     uris: Lock<BTreeSet<String>>,
@@ -58,7 +58,7 @@ struct Due {
 }
 
 impl Watched {
-    /// Watches the resource `shown`, which `server` calls `own`, as one of `watchers`.
+    /// Watches the resource `shown`, whose URI at `server` is `own`, as one of `watchers`.
     ///
     /// # Errors
     /// The client watches too many.
@@ -79,7 +79,7 @@ impl Watched {
             loop {
                 match updates.recv().await {
                     Ok(changed) if *changed != *own => continue,
-                    // What was missed may have been it.
+                    // A missed message may have been about this resource.
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return,
                 }
@@ -117,7 +117,7 @@ impl Watched {
 mod tests {
     use super::*;
 
-    /// Its server is to tell of a resource as long as one client watches it.
+    /// A server reports a resource as long as one client watches it.
     #[tokio::test]
     async fn a_resource_is_watched_until_its_last_client_is_gone() {
         let (watchers, updates) = (Watchers::default(), broadcast::Sender::new(1));

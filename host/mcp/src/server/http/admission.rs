@@ -1,7 +1,7 @@
-//! Who is let in. From where: a web page can send requests to this machine, also under a host name of its own that resolves to
-//! it (DNS rebinding); both are refused. Programs other than browsers can send any headers: for those it is the token of the
-//! server, compared in constant time, or one of several callers, each with its own. A refusal says by which challenge a client
-//! can get a token (RFC 6750, RFC 9728).
+//! Admits requests by origin and token. A web page can send requests to this machine, also under its own host name
+//! that resolves to it (DNS rebinding); both are refused. Other programs can send any headers and are admitted by
+//! the server's token, compared in constant time, or by the token of one of several callers. A refusal names the
+//! challenge by which a client can get a token (RFC 6750, RFC 9728).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -26,7 +26,7 @@ const MIN_TOKEN: usize = 16;
 /// The caller id of clients without a token.
 const ANYBODY: &str = "anybody over HTTP";
 
-/// The caller id where callers are told apart, until one is known: no client has it.
+/// The caller id before identification, if callers are identified: no client has it.
 const NOBODY: &str = "nobody over HTTP";
 
 /// Who is let in.
@@ -34,7 +34,7 @@ const NOBODY: &str = "nobody over HTTP";
 pub enum Admission {
     /// Every client that reaches the address.
     Anybody,
-    /// Those that show this token; all are one caller.
+    /// Clients with this token; all are one caller.
     Token(Token),
     /// These callers, each with its own tools.
     Callers(Callers),
@@ -47,16 +47,16 @@ pub struct Token(SecretString);
 /// Why a text is no token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It could be guessed.
+    /// The token could be guessed.
     #[error("the token is too short: expected at least {MIN_TOKEN} characters that nobody can guess")]
     TooShort,
-    /// It cannot be sent.
+    /// The token cannot be sent.
     #[error("the token holds white space or characters that no HTTP header can carry")]
     NotAToken,
 }
 
 impl Admission {
-    /// Identifies those who are not told apart.
+    /// Returns the id of clients that are not distinguished.
     pub(super) fn caller_id(&self) -> String {
         match self {
             Self::Anybody => ANYBODY.to_owned(),
@@ -65,20 +65,20 @@ impl Admission {
         }
     }
 
-    /// Whether a token is needed.
+    /// Returns whether a token is needed.
     pub(super) fn asks(&self) -> bool {
         !matches!(self, Self::Anybody)
     }
 
-    /// The authorization servers and scopes of tokens that are taken, where there are any.
+    /// Returns the authorization servers and scopes of accepted tokens, if there are any.
     pub(super) fn issuers(&self) -> Option<(Vec<String>, Vec<String>)> {
         let Self::Callers(callers) = self else { return None };
         let issuers = callers.issuers();
         (!issuers.is_empty()).then(|| (issuers, callers.scopes()))
     }
 
-    /// What the client of a request shares with others, where it is let in; `shared` is for those who are not told
-    /// apart. What takes time or opens connections is done on `runtime`.
+    /// Returns the state that the client of an admitted request shares with others; `shared` is for clients that
+    /// are not distinguished. Slow or connecting work runs on `runtime`.
     pub(super) async fn admit(
         &self,
         headers: &HeaderMap,
@@ -110,7 +110,7 @@ async fn verified(callers: &Callers, token: &str, runtime: &Handle) -> Result<Ca
     verified.await.unwrap_or(Err(Denied::Unavailable))
 }
 
-/// The token that a request shows, where it shows one.
+/// Returns the token of a request, if it has one.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut shown = headers.get_all(AUTHORIZATION).iter();
     let (Some(only), None) = (shown.next(), shown.next()) else { return None };
@@ -119,11 +119,11 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// The refusal of somebody who is not let in. `metadata` is where clients find which tokens are taken.
+/// Returns the refusal of a client. `metadata` is the URL of the metadata about accepted tokens.
 pub(super) fn refusal(denied: &Denied, metadata: Option<&str>) -> Refusal {
     let metadata = metadata.map(|url| format!(", resource_metadata=\"{url}\"")).unwrap_or_default();
     let (status, more) = match denied {
-        // RFC 6750, section 3.1: whoever shows nothing is told of no error.
+        // RFC 6750, section 3.1: a request without a token gets no error code.
         Denied::Missing => (StatusCode::UNAUTHORIZED, String::new()),
         Denied::Invalid(why) => (
             StatusCode::UNAUTHORIZED,
@@ -142,7 +142,7 @@ pub(super) fn refusal(denied: &Denied, metadata: Option<&str>) -> Refusal {
     }
 }
 
-/// A text inside a quoted string of a header: RFC 6750 has neither quotes nor backslashes there.
+/// Returns a text inside a quoted string of a header: RFC 6750 has neither quotes nor backslashes there.
 fn quoted(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_ascii_graphic() && c != '"' && c != '\\' || c == ' ' { c } else { '\'' })
@@ -150,7 +150,7 @@ fn quoted(text: &str) -> String {
 }
 
 impl Token {
-    /// A token that the user chose.
+    /// Returns a token that the user chose.
     pub fn new(token: SecretString) -> Result<Self, TokenError> {
         let text = token.expose_secret();
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -159,25 +159,25 @@ impl Token {
         if text.len() < MIN_TOKEN { Err(TokenError::TooShort) } else { Ok(Self(token)) }
     }
 
-    /// An unguessable token.
+    /// Returns an unguessable token.
     pub fn generate() -> std::io::Result<Self> {
         Ok(Self(SecretString::from(random::name::<{ random::KEY }>()?)))
     }
 
-    /// The token itself, to be shown to the person who configures the client.
+    /// Returns the token itself, for display to the user who configures the client.
     pub fn secret(&self) -> &SecretString {
         &self.0
     }
 
-    /// The caller id of clients with this token: a digest, equal in every process with this token.
+    /// Returns the caller id of clients with this token: a digest, equal in every process with this token.
     fn caller_id(&self) -> String {
         let digest =
             Sha256::new().chain_update("haft token\0").chain_update(self.0.expose_secret()).finalize();
         BASE64_URL_SAFE_NO_PAD.encode(digest)
     }
 
-    /// Digests are compared: they have one length, and what they have in common with a guess says
-    /// nothing of the token.
+    /// Digests are compared: they have one length, and a common prefix with a guess reveals nothing about the
+    /// token.
     fn matches(&self, token: &str) -> bool {
         let digests = [self.0.expose_secret(), token].map(Sha256::digest);
         let [own, other] = digests;
@@ -185,8 +185,8 @@ impl Token {
     }
 }
 
-/// Checks that a request is meant for this server, and comes from no foreign page. `local` is where it arrived, `hosts` what
-/// else this machine is called.
+/// Checks that a request is meant for this server, and comes from no foreign page. `local` is the address at which
+/// it arrived, `hosts` the other names of this machine.
 pub(super) fn check_source(
     headers: &HeaderMap,
     local: Option<SocketAddr>,
@@ -207,12 +207,12 @@ pub(super) fn check_source(
     Ok(())
 }
 
-/// The host of an address.
+/// Returns the host of an address.
 pub(super) fn host_of(url: &str) -> Option<String> {
     url.parse::<Uri>().ok()?.host().map(str::to_owned)
 }
 
-/// What the one `Host` says.
+/// Returns the value of the only `Host` header.
 fn authority(headers: &HeaderMap) -> Option<Authority> {
     let mut all = headers.get_all(HOST).iter();
     let (Some(only), None) = (all.next(), all.next()) else { return None };
@@ -224,7 +224,7 @@ fn is_own_host(host: &str, local: Option<SocketAddr>, hosts: &[String]) -> bool 
     is_loopback(host) || local.is_some_and(is_local) || hosts.iter().any(|own| own.eq_ignore_ascii_case(host))
 }
 
-/// Whether there is no `Origin`, or one of this machine. `null` may be any page.
+/// Returns whether there is no `Origin`, or one of this machine. `null` may be any page.
 fn is_own_origin(headers: &HeaderMap) -> bool {
     let mut all = headers.get_all(ORIGIN).iter();
     let (only, more) = (all.next(), all.next());

@@ -1,6 +1,6 @@
-//! The connections of the server. Authenticated clients keep theirs; unauthenticated connections share a few places for a
-//! short time and are evicted by newer ones, so that silent connections cannot lock out a client. Writes time out when the
-//! client does not read; reading has bounds of its own, per request.
+//! The connections of the server. Authenticated clients keep theirs; unauthenticated connections share a few places
+//! for a short time and are evicted by newer ones, so that silent connections cannot lock out a client. Writes time
+//! out if the client does not read; reads have separate bounds for each request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IoSlice};
@@ -18,21 +18,21 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
-/// One in so many places is for connections of which nothing is known yet.
+/// The divisor of all places for connections that are not authenticated yet.
 const SHARE: usize = 8;
 
 /// The least number of such places: clients that connect at the same time are unauthenticated at first too.
 const MIN_SHARE: usize = 16;
 
-/// How long a new connection is left alone before it gives way to another: what a client sends at once has
-/// been read by then. The kernel holds those that come meanwhile.
+/// How long a new connection is protected from eviction: data that a client sends at once have been read by then.
+/// The kernel queues later connections meanwhile.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// How long a client's connection has to be without a request before it is closed for another client's:
 /// a client that makes several requests in a row is not cut off between two of them.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Bytes of an IPv6 address that say whose it is: a customer of a provider has all that begin with them.
+/// Size in bytes of the prefix of an IPv6 address that identifies a provider's customer.
 const NETWORK: usize = 8;
 
 /// The places of a server. Clones share them.
@@ -65,7 +65,7 @@ struct Unauthenticated {
 }
 
 struct Authenticated {
-    /// Requests under way.
+    /// Running requests.
     busy: usize,
     last: Instant,
     closed: CancellationToken,
@@ -76,18 +76,18 @@ pub(super) struct ConnectionSlot {
     slots: ConnectionSlots,
     number: u64,
     closed: CancellationToken,
-    /// Whether it is a client's.
+    /// Whether the connection is authenticated.
     is_authenticated: AtomicBool,
 }
 
-/// A request under way on a connection. Dropped, it is over.
+/// A running request on a connection. A drop ends it.
 pub(super) struct RequestGuard {
     slots: ConnectionSlots,
     number: u64,
 }
 
 impl ConnectionSlots {
-    /// At most `most` connections at once.
+    /// Creates a table of at most `most` connections.
     pub(super) fn new(most: usize) -> Self {
         let unauthenticated_room = (most / SHARE).max(MIN_SHARE).min(most / 2).max(1);
         let (state, changed, open) = (Lock::default(), Notify::new(), watch::Sender::new(0));
@@ -100,8 +100,8 @@ impl ConnectionSlots {
         }))
     }
 
-    /// The place of a connection that comes from `source`: where all are taken, that of the stranger who
-    /// has been there for longest, of those who come from where most come from.
+    /// Returns the place of a connection from `source`. If all are taken, evicts the oldest unauthenticated
+    /// connection of the source that has the most.
     pub(super) async fn admit(&self, source: IpAddr) -> ConnectionSlot {
         loop {
             let changed = self.0.changed.notified();
@@ -113,7 +113,7 @@ impl ConnectionSlots {
         }
     }
 
-    /// A place; how long to wait where every stranger came just now.
+    /// Returns a place, or the wait if every unauthenticated connection is new.
     fn try_admit(&self, source: IpAddr) -> Result<ConnectionSlot, Duration> {
         let mut state = self.0.state.lock();
         if state.unauthenticated.len() >= self.0.unauthenticated_room
@@ -149,13 +149,13 @@ impl ConnectionSlots {
 }
 
 impl State {
-    /// The unauthenticated connection to evict next.
+    /// Returns the unauthenticated connection to evict next.
     fn next_to_evict(&self) -> Option<u64> {
         let mut counts: HashMap<IpAddr, (usize, u64)> = HashMap::new();
         for (number, unauthenticated) in &self.unauthenticated {
             counts.entry(unauthenticated.source).or_insert((0, *number)).0 += 1;
         }
-        // The oldest of the most; of two sources with as many, the one that came first.
+        // The oldest of the source with the most; of two such sources, the earlier one.
         let most = counts.into_values().max_by_key(|(count, first)| (*count, std::cmp::Reverse(*first)));
         most.map(|(_, first)| first)
     }
@@ -177,8 +177,8 @@ impl State {
 }
 
 impl ConnectionSlot {
-    /// A request of a client begins, who has shown what there is to show. Nothing where all places of
-    /// clients are taken, or the connection was given away meanwhile.
+    /// Begins a request of an authenticated client. `None` if all places of clients are taken, or the connection
+    /// was evicted meanwhile.
     pub(super) fn begin(&self) -> Option<RequestGuard> {
         let mut state = self.slots.0.state.lock();
         if let Some(unauthenticated) = state.unauthenticated.get(&self.number) {
@@ -195,13 +195,12 @@ impl ConnectionSlot {
         Some(RequestGuard { slots: self.slots.clone(), number: self.number })
     }
 
-    /// Whether it is a client's.
+    /// Returns whether the connection is authenticated.
     pub(super) fn is_authenticated(&self) -> bool {
         self.is_authenticated.load(Ordering::Relaxed)
     }
 
-    /// Ends when the connection is to be closed: it gives way to another, or nothing is known of it after
-    /// `patience`.
+    /// Returns when the connection must be closed: it is evicted, or still not authenticated after `patience`.
     pub(super) async fn wait_until_evicted(&self, patience: Duration) {
         let too_late = async {
             tokio::time::sleep(patience).await;
@@ -235,7 +234,7 @@ impl Drop for RequestGuard {
     }
 }
 
-/// The network of an address, which counts as one source.
+/// Returns the network of an address, which counts as one source.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -247,7 +246,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// A connection whose writes fail when the other side takes nothing for a while.
+/// A connection whose writes fail if the other side reads nothing for a while.
 pub(super) struct WriteTimeoutStream {
     stream: TcpStream,
     patience: Duration,
@@ -260,7 +259,7 @@ impl WriteTimeoutStream {
         Self { stream, patience, timer: Box::pin(tokio::time::sleep(patience)), is_waiting: false }
     }
 
-    /// What was `written`, or that it took too long.
+    /// Returns the result of a write, or the timeout.
     fn within<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.is_waiting = false;

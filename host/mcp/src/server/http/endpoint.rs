@@ -1,9 +1,9 @@
-//! The endpoint of MCP: what POST, GET and DELETE do. A message is parsed here, and its request answered by a handler.
+//! The MCP endpoint: POST, GET and DELETE. Parses a message, and a handler answers its request.
 //!
-//! The form of an answer follows from its request alone. In a session a call (of a tool, a prompt or a resource) is answered
-//! in a stream of events, anything else by one JSON object. Without a session (2026-07-28) the answer is an object, unless the
-//! request asks for what comes before it: a stream. Whether the thread that read a request ends it or another one does
-//! changes nothing of that.
+//! The form of an answer depends on its request alone. In a session a call (of a tool, a prompt or a resource) is
+//! answered by a stream of events, every other request by one JSON object. Without a session (2026-07-28) the
+//! answer is an object, or a stream if the request asks for notifications before the answer. The thread that
+//! finishes the request does not matter.
 
 mod batch;
 #[cfg(test)]
@@ -39,7 +39,7 @@ const MAX_SHORT: usize = 64 << 10;
 
 type Request = JsonRpcRequest<ClientRequest>;
 
-/// What a call came to where it was begun, or the rest of it.
+/// The result of a call, or the task that continues it.
 type Begun<T> = Result<T, JoinHandle<T>>;
 
 /// The endpoint.
@@ -53,8 +53,8 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// With room for `most` sessions, which live at `home` where there are other replicas. What takes time runs on the runtime
-    /// of the caller.
+    /// Creates an endpoint for `most` sessions, which name `home` if there are other replicas. Slow work runs on
+    /// the caller's runtime.
     pub(super) fn new(most: usize, home: Option<Home>) -> Self {
         let (sessions, runtime) = (Sessions::new(most, home), Handle::current());
         let tidying = CancellationToken::new();
@@ -138,8 +138,8 @@ impl Endpoint {
         }
     }
 
-    /// The message that `body` is. The runtime parses a long one: that takes up to 0.2 s, and this thread has other
-    /// connections.
+    /// Returns the message that `body` is. The runtime parses a long one: that takes up to 0.2 s, and this thread
+    /// has other connections.
     async fn parsed(
         &self,
         body: Bytes,
@@ -151,7 +151,7 @@ impl Endpoint {
         ended(Err(self.runtime.spawn(async move { message::parse(&body, &scan) }))).await
     }
 
-    /// The session that a head names.
+    /// Returns the session that a head names.
     fn session(&self, headers: &HeaderMap, caller: &ServerShared) -> Result<SessionGuard, Refusal> {
         let missing = || {
             let why = "expected `Mcp-Session-Id`: `initialize` opens a session";
@@ -198,7 +198,7 @@ impl Endpoint {
         Ok(whole.unwrap_or_else(|| stream.response(None, primes, self.end(session))))
     }
 
-    /// Begins a request in a session, which is answered in a stream too where it `has_stream`.
+    /// Begins a request in a session, with its answer also in a stream if it `has_stream`.
     fn begin_in(
         &self,
         session: &SessionGuard,
@@ -267,7 +267,7 @@ impl Endpoint {
         Ok(answer.unwrap_or_else(|| stream.response(None, false, self.end(stops))))
     }
 
-    /// The stream of a session, or what came after the event that the client has last.
+    /// Returns the stream of a session, or the events after the client's last one.
     fn stream(&self, headers: &HeaderMap, session: SessionGuard) -> HttpResponse {
         let Some(last) = headers.get(LAST_EVENT) else {
             return session.events.clone().response(None, session.primes(), self.news(session));
@@ -294,7 +294,7 @@ impl Endpoint {
         }
     }
 
-    /// The same, which tells the client of a session of other tools.
+    /// Notifies the client of a session of changed tools.
     fn news(&self, session: SessionGuard) -> impl Future<Output = ()> + Send + use<> {
         let closing = self.closing.clone();
         let telling = async move {
@@ -307,10 +307,11 @@ impl Endpoint {
         }
     }
 
-    /// Polls `call` once on this thread where it `is_short` and this thread runs calls inline. The runtime polls it on.
+    /// Polls `call` once on this thread if it `is_short` and this thread runs calls inline. The runtime continues
+    /// it.
     ///
     /// # Errors
-    /// The call, where it goes on.
+    /// The call, if it continues.
     fn begin<F>(&self, call: F, is_short: bool) -> Begun<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
@@ -319,13 +320,13 @@ impl Endpoint {
             return Err(self.runtime.spawn(call));
         }
         let polled = inline::poll_once(Box::pin(call), &self.runtime);
-        // What is left is cleared when this thread has nothing else to do (`threads`).
+        // Remains are dropped when this thread is idle (`threads`).
         inline::run_cleanups(ThreadLoad::Busy);
         polled.map_err(|call| self.runtime.spawn(call))
     }
 }
 
-/// What a call that was begun comes to.
+/// Returns the result of a begun call.
 async fn ended<T>(begun: Begun<T>) -> Result<T, Refusal> {
     match begun {
         Ok(output) => Ok(output),
@@ -333,7 +334,7 @@ async fn ended<T>(begun: Begun<T>) -> Result<T, Refusal> {
     }
 }
 
-/// Whether a request is a call: of a tool, a prompt or a resource.
+/// Returns whether a request is a call: of a tool, a prompt or a resource.
 fn is_call(request: &ClientRequest) -> bool {
     matches!(
         request,
@@ -343,14 +344,14 @@ fn is_call(request: &ClientRequest) -> bool {
     )
 }
 
-/// Whether a request without a session asks for what comes before its answer.
+/// Returns whether a request without a session asks for notifications before its answer.
 fn wants_events(request: &ClientRequest) -> bool {
     let meta = request.get_meta();
     let asks = || meta.get_progress_token().is_some() || meta.log_level().is_some();
     matches!(request, ClientRequest::SubscriptionsListenRequest(_)) || (is_call(request) && asks())
 }
 
-/// The status of an answer to a request without a session, which `is_whole` where it brings all that it has to.
+/// Returns the status of an answer to a request without a session; `is_whole`: the request is self-contained.
 fn status_of(answer: &Answer, is_whole: bool) -> StatusCode {
     let Err(error) = answer else { return StatusCode::OK };
     match error.code {
@@ -363,7 +364,7 @@ fn status_of(answer: &Answer, is_whole: bool) -> StatusCode {
     }
 }
 
-/// The answer to a method other than `methods`.
+/// Returns the answer to a method other than `methods`.
 fn not_allowed(methods: &'static str) -> HttpResponse {
     let mut answer = response::empty(StatusCode::METHOD_NOT_ALLOWED);
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));

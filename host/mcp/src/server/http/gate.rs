@@ -1,6 +1,6 @@
-//! The checks that every HTTP request passes before it is answered: host and origin, path, token, size and types, and room for
-//! another request. A refusal is one line of text. What passes is answered by the endpoint. Small bodies, as nearly all are,
-//! are always read; large ones share an amount of memory, so that many of them at once are turned away and not held.
+//! The checks of every HTTP request before it is answered: host and origin, path, token, size and types, and room
+//! for another request. A refusal is one line of text. The endpoint answers admitted requests. Small bodies, which
+//! nearly all are, are always read; large ones share a memory budget, and are refused beyond it.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ const MAX_BODIES: usize = 16 * MAX_BODY;
 pub(super) struct Gate {
     admission: Admission,
     public: Public,
-    /// For clients that are not told apart.
+    /// For clients that are not distinguished.
     shared: ServerShared,
     hosts: Vec<String>,
     bodies: Bodies,
@@ -57,7 +57,7 @@ pub(super) struct HttpConnection {
     pub(super) local: Option<SocketAddr>,
 }
 
-/// What all bodies of a server have room in.
+/// The memory budget of all bodies of a server.
 struct Bodies {
     room: Arc<Semaphore>,
     patience: Duration,
@@ -70,7 +70,8 @@ struct Whole {
 }
 
 impl Gate {
-    /// A gate before `endpoint`, which waits for bodies for so long. Requests are handled on the runtime of the caller.
+    /// Returns a gate before `endpoint`, which waits for a body for at most `patience`. Requests are handled on the
+    /// caller's runtime.
     pub(super) fn new(
         shared: &ServerShared,
         (admission, public): (Admission, Public),
@@ -82,7 +83,7 @@ impl Gate {
         Self { admission, public, shared, hosts, bodies, endpoint, ended: CancellationToken::new(), runtime }
     }
 
-    /// What is answered without a token.
+    /// Returns the part that answers without a token.
     pub(super) fn public(&self) -> &Public {
         &self.public
     }
@@ -109,7 +110,7 @@ impl Gate {
         }
     }
 
-    /// Who a request comes from.
+    /// Returns the caller of a request.
     async fn admit(&self, headers: &HeaderMap) -> Result<ServerShared, Refusal> {
         self.admission.admit(headers, &self.shared, &self.runtime).await.map_err(|denied| {
             let metadata = self.public.metadata_url(headers, &self.admission);
@@ -158,7 +159,7 @@ impl Gate {
 }
 
 impl Whole {
-    /// This body with U+FFFD in the place of everything that is no character.
+    /// Returns this body with U+FFFD instead of invalid UTF-8.
     fn of_whole_characters(mut self) -> Self {
         if let Cow::Owned(whole) = json::whole_characters(&self.bytes) {
             self.bytes = whole.into();
@@ -168,12 +169,12 @@ impl Whole {
 }
 
 impl Bodies {
-    /// Each is waited for so long.
+    /// Creates a budget whose bodies are awaited for at most `patience`.
     fn new(patience: Duration) -> Self {
         Self { room: Arc::new(Semaphore::new(MAX_BODIES)), patience }
     }
 
-    /// All of a body.
+    /// Reads a complete body.
     async fn read(&self, body: Incoming) -> Result<Whole, Refusal> {
         let whole = tokio::time::timeout(self.patience, self.collect(body)).await;
         whole.unwrap_or_else(|_| {
@@ -199,7 +200,7 @@ impl Bodies {
         Ok(Whole { bytes: bytes.freeze(), _room: room })
     }
 
-    /// Takes room for so many bytes more.
+    /// Reserves `bytes` more bytes.
     fn reserve(&self, bytes: usize, room: &mut Option<OwnedSemaphorePermit>) -> Result<(), Refusal> {
         let count = u32::try_from(bytes).unwrap_or(u32::MAX);
         let more = self.room.clone().try_acquire_many_owned(count).map_err(|_| {
@@ -214,7 +215,7 @@ impl Bodies {
     }
 }
 
-/// Checks the size that a request says it has, that its client takes the forms of an answer, and that it sends JSON.
+/// Checks the declared size of a request, that its client accepts the forms of an answer, and that it sends JSON.
 fn check_head(request: &Request<impl Sized>) -> Result<(), Refusal> {
     let headers = request.headers();
     let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
@@ -238,7 +239,7 @@ fn check_head(request: &Request<impl Sized>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether `Accept` names `kind`, and not with the weight 0.
+/// Returns whether `Accept` names `kind`, and not with the weight 0.
 fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|entry| {
@@ -253,12 +254,12 @@ fn is_weight_of_nothing(parameter: &str) -> bool {
     weight.is_some_and(|(_, weight)| weight.trim().parse::<f32>().is_ok_and(|weight| weight == 0.0))
 }
 
-/// The answer to a body that is too large.
+/// Returns the answer to a body that is too large.
 fn too_large() -> Refusal {
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {} MiB", MAX_BODY >> 20))
 }
 
-/// A client's request begins.
+/// Begins a client's request.
 fn begin(connection: &HttpConnection) -> Result<RequestGuard, Refusal> {
     let why = "all connections are in use; try again later";
     let full = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).and_close();

@@ -1,6 +1,5 @@
-//! What is answered without a token: whether haft lives and is ready, for whatever starts and watches it, and which
-//! tokens it takes (RFC 9728, protected resource metadata). Nobody elsewhere is told anything of tools, callers or
-//! calls by it.
+//! Responses that need no token: liveness and readiness, for orchestrators and monitoring, and the tokens that the
+//! server accepts (RFC 9728, protected resource metadata). They reveal nothing about tools, callers or calls.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +15,7 @@ use super::admission::Admission;
 use super::response::{self, HttpResponse};
 use crate::server::snapshot::ToolSnapshots;
 
-/// Whether haft lives: that it answers says so.
+/// Liveness: any answer confirms it.
 const HEALTH: &str = "/healthz";
 
 /// Whether all of its plugins and servers are listed, nothing is missing, and it is not about to end.
@@ -28,24 +27,24 @@ const WATCHED: Duration = Duration::from_mins(1);
 /// Where the metadata are of a resource at `/`.
 const METADATA: &str = "/.well-known/oauth-protected-resource";
 
-/// What is needed to answer.
+/// The state of these responses.
 pub(super) struct Public {
     snapshots: ToolSnapshots,
-    /// Where clients find the server, as program.toml says it.
+    /// The public URL of the server in program.toml.
     url: Option<String>,
     readiness: watch::Receiver<Readiness>,
     /// When it was asked last whether it is ready.
     asked: Lock<Option<Instant>>,
-    /// Cancelled when haft is told to end.
+    /// Cancelled when haft is to end.
     ending: CancellationToken,
 }
 
-/// What a server lacks, as whoever runs it finds out.
+/// The missing parts of a server, for its operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
     /// Why it is not ready, a line each.
     pub missing: Vec<String>,
-    /// What else does not work, a line each.
+    /// Other failures, one a line.
     pub notes: Vec<String>,
 }
 
@@ -59,18 +58,18 @@ impl Public {
         Self { snapshots, url, readiness, asked, ending }
     }
 
-    /// Whether a balancer is there that finds out whether it is ready.
+    /// Returns whether a balancer is there that finds out whether it is ready.
     pub(super) fn is_watched(&self) -> bool {
         self.asked.lock().is_some_and(|asked| asked.elapsed() < WATCHED)
     }
 
-    /// Haft is told to end: it is not ready any more.
+    /// Reports from now on that haft is not ready, since it is to end.
     pub(super) fn end(&self) {
         self.ending.cancel();
     }
 
-    /// The answer, where `request` asks whether haft lives or is ready: whoever asks, by whatever name. What is missing is
-    /// told where `is_own`: on this machine, by its own names, as no foreign web page does.
+    /// Returns the answer, if `request` asks for liveness or readiness, under any host name. The missing parts are
+    /// listed if `is_own`: for requests of this machine, under its own names, and from no foreign web page.
     pub(super) fn health<B>(&self, request: &Request<B>, is_own: bool) -> Option<HttpResponse> {
         let answer = match request.uri().path() {
             HEALTH => plain(StatusCode::OK, "ok\n".into()),
@@ -98,13 +97,13 @@ impl Public {
         plain(status, lines.fold(format!("{word}\n"), |text, line| format!("{text}{line}\n")))
     }
 
-    /// The answer, where `request` asks for one of these.
+    /// Returns the answer, if `request` asks for one of these.
     pub(super) fn answer<B>(&self, request: &Request<B>, admission: &Admission) -> Option<HttpResponse> {
         let answer = self.metadata(request.uri().path(), request.headers(), admission)?;
         Some(for_readers(request, answer))
     }
 
-    /// Where the metadata are, as an absolute address, where there are any.
+    /// Returns the absolute URL of the metadata, if there are any.
     pub(super) fn metadata_url(&self, headers: &HeaderMap, admission: &Admission) -> Option<String> {
         admission.issuers()?;
         let resource = self.resource(headers)?;
@@ -115,7 +114,7 @@ impl Public {
         Some(format!("{scheme}://{authority}{METADATA}{path}"))
     }
 
-    /// The server, as clients call it. `Host` was judged before.
+    /// Returns the server, as clients call it. `Host` was judged before.
     fn resource(&self, headers: &HeaderMap) -> Option<String> {
         let named = || headers.get(HOST)?.to_str().ok().map(|host| format!("http://{host}{PATH}"));
         self.url.clone().or_else(named)
@@ -139,13 +138,13 @@ impl Public {
     }
 }
 
-/// What follows the host of an address, without the first `/`.
+/// Returns the part of a URL after the host, without the first `/`.
 fn path_of(url: &str) -> Option<&str> {
     let (_, rest) = url.split_once("://")?;
     rest.split_once('/').map(|(_, path)| path)
 }
 
-/// `answer`, where `request` only reads.
+/// Returns `answer`, where `request` only reads.
 fn for_readers<B>(request: &Request<B>, answer: HttpResponse) -> HttpResponse {
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         return answer;

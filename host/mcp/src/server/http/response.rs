@@ -1,7 +1,7 @@
-//! Answers of the HTTP server: whole ones, refusals (a status and one line of text, or an error of JSON-RPC), and streams of
-//! events: what a client gets before the answer to its request, and the answer; or at any time of its session. Events of a
-//! session have ids. A client whose connection broke names the last one that it has (`Last-Event-ID`), and gets what came
-//! after it.
+//! Responses of the HTTP server: complete ones, refusals (a status and one line of text, or a JSON-RPC error), and
+//! event streams: of notifications before an answer and the answer, or of a session's notifications. Events of a
+//! session have ids. A client whose connection broke sends the last id that it received (`Last-Event-ID`), and gets
+//! the events after it.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -37,28 +37,28 @@ pub(super) const EVENTS: &str = "text/event-stream";
 /// Has a proxy pass events on as they come.
 const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// Events of a stream that wait to be read: all that a plugin may tell in a call.
+/// Maximal number of queued events of a stream: as many as a plugin may send in a call.
 const WAITING: usize = 1024;
 
-/// Of those, pieces of what a process prints or of an answer, which are long.
+/// Maximal number of queued pieces among them, of process output or of an answer, which are long.
 const PIECES: usize = 256;
 
-/// Events of a stream that are kept after they were read, and those that wait where nobody reads.
+/// Number of events of a stream that are kept after they were read, and that are queued without a reader.
 const KEPT: usize = 8;
 
-/// How long a stream says nothing before it says that it is there: proxies close what is silent for longer.
+/// Interval of comments on a silent stream: proxies close longer silent ones.
 pub(super) const PING: Duration = Duration::from_secs(15);
 
 /// After how long a client asks again for a stream that broke.
 const RETRY: Duration = Duration::from_secs(3);
 
-/// What says that a stream is there: a comment.
+/// A comment, which keeps a stream alive.
 const COMMENT: &[u8] = b":\n\n";
 
 /// The response to any request.
 pub(super) type HttpResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// A response of `text`, which is `content_type`.
+/// Returns a response of `text`, which is `content_type`.
 pub(super) fn whole(status: StatusCode, content_type: &'static str, text: impl Into<Bytes>) -> HttpResponse {
     let mut answer = Response::new(Full::new(text.into()).boxed_unsync());
     *answer.status_mut() = status;
@@ -68,12 +68,12 @@ pub(super) fn whole(status: StatusCode, content_type: &'static str, text: impl I
     answer
 }
 
-/// A response without a body.
+/// Returns a response without a body.
 pub(super) fn empty(status: StatusCode) -> HttpResponse {
     whole(status, "", Bytes::new())
 }
 
-/// A message as text.
+/// Returns a message as text.
 pub(super) fn text(message: &impl Serialize) -> Bytes {
     // Messages are strings and JSON values: they can be written, and have no line breaks.
     serde_json::to_vec(message).unwrap_or_default().into()
@@ -94,18 +94,18 @@ impl Refusal {
         Self { status, why: why.into(), content_type: "", header: None }
     }
 
-    /// An error of JSON-RPC, of the request `id` where that can be told. `is_sessionless`: of 2026-07-28 or later.
+    /// Returns a JSON-RPC error, for the request `id` if known. `is_sessionless`: of 2026-07-28 or later.
     pub(super) fn error(id: Option<RequestId>, error: ErrorData, is_sessionless: bool) -> Self {
         let why = message::refusal(id, error, is_sessionless).to_string();
         Self { content_type: JSON, ..Self::new(StatusCode::BAD_REQUEST, why) }
     }
 
-    /// This refusal, after which the connection is closed.
+    /// Returns this refusal, after which the connection is closed.
     pub(super) fn and_close(self) -> Self {
         self.with(CONNECTION, HeaderValue::from_static("close"))
     }
 
-    /// This refusal, with a header.
+    /// Returns this refusal with a header.
     pub(super) fn with(self, name: HeaderName, value: HeaderValue) -> Self {
         Self { header: Some((name, value)), ..self }
     }
@@ -122,7 +122,7 @@ impl Refusal {
     }
 }
 
-/// One stream. Whoever tells something appends to it, and one connection at a time reads it.
+/// A stream. Any thread appends events, and one connection at a time reads them.
 pub(super) struct EventStream {
     ids: Ids,
     state: Lock<State>,
@@ -132,7 +132,7 @@ pub(super) struct EventStream {
 /// The ids of the events of a stream.
 #[derive(Clone, Copy)]
 pub(super) enum Ids {
-    /// None: nothing can be had again.
+    /// None: no event can be fetched again.
     None,
     /// Of the stream of a session without a request.
     Session,
@@ -158,15 +158,15 @@ struct State {
     status: StatusCode,
 }
 
-/// What a client named as the last event that it has.
+/// The last event that a client received.
 pub(super) struct LastEvent {
-    /// The number of the request whose stream it is of.
+    /// The number of the request with the stream.
     pub(super) request: Option<u64>,
     event: u64,
 }
 
 impl LastEvent {
-    /// That of a header.
+    /// Parses the value of a header.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (event, request) = match text.split_once('/') {
             Some((event, request)) => (event, Some(request.parse().ok()?)),
@@ -181,7 +181,7 @@ impl EventStream {
         Arc::new(Self { ids, state: Lock::default(), changed: Notify::new() })
     }
 
-    /// Appends a message, unless too many wait. `is_piece`: one of many. Returns whether there was room.
+    /// Appends a message, unless too many are queued. `is_piece`: one of many. Returns whether there was room.
     pub(super) fn append(&self, message: &impl Serialize, is_piece: bool) -> bool {
         let text = text(message);
         let mut state = self.state.lock();
@@ -217,7 +217,7 @@ impl EventStream {
         self.changed.notify_waiters();
     }
 
-    /// Keeps no more than is worth it where nobody reads.
+    /// Limits the queue of a stream without a reader.
     pub(super) fn forget_old(&self) {
         let mut state = self.state.lock();
         while state.waiting() > KEPT {
@@ -226,12 +226,13 @@ impl EventStream {
         state.forget();
     }
 
-    /// Bytes of its events.
+    /// Returns the number of bytes of its events.
     pub(super) fn size(&self) -> usize {
         self.state.lock().events.iter().map(Bytes::len).sum()
     }
 
-    /// All events, where the stream is over and nobody reads it: its whole body. `primes`: as of [`EventStream::response`].
+    /// Returns all events as one body, if the stream is over and has no reader. `primes`: as for
+    /// [`EventStream::response`].
     pub(super) fn whole(&self, primes: bool) -> Option<HttpResponse> {
         let mut state = self.state.lock();
         if !state.is_over {
@@ -245,8 +246,9 @@ impl EventStream {
         Some(headers(whole(StatusCode::OK, EVENTS, text)))
     }
 
-    /// A response that reads the stream from the event after `last`, if that is kept, else from now on, until `end` at most,
-    /// which is polled as long as it is read. `primes`: it begins with an event without data, whose id says what to ask for.
+    /// Returns a response that reads the stream from the event after `last`, if it is kept, otherwise from now on,
+    /// at most until `end`, which is polled meanwhile. `primes`: begins with an event without data, whose id allows
+    /// to resume the stream.
     pub(super) fn response(
         self: Arc<Self>,
         last: Option<&LastEvent>,
@@ -272,7 +274,7 @@ impl EventStream {
         headers(answer)
     }
 
-    /// Waits for the first event, or the end. The answer, where that is all and no success.
+    /// Waits for the first event, or the end. Returns the answer, if it is the only event and not a success.
     pub(super) async fn failure(&self) -> Option<HttpResponse> {
         let begun = || {
             let state = self.state.lock();
@@ -286,7 +288,7 @@ impl EventStream {
         self.until(begun).await
     }
 
-    /// The next event for `reader`; nothing where there is none any more.
+    /// Returns the next event for `reader`; `None` at the end.
     fn poll_next(&self, reader: u64) -> Poll<Option<Bytes>> {
         let mut state = self.state.lock();
         if reader < state.first_reader {
@@ -300,7 +302,7 @@ impl EventStream {
         if state.is_over { Poll::Ready(None) } else { Poll::Pending }
     }
 
-    /// Waits for what `poll` comes to, which changes with the stream.
+    /// Waits for the result of `poll`, which changes with the stream.
     async fn until<T>(&self, poll: impl Fn() -> Poll<T>) -> T {
         loop {
             // Registered before the check, so that no notification is missed.
@@ -352,7 +354,7 @@ impl State {
         }
     }
 
-    /// The next event, which counts as read.
+    /// Returns the next event, which counts as read.
     fn next(&mut self) -> Option<Bytes> {
         let place = usize::try_from(self.read - self.gone).ok()?;
         let event = self.events.get(place)?.clone();
@@ -361,7 +363,7 @@ impl State {
     }
 }
 
-/// A stream that the request `id` is answered in. Dropped, it ends, also where that came to no answer: haft panicked.
+/// A stream with the answer to the request `id`. A drop ends it, also without an answer after a panic.
 pub(super) struct StreamGuard {
     pub(super) stream: Arc<EventStream>,
     pub(super) id: RequestId,
@@ -420,7 +422,7 @@ impl Body for EventBody {
             self.has_ended = true;
         }
         if self.has_ended {
-            // What waits is still sent.
+            // Queued events are still sent.
             let Poll::Ready(event) = self.stream.poll_next(self.reader) else { return Poll::Ready(None) };
             return Poll::Ready(event.map(|event| Ok(Frame::data(event))));
         }

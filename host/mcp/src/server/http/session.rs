@@ -1,7 +1,7 @@
-//! Sessions of clients (revisions up to 2025-11-25), kept in memory: after a restart clients get 404 and open new ones.
-//! Their number is bounded. A new session may replace only one that has been idle for long. Where there are other replicas,
-//! the id of a session says where it lives ([`Home`]). An idle session is its client's handler and some small tables: no task
-//! and no channel. An answer that was sent in a stream can be had again for a while.
+//! Sessions of clients (revisions up to 2025-11-25), kept in memory: after a restart clients get 404 and open new
+//! ones. Their number is bounded. A new session may replace only one that has been idle for long. With several
+//! replicas, the id of a session names its replica ([`Home`]). An idle session consists of its client's handler and
+//! some small tables: no task and no channel. An answer that was sent in a stream can be fetched again for a while.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -23,28 +23,28 @@ use crate::server::handler::{Handler, ToolNews};
 use haft_core::random;
 use haft_core::sync::Lock;
 
-/// How long a session may be left alone: a person comes back from lunch to the same one.
+/// Maximal idle time of a session: long enough for a lunch break.
 const IDLE: Duration = Duration::from_hours(1);
 
-/// How long a session has to have been left alone to be closed for a new one, where all places are taken.
+/// Idle time after which a session may be closed for a new one, if all places are taken.
 const ABANDONED: Duration = Duration::from_mins(10);
 
-/// The same bound for a session whose client sent nothing after opening it; clients send something at once.
+/// Idle limit of a session whose client sent nothing after opening it; clients send something at once.
 const UNUSED: Duration = Duration::from_mins(1);
 
-/// How often is looked for what is over.
+/// Interval of removing ended sessions.
 const SWEEP: Duration = Duration::from_secs(10);
 
 /// The part of all places that a caller may take before its idle sessions give way to those of others.
 const SHARE: usize = 8;
 
-/// What stands in an id between what nobody guesses and where the session lives.
+/// Separates the random part of an id from the home of the session.
 const AT: char = '@';
 
-/// Characters of the name of a machine that stand in an id.
+/// Maximal number of characters of a machine's name in an id.
 const MAX_NAME: usize = 64;
 
-/// What is said of a session that is not there.
+/// The error for an unknown session.
 const MISSING: &str = "there is no such session";
 
 /// How long an answer can be asked for again.
@@ -56,13 +56,13 @@ const KEPT: usize = 16;
 /// Bytes of their streams. One alone may be longer.
 const MAX_KEPT: usize = 1 << 20;
 
-/// Bytes of the streams of all sessions that can be asked for again: a larger one, and what comes then, is not kept.
+/// Maximal size in bytes of the kept streams of all sessions: streams beyond it are not kept.
 const MAX_ALL_KEPT: usize = 64 << 20;
 
 /// The sessions of a server.
 pub(super) struct Sessions {
     most: usize,
-    /// Where they live, where there are other replicas.
+    /// The home in their ids, if there are other replicas.
     home: Option<Home>,
     all: Lock<HashMap<Arc<str>, Entry>>,
     /// Told of each that is opened.
@@ -79,12 +79,12 @@ pub(super) struct Home(String);
 struct Entry {
     id: Arc<str>,
     session: Arc<Session>,
-    /// The caller that opened it; nobody else uses it.
+    /// The caller that opened the session; no other caller uses it.
     owner: Arc<str>,
-    /// Requests and streams under way.
+    /// Running requests and streams.
     open: usize,
     last: Instant,
-    /// Whether its client came back after it was opened.
+    /// Whether its client sent a request after opening it.
     came_back: bool,
 }
 
@@ -95,12 +95,12 @@ pub(super) struct SessionGuard {
     session: Arc<Session>,
 }
 
-/// One session: what answers its requests, the streams that its client reads, and what is open between the two.
+/// A session: its handler, the streams that its client reads, and the open requests of both sides.
 pub(super) struct Session {
     pub(super) handler: Handler,
     pub(super) agreed: Agreed,
     pub(super) news: ToolNews,
-    /// What its client reads without a request.
+    /// The events that its client reads without a request.
     pub(super) events: Arc<EventStream>,
     conversation: Arc<Conversation>,
     streams: Lock<Streams>,
@@ -113,7 +113,7 @@ pub(super) struct Session {
 struct Streams {
     /// By the numbers of the requests.
     all: HashMap<u64, Arc<EventStream>>,
-    /// Those that are answered, in this order.
+    /// The answered streams, in this order.
     ended: VecDeque<Ended>,
 }
 
@@ -125,11 +125,11 @@ struct Ended {
     _room: OwnedSemaphorePermit,
 }
 
-/// A request of a session under way. Dropped, it is over, and so is its stream.
+/// A running request of a session. A drop ends it and its stream.
 pub(super) struct SessionRequest {
     session: Arc<Session>,
     pub(super) running: Running,
-    /// The stream that it is answered in, where that is one.
+    /// The stream with the answer, if there is one.
     pub(super) stream: Option<StreamGuard>,
 }
 
@@ -140,13 +140,13 @@ struct SessionLink {
 }
 
 impl Sessions {
-    /// At most `most` sessions at once, whose ids say `home` where there is one.
+    /// Creates a table of at most `most` sessions, whose ids name `home` if given.
     pub(super) fn new(most: usize, home: Option<Home>) -> Arc<Self> {
         let room = Arc::new(Semaphore::new(MAX_ALL_KEPT));
         Arc::new(Self { most, home, all: Lock::default(), opened: Notify::new(), room })
     }
 
-    /// Opens a session of `owner`, whose requests `handler` answers; its id.
+    /// Opens a session of `owner`, whose requests `handler` answers; returns its id.
     ///
     /// # Errors
     /// All places are taken by sessions in use, or the system gives no random numbers.
@@ -185,10 +185,10 @@ impl Sessions {
         Ok(id)
     }
 
-    /// The session `id` for a request of `caller`.
+    /// Returns the session `id` for a request of `caller`.
     ///
     /// # Errors
-    /// There is none: another caller opened it, or it lives at another replica.
+    /// The session does not exist: another caller opened it, or it belongs to another replica.
     pub(super) fn enter(self: &Arc<Self>, id: &str, caller: &str) -> Result<SessionGuard, Refusal> {
         let mut all = self.all.lock();
         let own = all.get_mut(id);
@@ -200,7 +200,7 @@ impl Sessions {
             return Ok(SessionGuard { sessions: self.clone(), id, session });
         }
         drop(all);
-        // Of another caller's as of one that is not there: who else has which sessions is nobody's business.
+        // Another caller's session is reported as unknown, so that no caller learns of others' sessions.
         let elsewhere = self.home.as_ref().filter(|_| !is_here).and_then(|home| home.refusal(id));
         Err(Refusal::new(StatusCode::NOT_FOUND, elsewhere.unwrap_or_else(|| MISSING.to_owned())))
     }
@@ -210,7 +210,7 @@ impl Sessions {
         self.all.lock().remove(&session.id);
     }
 
-    /// Ends what is over, until it is dropped.
+    /// Removes ended sessions, until it is dropped.
     pub(super) async fn tidy(self: Arc<Self>) {
         loop {
             let opened = self.opened.notified();
@@ -231,19 +231,19 @@ impl Sessions {
 }
 
 impl Home {
-    /// The replica that listens at `port` of `machine`.
+    /// Returns the replica that listens at `port` of `machine`.
     pub(super) fn named(machine: &str, port: u16) -> Self {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
         let machine: String = machine.chars().take(MAX_NAME).map(plain).collect();
         Self(format!("{machine}-{port}"))
     }
 
-    /// A new id of a session that lives here.
+    /// Returns a new id of a session of this replica.
     fn session_id(&self) -> io::Result<String> {
         Ok(format!("{}{AT}{}", random::name::<{ random::KEY }>()?, self.0))
     }
 
-    /// Why a session is not here, where its id says that it lives elsewhere.
+    /// Returns why a session is not here, if its id names another home.
     fn refusal(&self, id: &str) -> Option<String> {
         let (_, home) = id.rsplit_once(AT)?;
         let is_name = home.len() <= MAX_NAME + 8
@@ -259,7 +259,7 @@ impl Home {
 }
 
 impl Entry {
-    /// Whether it may be closed for a new one.
+    /// Returns whether the session may be closed for a new one.
     fn gives_way(&self) -> bool {
         let enough = if self.came_back { ABANDONED } else { UNUSED };
         self.open == 0 && self.last.elapsed() >= enough
@@ -290,23 +290,23 @@ impl Drop for SessionGuard {
 }
 
 impl Session {
-    /// A session whose answers are kept as far as there is `room` for their bytes.
+    /// Creates a session whose answers are kept while `room` has space for their bytes.
     fn new(handler: Handler, agreed: Agreed, room: Arc<Semaphore>) -> Self {
         let (news, events) = (ToolNews::default(), EventStream::new(Ids::Session));
         let (conversation, streams) = Default::default();
         Self { handler, agreed, news, events, conversation, streams, room }
     }
 
-    /// Whether its client takes events without data, as revisions from 2025-11-25 on have them. Earlier ones report an event
-    /// that is no message as an error.
+    /// Returns whether its client accepts events without data, as revisions from 2025-11-25 on define them. Earlier
+    /// ones report such an event as an error.
     pub(super) fn primes(&self) -> bool {
         self.agreed.version >= ProtocolVersion::V_2025_11_25
     }
 
-    /// Begins a request, with a stream that its answer comes in where it `has_stream`.
+    /// Begins a request, with a stream for its answer if it `has_stream`.
     ///
     /// # Errors
-    /// A request of this id, or too many others, are under way.
+    /// A request of this id, or too many others, are running.
     pub(super) fn begin(
         self: &Arc<Self>,
         request: &JsonRpcRequest<ClientRequest>,
@@ -333,12 +333,12 @@ impl Session {
         }
     }
 
-    /// The way to the client by the stream that it reads without a request.
+    /// Returns the way to the client by the stream that it reads without a request.
     pub(super) fn link(self: &Arc<Self>) -> impl Link + use<> {
         SessionLink { session: self.clone(), stream: self.events.clone() }
     }
 
-    /// The stream of which `last` is an event.
+    /// Returns the stream of which `last` is an event.
     pub(super) fn stream(&self, last: &LastEvent) -> Option<Arc<EventStream>> {
         match last.request {
             Some(number) => self.streams.lock().all.get(&number).cloned(),
@@ -346,7 +346,7 @@ impl Session {
         }
     }
 
-    /// Forgets what nobody asks for any more, and events that nobody reads where the session is not in use.
+    /// Drops expired answers, and unread events if the session is not in use.
     fn forget_old(&self, is_in_use: bool) {
         if !is_in_use {
             self.events.forget_old();
@@ -369,8 +369,8 @@ impl Session {
 }
 
 impl Streams {
-    /// Notes that a stream is answered, and forgets older ones that are too many; the stream itself where `room` has no
-    /// place for it. A connection that reads it goes on.
+    /// Records that a stream is answered, and drops the oldest ones beyond the limit; drops the stream itself if
+    /// `room` is full. A connection that reads it continues.
     fn end(&mut self, number: u64, bytes: usize, room: &Arc<Semaphore>) {
         let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
         let Ok(permit) = room.clone().try_acquire_many_owned(permits) else {
@@ -392,7 +392,7 @@ impl Streams {
 }
 
 impl SessionRequest {
-    /// The way to the client for what comes before the answer.
+    /// Returns the channel to the client for notifications before the answer.
     pub(super) fn link(&self) -> Arc<dyn Link> {
         let own = self.stream.as_ref().map(|guard| &guard.stream);
         let stream = own.unwrap_or(&self.session.events).clone();

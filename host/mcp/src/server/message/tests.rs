@@ -73,7 +73,7 @@ fn converted(result: ToolResult, has_schema: bool) -> Value {
     answer
 }
 
-/// MC03, from the other side: every kind of content arrives as what it is.
+/// MC03, from the other side: every kind of content arrives as its own kind.
 #[test]
 fn mc03_attachments_stand_where_the_text_mentions_them() {
     let attachments = vec![attachment("image/png", b"ab"), attachment("audio/wav", b"c")];

@@ -28,15 +28,15 @@ const MARGIN: u64 = 60;
 /// The record of used states. All processes that accept the same states share one.
 #[async_trait]
 pub(super) trait Claims: Debug + Send + Sync {
-    /// Claims the state with the signature `tag`, which is good until `until`, in seconds since 1970.
-    /// Whether it was unclaimed.
+    /// Claims the state with the signature `tag`, which is valid until `until`, in seconds since 1970. Returns
+    /// whether it was unclaimed.
     ///
     /// # Errors
     /// The claim cannot be recorded; the state must not be used then.
     async fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool>;
 }
 
-/// Kept while this process lives.
+/// Claims in the memory of this process.
 #[derive(Debug, Default)]
 pub(super) struct MemoryClaims(Lock<BTreeMap<[u8; TAG], u64>>);
 
@@ -44,7 +44,7 @@ pub(super) struct MemoryClaims(Lock<BTreeMap<[u8; TAG], u64>>);
 #[derive(Clone, Debug)]
 pub(super) struct FolderClaims(PathBuf);
 
-/// Kept where all replicas find it.
+/// Claims in the shared storage of all replicas.
 #[derive(Debug)]
 pub(super) struct ReplicaClaims(pub(super) Arc<dyn Replicas>);
 
@@ -62,7 +62,7 @@ impl Claims for MemoryClaims {
 }
 
 impl FolderClaims {
-    /// Below `folder`.
+    /// Creates claims below `folder`.
     pub(super) fn new(folder: &Path) -> Self {
         Self(folder.join("used"))
     }
@@ -72,7 +72,7 @@ impl FolderClaims {
         if self.sweep(unix_seconds(SystemTime::now()))? >= MAX_CLAIMS {
             return Err(full());
         }
-        // The system makes it for one of all that try at the same time.
+        // Of several concurrent attempts the system creates the file for one.
         let new =
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.0.join(name(tag, until)));
         match new {
@@ -107,7 +107,7 @@ impl FolderClaims {
 #[async_trait]
 impl Claims for FolderClaims {
     async fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool> {
-        // It waits for the disk, and lists the folder.
+        // Blocking: it accesses the disk, and lists the folder.
         let (folder, tag) = (self.clone(), *tag);
         let claimed = tokio::task::spawn_blocking(move || folder.claim(&tag, until)).await;
         claimed.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| {
@@ -138,7 +138,7 @@ fn full() -> io::Error {
     io::Error::other(format!("more than {MAX_CLAIMS} answers in a few minutes"))
 }
 
-/// The name of a claim's file: when its state ends, and which it is.
+/// Returns the name of a claim's file: when its state ends, and which it is.
 fn name(tag: &[u8; TAG], until: u64) -> String {
     format!("{until}-{}", hex(tag))
 }
@@ -167,12 +167,12 @@ const OTHERS: u32 = 0o077;
 pub(super) struct Key(hmac::Key);
 
 impl Key {
-    /// A new random key.
+    /// Returns a new random key.
     pub(super) fn generate() -> io::Result<Self> {
         Ok(Self::from_bytes(&random::bytes()?))
     }
 
-    /// The key of all processes that share `folder`; made by the first of them.
+    /// Returns the key of all processes that share `folder`; made by the first of them.
     pub(super) fn shared(folder: &Path) -> io::Result<Self> {
         let path = folder.join(NAME);
         let named = |error: io::Error| {
@@ -186,7 +186,7 @@ impl Key {
         }
     }
 
-    /// The key of all `replicas`; made by the first of them.
+    /// Returns the key of all `replicas`; made by the first of them.
     pub(super) async fn of_replicas(replicas: &dyn Replicas) -> io::Result<Self> {
         let key = replicas.key(SharedKey::new(Box::new(random::bytes()?))).await;
         key.map(|key| Self::from_bytes(key.expose_secret())).map_err(|error| {
@@ -204,7 +204,7 @@ impl Key {
         tag
     }
 
-    /// Compared in a time that says nothing of where they differ.
+    /// Returns whether `tag` is the signature of `message`; compares in constant time.
     pub(super) fn is_signed(&self, message: &[u8], tag: &[u8; TAG]) -> bool {
         hmac::verify(&self.0, message, tag).is_ok()
     }

@@ -1,4 +1,4 @@
-//! The client at the other end of standard streams: what is done with its messages, and the way back to it.
+//! The client at the other end of standard streams: handles its messages, and sends messages to it.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -29,9 +29,9 @@ const MAX_SHORT: usize = 64 << 10;
 pub(super) struct Client {
     handler: Arc<Handler>,
     link: Arc<StdioLink>,
-    /// What its session agreed on, once it has opened one.
+    /// The agreement of its session, once it has opened one.
     agreed: Option<Agreed>,
-    /// Whether it has sent a request that brings everything along, before it opened a session.
+    /// Whether the client has sent a self-contained request before it opened a session.
     is_sessionless: bool,
     runtime: Handle,
 }
@@ -41,12 +41,13 @@ pub(super) struct StdioLink {
     pub(super) writer: Writer,
     pub(super) conversation: Arc<Conversation>,
     news: ToolNews,
-    /// Notified when the client says that its session is open.
+    /// Notified when the client confirms that its session is open.
     opened: Notify,
 }
 
 impl Client {
-    /// A client whose requests `handler` answers. What does not end where it began goes on on the runtime of the caller.
+    /// Creates a client whose requests `handler` answers. Calls that do not end at once continue on the caller's
+    /// runtime.
     pub(super) fn new(handler: Arc<Handler>, link: Arc<StdioLink>) -> Self {
         let runtime = Handle::current();
         Self { handler, link, agreed: None, is_sessionless: false, runtime }
@@ -68,7 +69,7 @@ impl Client {
         }
     }
 
-    /// Answers what is no message, or none that is taken.
+    /// Answers an invalid or rejected message.
     pub(super) fn refuse(&self, id: Option<RequestId>, error: ErrorData) {
         // A client that is gone gets no answer.
         let _ = self.writer().post(&message::refusal(id, error, self.is_sessionless));
@@ -79,7 +80,7 @@ impl Client {
         let running = match self.link.conversation.begin(&request, bytes) {
             Ok(running) => running,
             Err(error) => {
-                // What is answered by an id that is in use is the request before.
+                // The id in use belongs to the earlier request.
                 let id = (error.code == BUSY).then_some(request.id);
                 return self.refuse(id, error);
             }
@@ -102,8 +103,9 @@ impl Client {
         self.run(call, bytes <= MAX_SHORT, ahead);
     }
 
-    /// The answer to a request that settles how the client speaks, or that comes before that: a client opens a session, or
-    /// brings all that later revisions say with every request. `server/discover` settles nothing.
+    /// Returns the answer to a request that determines the protocol era, or that precedes this: a client
+    /// opens a session, or sends the metadata of later revisions with every request. `server/discover` determines
+    /// nothing.
     fn settled_here(&mut self, request: &ClientRequest) -> Option<ServerResult> {
         match request {
             ClientRequest::InitializeRequest(initialize) => {
@@ -124,8 +126,8 @@ impl Client {
         None
     }
 
-    /// Polls `call` once on this thread where it `is_short`: if that ends it, no thread has to wake another. The runtime
-    /// polls it on; what may not run on this thread leaves it.
+    /// Polls `call` once on this thread if it `is_short`: if it ends, no other thread has to wake. The runtime
+    /// continues it; work that may not run on this thread leaves it.
     fn run(
         &self,
         call: impl Future<Output = Option<(ServerJsonRpcMessage, Running)>> + Send + 'static,
@@ -135,7 +137,7 @@ impl Client {
         let call = Box::pin(call);
         let polled = if is_short { inline::poll_once(call, &self.runtime) } else { Err(call) };
         match polled {
-            // The request is under way until its answer is posted.
+            // The request is running until its answer is posted.
             Ok(Some((answer, _running))) => {
                 let _ = self.writer().hold_back(&answer, ahead.unwrap_or_default());
             }
@@ -154,14 +156,15 @@ impl Client {
     }
 }
 
-/// What `poll` gives; an error where it panics, so that the client does not wait and this process reads on.
+/// Returns the result of `poll`; an error if it panics, so that the client does not wait and this process continues
+/// to read.
 fn or_defect<T>(poll: impl FnOnce() -> Poll<Result<T, ErrorData>>) -> Poll<Result<T, ErrorData>> {
     let polled = catch_unwind(AssertUnwindSafe(poll));
     polled.unwrap_or_else(|_| Poll::Ready(Err(ErrorData::internal_error(message::DEFECT, None))))
 }
 
 impl StdioLink {
-    /// The way to the client that reads what `writer` writes.
+    /// Returns the way to the client that reads what `writer` writes.
     pub(super) fn new(writer: Writer) -> Self {
         let (conversation, news, opened) = Default::default();
         Self { writer, conversation, news, opened }

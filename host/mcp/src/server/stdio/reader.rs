@@ -1,5 +1,5 @@
-//! The reader's thread: splits standard input into lines and parses them as messages. It holds one line at a
-//! time; of a line that is too long it keeps only the request id. It stops reading while the client takes no answers.
+//! The reading thread: splits standard input into lines and parses them as messages. Holds one line at a time; of a
+//! line that is too long it keeps only the request id. Stops reading while the client reads no answers.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -16,10 +16,10 @@ use haft_core::json::{self, NoJson};
 use haft_core::scan::Scan;
 use haft_core::tool::inline::{self, ThreadLoad};
 
-/// What to ask `poll(2)` for.
+/// The event flag for `poll(2)`.
 #[cfg(target_os = "linux")]
 const HUNG_UP: PollFlags = PollFlags::RDHUP;
-/// What to ask `poll(2)` for: `POLLHUP`, which comes unasked.
+/// The event flag for `poll(2)`: `POLLHUP`, which is always reported.
 #[cfg(target_os = "macos")]
 const HUNG_UP: PollFlags = PollFlags::HUP;
 
@@ -34,7 +34,7 @@ const KEPT_CAPACITY: usize = 1 << 20;
 
 /// Where messages come from.
 pub trait Input: Read + Send + 'static {
-    /// Whether the other end is closed, if that can be found out without reading what is left.
+    /// Returns whether the other end is closed, if that can be determined without reading the rest.
     fn has_hung_up(&self) -> bool {
         false
     }
@@ -50,7 +50,7 @@ impl Input for File {
     }
 }
 
-/// A message and the length of its text; or the answer to what is none, or is not taken.
+/// A message and the length of its text; or the answer to an invalid or rejected one.
 type Incoming = Result<(ClientJsonRpcMessage, usize), (Option<RequestId>, ErrorData)>;
 
 /// Starts reading what `client` takes, until `stop` is cancelled; `hangup` records the end.
@@ -79,7 +79,7 @@ struct Reader<I> {
     hangup: Hangup,
 }
 
-/// Also where a request panics: a server that reads no more has to end.
+/// Also after a panic of a request: a server that reads no more has to end.
 impl<I> Drop for Reader<I> {
     fn drop(&mut self) {
         self.hangup.input_has_ended(&self.burst);
@@ -103,7 +103,7 @@ impl<I: Input> Reader<I> {
                 let id = self.id_of_long(std::mem::take(&mut line))?;
                 self.forward(Err((id, message::too_long())))
             } else {
-                // A last line without a newline is half a message, or a whole one of a careless client.
+                // A last line without a newline is an incomplete message, or a complete one of a careless client.
                 messages(line.trim_ascii()).into_iter().all(|incoming| self.forward(incoming))
             };
             if !goes_on {
@@ -114,12 +114,12 @@ impl<I: Input> Reader<I> {
         }
     }
 
-    /// Passes on what was read, once there is room for its answer. Returns whether to go on reading.
+    /// Passes a message on, once there is room for its answer. Returns whether to continue reading.
     fn forward(&mut self, incoming: Incoming) -> bool {
         if let Ok((JsonRpcMessage::Request(_), _)) = &incoming {
             self.burst.request_was_read();
         }
-        // What a client that has hung up has left in the pipe is little, and it waits for haft to end.
+        // A client that has hung up left little in the pipe, and waits for haft to end.
         self.client.writer().wait_for_room(|| self.input.get_ref().has_hung_up());
         if self.stop.is_cancelled() {
             return false;
@@ -149,13 +149,13 @@ impl<I: Input> Reader<I> {
     }
 }
 
-/// How many messages follow one where `buffer` is read already.
+/// Returns how many messages follow one where `buffer` is read already.
 fn ahead(buffer: &[u8]) -> Option<usize> {
     let whole = buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD);
     (!buffer.is_empty()).then(|| whole.count())
 }
 
-/// The messages of a line: one, or those of a batch (2025-03-26).
+/// Returns the messages of a line: one, or those of a batch (2025-03-26).
 fn messages(line: &[u8]) -> Vec<Incoming> {
     // Some put a byte order mark before everything.
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
@@ -186,7 +186,7 @@ fn batch(line: &[u8]) -> Vec<Incoming> {
     vec![Err((None, error))]
 }
 
-/// The message, or the answer to what is none.
+/// Returns the message, or the answer to an invalid one.
 fn read(line: &[u8], scan: &Scan) -> Option<Incoming> {
     match message::parse(line, scan) {
         Ok(message) => Some(Ok((message, line.len()))),

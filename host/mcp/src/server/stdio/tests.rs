@@ -8,7 +8,7 @@ use super::*;
 use crate::server::{Publisher, ServerInfo, ToolSnapshot};
 use haft_core::tool::{Session, Toolbox};
 
-/// Where a test sees what was written.
+/// The output that a test sees.
 #[derive(Clone)]
 struct Written(mpsc::Sender<Vec<u8>>);
 
@@ -44,12 +44,12 @@ impl Output for Ready {
     }
 }
 
-/// So long something takes only where it hangs.
+/// Only a hanging test reaches this.
 const HANG: Duration = Duration::from_mins(5);
 
 impl Input for Cursor<Vec<u8>> {}
 
-/// What is written to a client that sends `input` and hangs up.
+/// Returns the output for a client that sends `input` and closes its input.
 async fn answers(input: impl Into<Vec<u8>>) -> Vec<Value> {
     let (sender, receiver) = mpsc::channel();
     let snapshot = ToolSnapshot::new(Toolbox::default(), Session::default(), ServerInfo::default(), true);
@@ -82,7 +82,7 @@ fn ids(messages: &[Value]) -> Vec<String> {
     ids
 }
 
-/// What is no message is answered if it can be, and never ends the conversation.
+/// An invalid message is answered if possible, and never ends the conversation.
 #[tokio::test]
 async fn nonsense_does_not_end_the_conversation() {
     let nonsense = [
@@ -123,7 +123,7 @@ async fn a_long_line_is_refused() {
     }
 }
 
-/// What does not end with a newline is a message all the same, and so is each of a batch.
+/// A line without a newline is a message too, and so is each of a batch.
 #[tokio::test]
 async fn batches_and_careless_ends_are_read() {
     let (one, two) = (initialize(1), request(2, "ping", json!({})));
@@ -131,7 +131,7 @@ async fn batches_and_careless_ends_are_read() {
     assert_eq!(ids(&answers(input).await), ["1", "2", "3"]);
 }
 
-/// Clients that look what there is first, and take that back, before they begin in earnest.
+/// Clients that send probing requests first, and cancel them, before they open a session.
 #[tokio::test]
 async fn what_means_nothing_yet_is_passed_over() {
     let meta = json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}});
@@ -174,7 +174,7 @@ async fn a_client_speaks_as_its_first_request_says() {
     }
 }
 
-/// An answer of so many bytes and a few.
+/// Returns an answer of slightly more than `bytes` bytes.
 fn answer(id: i64, bytes: usize) -> ServerJsonRpcMessage {
     let result = json!({"content": [{"type": "text", "text": "x".repeat(bytes)}]});
     serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "result": result})).unwrap()
@@ -235,7 +235,7 @@ impl Output for BrokenOutput {
     }
 }
 
-/// That the client is gone is noticed where only what is held back is to be written, too.
+/// A client that is gone is detected even if only held lines are to be written.
 #[tokio::test]
 async fn a_client_that_is_gone_is_noticed_by_what_is_held_back() {
     let hangup = Hangup::default();
@@ -245,7 +245,7 @@ async fn a_client_that_is_gone_is_noticed_by_what_is_held_back() {
     tokio::time::timeout(HANG, hangup.client_gone()).await.unwrap();
 }
 
-/// What is held back for a client that does not read is written by the thread that waits for it.
+/// The waiting thread writes the held lines for a client that does not read.
 #[tokio::test]
 async fn what_is_held_back_is_not_waited_for() {
     let (sender, written) = mpsc::channel();
@@ -262,7 +262,7 @@ async fn what_is_held_back_is_not_waited_for() {
     assert_eq!(numbers(&written.iter().flatten().collect::<Vec<u8>>()), [4], "whatever is held at the end");
 }
 
-/// S14: the end of the input is seen without reading what is left.
+/// S14: the end of the input is detected without reading the rest.
 #[test]
 fn s14_a_hang_up_is_seen_behind_what_was_not_read() {
     let (ours, mut theirs) = io::pipe().unwrap();
@@ -273,7 +273,7 @@ fn s14_a_hang_up_is_seen_behind_what_was_not_read() {
     assert!(ours.has_hung_up());
 }
 
-/// A client that takes nothing until it is told to.
+/// A client that reads nothing until a message tells it to.
 struct BlockedOutput(mpsc::Receiver<()>);
 
 impl Write for BlockedOutput {

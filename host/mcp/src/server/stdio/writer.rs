@@ -1,6 +1,6 @@
 //! The writing side of the stdio transport: one message a line, in order. Answers are queued without waiting and
-//! written at once where the pipe takes them, else by a thread that blocks. While more than [`MAX_UNWRITTEN`] bytes
-//! are queued, nothing more is read from the client and what is told besides is dropped.
+//! written at once if the pipe has room, otherwise by a blocking thread. While more than [`MAX_UNWRITTEN`] bytes
+//! are queued, nothing more is read from the client and notifications are dropped.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,15 +16,15 @@ use tokio::sync::{mpsc, watch};
 use super::Hangup;
 use haft_core::sync::Lock;
 
-/// Bytes that wait to be written before no more is read: two of the largest messages, so that a client that
-/// writes all its requests before it reads an answer has room for thousands, and a client that never reads
-/// cannot make haft grow. What is under way then is answered all the same.
+/// Maximal number of queued bytes before reading stops: two of the largest messages. A client that writes all its
+/// requests before it reads an answer has room for thousands, and a client that never reads cannot exhaust haft's
+/// memory. Running requests are still answered.
 const MAX_UNWRITTEN: usize = 32 << 20;
 
-/// Bytes that wait to be written before no piece of what a process prints is added to them.
+/// Maximal number of queued bytes before pieces of process output are dropped.
 const MAX_PIECES: usize = 1 << 20;
 
-/// What a waiting message takes besides its bytes, so that many small ones count too.
+/// The size that a queued message counts besides its bytes, so that many small ones count too.
 const OVERHEAD: usize = 128;
 
 /// How often a wait for room checks whether the client has hung up.
@@ -38,7 +38,7 @@ const AT_ONCE: usize = 4096;
 
 /// Where messages go.
 pub trait Output: Write + Send + 'static {
-    /// Whether a page (4096 bytes) can be written now without waiting.
+    /// Returns whether a page (4096 bytes) can be written now without waiting.
     fn is_ready(&self) -> bool {
         false
     }
@@ -77,7 +77,7 @@ struct OutputState {
 }
 
 impl Writer {
-    /// Writes to `output`; tells `hangup` when that cannot be written any more.
+    /// Writes to `output`; notifies `hangup` when a write fails.
     pub(super) fn start(output: impl Output, hangup: Hangup) -> io::Result<Self> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (finished, done) = watch::channel(false);
@@ -116,7 +116,7 @@ impl Writer {
         if self.0.hold_back(&line, ahead) { Ok(()) } else { self.send(line) }
     }
 
-    /// Writes what is held back.
+    /// Writes the held lines.
     pub(super) fn flush_held(&self) {
         // Another holder of the lock writes it.
         let is_pending =
@@ -156,7 +156,7 @@ impl Writer {
         Err(io::Error::new(io::ErrorKind::BrokenPipe, "the client does not read any more"))
     }
 
-    /// Writes what was posted for as long as the client reads it, and posts nothing more.
+    /// Writes the posted messages while the client reads, and accepts no more.
     pub(super) async fn close(&self) {
         *self.0.sender.lock() = None;
         let unwritten = || self.0.unwritten.load(Ordering::SeqCst);
@@ -170,7 +170,7 @@ impl Writer {
     }
 }
 
-/// A message as a line.
+/// Returns a message as a line.
 fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
     line.push(b'\n');
@@ -190,7 +190,7 @@ impl WriterShared {
             .is_some_and(|mut output| output.hold_back(line, ahead) || output.write_at_once(line))
     }
 
-    /// The output, if nothing is queued for the thread.
+    /// Returns the output, if nothing is queued for the thread.
     fn output_if_idle(&self) -> Option<MutexGuard<'_, OutputState>> {
         self.output.try_lock().filter(|_| self.unwritten.load(Ordering::SeqCst) == 0)
     }
@@ -204,7 +204,7 @@ impl WriterShared {
             self.fewer.1.notify_all();
             written?;
         }
-        // All writers are gone: what is held back is written here.
+        // All writers are dropped: the held lines are written here.
         self.output.lock().write(&[])
     }
 }
@@ -220,7 +220,7 @@ impl OutputState {
         is_held
     }
 
-    /// Writes a line and what is held before it, if the client takes them at once.
+    /// Writes the held lines and this one, if the client takes them at once.
     fn write_at_once(&mut self, line: &[u8]) -> bool {
         let fits = self.held.0.len() + line.len() <= AT_ONCE;
         (fits || self.write_if_ready(&[])) && self.write_if_ready(line)
@@ -230,8 +230,8 @@ impl OutputState {
         self.held.0.len() + line.len() <= AT_ONCE && self.pipe.is_ready() && self.write(line).is_ok()
     }
 
-    /// Writes a line and what is held before it. That stays where it cannot be written, so that the thread
-    /// meets the error too.
+    /// Writes the held lines and this one. After an error the lines stay held, so that the thread meets the error
+    /// too.
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         let (held, count) = &mut self.held;
         if held.is_empty() {

@@ -1,4 +1,4 @@
-//! What is written down of a task, and what clients are told of it.
+//! The stored record of a task, and its status for clients.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{CallAnswer, POLL};
 use haft_core::replicas::KEPT;
 
-/// What is written down of a task.
+/// The stored record of a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     /// When it began, in milliseconds since 1970.
@@ -30,32 +30,32 @@ pub(super) enum State {
     Completed(JsonObject),
     /// Its call was answered with this error of JSON-RPC.
     Failed(JsonObject),
-    /// It was stopped, as its client wanted.
+    /// The client cancelled the task.
     Cancelled,
 }
 
 impl Record {
-    /// What is written now of a task that begins now.
+    /// Returns the record of a task that begins now.
     pub(super) fn begun() -> Self {
         Self::since(now(), State::Working)
     }
 
-    /// What is written now of a task that began at `created`.
+    /// Returns the record of a task that began at `created`.
     pub(super) fn since(created: u64, state: State) -> Self {
         Self { created, updated: now(), state }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
-        // It has texts for keys; nothing else could fail.
+        // The keys are texts; nothing else could fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// What `bytes` say; nothing where another version wrote them.
+    /// Returns the record in `bytes`; `None` for records of another version.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }
 
-    /// The same task, in another state by now.
+    /// Returns the record with a new state.
     pub(super) fn followed_by(self, state: State) -> Self {
         Self::since(self.created, state)
     }
@@ -64,12 +64,12 @@ impl Record {
         matches!(self.state, State::Working)
     }
 
-    /// Whether it is said to run, and that was written longer ago than `age`.
+    /// Returns whether the record says that the task runs, and is older than `age`.
     pub(super) fn is_older_than(&self, age: Duration) -> bool {
         self.is_working() && Duration::from_millis(now().saturating_sub(self.updated)) > age
     }
 
-    /// The task as its client knows it, by `id`.
+    /// Returns the task as its client knows it, by `id`.
     pub(super) fn task(&self, id: &str) -> Task {
         let [created, updated] = [self.created, self.updated].map(text);
         let kept = self.updated.saturating_sub(self.created).saturating_add(millis(KEPT));
@@ -78,7 +78,7 @@ impl Record {
             .with_poll_interval_ms(millis(POLL))
     }
 
-    /// The same with what became of it.
+    /// Returns the status of the task with its result.
     pub(super) fn detailed(self, id: &str) -> DetailedTask {
         let task = self.task(id);
         let payload = match self.state {
@@ -92,13 +92,13 @@ impl Record {
 }
 
 impl State {
-    /// That a task came to nothing, and why.
+    /// Returns the state of a failed task.
     pub(super) fn failed(error: &ErrorData) -> Self {
         Self::Failed(object(error).unwrap_or_default())
     }
 
-    /// What an answer makes of a task; `is_cancelled`: its client wanted it to end. One of more than `most` bytes is not
-    /// kept.
+    /// Returns the state of a task with this answer; `is_cancelled`: its client cancelled it. An answer of more
+    /// than `most` bytes is not stored.
     pub(super) fn ended(answer: CallAnswer, is_cancelled: bool, most: usize) -> Self {
         let result = match answer {
             Ok(CallToolResponse::Complete(result)) => result,
@@ -118,7 +118,7 @@ impl State {
     }
 }
 
-/// Why an answer of so many bytes is not kept.
+/// Returns the error for an answer that is too large to store.
 fn beyond(size: usize, most: usize) -> ErrorData {
     let why = format!("the answer has {size} bytes, and of a task {most} are kept; the call has ended");
     ErrorData::internal_error(why, None)
@@ -139,7 +139,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// As ISO 8601.
+/// Formats a time as ISO 8601.
 fn text(millis: u64) -> String {
     let time = i64::try_from(millis).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
     time.unwrap_or_default().to_string()

@@ -91,7 +91,7 @@ impl Member {
         !self.is_full && self.busy() < self.places
     }
 
-    /// Whether the worker must be asked for its tools of this `revision`; if so, records that it is asked.
+    /// Returns whether the worker must be asked for its tools of this `revision`; if so, records that it is asked.
     pub(super) fn is_to_be_asked(&mut self, revision: u64) -> bool {
         let is_known = self.tools.is_some() && self.revision == revision;
         let is_due = self.asked.is_none_or(|asked| asked.elapsed() > ASKED_AGAIN);

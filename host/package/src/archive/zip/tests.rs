@@ -8,7 +8,7 @@ use rawzip::{ZipArchiveWriter, ZipDataWriter};
 
 use super::*;
 
-/// An archive of files: path, mode and content; what is longer than ten bytes is compressed.
+/// Creates an archive of files: path, mode and content; content of more than ten bytes is compressed.
 fn archive(files: &[(&str, u32, &[u8])]) -> Vec<u8> {
     let mut archive = ZipArchiveWriter::new(Vec::new());
     for (path, mode, content) in files {
@@ -52,7 +52,7 @@ fn files_are_written_with_their_content_and_nothing_else() {
     assert_eq!((mode("a.txt") & 0o7777, mode("bin/run") & 0o7777), (0o444, 0o555));
 }
 
-/// PR08: a refused entry leaves nothing, wherever in the archive it stands.
+/// PR08: a refused entry leaves nothing, at any position in the archive.
 #[test]
 fn pr08_what_no_package_has_is_refused_before_anything_is_written() {
     let many: Vec<String> = (0..10_001).map(|number| number.to_string()).collect();
@@ -74,7 +74,7 @@ fn pr08_what_no_package_has_is_refused_before_anything_is_written() {
     }
 }
 
-/// PR08: what is damaged is told, in the middle of a file as well as at its end.
+/// PR08: damage is reported, in the middle of a file as well as at its end.
 #[test]
 fn pr08_a_damaged_archive_is_told() {
     let content = "content of a file ".repeat(100);

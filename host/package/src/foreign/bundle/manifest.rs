@@ -1,4 +1,4 @@
-//! manifest.json of an MCP bundle, versions 0.3 and 0.4: what haft needs of it.
+//! The fields of an MCP bundle's manifest.json (versions 0.3 and 0.4) that haft uses.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::ForeignError;
 /// The versions that are read.
 const VERSIONS: [&str; 2] = ["0.3", "0.4"];
 
-/// This system, as Node.js calls it.
+/// Returns Node.js's name of this system.
 fn platform() -> &'static str {
     if std::env::consts::OS == "macos" { "darwin" } else { std::env::consts::OS }
 }
@@ -46,7 +46,7 @@ pub(super) struct Server {
     mcp_config: Option<Run>,
 }
 
-/// What runs the server.
+/// The runtime of the server.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {

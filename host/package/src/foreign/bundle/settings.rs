@@ -1,6 +1,6 @@
-//! The settings of an MCP bundle (`user_config`), with the values that the source gives them, and the texts of
-//! manifest.json with the values in them. A sensitive value is never here: its server gets it from a variable of haft, or
-//! from the keyring.
+//! The settings of an MCP bundle (`user_config`) with the values that the source gives, and the texts of
+//! manifest.json with these values inserted. Contains no sensitive value: the server gets those from a variable of
+//! haft or from the keyring.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(super) struct Settings<'a> {
 #[derive(Clone, Debug)]
 enum Value {
     Texts(Vec<String>),
-    /// Of a sensitive setting: where it is.
+    /// The source of a sensitive setting.
     Secret(Env),
 }
 
@@ -38,8 +38,8 @@ pub(super) enum Word {
 }
 
 impl<'a> Settings<'a> {
-    /// Reads the values that `foreign` has for the settings of `manifest`. `asks` says whether a sensitive one without a
-    /// place is asked for; it is a variable otherwise.
+    /// Reads the values of `foreign` for the settings of `manifest`. `asks`: whether the user is asked for a
+    /// sensitive one without a source; otherwise it is a variable.
     pub(super) fn new(
         manifest: &'a Manifest,
         foreign: &Foreign,
@@ -58,7 +58,7 @@ impl<'a> Settings<'a> {
         for (key, field) in fields {
             let given: Vec<String> = foreign.values(key).map(str::to_owned).collect();
             let variables = manifest.variables_of(key);
-            // The author may have forgotten to say so.
+            // The author may have forgotten to mark it.
             let is_sensitive = field.sensitive || variables.iter().any(|name| is_credential(name));
             if asks && is_sensitive && field.required && given.is_empty() {
                 let (title, around) = (field.title.clone(), Default::default());
@@ -83,7 +83,7 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// Says where the sensitive values are.
+    /// Returns notes with the sources of the sensitive values.
     pub(super) fn notes(&self) -> Vec<String> {
         let note = |(key, value): (&&str, &Value)| {
             let place = match value {
@@ -96,7 +96,7 @@ impl<'a> Settings<'a> {
         self.values.iter().filter_map(note).collect()
     }
 
-    /// Returns the words that a word of the command stands for: none where a setting in it has no value.
+    /// Returns the expansion of a word of the command: empty if a setting in it has no value.
     pub(super) fn words(&self, word: &str) -> Result<Vec<String>, ForeignError> {
         if let Some(key) = self.whole(word)
             && let Some(Value::Texts(texts)) = self.values.get(key)
@@ -106,7 +106,7 @@ impl<'a> Settings<'a> {
         Ok(self.filled(word)?.into_iter().collect())
     }
 
-    /// Returns the value of a variable of the server; `None` where a setting in it has no value.
+    /// Returns the value of a variable of the server; `None` if a setting in it has no value.
     pub(super) fn variable(&self, name: &str, text: &str) -> Result<Option<Word>, ForeignError> {
         if let Some(Value::Secret(place)) = self.whole(text).and_then(|key| self.values.get(key)) {
             return Ok(Some(Word::Secret(place.clone())));
@@ -124,13 +124,13 @@ impl<'a> Settings<'a> {
         text.strip_prefix("${user_config.")?.strip_suffix('}').filter(|key| !key.contains('}'))
     }
 
-    /// Returns a text with the values in it; `None` where one is missing.
+    /// Returns a text with the values inserted; `None` if one is missing.
     fn filled(&self, text: &str) -> Result<Option<String>, ForeignError> {
         let mut text = text.to_owned();
         for (place, path) in &self.places {
             text = text.replace(place, path);
         }
-        // What a person wrote is not looked into: each part is taken once, from the left.
+        // The user's value is not expanded: each part is replaced once, from the left.
         let (mut filled, mut rest) = (String::new(), text.as_str());
         while let Some((before, after)) = rest.split_once("${user_config.") {
             let Some((key, after)) = after.split_once('}') else { break };
@@ -201,7 +201,8 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// Returns where a sensitive value is: where the source says, or in the variable that the server calls so itself.
+/// Returns the source of a sensitive value: the one in the source text, or the variable with the server's own name
+/// for it.
 fn place(
     key: &str,
     field: &Field,
@@ -232,7 +233,7 @@ fn described(key: &str, field: &Field) -> String {
     format!("`{}`{title}", plain(key))
 }
 
-/// The directories that a text may name.
+/// Returns the directories that a text may name.
 fn places(home: &Path) -> Vec<(String, String)> {
     let below = |folder: &str| home.join(folder).display().to_string();
     let named = |name: &str, path: String| (format!("${{{name}}}"), path);

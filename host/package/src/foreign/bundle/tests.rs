@@ -1,4 +1,4 @@
-//! manifest.json of bundles: what becomes of its texts and settings.
+//! Tests of the texts and settings in manifest.json of bundles.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn manifest(parts: &Value) -> Value {
     all
 }
 
-/// Makes a package of `manifest` with these settings; gives its folder, or why there is none.
+/// Makes a package of `manifest` with these settings; returns its folder, or the error.
 async fn made(manifest: &Value, settings: &str) -> Result<(tempfile::TempDir, Vec<String>), String> {
     let tree = tempfile::tempdir().unwrap();
     fs::create_dir(tree.path().join("server")).unwrap();
@@ -118,7 +118,7 @@ async fn what_is_missing_or_wrong_is_named_and_a_secret_is_not() {
     }
 }
 
-/// The values of a person are texts: what looks like a place in them is none.
+/// The user's values are literal: placeholders in them are not expanded.
 #[tokio::test]
 async fn a_value_is_not_looked_into() {
     let (tree, _) = made(&manifest(&json!({})), "#dirs=${user_config.api_key}").await.unwrap();

@@ -1,5 +1,5 @@
-//! Source distributions, built into wheels where a person asked for it: what the build needs is fetched before, as wheels,
-//! and the package's code runs without network, with nothing to write but the directory of its build.
+//! Source distributions, built into wheels at the user's request: build dependencies are fetched first, as wheels.
+//! The package's code then runs without network and with write access only to its build directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use crate::archive::{self, Form};
 use crate::runner::{MAX_OUTPUT, ProgramError, Runner};
 use crate::{Digest, Fetching, MAX_SIZE, download, folder, listing};
 
-/// What uv says of a package that has no wheel.
+/// uv's error for a package without a wheel.
 const NO_WHEEL: (&str, &str) = ("Wheels are required for `", "`");
 
-/// What uv says of the versions that have none, behind them.
+/// uv's error for versions without a wheel, which follows their names.
 const NO_WHEELS_OF: &str = " no usable wheels";
 
-/// The folder of what was built, in the directory of a fetch.
+/// The folder of built wheels, in the directory of a fetch.
 const WHEELS: &str = "wheels";
 
-/// Calls a hook of a build backend (PEP 517) with the folders of the sources, of what the build needs and of the result, and
-/// with nothing of the machine's Python but its own library. Prints the hook's answer alone.
+/// Calls a hook of a build backend (PEP 517) with the folders of the sources, of the build dependencies and of the
+/// result, and of the machine's Python only with its standard library. Prints only the hook's answer.
 const HOOK: &str = r"
 import importlib, json, os, site, sys
 name, sources, needed, result, backend, *paths = sys.argv[1:]
@@ -51,23 +51,23 @@ os.write(answer, json.dumps(said).encode())
 /// A source distribution that was built.
 #[derive(Debug)]
 pub(super) struct Built {
-    /// What was asked for: the name, perhaps with versions.
+    /// The requirement: the name, possibly with versions.
     requirement: String,
     name: String,
     version: String,
-    /// The digest of the source distribution, as the index says it and its bytes have it.
+    /// The digest of the source distribution, equal in the index and in its bytes.
     sha256: String,
-    /// The folder that its wheel lies in.
+    /// The folder with its wheel.
     folder: PathBuf,
 }
 
 impl Built {
-    /// The words that tell uv where the wheel is.
+    /// Returns the arguments that name the wheel's folder to uv.
     pub(super) fn links(&self) -> [String; 2] {
         ["--find-links".to_owned(), self.folder.to_string_lossy().into_owned()]
     }
 
-    /// What a person should know.
+    /// Returns the note for the user.
     pub(super) fn note(&self) -> String {
         format!(
             "`{} {}` has no wheel: it was built from its sources, whose code ran confined and without network",
@@ -75,7 +75,7 @@ impl Built {
         )
     }
 
-    /// A line for the lock.
+    /// Returns a line for the lock.
     pub(super) fn line(&self) -> String {
         format!(
             "# {}=={} was built from its source distribution, sha256:{}\n",
@@ -170,7 +170,7 @@ pub(super) async fn build(
         })?;
     let sources = sources(url, sha256, &directory, &place, fetching).await?;
     let system = system(&sources)?;
-    // What runs writes its own directory alone: not that of the fetch, and not what uv writes.
+    // Running code writes only its own directory: not that of the fetch, nor uv's files.
     let building = &Fetching { directory: &place, ..fetching.clone() };
     let build = Build { uv, directory: &directory, building, sources, system };
     build.run(&wheels, &found.name).await?;
@@ -178,7 +178,7 @@ pub(super) async fn build(
     Ok(Built { requirement: requirement.to_owned(), name, version, sha256: sha256.clone(), folder: wheels })
 }
 
-/// Returns what the index has for a requirement. No metadata is read, so that nothing has to be built.
+/// Returns the index's files for a requirement. Reads no metadata, so that nothing has to be built.
 async fn found(requirement: &str, uv: &Uv<'_>, directory: &Path) -> Result<Package, ForeignError> {
     let wanted = directory.join("wanted.in");
     put(&wanted, &format!("{requirement}\n"))?;
@@ -229,7 +229,7 @@ fn only_folder(to: &Path) -> Result<PathBuf, ForeignError> {
     }
 }
 
-/// Returns how the package is built; as setuptools does it, where it does not say.
+/// Returns the build backend of the package; setuptools by default.
 fn system(sources: &Path) -> Result<BuildSystem, ForeignError> {
     let project: Project = if sources.join("pyproject.toml").is_file() {
         parsed("pyproject.toml", &read(sources, "pyproject.toml")?)?
@@ -250,10 +250,10 @@ fn parsed<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, F
     toml::from_str(text).map_err(|error| ForeignError::Unreadable { file: file.to_owned(), why: why(error) })
 }
 
-/// One build.
+/// A build.
 struct Build<'a> {
     uv: &'a Uv<'a>,
-    /// Where uv puts what the build needs, which the package's code reads.
+    /// The directory in which uv installs the build dependencies, which the package's code reads.
     directory: &'a Path,
     /// The directory that the package's code writes.
     building: &'a Fetching<'a>,
@@ -283,7 +283,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Installs what the build needs, from wheels.
+    /// Installs the build dependencies, from wheels.
     async fn need(&self, kind: &str, requirements: &[String]) -> Result<(), ForeignError> {
         if requirements.is_empty() {
             return Ok(());
@@ -325,14 +325,15 @@ impl Build<'_> {
     }
 }
 
-/// Whether `text` is a name with extras, versions and a condition, which uv asks the index for. An address (`a @ https://…`),
-/// a path, a variable or an option of uv is none: uv has the network, and variables with passwords.
+/// Returns whether `text` is a name with extras, versions and a condition, which uv asks the index for. An address
+/// (`a @ https://…`), a path, a variable or an option of uv is none: uv has the network, and variables with
+/// passwords.
 fn is_requirement(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || " -._[](),;<>=!~*+'\"".contains(c);
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(fits)
 }
 
-/// A name as indexes compare it (PEP 503).
+/// Returns a name as indexes compare it (PEP 503).
 fn normalised(name: &str) -> String {
     let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
     words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("-")

@@ -1,12 +1,13 @@
-//! What there is of a component once everything in it is instantiated. A component that instantiates another twice, which
-//! instantiates another twice, … has a million of the last in some hundred bytes, and the compiler goes through all.
+//! The size of a component after instantiation of everything in it. A component that instantiates another one
+//! twice, which again instantiates another one twice, … has a million instances of the last one in some hundred
+//! bytes, and the compiler visits all.
 
 use wasmparser::{
     CanonicalFunction, ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind,
     ComponentTypeRef, Encoding, Instance, Payload,
 };
 
-/// What an instance of a component comes to.
+/// The expanded size of an instance of a component.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Whole {
     pub(super) instances: u64,
@@ -27,11 +28,11 @@ impl Whole {
 #[derive(Default)]
 struct Frame {
     is_module: bool,
-    /// Those that it can instantiate, by their indices.
+    /// The components that it can instantiate, by index.
     components: Vec<Whole>,
     whole: Whole,
     lowered: u64,
-    /// Bytes of its own types, and of those around it that it takes from.
+    /// Size in bytes of its own types, and of the surrounding ones that it uses.
     types: u64,
     outer: u64,
 }
@@ -44,7 +45,7 @@ pub(super) struct Expansion {
 }
 
 impl Expansion {
-    /// What the outermost component comes to, once all was read.
+    /// Returns the expanded size of the outermost component, after everything was read.
     pub(super) fn whole(&self) -> Whole {
         self.root
     }
@@ -52,7 +53,7 @@ impl Expansion {
     /// Takes in the next part of the file.
     ///
     /// # Errors
-    /// That components are passed around as values, so that nobody knows how many of them there will be.
+    /// The component passes components as values, so that their number is unknown.
     pub(super) fn read(&mut self, payload: &Payload<'_>) -> Result<(), wasmtime::Error> {
         match payload {
             Payload::Version { encoding, .. } => {
@@ -111,7 +112,7 @@ impl Expansion {
         Ok(())
     }
 
-    /// What is of the innermost component alone.
+    /// Adds the parts of the innermost component alone.
     fn own(&mut self, payload: &Payload<'_>) {
         let Some(frame) = self.frames.last_mut() else { return };
         match payload {

@@ -1,5 +1,5 @@
-//! JSON as deterministic CBOR (RFC 8949, section 4.2), which is what a component may rely on getting,
-//! and CBOR of any kind as JSON, which is what components give back.
+//! Encodes JSON as deterministic CBOR (RFC 8949, section 4.2), which components may rely on, and decodes any CBOR
+//! of components to JSON.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 64;
 /// Whole numbers up to here are the same as numbers with a point.
 const SAFE: f64 = 9_007_199_254_740_992.0;
 
-/// JSON as deterministic CBOR: shortest forms, known lengths, keys in the order of their encoding.
+/// Encodes JSON as deterministic CBOR: shortest forms, known lengths, keys in the order of their encoding.
 pub(super) fn encode(value: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     // Writing to a vector cannot fail.
@@ -39,7 +39,7 @@ fn deterministic(value: &Value) -> Cbor {
     }
 }
 
-/// To JSON Schema `5.0` is a whole number, and to a component's integer parameter it has to be one.
+/// Encodes a number: to JSON Schema `5.0` is a whole number, and to a component's integer parameter it must be one.
 fn number(number: &Number) -> Cbor {
     if let Some(whole) = number.as_i64() {
         return Cbor::Integer(whole.into());
@@ -55,20 +55,20 @@ fn number(number: &Number) -> Cbor {
     Cbor::Float(float)
 }
 
-/// The entry of a map.
+/// Returns the entry of a map.
 pub(super) fn field<'a>(value: &'a Cbor, name: &str) -> Option<&'a Cbor> {
     let entries = value.as_map()?;
     entries.iter().find(|(key, _)| key.as_text() == Some(name)).map(|(_, value)| value)
 }
 
-/// CBOR as a component wrote it, one value and nothing behind it.
+/// Decodes a component's CBOR, one value without trailing bytes.
 pub(super) fn read(mut bytes: &[u8]) -> Option<Cbor> {
     let value = ciborium::de::from_reader_with_recursion_limit(&mut bytes, MAX_DEPTH).ok()?;
     bytes.is_empty().then_some(value)
 }
 
-/// CBOR as JSON. Bytes are base64; keys that are no text are written as their JSON; what JSON has no
-/// number for is text.
+/// Converts CBOR to JSON. Bytes become base64; keys other than text become their JSON; numbers beyond JSON's become
+/// text.
 pub(super) fn json(value: &Cbor) -> Value {
     match value {
         Cbor::Bool(value) => (*value).into(),

@@ -1,14 +1,15 @@
-//! What components of `act:tools` may ask their host for beside WASI: leave for an action (`act:consent`) and secrets
-//! (`act:credentials`). Both give what program.toml gave already, and no more:
+//! The host functions of `act:tools` components besides WASI: consent to an action (`act:consent`) and secrets
+//! (`act:credentials`). Both return only what program.toml granted already:
 //!
-//! | class | leave |
+//! | class | consent |
 //! |---|---|
 //! | not declared by the component, or bound by it to other actions | no |
-//! | `wasi:filesystem` | where the call has any right to write or, with `mode: ro`, to read; which is judged when it does |
-//! | `wasi:http`, `wasi:sockets` | where the call has a host or an address; which is judged when it does |
-//! | any other | where a person approved of this very call (`confirm`, or a rule that asks) |
+//! | `wasi:filesystem` | if the call has any right to write or, with `mode: ro`, to read; the access itself is checked later |
+//! | `wasi:http`, `wasi:sockets` | if the call has a host or an address; the access itself is checked later |
+//! | any other | if the user approved this call (`confirm`, or a rule that asks) |
 //!
-//! A secret is a value of `[plugins.config]`. Every answer is in the journal, and no refusal says why to the component.
+//! A secret is a value of `[plugins.config]`. Every answer is in the journal, and no refusal states its reason to
+//! the component.
 
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ const CONSENT: &str = "act:consent/consent-authority@0.1.0";
 /// The interface of secrets.
 const CREDENTIALS: &str = "act:credentials/store@0.1.0";
 
-/// The classes that WASI has, which haft judges where they are used.
+/// The classes of WASI, which haft checks at each access.
 const FILES: &str = "wasi:filesystem";
 const HTTP: &str = "wasi:http";
 const SOCKETS: &str = "wasi:sockets";
@@ -47,7 +48,7 @@ const VALUE: &str = "std:value";
 /// Answers of one call that are noted; a guest in a loop could ask for ever.
 const MAX_NOTED: usize = 100;
 
-/// Characters of what was asked for, which the component writes.
+/// Maximal number of characters of the component's text in a question.
 const MAX_SUBJECT: usize = 200;
 
 #[derive(ComponentType, Lift)]
@@ -115,7 +116,7 @@ enum SecretError {
     Unavailable(String),
 }
 
-/// What the component of a guest declares, and its configuration.
+/// The declarations of a guest's component, and its configuration.
 pub(crate) struct Consent {
     classes: Arc<[DeclaredClass]>,
     pub(super) config: Option<Config>,
@@ -155,7 +156,7 @@ impl Capability for Consent {
 }
 
 impl View<'_, Consent> {
-    /// Answers a question for leave, in the order of the specification: what is not declared is never looked at further.
+    /// Answers a request for consent, in the order of the specification: an undeclared class is refused first.
     fn decide(&mut self, request: &ConsentRequest) -> Decision {
         let ConsentRequest { class, key, args, .. } = request;
         let declared = self.own.classes.iter().find(|declared| declared.class == *class);
@@ -170,7 +171,7 @@ impl View<'_, Consent> {
         if leave.is_ok() { Decision::Allow } else { Decision::Deny }
     }
 
-    /// The names of what the component may ask for.
+    /// Returns the names of the secrets that the component may request.
     fn listed(&self) -> Vec<SecretInfo> {
         let config = self.own.config.iter().filter(|_| self.has_secrets());
         let info = |key: &str| SecretInfo {
@@ -182,7 +183,7 @@ impl View<'_, Consent> {
         config.flat_map(Config::keys).map(info).collect()
     }
 
-    /// The value of `[plugins.config]` that is called `key`.
+    /// Returns the value of `[plugins.config]` that is called `key`.
     fn secret(&mut self, key: &str) -> Result<Secret, SecretError> {
         let found = match &self.own.config {
             _ if !self.has_secrets() => {
@@ -202,13 +203,12 @@ impl View<'_, Consent> {
         Ok(Secret { kind: OPAQUE.into(), fields: vec![(VALUE.into(), value)] })
     }
 
-    /// Whether the component says that it asks for secrets.
+    /// Returns whether the component declares that it requests secrets.
     fn has_secrets(&self) -> bool {
         self.own.classes.iter().any(|declared| declared.class == CLASS_OF_SECRETS)
     }
 
-    /// Notes what a component asked for and what it was answered, with the reason, for the journal and, where that is no,
-    /// for the log.
+    /// Notes a component's request and the answer, with the reason, for the journal and, if refused, for the log.
     fn note_asked(&mut self, what: &str, subject: &str, answer: Result<&str, &str>) {
         let subject: String = plain(subject).chars().take(MAX_SUBJECT).collect();
         let (word, why) = match answer {
@@ -225,7 +225,7 @@ impl View<'_, Consent> {
     }
 }
 
-/// What program.toml and whoever approved of the call say of an action of a declared class; the reason.
+/// Returns whether program.toml or the user's approval grants an action of a declared class, with the reason.
 fn granted(call: &Call, class: &str, args: &[u8]) -> Result<&'static str, &'static str> {
     let has_any = |reach: &Reach| !matches!(reach, Reach::Roots(roots) if roots.is_empty());
     let only_reads = || {

@@ -10,11 +10,11 @@ use haft_core::tool::ToolError;
 /// Added to the error of a component that needs a session.
 const NO_SESSION: &str = "it works inside a session, and a plugin keeps none: nothing in it outlives a call";
 
-/// What a session that could not be opened lacks, where it lacks anything.
+/// The missing parameter of a session that could not be opened, if any.
 const SESSION_REFUSED: &str =
     "no session could be opened for the call, whose arguments come from `[plugins.config]`";
 
-/// The answer in a sequence of events. `no_session`: why the call had none, where its component has sessions.
+/// Returns the answer in a sequence of events. `no_session`: why the call had none, if its component has sessions.
 pub(super) fn answer(events: Vec<Event>, no_session: Option<&str>) -> Result<Output, ToolError> {
     let mut output = Output { pieces: Vec::new(), structured: None };
     for event in events {
@@ -26,7 +26,7 @@ pub(super) fn answer(events: Vec<Event>, no_session: Option<&str>) -> Result<Out
     Ok(output)
 }
 
-/// A failure; the parts before it are part of what it says.
+/// Returns the error of a failure; the parts before it are part of its text.
 fn failed(failure: &Failure, output: &Output, no_session: Option<&str>) -> ToolError {
     let message = match no_session {
         Some(why) => format!("{}\n{SESSION_REFUSED}: {why}", text_of(failure)),
@@ -42,7 +42,7 @@ fn failed(failure: &Failure, output: &Output, no_session: Option<&str>) -> ToolE
     ToolError::ExecutionFailed(texts.chain([message]).collect::<Vec<_>>().join("\n"))
 }
 
-/// What a failure says; its kind where it says nothing.
+/// Returns the text of a failure; its kind if it has none.
 pub(super) fn message(failure: &Failure) -> String {
     let text = text_of(failure);
     match failure.kind.as_str() {
@@ -73,7 +73,7 @@ fn add(output: &mut Output, part: Part) {
     }
 }
 
-/// A media type without its parameters, in lower case.
+/// Returns a media type without its parameters, in lower case.
 fn essence(mime_type: &str) -> String {
     mime_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
@@ -90,7 +90,7 @@ fn binary(output: &mut Output, data: Vec<u8>, mime_type: Option<String>) {
     output.pieces.push(Piece::Binary(Attachment::new(media_type, data)));
 }
 
-/// Data: as JSON for a model, and as data if it is an object and the first.
+/// Adds data: as JSON for a model, and as structured data if it is an object and the first.
 fn structured(output: &mut Output, data: Vec<u8>, mime_type: Option<String>) {
     let Some(value) = cbor::read(&data).map(|value| cbor::json(&value)) else {
         return binary(output, data, mime_type);

@@ -1,5 +1,5 @@
-//! The classes of actions that an `act:tools` component says it may ask leave for (ACT-CONSENT, section 3). What it does not
-//! declare is refused, whatever program.toml says.
+//! The classes of actions for which an `act:tools` component declares that it may request consent (ACT-CONSENT,
+//! section 3). A request for an undeclared class is refused, whatever program.toml grants.
 
 use ciborium::Value;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use super::cbor;
 /// Classes of one component, and constraints of one class.
 const MAX_CLASSES: usize = 200;
 
-/// Bytes of a pattern, and of what it is compared with: the comparison takes time that grows with both.
+/// Maximal size in bytes of a pattern, and of the compared text: the time of a comparison grows with both.
 const MAX_PATTERN: usize = 500;
 
 /// A class of actions, as its component declares it.
@@ -17,14 +17,14 @@ const MAX_PATTERN: usize = 500;
 pub(crate) struct DeclaredClass {
     /// Its name: `db:drop`.
     pub(crate) class: String,
-    /// What the component binds itself to: one of these has to fit, where there are any. All of the patterns of one do,
-    /// each by the name of what it is about.
+    /// The component's own constraints: if there are any, one must match. All patterns of one must match, each by
+    /// the name of its subject.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     allow: Vec<Vec<(String, String)>>,
 }
 
 impl DeclaredClass {
-    /// The classes of a component's table of capabilities. One with a wildcard is none.
+    /// Returns the classes of a component's table of capabilities. One with a wildcard is none.
     pub(super) fn all(capabilities: &Value) -> Vec<Self> {
         let entries = capabilities.as_map().map(Vec::as_slice).unwrap_or_default();
         let named = entries.iter().filter_map(|(name, value)| Some((name.as_text()?, value)));
@@ -40,14 +40,14 @@ impl DeclaredClass {
         Self { class: class.to_owned(), allow }
     }
 
-    /// Whether an action with this `key` and these further arguments, in CBOR, is one that was declared.
+    /// Returns whether an action with this `key` and these further arguments, in CBOR, was declared.
     pub(super) fn admits(&self, key: &str, arguments: &[u8]) -> bool {
         if self.allow.is_empty() {
             return true;
         }
         let arguments = cbor::read(arguments);
         let of = |name: &str| match name {
-            // Never from the arguments: what is shown is what is compared.
+            // Never from the arguments: the displayed key is compared.
             "key" => Some(key),
             other => cbor::field(arguments.as_ref()?, other).and_then(Value::as_text),
         };
@@ -56,7 +56,7 @@ impl DeclaredClass {
     }
 }
 
-/// The patterns of a constraint; what is no text fits nothing.
+/// Returns the patterns of a constraint; a value that is not text matches nothing.
 fn patterns(constraint: &Value) -> Vec<(String, String)> {
     let entries = constraint.as_map().map(Vec::as_slice).unwrap_or_default();
     let text = |value: &Value| value.as_text().unwrap_or("\0").to_owned();
@@ -64,7 +64,7 @@ fn patterns(constraint: &Value) -> Vec<(String, String)> {
     named.take(MAX_CLASSES).collect()
 }
 
-/// Whether `text` is what `pattern` says, in which `*` stands for any characters and `?` for one.
+/// Returns whether `pattern` matches `text`; `*` matches any characters and `?` one.
 fn is_match(pattern: &str, text: &str) -> bool {
     if pattern.len() > MAX_PATTERN || text.len() > MAX_PATTERN {
         return false;

@@ -13,11 +13,11 @@ pub struct ActMetadata {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// What it is for, in its default language.
+    /// The description, in its default language.
     pub description: Option<String>,
     /// The language its author writes, as a BCP 47 tag.
     pub language: Option<String>,
-    /// What it asks for.
+    /// The requested capabilities.
     pub capabilities: Vec<Asked>,
     /// The classes of actions that it declares.
     pub(crate) classes: Vec<DeclaredClass>,
@@ -30,7 +30,7 @@ pub enum Asked {
     Files {
         /// A glob: `**`, `/data/**`.
         path: String,
-        /// Whether writing is asked for as well.
+        /// Whether writing is requested too.
         write: bool,
     },
     /// `wasi:http`: requests to a host.
@@ -53,7 +53,7 @@ const MAX_ASKED: usize = 200;
 const MAX_TEXT: usize = 4000;
 
 impl ActMetadata {
-    /// Decodes the section `act:component`; the error goes on after "cannot be used: ".
+    /// Decodes the section `act:component`; the error follows "cannot be used: ".
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
         let value: Value = ciborium::de::from_reader_with_recursion_limit(bytes, MAX_DEPTH)
             .map_err(|_| "not CBOR".to_owned())?;
@@ -75,7 +75,7 @@ fn shortened(text: &str) -> String {
     text.chars().take(MAX_TEXT).collect()
 }
 
-/// A localized text: plain, or a map from language to text.
+/// Returns a localized text: plain, or a map from language to text.
 fn in_language(value: &Value, language: Option<&str>) -> Option<String> {
     if let Some(text) = value.as_text() {
         return Some(shortened(text));
@@ -92,7 +92,7 @@ fn asked(capabilities: &Value) -> Vec<Asked> {
 }
 
 fn capability(name: &str, value: &Value) -> Vec<Asked> {
-    // The specification's word, and the one that its own packer writes (0.14).
+    // The specification's key, and the key that its own packer writes (0.14).
     let list = |word| field(value, word).and_then(Value::as_array);
     let allow = list("allow").or_else(|| list("constraints"));
     match (name, allow) {
@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(ActMetadata::decode(&cbor(&value)).unwrap_err(), problem);
         }
         assert_eq!(ActMetadata::decode(b"\x9f").unwrap_err(), "not CBOR");
-        // Arrays without end, and one that claims to have 2^60 entries.
+        // Endless arrays, and one that declares 2^60 entries.
         assert_eq!(ActMetadata::decode(&[0x81; 10_000]).unwrap_err(), "not CBOR");
         assert_eq!(ActMetadata::decode(&[0x9b, 0x10, 0, 0, 0, 0, 0, 0, 0]).unwrap_err(), "not CBOR");
     }

@@ -92,7 +92,7 @@ pub(super) type CallTool = TypedFunc<(String, Vec<u8>, Metadata), (CallResponse,
 
 // Localized texts of `act:tools` components: one language of several.
 
-/// The text in English, which models know best; else in the component's own language; else the first.
+/// Returns the text in English, which models know best; else in the component's own language; else the first.
 pub(super) fn choose_language<'a>(texts: &[(&str, &'a str)], language: Option<&str>) -> Option<&'a str> {
     let tagged = |language_tag: &str| texts.iter().find(|(tag, _)| matches(tag, language_tag));
     let found = tagged("en").or_else(|| language.and_then(tagged)).or_else(|| texts.first());
@@ -110,7 +110,7 @@ pub(super) fn localized_text(text: &Localized) -> &str {
     }
 }
 
-/// Whether a BCP 47 tag is `language_tag` or one of its regions and scripts.
+/// Returns whether a BCP 47 tag is `language_tag` or one of its regions and scripts.
 fn matches(tag: &str, language_tag: &str) -> bool {
     let start = tag.get(..language_tag.len()).filter(|start| start.eq_ignore_ascii_case(language_tag));
     start.is_some() && matches!(tag.as_bytes().get(language_tag.len()), None | Some(b'-'))

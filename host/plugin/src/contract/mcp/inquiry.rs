@@ -1,9 +1,9 @@
-//! Finds out where a component speaks MCP, how it wants to be spoken to and which tools it has. Every step has an instance
+//! Discovers the MCP path of a component, the protocol that it supports and its tools. Every step has an instance
 //! of its own, since an instance may serve no second request.
 //!
-//! The greeting (`initialize`) goes to one path after the other. A server that answers it with a session is asked in the same
-//! instance; one without is asked without, and greeted after all if it refuses. One that refuses the greeting may speak the
-//! stateless protocol.
+//! `initialize` goes to one path after the other. A server that answers with a session is queried in that instance;
+//! a server without a session is queried without `initialize`, and with it if it refuses. A server that refuses
+//! `initialize` may support the stateless protocol.
 
 use serde_json::{Map, Value, json};
 use wasmtime::Store;
@@ -16,7 +16,8 @@ use crate::instance::state::GuestState;
 use haft_core::call::Hints;
 use haft_core::tool::Schema;
 
-/// Where servers listen: what the specification's examples use, servers that look at no path, and Cosmonic's template.
+/// The paths of servers: that of the specification's examples, that of servers that ignore the path, and that of
+/// Cosmonic's template.
 const PATHS: &[&str] = &["/mcp", "/", "/v1/mcp"];
 
 /// Pages of a list of tools.
@@ -31,7 +32,7 @@ pub(super) struct Inquiry {
     pages: usize,
 }
 
-/// What is asked next.
+/// The next request.
 enum Step {
     /// The greeting, at the path of this number.
     Greet(usize),
@@ -41,7 +42,7 @@ enum Step {
     List(Manner, Option<String>),
 }
 
-/// What comes after a step.
+/// The continuation after a step.
 pub(super) enum Next {
     /// Another one, in another instance.
     Again(Inquiry),
@@ -119,7 +120,7 @@ impl Inquiry {
         match Session::new(manner.clone()).request(channel, store, "server/discover", Map::new()).await {
             Ok(_) => Ok(self.again(Step::List(manner, None))),
             Err(Failure::Ended(error)) => Err(Failure::Ended(error)),
-            // That says more to people than how a request was refused that hardly any server knows.
+            // More useful to people than the refusal of a request that few servers support.
             Err(_) => Err(Failure::Refused { code: 0, message }),
         }
     }
@@ -165,7 +166,7 @@ impl Inquiry {
         }
     }
 
-    /// Takes in a page; where the next one begins, if there is one.
+    /// Adds a page; returns the cursor of the next one, if there is one.
     fn take(&mut self, page: &Value) -> Result<Option<String>, Failure> {
         let tools = tools_of(page).ok_or_else(|| Failure::wrong("tools/list", "holds no `tools`"))?;
         self.tools.extend(tools);
@@ -198,7 +199,7 @@ impl Refusals {
     }
 }
 
-/// The tools of a page; `None` where it is none.
+/// Returns the tools of a page; `None` if it is not a page.
 fn tools_of(result: &Value) -> Option<Vec<ListedTool>> {
     Some(result.get("tools")?.as_array()?.iter().map(tool).collect())
 }
@@ -210,7 +211,7 @@ fn tool(tool: &Value) -> ListedTool {
     let title = text("title").or(older);
     let name = text("name").unwrap_or_default();
     let description = text("description").or(title).unwrap_or(name);
-    // A schema that data cannot be checked by says nothing.
+    // A schema that cannot be compiled is ignored.
     let output = tool.get("outputSchema").filter(|schema| Schema::compile(schema).is_ok());
     ListedTool {
         name: name.to_owned(),
@@ -222,7 +223,7 @@ fn tool(tool: &Value) -> ListedTool {
     }
 }
 
-/// The schema as text. Some leave out what it is a schema of.
+/// Returns the schema as text. Some servers omit its type.
 fn parameters(schema: Option<&Value>) -> String {
     let mut schema = schema.filter(|schema| !schema.is_null()).cloned().unwrap_or_else(|| json!({}));
     if let Some(object) = schema.as_object_mut() {

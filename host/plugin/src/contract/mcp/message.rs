@@ -1,4 +1,4 @@
-//! JSON-RPC as MCP uses it: what a message from a server is, and why a request has no result.
+//! The JSON-RPC messages of MCP: classifies a server's message, and describes why a request has no result.
 
 use serde_json::{Map, Value, json};
 
@@ -21,11 +21,11 @@ pub(super) enum Message {
         method: String,
         params: Value,
     },
-    /// It asks its client for something.
+    /// A request to the client.
     Request {
         method: String,
     },
-    /// No message of the protocol, or one that is not for us.
+    /// An invalid message, or one for another request.
     Other,
 }
 
@@ -36,9 +36,9 @@ pub(super) enum Failure {
     Ended(wasmtime::Error),
     /// The server answered with an error of JSON-RPC.
     Refused { code: i64, message: String },
-    /// What it answered is not MCP; the text can follow "it is no MCP server: ".
+    /// The answer is not MCP; the text can follow "it is no MCP server: ".
     NotMcp(String),
-    /// It offers no tools, only what the text lists.
+    /// The server has no tools, only the listed offers.
     NoTools(String),
 }
 
@@ -51,7 +51,7 @@ pub(super) fn notification(method: &str) -> String {
 }
 
 impl Message {
-    /// What `value` is to the one who sent the request `id`.
+    /// Classifies `value` for the sender of the request `id`.
     pub(super) fn read(mut value: Value, id: u64) -> Self {
         let method = value.get("method").and_then(Value::as_str).map(str::to_owned);
         let own_id = value.get("id").filter(|id| !id.is_null());
@@ -66,7 +66,8 @@ impl Message {
         }
     }
 
-    /// An error without an id is about the one request that is under way: the server could not read it.
+    /// Returns the answer. An error without an id belongs to the only running request: the server could not read
+    /// it.
     fn answer(mut value: Value, has_id: bool) -> Self {
         // Not whatever else a server may mean by an `error`.
         let is_message = has_id || value.get("jsonrpc").and_then(Value::as_str) == Some("2.0");
@@ -83,7 +84,7 @@ impl Message {
 }
 
 impl Failure {
-    /// The failure of a request whose answer is known to be wrong.
+    /// Returns the failure of a request with an invalid answer.
     pub(super) fn wrong(method: &str, why: &str) -> Self {
         Self::NotMcp(format!("its answer to `{method}` {why}"))
     }
@@ -100,7 +101,7 @@ impl Failure {
         }
     }
 
-    /// Ends a call: what the server says is the tool's error, all else is haft's own.
+    /// Ends a call: the server's error is the tool's, any other is haft's.
     pub(super) fn while_calling(self) -> wasmtime::Result<Result<Output, ToolError>> {
         match self {
             Self::Ended(error) => Err(error),
@@ -116,7 +117,7 @@ fn no_tools(others: &str) -> String {
     if others.is_empty() { "it has none".into() } else { format!("it has none, only: {others}") }
 }
 
-/// A server's words, within haft's own.
+/// Returns a server's words, within haft's own.
 pub(super) fn shown(text: &str) -> String {
     excerpt(text, MAX_EXCERPT)
 }

@@ -1,4 +1,4 @@
-//! A component that serves HTTP, by either of the interfaces that there are for it.
+//! A component that serves HTTP through either interface: of WASI 0.2 or of WASI 0.3.
 
 use serde::{Deserialize, Serialize};
 use wasmtime::Store;
@@ -16,7 +16,7 @@ const INCOMING: &str = "wasi:http/incoming-handler@0.2.";
 
 const HANDLER: &str = "wasi:http/handler@0.3.";
 
-/// Whether components with these exports serve HTTP.
+/// Returns whether components with these exports serve HTTP.
 pub(super) fn is_exported(exports: &[&str]) -> bool {
     [INCOMING, HANDLER].iter().any(|interface| is_among(exports, interface))
 }
@@ -36,7 +36,7 @@ pub(super) enum Server {
 }
 
 impl LinkedServer {
-    /// Of two interfaces the one that more servers were tried with.
+    /// Selects the interface: of two the one that more servers were tested with.
     pub(super) fn new(linked: &InstancePre<GuestState>, exports: &[&str]) -> Result<Self, LoadError> {
         let new = if is_among(exports, INCOMING) {
             ProxyIndices::new(linked).map(Self::Incoming)
@@ -59,7 +59,7 @@ impl LinkedServer {
 }
 
 impl Server {
-    /// Hands `post` to the guest, and what it answers to `reader`.
+    /// Passes `post` to the guest, and its response to `reader`.
     pub(super) async fn exchange(
         &self,
         store: &mut Store<GuestState>,
@@ -91,7 +91,7 @@ pub(crate) struct Manner {
     pub(super) sessions: Sessions,
 }
 
-/// What comes before a request.
+/// The requests before a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Sessions {
@@ -99,17 +99,17 @@ pub(super) enum Sessions {
     None,
     /// The greeting, in the same instance.
     Greeted,
-    /// The protocol has none any more; each request says of its client what the greeting said.
+    /// Without sessions; each request contains the client's metadata of `initialize`.
     Stateless,
 }
 
 impl Manner {
-    /// That of a server at `path` that is greeted.
+    /// Returns the protocol of a server at `path` that supports `initialize`.
     pub(super) fn greeted(path: &str) -> Self {
         Self { path: path.to_owned(), version: GREETING.into(), sessions: Sessions::Greeted }
     }
 
-    /// That of a server at `path` that knows no greeting.
+    /// Returns the protocol of a server at `path` without `initialize`.
     pub(super) fn stateless(path: &str) -> Self {
         Self { path: path.to_owned(), version: STATELESS.into(), sessions: Sessions::Stateless }
     }

@@ -1,4 +1,5 @@
-//! Requests to one instance of a server, by its manner: what they carry, and the greeting where it comes first.
+//! Requests to one instance of a server, in the protocol that it supports: their headers, and `initialize` if it
+//! must come first.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +17,7 @@ use haft_core::net::{Frames, Framing};
 /// Characters of a version; they are dates.
 const MAX_VERSION: usize = 32;
 
-/// What requests to one instance go through.
+/// The channel for requests to one instance.
 pub(super) struct Channel<'a> {
     guest: &'a Server,
     news: News,
@@ -28,7 +29,7 @@ pub(super) struct Channel<'a> {
 /// Requests that belong together.
 pub(super) struct Session {
     manner: Manner,
-    /// What the server calls the session.
+    /// The server's id of the session.
     id: Option<String>,
     /// The id of the last request.
     last: u64,
@@ -39,19 +40,19 @@ impl<'a> Channel<'a> {
         Self { guest, news, most, is_spent: false }
     }
 
-    /// Whether the instance cannot be asked again.
+    /// Returns whether the instance cannot be asked again.
     pub(super) fn is_spent(&self) -> bool {
         self.is_spent
     }
 }
 
 impl Session {
-    /// A session before its first request.
+    /// Returns a session before its first request.
     pub(super) fn new(manner: Manner) -> Self {
         Self { manner, id: None, last: 0 }
     }
 
-    /// A session that is ready for requests.
+    /// Returns a session that is ready for requests.
     pub(super) async fn open(
         manner: &Manner,
         channel: &mut Channel<'_>,
@@ -69,12 +70,12 @@ impl Session {
         &self.manner
     }
 
-    /// Whether the server has opened a session.
+    /// Returns whether the server has opened a session.
     pub(super) fn has_id(&self) -> bool {
         self.id.is_some()
     }
 
-    /// Whether the instance is made for more than one request.
+    /// Returns whether the instance is made for more than one request.
     pub(super) fn may_go_on(&self) -> bool {
         self.manner.sessions == Sessions::Greeted
     }
@@ -170,7 +171,7 @@ impl Session {
     }
 }
 
-/// What each request of the stateless protocol says of its client.
+/// Adds the client's metadata that each request of the stateless protocol contains.
 fn add_meta(params: &mut Map<String, Value>) {
     let meta = params.entry("_meta").or_insert_with(|| json!({}));
     let Some(meta) = meta.as_object_mut() else { return };
@@ -188,13 +189,13 @@ fn client() -> Value {
 // Reads the answer to one request: a JSON message, or a stream of events that ends with it. It never keeps more than one
 // message.
 
-/// Bytes that are read of an answer that is none.
+/// Maximal number of bytes read of an invalid answer.
 const MAX_REFUSAL: u64 = 64 << 10;
 
 /// Characters of a session's id; the usual ones have 36.
 const MAX_SESSION: usize = 1000;
 
-/// The answer to a request, as far as it is there.
+/// The answer to a request, as received so far.
 pub(super) struct Reply<'a> {
     method: &'static str,
     /// The request's; `None` for a notification, which has no answer.
@@ -216,7 +217,7 @@ enum Form {
 }
 
 impl<'a> Reply<'a> {
-    /// The reply to a request, of which one message may have `most` bytes.
+    /// Returns the reply to a request, of which one message may have `most` bytes.
     pub(super) fn new(method: &'static str, id: Option<u64>, (news, most): (&'a mut News, u64)) -> Self {
         Self {
             method,
@@ -232,7 +233,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The session that the server opened.
+    /// Returns the session that the server opened.
     pub(super) fn session(&mut self) -> Option<String> {
         self.session.take()
     }
@@ -277,7 +278,7 @@ impl<'a> Reply<'a> {
         match Message::read(message, id) {
             Message::Answer(answer) => self.outcome = Some(answer),
             Message::Notification { method, params } => self.news.tell(&method, &params),
-            // Whoever asks whether somebody is there goes on without an answer.
+            // A server that sends `ping` continues without an answer.
             Message::Request { method } if method != "ping" => {
                 let why = format!(
                     "asks for `{}`, and nothing answers a plugin in the middle of a call",
@@ -320,7 +321,7 @@ impl ReadAnswer for Reply<'_> {
             }
             Form::Events(events) => events.push(piece, &mut frames).map_err(|_| ()),
         };
-        // What came before a message that is too long may be the answer.
+        // A message before an oversized one may be the answer.
         frames.iter().filter(|frame| !frame.is_empty()).try_for_each(|frame| self.message(frame))?;
         if cut.is_err() { self.too_long() } else { ControlFlow::Continue(()) }
     }

@@ -1,5 +1,5 @@
-//! Turns what a typed function returned into a tool's answer: strings as they are, everything else as JSON, and the
-//! error of a `result` as the tool's error.
+//! Converts the value that a typed function returned to a tool's answer: strings as they are, everything else as
+//! JSON, and the error of a `result` as the tool's error.
 
 use wasmtime::component::Val;
 
@@ -15,7 +15,7 @@ const DONE: &str = "done";
 /// The error message of a `result` whose error has no value.
 pub(super) const FAILED: &str = "the function failed and does not say why";
 
-/// The media type of bytes that do not tell theirs.
+/// The media type of bytes without a known type.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 pub(super) fn from_returned(
@@ -37,7 +37,7 @@ pub(super) fn from_returned(
     }
 }
 
-/// The error of a `result`.
+/// Returns the error of a `result`.
 pub(super) fn failure(error: Option<&Type>, value: Option<Box<Val>>) -> Result<ToolError, Mismatch> {
     match (error, value) {
         (None, None) => Ok(ToolError::ExecutionFailed(FAILED.into())),
@@ -63,7 +63,7 @@ pub(super) fn from_value(ty: &Type, value: &Val) -> Result<Output, Mismatch> {
     Ok(Output { pieces, structured: structured.filter(serde_json::Value::is_object).map(Structured::Value) })
 }
 
-/// Bytes alone: text where they are text, else a file.
+/// Returns bytes as text if they are text, otherwise as a file.
 pub(super) fn binary(bytes: Vec<u8>) -> Output {
     if let Some(text) = encode::as_text(&bytes) {
         return text_output(text.to_owned());
@@ -72,7 +72,8 @@ pub(super) fn binary(bytes: Vec<u8>) -> Output {
     Output { pieces: vec![Piece::Binary(attachment)], structured: None }
 }
 
-/// A value that is written without JSON quotes: strings, names, and 64-bit numbers, which JSON quotes for programs.
+/// Returns a value that is written without JSON quotes: strings, names, and 64-bit numbers, which JSON quotes for
+/// programs.
 fn plain(ty: &Type, value: &Val) -> Option<String> {
     match (ty, value) {
         (_, Val::S64(number)) => Some(number.to_string()),
@@ -84,7 +85,7 @@ fn plain(ty: &Type, value: &Val) -> Option<String> {
     }
 }
 
-/// An error for a model to read: `not-found: no file of that name`.
+/// Returns an error for a model to read: `not-found: no file of that name`.
 fn error_text(ty: &Type, value: &Val) -> Result<String, Mismatch> {
     if let Some(text) = plain(ty, value) {
         return Ok(text);

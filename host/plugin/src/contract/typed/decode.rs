@@ -1,5 +1,5 @@
-//! JSON to the values that a component takes. Accepts what the schema accepts, but for numbers as text,
-//! which only this reads, and, where a schema says no more than it must, a little besides; never guesses.
+//! Decodes JSON to the values that a component takes. Accepts everything that the schema accepts, numbers as text,
+//! and slightly more where the schema is minimal; never guesses.
 
 use std::fmt::Write;
 
@@ -27,7 +27,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What is wrong with a value, and where.
+/// The error of a value, and its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wrong {
     /// From the inside out.
@@ -57,7 +57,7 @@ impl std::fmt::Display for Wrong {
     }
 }
 
-/// The values for parameters, of an object with their names.
+/// Returns the values for parameters, of an object with their names.
 pub(super) fn arguments(params: &[Field], arguments: &Value) -> Result<Vec<Val>, Wrong> {
     let mut decoder = Decoder { left: MAX_VALUES };
     let empty = Map::new();
@@ -255,12 +255,12 @@ fn text(value: &Value) -> Result<&str, Wrong> {
     value.as_str().ok_or_else(|| expected("text", value))
 }
 
-/// The value of an object's only entry, if that is its name.
+/// Returns the value of an object's only entry, if that is its name.
 fn only<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     object.get(name).filter(|_| object.len() == 1)
 }
 
-/// The two halves of a map's entry.
+/// Returns the two halves of a map's entry.
 fn entry(value: &Value) -> Option<(&Value, &Value)> {
     let object = value.as_object().filter(|object| object.len() == 2)?;
     Some((object.get("key")?, object.get("value")?))
@@ -308,7 +308,7 @@ fn fitted(integer: Integer, number: i128) -> Option<Val> {
     fitted.ok()
 }
 
-/// A whole number, however it is written: to JSON Schema `5.0` is one.
+/// Returns a whole number, however it is written: to JSON Schema `5.0` is one.
 fn whole(number: &serde_json::Number) -> Option<i128> {
     if let Some(number) = number.as_i64() {
         return Some(number.into());
@@ -327,10 +327,10 @@ fn float(value: &Value) -> Result<f64, Wrong> {
     floats::number(value).ok_or_else(|| expected(expectation, value))
 }
 
-/// What a number of half the size is, for people.
+/// The range of 32-bit numbers, for people.
 const SINGLE: &str = "a number between -3.4028235e38 and 3.4028235e38, or \"Infinity\" or \"-Infinity\"";
 
-/// The nearest number of half the size, if it has any but the infinite.
+/// Returns the nearest number of half the size, if it has any but the infinite.
 fn single(number: f64) -> Option<f32> {
     #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
     let single = number as f32;

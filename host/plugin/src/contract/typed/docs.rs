@@ -20,10 +20,10 @@ const MAX_ALIASES: usize = 8;
 /// Characters of the documentation of one type, field, case or parameter.
 const MAX_TEXT: usize = 2000;
 
-/// Functions whose documentation is kept.
+/// Maximal number of functions whose documentation is kept.
 const MAX_FUNCTIONS: usize = 10_000;
 
-/// What is written about the functions of a component.
+/// The documentation of a component's functions.
 #[derive(Default)]
 pub(super) struct Docs {
     sources: Vec<WitPackage>,
@@ -32,7 +32,7 @@ pub(super) struct Docs {
     functions: BTreeMap<(Option<String>, String), (usize, Function)>,
 }
 
-/// One WIT package that was read.
+/// A parsed WIT package.
 enum WitPackage {
     /// From a section: whole, with all it refers to.
     Decoded(Box<Resolve>),
@@ -59,8 +59,8 @@ pub(super) struct TypeDocs<'a> {
 }
 
 impl Docs {
-    /// The documentation of a component: from its own sections, else from the WIT file beside it. A problem is logged, and
-    /// the functions are listed without documentation.
+    /// Reads the documentation of a component: from its own sections, otherwise from the WIT file beside it. A
+    /// problem is logged, and the functions are listed without documentation.
     pub(super) fn read(sections: &Sections, sibling_wit: Option<&str>) -> Self {
         let (docs, problems) = Self::decode(&sections.wit);
         let problems = problems.iter().map(|problem| format!("its section `{WIT_SECTION}`: {problem}"));
@@ -104,12 +104,12 @@ impl Docs {
         Ok(docs)
     }
 
-    /// Whether nothing is written.
+    /// Returns whether nothing is written.
     fn is_empty(&self) -> bool {
         self.functions.is_empty()
     }
 
-    /// What is written about a function of `interface`, or of the world itself.
+    /// Returns the documentation of a function of `interface`, or of the world itself.
     pub(super) fn function(&self, interface: Option<&str>, function: &str) -> Option<FunctionDocs<'_>> {
         let key = |interface: Option<&str>| (interface.map(str::to_owned), function.to_owned());
         let unversioned = interface.map(|name| name.split('@').next().unwrap_or(name));
@@ -154,7 +154,7 @@ fn catch_panic<T>(read: impl FnOnce() -> T) -> Option<T> {
 }
 
 impl WitPackage {
-    /// Every function, with the name of its interface.
+    /// Returns every function, with the name of its interface.
     fn functions(&self) -> Vec<(Option<String>, Function)> {
         match self {
             Self::Decoded(resolve) => {
@@ -208,7 +208,7 @@ impl WitPackage {
         }
     }
 
-    /// The definition behind a type and its other names.
+    /// Returns the definition behind a type and its other names.
     fn definition(&self, ty: Type) -> Option<&TypeDef> {
         let mut ty = ty;
         for _ in 0..MAX_ALIASES {
@@ -222,7 +222,7 @@ impl WitPackage {
         None
     }
 
-    /// What is written about a type where it, or a name for it, is defined.
+    /// Returns the documentation at the definition of a type or of its alias.
     fn type_text(&self, ty: Type) -> Option<&str> {
         let mut ty = ty;
         for _ in 0..MAX_ALIASES {
@@ -239,41 +239,41 @@ impl WitPackage {
 }
 
 impl FunctionDocs<'_> {
-    /// What is said of how the function behaves.
+    /// Returns the annotations of the function's behaviour.
     pub(super) fn annotations(&self) -> &Annotations {
         &self.annotations
     }
 
-    /// What is written about the function, without its annotations and the lines about its parameters.
+    /// Returns the documentation of the function, without its annotations and the lines about its parameters.
     pub(super) fn text(&self) -> &str {
         &self.paragraphs.text
     }
 
-    /// What is written about a parameter: WIT has no place for it but the function's own text.
+    /// Returns the documentation of a parameter, which WIT keeps in the function's text only.
     pub(super) fn parameter(&self, name: &str) -> TypeDocs<'_> {
         let ty = self.function.params.iter().find(|param| param.name == name).map(|param| param.ty);
         TypeDocs { source: Some(self.source), ty, own: self.paragraphs.params.get(name).map(String::as_str) }
     }
 
-    /// What is written about the type that is returned.
+    /// Returns the documentation of the returned type.
     pub(super) fn returned(&self) -> TypeDocs<'_> {
         TypeDocs { source: Some(self.source), ty: self.function.result, own: None }
     }
 }
 
 impl<'a> TypeDocs<'a> {
-    /// No documentation.
+    /// Returns empty documentation.
     pub(super) fn none() -> Self {
         Self::default()
     }
 
-    /// The documentation of the use, or else of the type.
+    /// Returns the documentation of the use, or else of the type.
     pub(super) fn text(self) -> Option<String> {
         let of_type = || self.source?.type_text(self.ty?);
         self.own.or_else(of_type).and_then(bounded_text)
     }
 
-    /// The documentation of the use alone.
+    /// Returns the documentation of the use alone.
     pub(super) fn own_text(self) -> Option<String> {
         self.own.and_then(bounded_text)
     }
@@ -286,7 +286,7 @@ impl<'a> TypeDocs<'a> {
         Self { source: self.source, ty, own }
     }
 
-    /// The documentation of a field, case or flag.
+    /// Returns the documentation of a field, case or flag.
     pub(super) fn part(self, name: &str) -> Self {
         let found = match self.kind() {
             Some(TypeDefKind::Record(record)) => {
@@ -307,7 +307,7 @@ impl<'a> TypeDocs<'a> {
         found.map_or(Self::none(), |(ty, docs)| self.with(ty, docs.contents.as_deref()))
     }
 
-    /// The documentation of a list's elements, a map's values, or an option's value.
+    /// Returns the documentation of a list's elements, a map's values, or an option's value.
     pub(super) fn element(self) -> Self {
         match self.kind() {
             Some(
@@ -320,7 +320,7 @@ impl<'a> TypeDocs<'a> {
         }
     }
 
-    /// The documentation of a tuple's element.
+    /// Returns the documentation of a tuple's element.
     pub(super) fn nth(self, index: usize) -> Self {
         match self.kind() {
             Some(TypeDefKind::Tuple(tuple)) => self.with(tuple.types.get(index).copied(), None),
@@ -328,7 +328,7 @@ impl<'a> TypeDocs<'a> {
         }
     }
 
-    /// The documentation of the `ok` value of a `result`.
+    /// Returns the documentation of the `ok` value of a `result`.
     pub(super) fn ok(self) -> Self {
         match self.kind() {
             Some(TypeDefKind::Result(result)) => self.with(result.ok, None),
@@ -336,7 +336,7 @@ impl<'a> TypeDocs<'a> {
         }
     }
 
-    /// The documentation of the error of a `result`.
+    /// Returns the documentation of the error of a `result`.
     pub(super) fn error(self) -> Self {
         match self.kind() {
             Some(TypeDefKind::Result(result)) => self.with(result.err, None),
@@ -345,7 +345,7 @@ impl<'a> TypeDocs<'a> {
     }
 }
 
-/// A text as a schema has it: no longer than it needs to be, and never empty.
+/// Returns a text for a schema: as short as possible, and never empty.
 fn bounded_text(text: &str) -> Option<String> {
     let text: String = text.trim().chars().take(MAX_TEXT).collect();
     (!text.is_empty()).then_some(text)
@@ -357,7 +357,7 @@ fn bounded_text(text: &str) -> Option<String> {
 /// Brackets within brackets; types need a few, packages and interfaces three.
 const MAX_NESTING: usize = 100;
 
-/// Whether a text nests deeper than any that a person writes. What stands in comments does not count.
+/// Returns whether a text nests deeper than any hand-written one. Comments are ignored.
 pub(super) fn is_too_deep(text: &str) -> bool {
     let (mut depth, mut comments) = (0_usize, 0_usize);
     let mut rest = text;

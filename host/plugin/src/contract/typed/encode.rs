@@ -1,5 +1,5 @@
-//! The values that a component returns as JSON, without loss: what `decode` makes of it again is the
-//! same value.
+//! Encodes the values that a component returns as JSON, without loss: `decode` converts the JSON back to the same
+//! value.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -20,7 +20,7 @@ pub(super) struct Mismatch;
 
 type Encoded = Result<Value, Mismatch>;
 
-/// The JSON of a value.
+/// Returns the JSON of a value.
 pub(super) fn value(ty: &Type, val: &Val) -> Encoded {
     match (ty, val) {
         (Type::Bytes, Val::List(items)) => bytes(items).map(|bytes| binary(&bytes)),
@@ -51,13 +51,13 @@ pub(super) fn value(ty: &Type, val: &Val) -> Encoded {
     }
 }
 
-/// The bytes of a `list<u8>`.
+/// Returns the bytes of a `list<u8>`.
 pub(super) fn bytes(items: &[Val]) -> Result<Vec<u8>, Mismatch> {
     let byte = |item: &Val| if let Val::U8(byte) = item { Ok(*byte) } else { Err(Mismatch) };
     items.iter().map(byte).collect()
 }
 
-/// Bytes that are UTF-8 without control characters; others are written as base64.
+/// Returns bytes as text if they are UTF-8 without control characters; `None` for others, which become base64.
 pub(super) fn as_text(bytes: &[u8]) -> Option<&str> {
     let is_plain = |c: char| !c.is_control() || matches!(c, '\t' | '\n' | '\r');
     str::from_utf8(bytes).ok().filter(|text| text.chars().all(is_plain))
@@ -97,7 +97,7 @@ fn integer(val: &Val) -> Encoded {
     })
 }
 
-/// The shortest digits that round-trip: `0.1`, not `0.10000000149011612`.
+/// Returns the shortest digits that round-trip: `0.1`, not `0.10000000149011612`.
 fn single(number: f32) -> Value {
     floats::json(number.to_string().parse().unwrap_or(f64::from(number)))
 }
@@ -136,7 +136,7 @@ fn variant(cases: &[Case], tag: &str, inner: Option<&Val>) -> Encoded {
     }
 }
 
-/// Where a key comes twice, its last value counts, as the contract of maps has it.
+/// Encodes a map; the last value of a duplicate key counts, by the contract of maps.
 fn dictionary(key: &Type, ty: &Type, entries: &[(Val, Val)]) -> Encoded {
     if *key == Type::String {
         let entry = |(name, val): &(Val, Val)| match name {

@@ -1,5 +1,5 @@
-//! The exported functions of a component that can be tools: without those of toolchains and without standard interfaces
-//! that other hosts call.
+//! The exported functions of a component that can be tools: excludes functions of toolchains and standard
+//! interfaces that other hosts call.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use haft_core::tool::exposed_name;
 /// Functions of a component, those of resources included.
 const MAX_FUNCTIONS: usize = 10_000;
 
-/// What a component exports that could be called.
+/// The callable exports of a component.
 pub(super) struct Exports {
     pub(super) functions: Vec<Exported>,
     /// Resources, whose methods are no tools.
@@ -30,8 +30,8 @@ pub(super) struct Exported {
     pub(super) ty: ComponentFunc,
 }
 
-/// Whether an export is no tool's: a standard interface that hosts of other kinds call, what a
-/// toolchain needs for itself, or a method of a resource.
+/// Returns whether an export is not a tool's: a standard interface that other kinds of hosts call, a toolchain's
+/// own function, or a method of a resource.
 pub(super) fn is_hidden(name: &str) -> bool {
     ["wasi:", "cabi_", "_", "["].iter().any(|beginning| name.starts_with(beginning))
         || offers::is_interface(name)
@@ -40,7 +40,7 @@ pub(super) fn is_hidden(name: &str) -> bool {
 /// The interface by which componentize-py starts its interpreter.
 const PYTHON: &str = "exports";
 
-/// Whether a function of the world itself is the one by which componentize-qjs starts its interpreter.
+/// Returns whether a function of the world itself is the one by which componentize-qjs starts its interpreter.
 fn starts_interpreter(name: &str, ty: &ComponentFunc) -> bool {
     name == "init" && ty.params().map(|(name, _)| name).take(2).eq(["shim", "script"])
 }
@@ -112,7 +112,7 @@ impl Exports {
 }
 
 impl Exported {
-    /// Where the function is in a component.
+    /// Returns the index of the function in a component.
     pub(super) fn index(&self, component: &Component) -> Option<ComponentExportIndex> {
         let interface = match &self.interface {
             Some(name) => Some(component.get_export_index(None, name)?),
@@ -122,14 +122,14 @@ impl Exported {
     }
 }
 
-// Tool names for the functions of a component: the WIT name, prefixed by the interface only where two would collide.
-// The same component always gets the same names.
+// Tool names for the functions of a component: the WIT name, with the interface as prefix only if two names would
+// be equal. The names of a component are deterministic.
 
-/// How much of where a function comes from its name may say, from nothing to everything.
+/// Number of levels of a name's prefix, from none to complete.
 const LEVELS: usize = 5;
 
-/// The names of functions, given as interface (with package and version; none for the world's own)
-/// and function.
+/// Returns the names of functions, given as interface (with package and version; none for the world's own) and
+/// function.
 pub(super) fn unique_names(functions: &[(Option<&str>, &str)]) -> Vec<String> {
     let mut levels = vec![0; functions.len()];
     for _ in 1..LEVELS {
@@ -163,8 +163,8 @@ fn named(functions: &[(Option<&str>, &str)], levels: &[usize]) -> Vec<String> {
     functions.iter().zip(levels).map(name).collect()
 }
 
-/// What a name says of an interface: `geometry`, `shapes-geometry`, `acme-shapes-geometry`, and the
-/// whole of it, which becomes a hash.
+/// Returns an interface's part of a name: `geometry`, `shapes-geometry`, `acme-shapes-geometry`, and the complete
+/// one, which becomes a hash.
 fn origin(interface: &str, level: usize) -> Option<String> {
     let (path, _version) = interface.split_once('@').unwrap_or((interface, ""));
     let (package, short) = path.rsplit_once('/').unwrap_or(("", path));

@@ -5,15 +5,15 @@ use wasmtime::component::types;
 
 use super::docs::{FunctionDocs, TypeDocs};
 
-/// Types within types. JSON has up to four levels for one of these, and haft checks no deeper than
-/// 64 levels; real components nest fewer than six.
+/// Maximal nesting of types. JSON has up to four levels for one type, and haft checks at most 64 levels; real
+/// components nest fewer than six.
 const MAX_DEPTH: usize = 14;
 
-/// Types of one function, with every type counted as often as it is used: what is written once in WIT
-/// and used by ten fields is in a schema ten times.
+/// Maximal number of types of one function, with every use counted: a type that WIT defines once and ten fields use
+/// occurs ten times in a schema.
 const MAX_TYPES: usize = 2000;
 
-/// What streams and futures may carry.
+/// The item types of streams and futures.
 const ITEMS: &str = "texts, characters, bytes, numbers and truth values";
 
 /// Characters of a parameter's or field's name. One vendor refuses a whole prompt for a longer one.
@@ -38,9 +38,9 @@ pub(super) enum Type {
     Flags(Vec<Name>),
     Option(Box<Type>),
     Result(Option<Box<Type>>, Option<Box<Type>>),
-    /// A parameter whose items come through a stream.
+    /// A parameter whose items are read from a stream.
     Stream(Box<Type>),
-    /// A parameter whose value comes through a future.
+    /// A parameter whose value is read from a future.
     Future(Box<Type>),
 }
 
@@ -92,7 +92,7 @@ pub(super) enum Returned {
     Value(Type),
     /// `result<ok, error>`, whose error is the tool's.
     Result(Option<Type>, Option<Type>),
-    /// What comes after the function has returned.
+    /// Values after the return of the function.
     Streamed(Streamed),
 }
 
@@ -107,7 +107,7 @@ pub(super) struct Streamed {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Refusal {
     Never,
-    /// It returns a `result`, which has this error.
+    /// The function returns a `result` with this error.
     Error(Option<Type>),
 }
 
@@ -123,7 +123,7 @@ pub(super) enum Later {
 }
 
 impl Integer {
-    /// The smallest and the largest number.
+    /// Returns the smallest and the largest number.
     pub(super) fn range(self) -> (i128, i128) {
         match self {
             Self::S8 => (i8::MIN.into(), i8::MAX.into()),
@@ -137,14 +137,14 @@ impl Integer {
         }
     }
 
-    /// Whether some of its numbers are none that every JSON reader keeps.
+    /// Returns whether some of its numbers are none that every JSON reader keeps.
     pub(super) fn is_wide(self) -> bool {
         matches!(self, Self::S64 | Self::U64)
     }
 }
 
 impl Type {
-    /// Whether streams and futures can carry it.
+    /// Returns whether streams and futures can carry it.
     fn is_item(&self) -> bool {
         matches!(
             self,
@@ -158,14 +158,14 @@ impl Type {
         )
     }
 
-    /// Whether `null` is one of its values in JSON.
+    /// Returns whether `null` is one of its values in JSON.
     pub(super) fn is_nullable(&self) -> bool {
         matches!(self, Self::Option(_))
     }
 }
 
 impl Signature {
-    /// The types of a function, or why nothing can call it: "takes a resource".
+    /// Returns the types of a function, or why nothing can call it: "takes a resource".
     pub(super) fn from_function(
         function: &types::ComponentFunc,
         docs: Option<&FunctionDocs<'_>>,
@@ -195,7 +195,7 @@ struct Builder {
     left: usize,
 }
 
-/// A type, or what there is that has no JSON: "a resource".
+/// A type, or the name of one without JSON: "a resource".
 type Built<T> = Result<T, String>;
 
 impl Builder {
@@ -207,14 +207,14 @@ impl Builder {
         }
     }
 
-    /// What a stream or a future carries.
+    /// Returns the item type of a stream or a future.
     fn item(&mut self, what: &str, ty: Option<types::Type>) -> Built<Box<Type>> {
         let ty = ty.ok_or_else(|| format!("a `{what}` of nothing"))?;
         let item = self.build(&ty, TypeDocs::none(), 0).ok().filter(Type::is_item);
         item.map(Box::new).ok_or_else(|| format!("a `{what}` of other items than {ITEMS}"))
     }
 
-    /// How an answer comes that is not there when its function returns.
+    /// Returns how an answer comes that is not there when its function returns.
     fn later(&mut self, ty: &types::Type) -> Option<Built<Later>> {
         match ty {
             types::Type::Stream(stream) => Some(self.item("stream", stream.ty()).map(Later::Stream)),
@@ -315,7 +315,7 @@ impl Builder {
     }
 }
 
-/// The error in the future that tells how a stream ended: nothing, or a text.
+/// Returns the error type of the future at the end of a stream: none, or a text.
 fn end_error(ty: Option<types::Type>) -> Built<Option<Type>> {
     match ty {
         Some(types::Type::Result(result)) if result.ok().is_none() => match result.err() {
@@ -357,7 +357,7 @@ fn simple(ty: &types::Type) -> Option<Type> {
     })
 }
 
-/// What has no JSON, for a line about the function.
+/// Returns the name of a type without JSON, for a line about the function.
 fn unsupported(ty: &types::Type) -> &'static str {
     match ty {
         types::Type::Own(_) | types::Type::Borrow(_) => {

@@ -1,12 +1,12 @@
-//! Extracts the documentation of parameters from a function's. WIT has none for parameters, so authors write it into
-//! the function's, one line each, in one of the forms of their language:
+//! Extracts the documentation of parameters from a function's. WIT has none for parameters, so authors write it
+//! into the function's, one line each, in one of the forms of their language:
 //!
 //! ```text
 //! - name: words        - `name`: words        * name - words
 //! @param name words    :param name: words     name -- words
 //! ```
 //!
-//! Only lines about a parameter that there is are taken out; everything else stays as it is.
+//! Removes only lines about an existing parameter; everything else stays unmodified.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,13 +16,13 @@ use haft_core::call::Hints;
 /// A function's text, taken apart.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Paragraphs {
-    /// What is left for the function itself.
+    /// The remaining text of the function.
     pub(super) text: String,
     /// By the parameters' names.
     pub(super) params: BTreeMap<String, String>,
 }
 
-/// Lines that say no more than that parameters follow.
+/// Headings of parameter lists.
 const HEADINGS: [&str; 6] = ["arguments", "parameters", "params", "args", "inputs", "input"];
 
 impl Paragraphs {
@@ -30,7 +30,7 @@ impl Paragraphs {
     pub(super) fn parse(text: &str, params: &[&str]) -> Self {
         let mut found = Self::default();
         let mut remaining: Vec<&str> = Vec::new();
-        // The parameter that an indented line goes on about.
+        // The parameter that an indented line continues.
         let mut current: Option<(String, usize)> = None;
         for line in text.lines() {
             let indent = line.len() - line.trim_start().len();
@@ -57,7 +57,7 @@ impl Paragraphs {
     }
 }
 
-/// The parameter that a line documents, and its text; of several lines about one the first counts.
+/// Returns the parameter that a line documents, and its text; of several lines about one the first counts.
 fn parse_parameter_line(
     line: &str,
     params: &[&str],
@@ -77,7 +77,7 @@ fn parse_parameter_line(
     (!docs.is_empty() && !known.contains_key(name)).then(|| (name.to_owned(), docs.to_owned()))
 }
 
-/// The first word, with or without marks around it, and what comes after it.
+/// Returns the first word, with or without marks around it, and what comes after it.
 fn word(text: &str) -> Option<(&str, &str)> {
     for mark in ["**`", "`", "**", "*", "_"] {
         if let Some(rest) = text.strip_prefix(mark) {
@@ -90,7 +90,7 @@ fn word(text: &str) -> Option<(&str, &str)> {
     (!name.is_empty()).then_some((name, rest))
 }
 
-/// Whether a word names a parameter: as WIT writes it, or as a language does.
+/// Returns whether a word names a parameter: as WIT writes it, or as a language does.
 fn is_name(word: &str, param: &str) -> bool {
     let plain = |text: &str| -> String {
         text.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect()
@@ -98,8 +98,8 @@ fn is_name(word: &str, param: &str) -> bool {
     plain(word) == plain(param)
 }
 
-/// What follows a name and what separates it from its words. A tag needs no more than a space; a line
-/// without a mark at its beginning needs a separator that no sentence has.
+/// Returns the separator after a name and the text. A tag needs only a space; a line without a mark at its
+/// beginning needs a separator that no sentence has.
 fn separated(rest: &str, tagged: bool, bullet: bool) -> Option<&str> {
     let rest = rest.trim_start();
     // A type in parentheses, as some languages' comments have it.
@@ -117,7 +117,7 @@ fn separated(rest: &str, tagged: bool, bullet: bool) -> Option<&str> {
     }
 }
 
-/// The lines that are left, without headings of lists that are gone and with no two empty ones.
+/// Returns the lines that are left, without headings of lists that are gone and with no two empty ones.
 fn without_headings(lines: &[&str]) -> String {
     let is_heading = |line: &str| {
         let word = line.trim().trim_matches(['#', '*', ':', '_', ' ']).to_lowercase();
@@ -142,9 +142,9 @@ fn without_headings(lines: &[&str]) -> String {
 // @title Words        what it is called where people choose it
 // ```
 //
-// One line may have several of the first four. A line with anything else in it is text, and stays.
+// One line may have several of the first four. A line with other text is not an annotation, and stays.
 
-/// What is said of a function's behaviour.
+/// The annotations of a function's behaviour.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Annotations {
     pub(super) title: Option<String>,
@@ -152,19 +152,19 @@ pub(super) struct Annotations {
 }
 
 impl Annotations {
-    /// The annotations in a text, and the text without them.
+    /// Returns the annotations in a text, and the text without them.
     pub(super) fn take(text: &str) -> (Self, Cow<'_, str>) {
         let mut found = Self::default();
         if !text.contains('@') {
             return (found, text.into());
         }
         let remaining: Vec<&str> = text.lines().filter(|line| !found.take_line(line.trim())).collect();
-        // A tool that only reads is held to it, and destroys nothing.
+        // A read-only tool is restricted to reading, and destroys nothing.
         found.hints.destructive &= !found.hints.read_only;
         (found, remaining.join("\n").into())
     }
 
-    /// Whether a line is an annotation; of several titles the first counts.
+    /// Returns whether a line is an annotation; of several titles the first counts.
     fn take_line(&mut self, line: &str) -> bool {
         if let Some(title) = line.strip_prefix("@title ").map(str::trim).filter(|title| !title.is_empty()) {
             self.title.get_or_insert_with(|| title.to_owned());
@@ -180,7 +180,7 @@ impl Annotations {
     }
 }
 
-/// Sets the hint that a word stands for, if it stands for one.
+/// Sets the hint that a word names, if it names one.
 fn set(hints: &mut Hints, word: &str) -> bool {
     let hint = match word {
         "@read-only" => &mut hints.read_only,

@@ -1,6 +1,6 @@
-//! JSON Schemas of WIT types. What `encode` makes, a schema accepts; what a schema accepts, `decode`
-//! accepts, but for numbers as text, which only `decode` reads: a pattern for them would be the longest
-//! part of most schemas, in every prompt. No `$ref`, no `oneOf`: some vendors know neither.
+//! JSON Schemas of WIT types. A schema accepts everything that `encode` makes, and `decode` accepts everything that
+//! a schema accepts. `decode` also reads numbers as text, which the schema omits: a pattern for them would be the
+//! longest part of most schemas, in every prompt. Without `$ref` and `oneOf`, which some vendors do not support.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ const BYTES: &str = "text, or {\"base64\": …} for bytes that are no text";
 /// Standard base64, with its padding or without.
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?)?$";
 
-/// The schema of an object with these fields; the one form that every vendor takes for parameters.
+/// Returns the schema of an object with these fields; the one form that every vendor takes for parameters.
 pub(super) fn object_schema(fields: &[Field]) -> Value {
     Value::Object(record(fields))
 }
@@ -22,7 +22,7 @@ pub(super) fn type_schema(ty: &Type) -> Map<String, Value> {
     match ty {
         Type::Bool => typed("boolean"),
         Type::Integer(integer) => number(*integer),
-        // As a list of types, which haft says as `anyOf` to the one vendor that takes no such list.
+        // As a list of types, which haft converts to `anyOf` for the one vendor that rejects such a list.
         Type::Float32 | Type::Float64 => map(json!({ "type": ["number", "string"] })),
         Type::Char => map(json!({ "type": "string", "minLength": 1, "maxLength": 1 })),
         Type::String => typed("string"),
@@ -55,7 +55,7 @@ pub(super) fn type_schema(ty: &Type) -> Map<String, Value> {
     }
 }
 
-/// The schema with the documentation of its use in front of its own.
+/// Returns the schema with the documentation of its use before its own.
 pub(super) fn described(mut schema: Map<String, Value>, docs: Option<&str>) -> Map<String, Value> {
     let Some(docs) = docs else { return schema };
     let text = match schema.get("description").and_then(Value::as_str) {
@@ -81,7 +81,7 @@ fn any_of(schemas: impl IntoIterator<Item = Value>) -> Map<String, Value> {
     map(json!({ "anyOf": schemas.into_iter().collect::<Vec<_>>() }))
 }
 
-/// An object with these properties and no others.
+/// Returns an object with these properties and no others.
 fn closed(properties: impl IntoIterator<Item = (String, Value)>, required: &[&str]) -> Value {
     let properties: Map<String, Value> = properties.into_iter().collect();
     let mut object =
@@ -117,7 +117,7 @@ fn record(fields: &[Field]) -> Map<String, Value> {
     map(closed(properties, &required))
 }
 
-/// `map<string, V>` is an object; any other map a list of its entries.
+/// Returns the schema of a map: of `map<string, V>` an object, of any other map a list of its entries.
 fn dictionary(key: &Type, value: &Type) -> Map<String, Value> {
     let values = Value::Object(type_schema(value));
     if *key == Type::String {
@@ -128,7 +128,7 @@ fn dictionary(key: &Type, value: &Type) -> Map<String, Value> {
     map(json!({ "type": "array", "items": entry }))
 }
 
-/// An array of exactly these types. `items` stands beside `prefixItems` for vendors that know only one.
+/// Returns an array of exactly these types. `items` accompanies `prefixItems` for vendors that support only one.
 fn tuple(types: &[Type]) -> Map<String, Value> {
     let schemas: Vec<Value> = types.iter().map(|ty| Value::Object(type_schema(ty))).collect();
     let mut different: Vec<Value> = Vec::new();
@@ -150,7 +150,7 @@ fn tuple(types: &[Type]) -> Map<String, Value> {
     }
 }
 
-/// `{"tag": …}` for the cases that hold nothing, in one; `{"tag": …, "val": …}` for each other.
+/// Returns `{"tag": …}` for the cases that hold nothing, in one; `{"tag": …, "val": …}` for each other.
 fn variant(cases: &[Case]) -> Map<String, Value> {
     let (full, empty): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.ty.is_some());
     let mut branches: Vec<Value> = Vec::new();
@@ -163,7 +163,7 @@ fn variant(cases: &[Case]) -> Map<String, Value> {
         let Some(ty) = &case.ty else { continue };
         let tag = json!({ "type": "string", "enum": [case.name] });
         let value = Value::Object(type_schema(ty));
-        // A value that may be absent is `null` here: the tag alone would not say that it was meant.
+        // An optional value may be `null` here: the tag alone would not show the intention.
         let branch = closed([("tag".to_owned(), tag), ("val".to_owned(), value)], &["tag", "val"]);
         branches.push(Value::Object(described(map(branch), case.docs.as_deref())));
     }
@@ -173,7 +173,7 @@ fn variant(cases: &[Case]) -> Map<String, Value> {
     }
 }
 
-/// One of some names, with what is written about them.
+/// Returns an enum of these names, with their documentation.
 fn choice(names: &[Name]) -> Map<String, Value> {
     let all: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
     let line = |name: &Name| Some(format!("- {}: {}", name.name, name.docs.as_deref()?));
@@ -182,7 +182,7 @@ fn choice(names: &[Name]) -> Map<String, Value> {
     described(schema, (!docs.is_empty()).then(|| docs.join("\n")).as_deref())
 }
 
-/// `null` or the value; where the value may be `null` itself, `{"some": value}`.
+/// Returns `null` or the value; if the value may be `null` itself, `{"some": value}`.
 fn nullable(inner: &Type) -> Map<String, Value> {
     let mut schema = type_schema(inner);
     if inner.is_nullable() {

@@ -1,9 +1,9 @@
-//! Streams and futures, as arguments and as results. An argument is known before the call: its stream ends after it, its
-//! future is resolved. A result is waited for; what of a stream has come is told while it comes, and the whole is the
-//! answer, as long as answers may be.
+//! Streams and futures, as arguments and as results. An argument is known before the call: its stream ends after
+//! its items, its future is resolved. A result is awaited; the items of a stream are reported as they arrive, and
+//! the complete list is the answer, up to the result limit.
 //!
-//! wasmtime reads and writes the items of both by Rust types, which are there before a component is. So the items can be
-//! numbers, texts, characters, truth values and bytes (`item`), and no records or variants.
+//! wasmtime reads and writes items as Rust types, which are fixed at compile time. Items can therefore be numbers,
+//! strings, characters, booleans and bytes (`item`), and no records or variants.
 
 mod collect;
 mod item;
@@ -21,7 +21,7 @@ use crate::contract::answer::Output;
 use crate::instance::state::GuestState;
 use haft_core::tool::ToolError;
 
-/// What a function answered in the end, or its error.
+/// The final answer of a function, or its error.
 type Answer = Result<Output, ToolError>;
 
 /// Puts streams and futures in the place of the values that are to go through them.
@@ -103,7 +103,7 @@ async fn stream_of(
     with_item!(item, T => collect::stream::<T>(store, stream, most).await)
 }
 
-/// How a stream ended, by the future of a result beside it; the error is a text, or nothing.
+/// Returns how a stream ended, by the future of a result beside it; the error is a text, or nothing.
 async fn end_of(
     store: &mut Store<GuestState>,
     error: Option<&Type>,

@@ -1,6 +1,6 @@
-//! Random types and values: what is encoded is accepted by the schema of answers and decoded to the
-//! same value; whatever the schema of arguments accepts is decoded; and all of it survives the way
-//! through a real component.
+//! Property tests with random types and values: the schema of answers accepts every encoded value, and `decode`
+//! restores it; `decode` accepts everything that the schema of arguments accepts; and all values survive a real
+//! component.
 
 mod component;
 mod json;
@@ -242,7 +242,7 @@ fn c09_c10_schemas_of_numbers_are_short() {
     assert!(schema.len() <= 160, "{} characters: {schema}", schema.len());
 }
 
-/// C10: what comes out as text is taken as text, and no other text is a number.
+/// C10: numbers encoded as text are decoded from text, and no other text is a number.
 #[test]
 fn c10_numbers_that_are_none_go_in_as_they_come_out() {
     for ty in [Type::Float32, Type::Float64] {

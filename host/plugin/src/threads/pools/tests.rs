@@ -1,5 +1,5 @@
-//! What a restricted thread can do, judged by what is on disk afterwards. No guest's directories are involved: it is as
-//! if those let everything through.
+//! Tests of a restricted thread, judged by the state of the disk. They use no preopened directories, as if those
+//! allowed every access.
 
 #![cfg(target_os = "linux")]
 
@@ -49,7 +49,7 @@ impl Fixture {
         self.directory.path().join(name)
     }
 
-    /// The fixture, if this kernel has what the test is about.
+    /// Returns the fixture, if this kernel has the tested feature.
     fn where_kernel_has(what: fn(&LandlockState) -> bool) -> Option<Self> {
         let fixture = Self::new();
         let state = fixture.threads.landlock_state();
@@ -68,7 +68,7 @@ impl Fixture {
         writable(&self.path("granted"))
     }
 
-    /// What `work` answers on a thread that may write where `writable` says.
+    /// Runs `work` on a thread that may write to `writable`; returns its result.
     fn run<T: Send + 'static>(
         &self,
         writable: &Writable,
@@ -91,7 +91,7 @@ fn writable(directory: &Path) -> Writable {
     Writable::open(&grant(directory), None)
 }
 
-/// What is done, and what came of it.
+/// A change, and its result.
 type Change = (&'static str, io::Result<()>);
 
 /// Everything that changes files, done in `directory`, each deed without the others' help.
@@ -251,7 +251,7 @@ fn write_in_chain(
     barrier.wait();
 }
 
-/// WA02: what a thread starts is inside too, however long the chain.
+/// WA02: threads started by a thread are confined too, however long the chain.
 #[test]
 fn wa02_threads_of_threads_are_inside() {
     const HANG: Duration = Duration::from_mins(5);
@@ -279,7 +279,7 @@ fn wa02_threads_of_threads_are_inside() {
     }
 }
 
-/// WA02: what a guest leaves to run beside it is inside as well.
+/// WA02: tasks that a guest leaves behind are confined too.
 #[test]
 fn wa02_tasks_of_guests_are_inside() {
     let Some(fixture) = Fixture::with_landlock() else { return };
@@ -339,7 +339,7 @@ fn without(calls: &[i64], error: u32, work: impl FnOnce() + Send + 'static) {
 const CREATE: i64 = libc::SYS_landlock_create_ruleset;
 const RESTRICT: i64 = libc::SYS_landlock_restrict_self;
 
-/// SB08: where the kernel has no Landlock, guests are held by their preopens, and the state says so.
+/// SB08: without Landlock in the kernel, preopens confine guests, and the state reports that.
 #[test]
 fn sb08_without_landlock_guests_run_and_it_is_said() {
     for (call, error, reason) in [
@@ -370,7 +370,7 @@ fn sb08_without_landlock_guests_run_and_it_is_said() {
     }
 }
 
-/// SB08: where it has one, no guest runs outside of it.
+/// SB08: with Landlock, no guest runs unconfined.
 #[test]
 fn sb08_a_wall_that_fails_once_it_held_is_an_error() {
     let Some(fixture) = Fixture::where_kernel_has(|state| *state == LandlockState::Full) else { return };

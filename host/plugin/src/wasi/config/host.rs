@@ -1,4 +1,4 @@
-//! `wasi:config`: what program.toml says in `[plugins.config]`, and nothing else. Where it says nothing each question is
+//! `wasi:config`: the values of `[plugins.config]` in program.toml, and nothing else. Without values each query is
 //! refused, which is recorded for hints.
 
 use wasmtime::StoreContextMut;
@@ -8,10 +8,10 @@ use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
 use crate::wasi::config::Config;
 use crate::wasi::drafts::wasi::config::store::{self, Error, Host};
 
-/// What a guest is told that has no configuration.
+/// The error for a guest without configuration.
 const REFUSED: &str = "no configuration is granted";
 
-/// What the interface is called in earlier drafts, whose functions and types are the same.
+/// The names of the interface in earlier drafts, which have the same functions and types.
 const EARLIER: [&str; 2] = ["wasi:config/store@0.2.0-draft", "wasi:config/runtime@0.2.0-draft"];
 
 /// The configuration of a guest's plugin, if it has one.

@@ -1,6 +1,6 @@
-//! Changes to directory entries: making, moving, linking, removing. The directory is resolved and opened first, below
-//! the one the guest has; then it is checked, and the change is made to one name in that very directory. `.` and `..`
-//! are refused as names.
+//! Changes to directory entries: create, rename, link, remove. The directory is resolved and opened first, below
+//! the guest's open directory; then it is checked, and one name in that very directory is changed. `.` and `..` are
+//! refused as names.
 
 use std::fs::File;
 
@@ -16,7 +16,7 @@ use crate::denials::denied_access::AccessKind;
 use crate::wasi::files::resolve::{self, Bounds, Links, enter};
 use crate::wasi::files::view::Files;
 
-/// What a new directory may be, before the user's own mask.
+/// The mode of a new directory, before the user's umask.
 const NEW_DIRECTORY: Mode = Mode::from_raw_mode(0o777);
 
 /// A name in an open directory.
@@ -33,7 +33,7 @@ impl Entry {
         Ok(FileType::from_raw_mode(stat.map_err(errno)?.st_mode))
     }
 
-    /// Refuses what was named with a slash at its end and is no directory.
+    /// Refuses a non-directory that was named with a slash at its end.
     fn check_kind(&self) -> FsResult<()> {
         let wrong = self.must_be_directory && self.kind()? != FileType::Directory;
         if wrong { Err(ErrorCode::NotDirectory.into()) } else { Ok(()) }
@@ -41,7 +41,7 @@ impl Entry {
 }
 
 impl Files<'_> {
-    /// The entry that `path` below `directory` names, if it may be made, replaced, moved or removed.
+    /// Returns the entry that `path` below `directory` names, if it may be made, replaced, moved or removed.
     pub(super) fn entry(&mut self, directory: &Dir, path: &str) -> FsResult<Entry> {
         if directory.perms.write_not_permitted() {
             return Err(ErrorCode::NotPermitted.into());
@@ -114,7 +114,7 @@ impl Files<'_> {
         self.disk.charge_entry(|| symlinkat(target, &entry.directory, &*entry.name)).map_err(errno)
     }
 
-    /// Two entries, refused before either is touched where only one of them may be changed.
+    /// Prepares two entries; if either may not be changed, refuses before touching the other.
     fn both(&mut self, (from, old): (&Dir, &str), (to, new): (&Dir, &str)) -> FsResult<(Entry, Entry)> {
         if to.perms.write_not_permitted() {
             return Err(ErrorCode::NotPermitted.into());
@@ -158,7 +158,7 @@ fn timespec(time: NewTimestamp) -> Result<Timespec, ErrorCode> {
     }
 }
 
-/// A path's directory and the name in it.
+/// Returns a path's directory and the name in it.
 fn split(path: &str) -> Result<(&str, &str), ErrorCode> {
     let whole = path.trim_end_matches('/');
     let (parent, name) = match whole.rsplit_once('/') {

@@ -1,6 +1,6 @@
-//! `wasi:filesystem` of WASI 0.3. Every path and every change goes through the implementation for WASI 0.2, whose checks
-//! they are; this file has other types around it. None of it waits for another thread: a guest's own may block on a disk. One
-//! that reads calls is left before a path is followed.
+//! `wasi:filesystem` of WASI 0.3. Every path and every change goes through the implementation for WASI 0.2 and its
+//! checks; this file converts types. No operation waits for another thread: a guest's own thread may block on a
+//! disk. A call on the reading thread moves to a guest's thread before a path is followed.
 
 mod convert;
 mod streams;
@@ -25,13 +25,13 @@ use self::convert::{earlier, later};
 use crate::wasi::files::{Files, HasFiles};
 use haft_core::tool::inline;
 
-/// What a guest does with its files, by way of the store.
+/// A guest's access to its files, through the store.
 type Guest<S> = Accessor<S, HasFiles>;
 
 /// The end of a stream, and how it ended.
 type Ended = FutureReader<Result<(), ErrorCode>>;
 
-/// The value of work that waits for nothing but a disk.
+/// Returns the value of work that waits for nothing but a disk.
 fn at_once<T>(work: impl Future<Output = T>) -> wasmtime::Result<T> {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => Ok(done),
@@ -51,7 +51,7 @@ fn with_files<S: 'static, T>(
     })
 }
 
-/// An error of WASI 0.2 as one of WASI 0.3.
+/// Converts an error of WASI 0.2 to one of WASI 0.3.
 fn error(error: FsError) -> FilesystemError {
     match error.downcast() {
         Ok(code) => later::error_code(code).into(),
@@ -59,7 +59,7 @@ fn error(error: FsError) -> FilesystemError {
     }
 }
 
-/// A stream of these items, and its end, both of which are known.
+/// Returns a stream of these items, and its end, both of which are known.
 fn known<T>(
     mut store: impl AsContextMut,
     items: Vec<T>,

@@ -1,5 +1,5 @@
 //! Opens files and directories for a guest: a path is resolved, the object is checked, and only then is that very
-//! object opened or truncated, or a new file made. Nothing is changed before the check.
+//! object opened or truncated, or a new file created. Nothing is changed before the check.
 
 use std::fs::File;
 use std::io;
@@ -22,17 +22,17 @@ use crate::wasi::files::view::Files;
 /// path meanwhile. The kernel follows as many links.
 const MAX_ATTEMPTS: usize = 40;
 
-/// What a new file may be, before the user's own mask.
+/// The mode of a new file, before the user's umask.
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 
-/// What an `open-at` asks for.
+/// The arguments of an `open-at`.
 #[derive(Clone, Copy)]
 pub(super) struct OpenRequest {
     open: OpenFlags,
     flags: DescriptorFlags,
 }
 
-/// What a file may be that will replace another one, until the rename gives it the mode of the file that it replaces.
+/// The mode of a file that will replace another one, until the rename copies the mode of the replaced file.
 const PRIVATE_FILE: Mode = Mode::from_raw_mode(0o600);
 
 /// The outcome of creating a file.
@@ -70,7 +70,7 @@ impl OpenRequest {
         self.flags.contains(DescriptorFlags::READ) || !self.flags.contains(DescriptorFlags::WRITE)
     }
 
-    /// Whether the file itself is to be written.
+    /// Returns whether the file itself is to be written.
     fn writes(self) -> bool {
         self.open.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE)
             || self.flags.contains(DescriptorFlags::WRITE)
@@ -98,7 +98,7 @@ impl OpenRequest {
         }
     }
 
-    /// How an object that is there is opened.
+    /// Returns how an object that is there is opened.
     fn of_object(self) -> OFlags {
         let truncates = self.open.contains(OpenFlags::TRUNCATE);
         if truncates { self.access() | OFlags::TRUNC } else { self.access() }
@@ -114,7 +114,7 @@ impl Files<'_> {
         links: Links,
         request: OpenRequest,
     ) -> FsResult<Descriptor> {
-        // What is read by a path that leads anywhere can be read and nothing else.
+        // A file that was reached by a path with unrestricted links can only be read.
         let (bounds, permissions) = match self.bounds() {
             Bounds::Anywhere if !request.changes() => (Bounds::Anywhere, FsPerms::ReadOnly),
             _ => (Bounds::Beneath, directory.perms),
@@ -208,12 +208,12 @@ impl Files<'_> {
     }
 }
 
-/// Where an entry leads that is a link.
+/// Returns where an entry leads that is a link.
 fn target(entry: &Entry) -> Option<String> {
     readlinkat(&entry.directory, &*entry.name, Vec::new()).ok()?.into_string().ok()
 }
 
-/// The path that the target of the link at `path` stands for; the kernel refuses one that leads out.
+/// Returns the path of the target of the link at `path`; the kernel refuses one that leads out.
 fn beside(path: &str, target: &str) -> String {
     match path.trim_end_matches('/').rsplit_once('/') {
         Some((parent, _)) if !target.starts_with('/') => format!("{parent}/{target}"),

@@ -1,6 +1,6 @@
-//! Paths that stay protected from every guest, whatever it was granted: haft's own directories and keys are neither
-//! read nor written, the program in use is not written. Checked on the opened object: its identity, that of every
-//! directory above it, and the path the kernel has for it; never the path that a guest passed.
+//! Paths that stay protected from every guest and every grant: haft's own directories and keys are neither read nor
+//! written, the program in use is not written. Checks the opened object: its identity, that of every directory
+//! above it, and the path that the kernel has for it; never the path that a guest passed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -35,7 +35,7 @@ pub(super) struct ProtectedObject {
 
 /// The result of checking an object.
 pub(super) enum ProtectionCheck {
-    /// It was moved or removed meanwhile; the path must be resolved again.
+    /// The object was moved or removed meanwhile; the path must be resolved again.
     Gone,
     Free,
     Protected(ProtectedObject),
@@ -51,26 +51,26 @@ pub(crate) struct ProtectedPaths {
     protected: Vec<ProtectedDirectory>,
     /// Of `/`.
     top: Option<FileId>,
-    /// Directories without a protected ancestor, with their paths. The same directory at the same path is not checked
-    /// again: only a process that may write in protected places could have moved it there.
+    /// Directories without a protected ancestor, with their paths. A known directory at its known path is not
+    /// checked again: only a process that may write in protected places could have moved it there.
     free: Lock<HashSet<(FileId, PathBuf)>>,
     /// Handles of everything in `protected`: an inode number is not given to another object meanwhile.
     _held: OpenHandles,
 }
 
-/// Open objects by their place, with what they are.
+/// Open objects with their identities, by path.
 type OpenHandles = BTreeMap<PathBuf, (File, FileId)>;
 
 #[derive(Debug)]
 struct ProtectedDirectory {
     level: Protection,
     path: PathBuf,
-    /// What it is, if it was there.
+    /// Its identity, if it existed.
     identity: Option<FileId>,
-    /// The paths of all links that its name leads through, and its own. Replacing one of these, or a directory above
-    /// one, would replace the protected path.
+    /// The paths of all links that its name leads through, and its own. Replacing one of these, or a directory
+    /// above one, would replace the protected path.
     link_paths: Vec<PathBuf>,
-    /// What is in those places.
+    /// The identities of the objects at these paths.
     link_ids: Vec<FileId>,
 }
 
@@ -117,12 +117,12 @@ impl ProtectedPaths {
         self.hidden.iter().eq(grant.hidden()) && self.fixed.iter().eq(grant.fixed())
     }
 
-    /// Whether nothing is hidden.
+    /// Returns whether nothing is hidden.
     pub(super) fn hides_nothing(&self) -> bool {
         self.hidden.is_empty()
     }
 
-    /// The protection of `object`, if any.
+    /// Returns the protection of `object`, if any.
     ///
     /// # Errors
     /// `NotFound` for an object that was moved or removed meanwhile.
@@ -145,7 +145,7 @@ impl ProtectedPaths {
         Ok(strongest.0)
     }
 
-    /// The same, with `Gone` in place of the error `NotFound`.
+    /// Checks `object`; returns `Gone` instead of the error `NotFound`.
     pub(super) fn check(&self, object: &Object) -> io::Result<ProtectionCheck> {
         match self.protection_of(object) {
             Ok(None) => Ok(ProtectionCheck::Free),
@@ -155,8 +155,8 @@ impl ProtectedPaths {
         }
     }
 
-    /// The protection that keeps the entry `name` of `directory` from being made, replaced, moved or removed; `itself`
-    /// where the entry is protected, and not its directory.
+    /// Returns the protection that prevents creating, replacing, moving or removing the entry `name` of
+    /// `directory`; `itself` if the entry is protected, and not its directory.
     pub(super) fn protection_of_entry(
         &self,
         directory: &File,
@@ -183,7 +183,7 @@ impl ProtectedPaths {
         Ok(way.max(inside).map(|level| ProtectedObject { level, itself: inside != Some(level) }))
     }
 
-    /// Adds the protection of the protected paths that `path`, as the kernel has it, lies in.
+    /// Adds the protection of the protected paths that contain `path`, as the kernel has it.
     fn by_place(&self, path: &Path, strongest: &mut StrongestProtection) {
         for protected in self.protected.iter().filter(|protected| path.starts_with(&protected.path)) {
             strongest.raise_to(protected.level, path == protected.path);
@@ -270,7 +270,7 @@ impl ProtectedDirectory {
     }
 }
 
-/// Opens what is at `path`, for as long as `handles` lives.
+/// Opens the object at `path`, for as long as `handles` lives.
 fn open_handle(path: &Path, handles: &mut OpenHandles) -> Option<FileId> {
     if let Some((_, identity)) = handles.get(path) {
         return Some(*identity);
@@ -282,7 +282,7 @@ fn open_handle(path: &Path, handles: &mut OpenHandles) -> Option<FileId> {
     Some(identity)
 }
 
-/// The directory that the object at `path` stands in, if it does.
+/// Returns the parent directory of the object at `path`.
 fn parent(path: &Path, object: &Stat) -> io::Result<File> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::NotFound.into());

@@ -1,5 +1,5 @@
-//! Refuses protected paths, and records for hints what a guest was refused. Decisions rest on the resolved object,
-//! never on its name.
+//! Refuses protected paths, and records refusals for hints. Decisions depend on the resolved object, never on its
+//! name.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use crate::wasi::files::protected::{ProtectedObject, ProtectionCheck};
 use crate::wasi::files::resolve::{self, Bounds, Links, Object, resolve_path};
 use crate::wasi::files::view::Files;
 
-/// How often a path is resolved again whose object disappears before it is checked, as when another process keeps
-/// replacing a file.
+/// Maximal number of attempts to resolve a path whose object disappears before its check, as when another process
+/// keeps replacing a file.
 const MAX_ATTEMPTS: usize = 40;
 
 impl Files<'_> {
-    /// The object that `path` below `directory` leads to, and its protection.
+    /// Returns the object that `path` below `directory` leads to, and its protection.
     pub(super) fn resolve_and_check(
         &mut self,
         directory: &Dir,
@@ -42,8 +42,8 @@ impl Files<'_> {
         Err(ErrorCode::NoEntry.into())
     }
 
-    /// The object of a metadata query. A hidden directory itself is visible, since listing its parent shows it; what
-    /// is in it is not.
+    /// Resolves the object of a metadata query. A hidden directory itself is visible, since listing its parent
+    /// shows it; its content is not.
     pub(super) fn resolve_visible(
         &mut self,
         directory: &Dir,
@@ -59,7 +59,7 @@ impl Files<'_> {
         }
     }
 
-    /// The error for a protected path, which is recorded.
+    /// Returns the error for a protected path, which is recorded.
     pub(super) fn refuse(
         &mut self,
         level: Protection,
@@ -73,7 +73,8 @@ impl Files<'_> {
         ErrorCode::Access.into()
     }
 
-    /// The error of a path that does not resolve. Below a hidden directory it must not tell whether the path exists.
+    /// Returns the error of a path that does not resolve. Below a hidden directory it must not reveal whether the
+    /// path exists.
     pub(super) fn missing_path_error(
         &mut self,
         directory: &Dir,
@@ -127,7 +128,7 @@ impl Files<'_> {
     }
 }
 
-/// The first link of `path` that leads out of `directory`.
+/// Returns the first link of `path` that leads out of `directory`.
 fn escaping_link(directory: &Dir, path: &str) -> Option<PathBuf> {
     let mut ends = path.trim_end_matches('/').match_indices('/').map(|(end, _)| end).chain([path.len()]);
     let link = ends.find_map(|end| {

@@ -1,19 +1,18 @@
-//! Recovers the path that a guest meant from the one that its C library passes on.
+//! Recovers the path that a guest meant from the path that its C library passes on.
 //!
 //! A C library without a known working directory turns `x` into `/x`, and looks it up in the preopened directory
-//! named `/`. If that were the workspace, `/etc/x` would silently become a file of the workspace; if there were none,
-//! relative paths would fail, and most paths that models write are relative. So haft preopens a `/` that is not a
-//! real directory (`stand_in`), and interprets each path below it as follows:
+//! named `/`. If that were the workspace, `/etc/x` would silently become a file of the workspace; if there were
+//! none, relative paths would fail, and most paths that models write are relative. haft therefore preopens a `/`
+//! that is not a real directory (`stand_in`), and interprets each path below it as follows:
 //!
-//! - **A guest that asked haft for its workspace** names paths in full, but for the relative paths among the call's
-//!   arguments.
-//! - **Else the call's arguments decide.** Where an argument is that path, or a part or a parent of it, with a
-//!   slash at its beginning, it is absolute; without, relative to the workspace.
-//! - **Else no argument names it.** It is absolute where it leads to the workspace, or where this
-//!   machine has something of its first name in `/` and the workspace has not (`/etc`, `/usr`,
-//!   `/tmp`), else relative.
+//! - **A guest that asked haft for its workspace** uses absolute paths, except for the relative paths among the
+//!   call's arguments.
+//! - **Otherwise the call's arguments decide.** If an argument is that path, or a part or a parent of it, the path
+//!   is absolute if the argument begins with a slash, and otherwise relative to the workspace.
+//! - **Otherwise no argument names it.** The path is absolute if it leads to the workspace, or if this machine has
+//!   its first name in `/` and the workspace does not (`/etc`, `/usr`, `/tmp`), otherwise relative.
 //!
-//! Either way only the directories of the grant are there.
+//! In every case only the directories of the grant exist.
 
 use std::fs::symlink_metadata;
 use std::path::{Component, Path, PathBuf};
@@ -33,7 +32,7 @@ const MAX_PATH: usize = 4096;
 
 #[derive(Clone, Debug)]
 pub(super) enum HandedDirectory {
-    /// It stands for [`NAME`], and may be the workspace itself.
+    /// The directory [`NAME`], which may be the workspace itself.
     Root {
         is_workspace: bool,
     },
@@ -43,23 +42,23 @@ pub(super) enum HandedDirectory {
 /// The state needed to interpret the paths of one guest.
 #[derive(Default)]
 pub(crate) struct RelativePaths {
-    /// Whether the guest can ask haft where it is.
+    /// Whether the guest can ask haft for its workspace.
     can_ask: bool,
-    /// Whether it has asked and received the answer.
+    /// Whether the guest has received the answer.
     is_location_known: bool,
-    /// Descriptors of the directories that the guest was handed.
+    /// Descriptors of the guest's preopened directories.
     handles: Vec<(u32, HandedDirectory)>,
     /// Texts among the arguments of the call.
     named: Vec<String>,
 }
 
 impl RelativePaths {
-    /// For a guest that can ask haft where it is, or cannot.
+    /// Creates the state for a guest that can ask haft for its workspace, or cannot.
     pub(crate) fn new(can_ask: bool) -> Self {
         Self { can_ask, ..Self::default() }
     }
 
-    /// Whether the guest can ask haft where it is.
+    /// Returns whether the guest can ask haft for its workspace.
     pub(super) fn can_ask(&self) -> bool {
         self.can_ask
     }
@@ -69,7 +68,7 @@ impl RelativePaths {
         self.is_location_known = true;
     }
 
-    /// Whether the guest has received its workspace path.
+    /// Returns whether the guest has received its workspace path.
     pub(super) fn is_location_known(&self) -> bool {
         self.is_location_known
     }
@@ -79,7 +78,7 @@ impl RelativePaths {
         self.named = named;
     }
 
-    /// Remembers what a descriptor is.
+    /// Records the directory of a descriptor.
     pub(super) fn add_handle(&mut self, fd: u32, handed: HandedDirectory) {
         self.handles.push((fd, handed));
     }
@@ -89,21 +88,21 @@ impl RelativePaths {
         self.handles.retain(|(handle, _)| *handle != fd);
     }
 
-    /// What a descriptor is that the guest was handed.
+    /// Returns the directory of a preopened descriptor.
     pub(super) fn handed(&self, fd: u32) -> Option<&HandedDirectory> {
         self.handles.iter().find(|(handle, _)| *handle == fd).map(|(_, handed)| handed)
     }
 
-    /// Whether `absolute` is what a library makes of a relative path that the call speaks of: a guest
-    /// that was told where it is need not begin there.
+    /// Returns whether a library made `absolute` of a relative path among the call's arguments: a guest that knows
+    /// its workspace need not begin there.
     fn is_relative(&self, absolute: &Path) -> bool {
         let relative = self.named.iter().filter(|named| !named.starts_with('/'));
         let mut shortened = relative.map(|named| normalise(&Path::new("/").join(named)));
         shortened.any(|named| named.parent().is_some() && are_kin(&named, absolute))
     }
 
-    /// What `path`, as the guest's library has shortened it, was: the whole path, and whether the call
-    /// speaks of it. Relative paths start from `base`.
+    /// Returns the original of `path`, which the guest's library has shortened: the whole path, and whether the
+    /// call's arguments name it. Relative paths start from `base`.
     pub(super) fn meaning(&self, base: Option<&Root>, path: &str) -> (PathBuf, bool) {
         let absolute = normalise(&Path::new("/").join(path));
         let is_named = |slash: bool| {
@@ -128,7 +127,7 @@ impl RelativePaths {
     }
 }
 
-/// What a person means by `named`.
+/// Returns the absolute path of `named`.
 fn in_full(base: &Root, named: &str) -> PathBuf {
     let below_home = named.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/'));
     match (below_home, etcetera::home_dir()) {
@@ -137,14 +136,14 @@ fn in_full(base: &Root, named: &str) -> PathBuf {
     }
 }
 
-/// Whether `path` is `base` or lies in it, under one of its names.
+/// Returns whether `path` is `base` or lies below it, under one of its names.
 fn lies_in(base: &Root, path: &Path) -> bool {
     path.starts_with(base.path()) || path.starts_with(base.real())
 }
 
-/// What `path` below the directory `name` is in full, where it leaves it right at its beginning. A C
-/// library looks for the directory that a path begins with, and hands `/ws/notes/../other` on as `../other`
-/// below `/ws/notes`.
+/// Returns the absolute path of `path` below the directory `name`, if it leaves the directory at its beginning. A C
+/// library looks for the directory that a path begins with, and passes `/ws/notes/../other` on as `../other` below
+/// `/ws/notes`.
 pub(super) fn upwards(name: &Path, path: &str) -> Option<PathBuf> {
     let (mut place, mut rest) = (name, Path::new(path));
     while let Ok(next) = rest.strip_prefix("..") {
@@ -153,13 +152,13 @@ pub(super) fn upwards(name: &Path, path: &str) -> Option<PathBuf> {
     (rest != Path::new(path)).then(|| place.join(rest))
 }
 
-/// Whether a path is one of a directory by the way it ends.
+/// Returns whether the end of a path names a directory.
 pub(super) fn names_directory(path: &str) -> bool {
     path.ends_with('/') || path.ends_with("/.")
 }
 
-/// The directory of `preopens` that `path` lies in, and the way from there. The workspace goes by two
-/// names where links lead to it, and what lies in it was granted under one of them.
+/// Returns the directory of `preopens` that contains `path`, and the path below it. The workspace has two names if
+/// links lead to it, and its content was granted under one of them.
 pub(super) fn split(preopens: &[Preopen], base: Option<&Root>, path: &Path) -> Option<(Preopen, String)> {
     let other_name = || {
         let base = base?;
@@ -176,7 +175,7 @@ fn covering(preopens: &[Preopen], path: &Path) -> Option<(Preopen, String)> {
     Some((preopen.clone(), if rest.is_empty() { ".".to_owned() } else { rest }))
 }
 
-/// The texts among a call's arguments that could be paths.
+/// Returns the texts among a call's arguments that could be paths.
 pub(crate) fn named(arguments: &Value) -> Vec<String> {
     let mut named = Vec::new();
     texts(arguments, &mut named);
@@ -199,7 +198,7 @@ fn are_kin(one: &Path, other: &Path) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }
 
-/// Whether the first name of a path is one of this machine's and none of the workspace's.
+/// Returns whether this machine has the first name of a path in `/`, and the workspace does not.
 fn is_of_the_system(base: &Path, path: &Path) -> bool {
     let first = path.components().find_map(|part| match part {
         Component::Normal(name) => Some(name),
@@ -240,7 +239,7 @@ mod tests {
             (json!({ "path": "/zzz" }), "zzz", ("/zzz", true)),
             (json!({ "path": "zzz" }), "zzz", ("WORKSPACE/zzz", true)),
             (json!({ "paths": [{ "to": "/zzz/a/../b" }] }), "zzz/b", ("/zzz/b", true)),
-            // The parents of a file that is to be made, and what is in a directory that was named.
+            // The parents of a file to create, and the content of a named directory.
             (json!({ "path": "/zzz/a/b" }), "zzz/a", ("/zzz/a", true)),
             (json!({ "path": "/zzz" }), "zzz/a/b", ("/zzz/a/b", true)),
             (json!({ "path": "." }), "etc", ("WORKSPACE/etc", true)),
@@ -256,8 +255,8 @@ mod tests {
         }
     }
 
-    /// C01: a guest that was told where it is names paths in full, also where the workspace has
-    /// directories that are called as those on the way to it.
+    /// C01: a guest that knows its workspace uses absolute paths, even if directories of the workspace have the
+    /// names of its parents.
     #[test]
     fn c01_a_guest_that_was_told_where_it_is_names_paths_in_full() {
         let place = tempfile::tempdir().unwrap();

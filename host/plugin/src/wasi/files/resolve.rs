@@ -1,6 +1,6 @@
 //! Resolves a path to a handle that allows metadata queries only; the handle can be checked and then reopened, and
-//! stays the same object whatever becomes of its path. `/proc` is refused, which would show a guest haft's
-//! environment and memory.
+//! stays the same object whatever happens to its path. Refuses `/proc`, which would show a guest haft's environment
+//! and memory.
 
 #[cfg_attr(target_os = "linux", path = "resolve/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "resolve/platform/macos.rs")]
@@ -28,7 +28,7 @@ pub(super) const ALWAYS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(O
 pub(super) enum Bounds {
     /// Below the directory it starts from, as the kernel holds it.
     Beneath,
-    /// Wherever a person who followed it would get. Only for reading.
+    /// Anywhere that the user would get by following it. Only for reading.
     Anywhere,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Links {
     Keep,
 }
 
-/// What a path led to.
+/// A resolved object.
 pub(super) struct Object {
     /// A handle for metadata only.
     pub(super) file: File,
@@ -47,7 +47,7 @@ pub(super) struct Object {
 }
 
 impl Object {
-    /// What `file` is.
+    /// Returns the object of `file`.
     pub(super) fn from_file(file: File) -> io::Result<Self> {
         let stat = fstat(&file)?;
         Ok(Self { file, stat })
@@ -57,8 +57,8 @@ impl Object {
         FileType::from_raw_mode(self.stat.st_mode)
     }
 
-    /// Opens it. What is neither file nor directory is not: opening a FIFO could wait for ever, and
-    /// opening a device does something already.
+    /// Opens the object. Refuses all kinds but files and directories: opening a FIFO could block forever, and
+    /// opening a device has effects.
     pub(super) fn open(&self, how: OFlags) -> FsResult<File> {
         match self.kind() {
             FileType::RegularFile | FileType::Directory => {
@@ -70,7 +70,7 @@ impl Object {
     }
 }
 
-/// What `path` below `directory` leads to.
+/// Resolves `path` below `directory`.
 pub(super) fn resolve_path(directory: &Dir, path: &str, links: Links, bounds: Bounds) -> FsResult<Object> {
     let file = platform::find(&directory.dir, path, links, bounds).map_err(escape)?;
     if platform::holds_processes(&file).map_err(error)? {
@@ -79,12 +79,12 @@ pub(super) fn resolve_path(directory: &Dir, path: &str, links: Links, bounds: Bo
     Object::from_file(file).map_err(error)
 }
 
-/// Whether `path` leads from the file system of `directory` to another one.
+/// Returns whether `path` leads from the file system of `directory` to another one.
 pub(super) fn leads_elsewhere(directory: &Dir, path: &str) -> bool {
     platform::leads_elsewhere(&directory.dir, path)
 }
 
-/// The directory `path` below `directory`, to do something to its entries.
+/// Returns the directory `path` below `directory`, to do something to its entries.
 pub(super) fn enter(directory: &Dir, path: &str) -> FsResult<File> {
     let found = resolve_path(directory, path, Links::Follow, Bounds::Beneath)?;
     match found.kind() {
@@ -93,25 +93,25 @@ pub(super) fn enter(directory: &Dir, path: &str) -> FsResult<File> {
     }
 }
 
-/// The absolute path that `path` below `directory` stands for, as text for people.
+/// Returns the absolute path of `path` below `directory`, as text for people.
 pub(super) fn place(directory: &Dir, path: &str) -> FsResult<PathBuf> {
     Ok(real_path(&directory.dir).map_err(error)?.join(path))
 }
 
-/// Where an open object is now, as the kernel has it. Fails for what has no place any more.
+/// Returns where an open object is now, as the kernel has it. Fails for what has no place any more.
 pub(super) fn real_path(object: &File) -> io::Result<PathBuf> {
     let path = platform::kernel_path(object)?;
-    // What was cut off by unmounting has a path that starts nowhere.
+    // An unmounted object has a relative path.
     if path.is_absolute() { Ok(path) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
-/// An I/O error as WASI names it.
+/// Returns an I/O error as WASI names it.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
 pub(super) fn error(error: io::Error) -> FsError {
     code(&error).unwrap_or_else(|| ErrorCode::from(&error)).into()
 }
 
-/// The errors that WASI has names for and wasmtime-wasi has not.
+/// Returns the errors that WASI has names for and wasmtime-wasi has not.
 pub(super) fn code(error: &io::Error) -> Option<ErrorCode> {
     match Errno::from_io_error(error)? {
         Errno::DQUOT => Some(ErrorCode::Quota),
@@ -120,7 +120,7 @@ pub(super) fn code(error: &io::Error) -> Option<ErrorCode> {
     }
 }
 
-/// An error of resolving as WASI names it: the kernel reports a path that leads out as "cross-device".
+/// Returns an error of resolving as WASI names it: the kernel reports a path that leads out as "cross-device".
 fn escape(errno: Errno) -> FsError {
     match errno {
         Errno::XDEV => ErrorCode::NotPermitted.into(),
@@ -142,9 +142,9 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Gives the file `old` what the file `new` is besides its content. A guest that asked for that by a [`PRIVATE`] name is
-/// told that the file is busy where it is not to be had, and writes it as it lies there. What other guests cannot keep is
-/// left as it is: the rename itself is what they asked for.
+/// Copies the metadata of the file `old` to the file `new`. A guest that asked for that by a [`PRIVATE`] name gets
+/// "busy" if it is impossible, and overwrites the file in place. For other guests missing metadata are ignored:
+/// they asked for the rename only.
 pub(super) fn keep((from, old): (&File, &str), (to, new): (&File, &str)) -> FsResult<()> {
     let is_private = old.starts_with(PRIVATE);
     let keep = || -> io::Result<bool> {

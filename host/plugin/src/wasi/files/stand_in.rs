@@ -1,5 +1,5 @@
-//! The stand-in for `/` that every guest is handed. It is not a real directory: each path below it is interpreted
-//! (`relative`) and resolved in the granted directory that it lies in; a path in none is refused and recorded for
+//! The stand-in for `/` that every guest gets. It is not a real directory: each path below it is interpreted
+//! (`relative`) and resolved in the granted directory that contains it; a path in none is refused and recorded for
 //! hints. The workspace itself is visible, so that a guest can start in it. The stand-in cannot be listed.
 
 use std::fs::File;
@@ -21,7 +21,7 @@ use crate::denials::denied_access::AccessKind;
 use crate::wasi::files::resolve::{Bounds, Links};
 use haft_core::grant::Preopen;
 
-/// What the handle of the stand-in refers to: no path can be resolved below it.
+/// The object of the stand-in's handle: no path can be resolved below it.
 const NOTHING: &str = "/dev/null";
 
 pub(super) const HASH: MetadataHashValue = MetadataHashValue { lower: 0, upper: 0 };
@@ -38,8 +38,8 @@ pub(super) fn stat() -> DescriptorStat {
 }
 
 impl Files<'_> {
-    /// The directory for paths that lie in no other, and whether it is the workspace itself. There is none
-    /// for a guest that has all of `/` and names paths in full.
+    /// Returns the directory for paths in no other one, and whether it is the workspace itself. `None` for a guest
+    /// that has all of `/` and uses absolute paths.
     pub(super) fn relative_root(&mut self, preopens: &[Preopen]) -> Option<(Dir, bool)> {
         let base = self.grant.base().filter(|_| !self.relative.can_ask());
         if base.is_none() && preopens.iter().any(|preopen| preopen.name == NAME) {
@@ -69,7 +69,7 @@ impl Files<'_> {
         }
     }
 
-    /// The entries of a directory.
+    /// Returns the entries of a directory.
     pub(super) async fn list(
         &mut self,
         fd: Resource<Descriptor>,
@@ -80,12 +80,12 @@ impl Files<'_> {
         self.inner.read_directory(fd).await
     }
 
-    /// Whether `fd` is a real directory, which can be listed.
+    /// Returns whether `fd` is a real directory, which can be listed.
     pub(super) fn is_listed(&self, fd: &Resource<Descriptor>) -> bool {
         !matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Root { is_workspace: false }))
     }
 
-    /// Whether `path` below `fd` is the workspace, of which only parts are granted, or nothing.
+    /// Returns whether `path` below `fd` is the workspace, of which only parts are granted, or nothing.
     pub(super) fn is_way(&self, fd: &Resource<Descriptor>, path: &str) -> bool {
         let Some(base) = self.grant.base() else { return false };
         if !matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Root { .. })) {
@@ -96,7 +96,7 @@ impl Files<'_> {
             && split(&self.grant.preopens(), Some(base), &whole).is_none()
     }
 
-    /// The directory that `path` below `fd` starts from, and the way from there.
+    /// Returns the directory that `path` below `fd` starts from, and the way from there.
     pub(super) fn at(
         &mut self,
         fd: &Resource<Descriptor>,
@@ -120,8 +120,8 @@ impl Files<'_> {
         Ok((directory, rest))
     }
 
-    /// What `path` below `fd` is in full, and whether the call speaks of it. `None` where the kernel is
-    /// to find it below that very directory.
+    /// Returns the absolute path of `path` below `fd`, and whether the call's arguments name it. `None` if the
+    /// kernel should resolve it below that very directory.
     fn in_full(&self, fd: &Resource<Descriptor>, path: &str) -> Option<(PathBuf, bool)> {
         match self.relative.handed(fd.rep())? {
             HandedDirectory::Root { .. } => Some(self.relative.meaning(self.grant.base(), path)),
@@ -132,15 +132,14 @@ impl Files<'_> {
         }
     }
 
-    /// The granted directory that `whole` lies in, and the way from there; `whole` itself where it lies
-    /// in none.
+    /// Returns the granted directory that contains `whole`, and the path below it; `whole` itself if none does.
     fn lies_in(&self, mut whole: PathBuf) -> Result<(Preopen, String), PathBuf> {
         let preopens = self.grant.preopens();
         loop {
             let Some((preopen, rest)) = split(&preopens, self.grant.base(), &whole) else {
                 return Err(whole);
             };
-            // Into a directory and out of it again: what is left has fewer `..`.
+            // Into a directory and out of it again: the rest has fewer `..`.
             match upwards(Path::new(&preopen.name), &rest) {
                 Some(next) => whole = next,
                 None => return Ok((preopen, rest)),
@@ -148,7 +147,7 @@ impl Files<'_> {
         }
     }
 
-    /// The error for a path that lies in no granted directory, which is recorded. A path that no argument names is
+    /// Returns the error for a path in no granted directory, and records it. A path that no argument names is
     /// reported as missing: libraries probe for optional files, and take any other error for a failure.
     fn outside(
         &mut self,

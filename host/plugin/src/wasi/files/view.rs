@@ -34,7 +34,7 @@ pub(crate) struct Files<'a> {
     pub(crate) inner: WasiFilesystemCtxView<'a>,
     pub(super) grant: &'a Grant,
     pub(super) protected_paths: &'a ProtectedPaths,
-    /// What the call may write; nothing while there is no call.
+    /// The directories that the call may write; `None` without a call.
     pub(super) writable: Option<&'a Writable>,
     pub(super) denied: &'a mut DeniedAccess,
     pub(super) relative: &'a mut RelativePaths,
@@ -45,7 +45,7 @@ pub(crate) struct Files<'a> {
     pub(super) inside: Option<Kept>,
     pub(super) leads_elsewhere: &'a mut bool,
     changes: &'a Changes,
-    /// As many as there are streams of WASI 0.3 from and into files, and one.
+    /// Its reference count is the number of WASI 0.3 file streams plus one.
     pub(crate) open_streams: &'a Arc<()>,
 }
 
@@ -53,14 +53,14 @@ impl HasData for HasFiles {
     type Data<'a> = Files<'a>;
 }
 
-/// What a guest has for its files.
+/// A guest's data for files.
 pub(crate) struct FileState {
     protected_paths: Arc<ProtectedPaths>,
     pub(crate) disk: Arc<Disk>,
-    /// The directories of its own, opened for the call.
+    /// Its private directories, opened for the call.
     pub(crate) private: PrivateDirectories,
     relative: RelativePaths,
-    /// As many as there are streams of WASI 0.3 from and into files, and one.
+    /// Its reference count is the number of WASI 0.3 file streams plus one.
     open_streams: Arc<()>,
     /// Whether the guest left the thread that read its call for a path to another file system.
     pub(crate) leads_elsewhere: bool,
@@ -131,7 +131,7 @@ impl Files<'_> {
         }
     }
 
-    /// A second handle of the directory `fd` stands for.
+    /// Returns a second handle of the directory `fd`.
     pub(super) fn directory(&self, fd: &Resource<Descriptor>) -> FsResult<Dir> {
         match self.inner.table.get(fd)? {
             Descriptor::Dir(directory) => Ok(directory.clone()),
@@ -139,7 +139,7 @@ impl Files<'_> {
         }
     }
 
-    /// The open file that `fd` stands for.
+    /// Returns the open file `fd`.
     pub(super) fn file(&self, fd: &Resource<Descriptor>) -> FsResult<Arc<File>> {
         match self.inner.table.get(fd)? {
             Descriptor::File(file) => Ok(file.file.clone()),
@@ -147,7 +147,7 @@ impl Files<'_> {
         }
     }
 
-    /// `stream`, which writes to `file`, with what it writes counted.
+    /// Returns `stream`, which writes to `file`, with its writes charged.
     pub(super) fn counted(
         &mut self,
         stream: Resource<DynOutputStream>,
@@ -158,31 +158,31 @@ impl Files<'_> {
         Ok(self.inner.table.push(self.disk.counted(stream, file, at))?)
     }
 
-    /// Where what is changed here is kept; nowhere what is the guest's own.
+    /// Returns the store of changes; `None` for the guest's private directories.
     pub(super) fn changes(&self) -> Option<&Changes> {
         Some(self.changes).filter(|_| self.inside.is_none())
     }
 
-    /// How far resolving a path may lead.
+    /// Returns how far resolving a path may lead.
     pub(super) fn bounds(&self) -> Bounds {
         let is_anywhere = self.inside.is_none() && self.grant.readable() == Reach::Anywhere;
         if is_anywhere { Bounds::Anywhere } else { Bounds::Beneath }
     }
 
-    /// A descriptor of a resolved object that allows metadata queries and nothing else.
+    /// Returns a descriptor of a resolved object that allows metadata queries and nothing else.
     pub(super) fn push_metadata_handle(&mut self, seen: File) -> FsResult<Resource<Descriptor>> {
         let descriptor = Descriptor::File(WasiFile::new(seen, FsPerms::ReadOnly, OpenMode::empty(), true));
         Ok(self.inner.table.push(descriptor)?)
     }
 }
 
-/// What becomes of a link at the end of a path.
+/// Returns the treatment of a link at the end of a path.
 pub(super) fn links(flags: PathFlags) -> Links {
     if flags.contains(PathFlags::SYMLINK_FOLLOW) { Links::Follow } else { Links::Keep }
 }
 
-// What is known of a guest's own directories (`/state`, `/cache`) in a call: what may be written there, and which
-// descriptors lead into them.
+// The state of a guest's private directories (`/state`, `/cache`) in a call: their remaining quotas, and the
+// descriptors that lead into them.
 
 #[derive(Default)]
 pub(crate) struct PrivateDirectories {
@@ -190,11 +190,11 @@ pub(crate) struct PrivateDirectories {
     pub(super) handles: PrivateHandles,
 }
 
-/// What may be written in each of them in the call under way.
+/// The remaining quota of each directory in the current call.
 #[derive(Default)]
 pub(super) struct PrivateDisks(Vec<(Kept, Arc<Disk>)>);
 
-/// The descriptors that lead into one of them, and into which.
+/// The descriptors that lead into private directories.
 #[derive(Default)]
 pub(super) struct PrivateHandles(Vec<(u32, Kept)>);
 
@@ -204,12 +204,12 @@ impl PrivateDirectories {
         self.disks.0 = directories.iter().map(|one| (one.kept, Arc::new(disk(one)))).collect();
     }
 
-    /// The call is over.
+    /// Ends the call.
     pub(crate) fn end(&mut self) {
         self.disks.0.clear();
     }
 
-    /// Whether a write was refused for the quota of this directory.
+    /// Returns whether a write was refused for the quota of this directory.
     pub(crate) fn is_full(&self, kept: Kept) -> bool {
         self.disks.get(kept).is_some_and(|disk| disk.is_exceeded())
     }
@@ -235,15 +235,15 @@ impl PrivateHandles {
     }
 }
 
-// The directories of a guest's own (`/state`, `/cache`). They lie among haft's own files, which are closed to all others:
-// what is opened below one of their handles is open to this guest, and the kernel keeps it below. What is written there
-// counts against the directory's quota too; nothing is moved or linked across its border, since that would not.
+// A guest's private directories (`/state`, `/cache`). They lie among haft's own files, which are closed to all
+// others: objects below one of their handles are open to this guest, and the kernel keeps it below. Writes also
+// count against the directory's quota; moves and links across its border are refused, since they would not count.
 
 /// Nothing in a private directory is haft's own.
 static NOTHING_PROTECTED: LazyLock<ProtectedPaths> = LazyLock::new(ProtectedPaths::default);
 
 impl Files<'_> {
-    /// The private directories, opened, by their names in the guest.
+    /// Returns the private directories, opened, by their names in the guest.
     pub(super) fn open_private(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
         let Some(writable) = self.writable else { return Ok(Vec::new()) };
         let mut opened = Vec::new();
@@ -276,7 +276,7 @@ impl Files<'_> {
         }
     }
 
-    /// The same for two, which must not be on two sides of a border. Programs copy the file then.
+    /// Enters two directories, which must not be on two sides of a border. Programs then copy the file.
     pub(super) fn enter_both(
         &mut self,
         from: &Resource<Descriptor>,
@@ -289,7 +289,7 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// Keeps what was opened from where this works.
+    /// Keeps an object opened from a private directory.
     pub(super) fn push(&mut self, opened: Descriptor) -> FsResult<Resource<Descriptor>> {
         let descriptor = self.inner.table.push(opened)?;
         if let Some(kept) = self.inside {
@@ -335,7 +335,7 @@ impl Files<'_> {
         Ok(Dir::new(directory, permissions, mode, true))
     }
 
-    /// A granted directory, and its protection, if any.
+    /// Returns a granted directory, and its protection, if any.
     fn granted(&self, preopen: &Preopen) -> Result<(File, Option<Protection>), String> {
         let Some(writable) = self.writable else {
             return Err("no call has begun".into());
@@ -357,7 +357,7 @@ impl Files<'_> {
     }
 }
 
-/// What a descriptor made from a grant may do.
+/// Returns the rights of a descriptor made from a grant.
 fn rights(writable: bool) -> (FsPerms, OpenMode) {
     if writable {
         (FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE)

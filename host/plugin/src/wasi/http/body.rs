@@ -10,14 +10,14 @@ use wasmtime_wasi_http::{Error, Result, WasiBody};
 
 use super::mask::Masker;
 
-/// Bytes of one answer's body. Whatever a tool does with more than this is no tool's work, and a
-/// server that never ends fills nobody's memory but the guest's own.
+/// Maximal size in bytes of one response's body. No tool needs more, and an endless response fills only the guest's
+/// own memory.
 pub(super) const MAX_RESPONSE: u64 = 256 << 20;
 
-/// Bytes of one request's body, for the same reason; what is sent may be what was granted for reading.
+/// Maximal size in bytes of one request's body, for the same reason; it may contain granted files.
 const MAX_REQUEST: u64 = 64 << 20;
 
-/// What a guest sends.
+/// The body of a guest's request.
 pub(super) struct RequestBody {
     inner: WasiBody,
     left: u64,
@@ -51,8 +51,7 @@ impl Body for RequestBody {
     }
 }
 
-/// What a guest is answered. Trailers are left out: servers send none to a client that does not announce that it
-/// accepts them.
+/// The body of a response. Trailers are omitted: servers send none to a client that does not announce support.
 pub(super) struct ResponseBody {
     inner: Incoming,
     left: u64,
@@ -69,7 +68,7 @@ impl ResponseBody {
         Self { inner, left: MAX_RESPONSE, masker, quiet, silence, ended: false }
     }
 
-    /// The bytes of a frame that may be passed on; there may be none.
+    /// Returns the bytes of a frame that may be passed on; there may be none.
     fn accept_frame(&mut self, frame: Frame<Bytes>) -> Result<Bytes> {
         self.silence.as_mut().reset(Instant::now() + self.quiet);
         let Ok(data) = frame.into_data() else { return Ok(Bytes::new()) };
@@ -105,7 +104,7 @@ impl ResponseBody {
     }
 }
 
-/// Why a body ended before its end.
+/// Returns why a body ended before its end.
 fn broken(error: &hyper::Error) -> Error {
     if error.is_incomplete_message() { Error::HttpResponseIncomplete } else { Error::ConnectionTerminated }
 }

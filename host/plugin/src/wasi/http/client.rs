@@ -24,7 +24,7 @@ use haft_core::grant::{Destination, Scheme};
 /// request was cancelled.
 const MAX_LOOKUPS: usize = 8;
 
-/// How long a name may take: twice what the system's resolver waits for one server.
+/// Maximal time of a name lookup: twice the wait of the system's resolver for one server.
 const LOOKUP: Duration = Duration::from_secs(10);
 
 /// Addresses of one name that are tried.
@@ -52,7 +52,7 @@ impl Default for Connector {
 }
 
 impl Connector {
-    /// All addresses of a destination, those to be tried first in front.
+    /// Returns all addresses of a destination, those to be tried first in front.
     pub(super) async fn look_up(&self, destination: &Destination) -> Result<Vec<SocketAddr>> {
         if let Some(address) = destination.address() {
             return Ok(vec![(address, destination.port()).into()]);
@@ -76,20 +76,20 @@ impl Connector {
         looking.await?
     }
 
-    /// A connection to one of `addresses`, of which there is at least one.
+    /// Connects to one of `addresses`, which is not empty.
     pub(super) async fn connect(&self, addresses: Vec<SocketAddr>) -> Result<TcpStream> {
         let stream = race(addresses).await.map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused => Error::ConnectionRefused,
             io::ErrorKind::TimedOut => Error::ConnectionTimeout,
             _ => Error::DestinationUnavailable,
         })?;
-        // A request is written at once; waiting for more of it would only delay it.
+        // A request is written at once; Nagle's algorithm would only delay it.
         stream.set_nodelay(true).map_err(Error::Connect)?;
         Ok(stream)
     }
 
-    /// The connection to speak HTTP over: where the destination wants it, encrypted, with a
-    /// certificate for exactly its host.
+    /// Returns the connection for HTTP: encrypted if the destination requires it, with a certificate for exactly
+    /// its host.
     pub(super) async fn secure(
         &self,
         stream: TcpStream,
@@ -129,7 +129,7 @@ fn tls() -> std::result::Result<TlsConnector, rustls::Error> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// The first of both kinds in turn, so that one kind that leads nowhere costs little.
+/// Returns the first of both kinds in turn, so that one kind that leads nowhere costs little.
 fn alternating(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let first_is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (one, other): (Vec<_>, Vec<_>) =

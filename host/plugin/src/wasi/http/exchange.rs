@@ -22,7 +22,7 @@ use crate::denials::network_decisions::{NetworkDecisions, Refusal};
 use haft_core::grant::{Destination, Grant};
 use haft_core::trace::TraceParent;
 
-/// An answer, and what goes on while its body is read.
+/// A response, and the task that runs while its body is read.
 pub(super) type Sent = (Response<WasiBody>, Box<dyn Future<Output = Result<()>> + Send>);
 
 /// Bytes of an answer's headers; servers themselves send 8 to 32 KiB at most.
@@ -31,13 +31,13 @@ const MAX_HEADER_BYTES: u32 = 64 << 10;
 /// Headers of an answer.
 const MAX_HEADERS: usize = 256;
 
-/// From the name to the encrypted connection, where the guest wishes nothing else.
+/// Default time limit from the name lookup to the encrypted connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// The longest wait for a connection; beyond, the kernel itself gives up.
 const MAX_CONNECT: Duration = Duration::from_mins(2);
 
-/// Until an answer begins, and between two pieces of it, where the guest wishes nothing else.
+/// Default time limit until the response begins, and between two pieces of it.
 const QUIET: Duration = Duration::from_mins(1);
 
 /// The longest silence: what slow reports and models take. The call's own limit ends it sooner.
@@ -52,7 +52,7 @@ pub(super) struct Timeouts {
 }
 
 impl Timeouts {
-    /// What the guest wishes, within bounds.
+    /// Returns the guest's limits, within bounds.
     pub(super) fn from_options(options: Option<&RequestOptions>) -> Self {
         let options = options.copied().unwrap_or_default();
         Self {
@@ -74,7 +74,7 @@ pub(super) struct Exchange {
     pub(super) destination: Destination,
     /// The request as decisions call it.
     pub(super) what: String,
-    /// What it is a part of.
+    /// The trace context.
     pub(super) trace: Option<TraceParent>,
 }
 
@@ -96,7 +96,7 @@ impl Exchange {
         Ok((response, Box::new(connection)))
     }
 
-    /// A connection to the destination, at an address that the grant allows.
+    /// Returns a connection to the destination, at an address that the grant allows.
     async fn reach(&self) -> Result<Box<dyn Stream>> {
         let addresses = self.allowed(self.client.look_up(&self.destination).await?)?;
         let stream = self.client.connect(addresses).await?;
@@ -105,7 +105,7 @@ impl Exchange {
         self.client.secure(stream, &self.destination).await
     }
 
-    /// The addresses that may be connected to; a refusal when there is none.
+    /// Returns the permitted addresses; a refusal if there is none.
     fn allowed(&self, addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>> {
         let mut refused = None;
         let mut allowed = Vec::new();
@@ -137,7 +137,7 @@ impl Exchange {
         }
     }
 
-    /// The request as it is sent, and whether a secret was added.
+    /// Returns the request as sent, and whether a secret was added.
     fn prepared(&self, request: Request<WasiBody>) -> Result<(Request<RequestBody>, bool)> {
         let mut request = request.map(RequestBody::new);
         // The form for a server itself; a whole URL would be for a proxy.
@@ -154,7 +154,7 @@ impl Exchange {
         Ok((request, injected))
     }
 
-    /// The answer as the guest sees it.
+    /// Returns the answer as the guest sees it.
     fn visible(
         &self,
         mut response: Response<Incoming>,
@@ -177,7 +177,7 @@ impl Exchange {
     }
 }
 
-/// Has a request say what it is a part of (W3C Trace Context), whatever the guest said of that.
+/// Adds the trace context to a request (W3C Trace Context), and replaces the guest's.
 fn note_trace(trace: &TraceParent, headers: &mut HeaderMap) {
     let state = trace.state.as_deref().and_then(|state| HeaderValue::from_str(state).ok());
     for (name, value) in
@@ -190,14 +190,14 @@ fn note_trace(trace: &TraceParent, headers: &mut HeaderMap) {
     }
 }
 
-/// How a body is compressed, if it is.
+/// Returns how a body is compressed, if it is.
 fn coding(headers: &HeaderMap) -> Option<String> {
     let codings = headers.get_all(CONTENT_ENCODING).iter();
     let mut codings = codings.map(|coding| String::from_utf8_lossy(coding.as_bytes()).trim().to_owned());
     codings.find(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
 }
 
-/// Sends a request over a connection of its own.
+/// Sends a request over a new connection.
 async fn exchange(
     stream: Box<dyn Stream>,
     request: Request<RequestBody>,
@@ -216,7 +216,7 @@ async fn exchange(
     Ok((response, connection))
 }
 
-/// A TLS error as a `wasi:http` error code.
+/// Returns a TLS error as a `wasi:http` error code.
 fn coded(error: Error) -> Error {
     let Error::Tls(error) = error else { return error };
     match error.get_ref().and_then(|cause| cause.downcast_ref()) {
@@ -229,7 +229,7 @@ fn coded(error: Error) -> Error {
     }
 }
 
-/// An error of hyper as a `wasi:http` error code.
+/// Returns an error of hyper as a `wasi:http` error code.
 fn failure(error: &hyper::Error) -> Error {
     let cause = std::error::Error::source(error);
     if let Some(Error::HttpRequestBodySize(size)) = cause.and_then(|cause| cause.downcast_ref()) {

@@ -1,5 +1,5 @@
-//! Hands requests to a guest that serves HTTP by WASI 0.3 (`wasi:http/handler`), in process, as `incoming` does to one of
-//! WASI 0.2.
+//! Passes requests to a guest that serves HTTP by WASI 0.3 (`wasi:http/handler`), in process, as `incoming` does
+//! for WASI 0.2.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -14,7 +14,7 @@ use wasmtime_wasi_http::p3::bindings::Service;
 use super::incoming::{AfterAnswer, FINISH, NoAnswer, Post, ReadAnswer, read_answer};
 use crate::instance::state::GuestState;
 
-/// Hands `post` to a guest, and what it answers to `reader`.
+/// Passes `post` to a guest, and its response to `reader`.
 ///
 /// # Errors
 /// The guest trapped or was stopped before its answer was known, or gave none.
@@ -31,7 +31,7 @@ pub(crate) async fn exchange(
         let response = store.with(|access| response.into_http(access, async { Ok(()) }))?;
         let body = read_answer(response, reader).await?;
         is_known = true;
-        // Nobody reads it, which a guest that still writes is told.
+        // The reader is done; a guest that still writes gets an error.
         drop(body);
         wasmtime::error::Ok(finished(store).await)
     });
@@ -43,7 +43,7 @@ pub(crate) async fn exchange(
     }
 }
 
-/// Whether the guest does nothing any more, soon.
+/// Returns whether the guest does nothing any more, soon.
 async fn finished(store: &Accessor<GuestState>) -> AfterAnswer {
     let mut idle = pin!(poll_fn(|context| store.poll_no_interesting_tasks(context)));
     match timeout(FINISH, &mut idle).await {

@@ -1,5 +1,5 @@
-//! Hands requests to a guest that serves HTTP (`wasi:http/incoming-handler`), in process: nothing listens, and no
-//! connection is made. Its answer is read piece by piece while the guest writes it, so that none of it is kept here.
+//! Passes requests to a guest that serves HTTP (`wasi:http/incoming-handler`), in process, without a listener or a
+//! connection. The response is read in pieces while the guest writes it, and not buffered.
 
 use std::fmt::Debug;
 use std::ops::ControlFlow;
@@ -26,7 +26,8 @@ use crate::instance::state::GuestState;
 /// Whom requests are for: servers refuse names that they do not know, and know this one.
 const AUTHORITY: &str = "localhost";
 
-/// How long a guest may go on once its answer is read: servers close a stream right after its last event.
+/// Time for which a guest may continue after its response is read: servers close a stream right after its last
+/// event.
 pub(super) const FINISH: Duration = Duration::from_secs(1);
 
 /// A request to a guest.
@@ -40,26 +41,26 @@ pub(crate) struct Post {
 /// How an answer begins.
 pub(crate) struct Head(Parts);
 
-/// What reads an answer. [`ControlFlow::Break`]: it needs no more of it.
+/// Reads a response. [`ControlFlow::Break`]: the rest is not needed.
 pub(crate) trait ReadAnswer: Send {
     fn head(&mut self, head: &Head) -> ControlFlow<()>;
 
     fn piece(&mut self, piece: &[u8]) -> ControlFlow<()>;
 
-    /// The answer is over, and was needed to its end.
+    /// Ends a response that was needed completely.
     fn end(&mut self);
 }
 
-/// What became of the guest.
+/// The state of the guest after its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterAnswer {
-    /// It has returned, and may be asked again.
+    /// The guest has returned, and may be called again.
     Returned,
-    /// It was still at work, or trapped, when its answer was known: it is of no more use.
+    /// The guest was still running, or trapped, when its response was known: it cannot be used again.
     Spent,
 }
 
-/// Why an exchange has no answer, but for a trap.
+/// The reasons why an exchange has no response, except a trap.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoAnswer {
     #[error("it returned without a complete answer")]
@@ -82,24 +83,24 @@ impl Head {
         self.0.status.as_u16()
     }
 
-    /// The status with its usual words: `404 Not Found`.
+    /// Returns the status with its usual words: `404 Not Found`.
     pub(crate) fn status_line(&self) -> String {
         self.0.status.to_string()
     }
 
-    /// A header, where it is there and readable.
+    /// Returns a header, if present and readable.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.0.headers.get(name)?.to_str().ok()
     }
 
-    /// The media type without its parameters, in lower case; empty where there is none.
+    /// Returns the media type without its parameters, in lower case; empty if absent.
     pub(crate) fn media_type(&self) -> String {
         let text = self.header(CONTENT_TYPE.as_str()).unwrap_or_default();
         text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 }
 
-/// Hands `post` to a guest, and what it answers to `reader`.
+/// Passes `post` to a guest, and its response to `reader`.
 ///
 /// # Errors
 /// The guest trapped or was stopped before its answer was known, or gave none.
@@ -114,7 +115,7 @@ pub(crate) async fn exchange(
     let request = http.new_incoming_request(Scheme::Http, post.into_request()?)?;
     let outparam = http.new_response_outparam(sender)?;
     let mut handling = pin!(guest.wasi_http_incoming_handler().call_handle(&mut *store, request, outparam));
-    // It waits for nothing but the guest, which runs in the same task.
+    // It waits only for the guest, which runs in the same task.
     let mut reading = pin!(unconstrained(read(receiver, reader)));
     tokio::select! {
         biased;
@@ -123,13 +124,13 @@ pub(crate) async fn exchange(
             let finished = tokio::select! {
                 biased;
                 finished = timeout(FINISH, &mut handling) => finished,
-                // Nobody reads it; a guest that cannot write would trap.
+                // The reader is done; a guest that cannot write would trap.
                 never = drain(&mut body) => match never {},
             };
             Ok(if matches!(finished, Ok(Ok(()))) { AfterAnswer::Returned } else { AfterAnswer::Spent })
         }
         returned = &mut handling => {
-            // What it wrote is there; nothing more comes.
+            // The complete output is available.
             match (poll_once(reading).await, returned) {
                 (Some(Ok(_)), Ok(())) => Ok(AfterAnswer::Returned),
                 (Some(Ok(_)), Err(_)) => Ok(AfterAnswer::Spent),
@@ -141,7 +142,7 @@ pub(crate) async fn exchange(
     }
 }
 
-/// Reads an answer to its end, or as far as it is needed.
+/// Reads a response to its end, or as far as needed.
 async fn read(
     receiver: oneshot::Receiver<Result<Response<HyperOutgoingBody>, ErrorCode>>,
     reader: &mut impl ReadAnswer,
@@ -150,7 +151,7 @@ async fn read(
     read_answer(answer, reader).await
 }
 
-/// The same of an answer that has begun.
+/// Reads a response that has begun.
 pub(super) async fn read_answer<B>(answer: Response<B>, reader: &mut impl ReadAnswer) -> wasmtime::Result<B>
 where
     B: Body<Data = Bytes, Error = wasmtime_wasi_http::Error> + Unpin,

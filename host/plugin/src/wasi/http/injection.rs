@@ -1,5 +1,5 @@
-//! Headers that haft adds to a plugin's requests to one destination. The guest never sees their values. An injection
-//! grants nothing.
+//! Headers that haft adds to a plugin's requests to one destination. The guest never sees their values. An
+//! injection grants nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use haft_core::grant::{Destination, HostPattern};
 
 /// A header that haft adds to a plugin's requests to one destination, replacing the plugin's own.
 ///
-/// The plugin never sees the value: where an answer repeats the secret, as it is or as JSON and
-/// URLs write it, the guest reads as many `*`.
+/// The plugin never sees the value: if a response repeats the secret, unmodified or in the spelling of JSON and
+/// URLs, the guest reads a `*` for each byte.
 #[derive(Clone)]
 pub struct Injection {
     host: HostPattern,
@@ -46,13 +46,12 @@ pub enum InjectionError {
 }
 
 impl Injection {
-    /// Bytes of the shortest secret. A shorter one would be masked wherever those few letters stand,
-    /// and tell by that what it is.
+    /// Minimal size in bytes of a secret. A shorter one would be masked at every coincidence, and thereby revealed.
     const MIN_SECRET: usize = 8;
     /// Bytes of the longest: what servers take for all headers together.
     const MAX_SECRET: usize = 8 << 10;
 
-    /// `header: <prefix><secret>` in requests to `host`.
+    /// Returns `header: <prefix><secret>` in requests to `host`.
     pub fn new(
         host: HostPattern,
         header: &str,
@@ -75,7 +74,7 @@ impl Injection {
     }
 }
 
-/// Whether a header says how the message is sent, which is not a plugin's business.
+/// Returns whether a header controls the transfer of the message, which a plugin may not set.
 fn is_own(name: &HeaderName) -> bool {
     const OWN: [HeaderName; 6] = [ACCEPT_ENCODING, CONTENT_LENGTH, EXPECT, RANGE, TE, TRAILER];
     OWN.contains(name) || DEFAULT_FORBIDDEN_HEADERS.contains(name)
@@ -97,7 +96,7 @@ pub struct Injections {
 }
 
 impl FromIterator<Injection> for Injections {
-    /// None at all, where they could not be masked.
+    /// Returns no injections if their secrets cannot be masked.
     fn from_iter<T: IntoIterator<Item = Injection>>(injections: T) -> Self {
         let all: Arc<[Injection]> = injections.into_iter().collect();
         if all.is_empty() {
@@ -109,8 +108,8 @@ impl FromIterator<Injection> for Injections {
 }
 
 impl Injections {
-    /// Adds what is for `destination`, and says whether anything is. Such a request is for a whole
-    /// answer that can be read: in a compressed one, or in two halves, a secret could hide.
+    /// Adds the headers for `destination`, and returns whether there are any. Such a request asks for a complete,
+    /// uncompressed response: a compressed or partial one could hide a secret.
     pub(super) fn add(&self, destination: &Destination, headers: &mut HeaderMap) -> bool {
         let mut added = false;
         for injection in self.all.iter().filter(|injection| injection.host.matches(destination)) {
@@ -139,7 +138,7 @@ impl Injections {
         }
     }
 
-    /// What masks the body of an answer.
+    /// Returns the masker for the body of a response.
     pub(super) fn masker(&self) -> Masker {
         Masker::new(self.mask.clone())
     }

@@ -1,5 +1,5 @@
-//! Masks secrets in responses with as many `*`, also where one arrives in pieces. Holds back only bytes that may be the
-//! beginning of a secret.
+//! Masks secrets in responses with `*` for each byte, also if a secret arrives in pieces. Holds back only bytes
+//! that may be the beginning of a secret.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(super) struct Mask {
 }
 
 impl Mask {
-    /// `None` where the secrets are too many or too long for a search automaton.
+    /// Returns `None` if the secrets are too many or too long for a search automaton.
     pub(super) fn new<'a>(secrets: impl Iterator<Item = &'a str>) -> Option<Self> {
         let patterns: BTreeSet<String> = secrets.flat_map(encodings_of).collect();
         let patterns: Vec<Vec<u8>> = patterns.into_iter().map(String::into_bytes).collect();
@@ -24,14 +24,14 @@ impl Mask {
         Some(Self { finder, patterns })
     }
 
-    /// `text` without the secrets; `None` where there are none.
+    /// Returns `text` without the secrets; `None` if it contains none.
     pub(super) fn hide(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut hidden = text.to_vec();
         let end = self.cover(text, &mut hidden);
         (end > 0).then_some(hidden)
     }
 
-    /// Puts `*` over all secrets of `text`, and says where the last one ends: 0 without any.
+    /// Puts `*` over all secrets of `text`, and returns where the last one ends: 0 without any.
     fn cover(&self, text: &[u8], covered: &mut [u8]) -> usize {
         let mut last = 0;
         for found in self.finder.find_overlapping_iter(text) {
@@ -43,7 +43,7 @@ impl Mask {
         last
     }
 
-    /// How many of the last bytes of `text` may be the beginning of a secret.
+    /// Returns how many of the last bytes of `text` may be the beginning of a secret.
     fn open_end(&self, text: &[u8]) -> usize {
         let open = |pattern: &Vec<u8>| {
             let longest = text.len().min(pattern.len().saturating_sub(1));
@@ -59,19 +59,19 @@ impl Mask {
 /// Masks a body that comes in pieces.
 pub(super) struct Masker {
     mask: Option<Arc<Mask>>,
-    /// What may be the beginning of a secret, as it came.
+    /// The possible beginning of a secret, unmodified.
     pending: Vec<u8>,
-    /// How many bytes of it end a secret whose beginning is gone already.
+    /// The number of its bytes that end a secret whose beginning was passed on.
     covered: usize,
 }
 
 impl Masker {
-    /// Passes everything on as it is, where there is no mask.
+    /// Without a mask, passes everything on unmodified.
     pub(super) fn new(mask: Option<Arc<Mask>>) -> Self {
         Self { mask, pending: Vec::new(), covered: 0 }
     }
 
-    /// What may be passed on, now that `piece` has come. May be nothing.
+    /// Returns the bytes that may be passed on after `piece`; possibly none.
     pub(super) fn next(&mut self, piece: Bytes) -> Bytes {
         let Some(mask) = self.mask.clone() else { return piece };
         let mut text = std::mem::take(&mut self.pending);
@@ -80,7 +80,7 @@ impl Masker {
         self.pass(&mask, text, open)
     }
 
-    /// What was held back to the last, now that nothing comes any more.
+    /// Returns the remaining held bytes, at the end of the response.
     pub(super) fn end(&mut self) -> Bytes {
         let Some(mask) = self.mask.clone() else { return Bytes::new() };
         let text = std::mem::take(&mut self.pending);

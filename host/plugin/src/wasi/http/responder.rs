@@ -1,5 +1,5 @@
-//! Answers of whoever runs a plugin's tests, in the place of those of the destinations. What a guest may ask is decided
-//! before, as for every request.
+//! Responses of a plugin's tests, instead of those of the destinations. The guest's rights are checked before, as
+//! for every request.
 
 use http_body_util::{BodyExt, Full};
 use hyper::header::{HeaderName, HeaderValue};
@@ -12,8 +12,7 @@ use crate::denials::network_decisions::Refusal;
 
 /// Answers requests in the place of their destinations: no request leaves this machine.
 pub trait Responder: Send + Sync {
-    /// The answer to a request that the grant lets through; `None` where there is none, which the guest meets as a
-    /// refused request.
+    /// Returns the response to a permitted request; `None` refuses the connection.
     fn respond(&self, request: OutgoingRequest) -> Option<CannedResponse>;
 }
 

@@ -50,8 +50,7 @@ pub(super) fn limits_of(process: Pid) -> io::Result<()> {
 /// Creates a process in a new user namespace by the `clone` system call. The new process ends at once.
 pub(super) fn clone_into_user_namespace() -> io::Result<()> {
     let flags = c_long::from(libc::CLONE_NEWUSER | libc::SIGCHLD);
-    // SAFETY: without a stack of its own the new process is a copy, as `fork` makes it, and this one
-    // has a single thread.
+    // SAFETY: without a separate stack the new process is a copy, as by `fork`, and this one has a single thread.
     let process = check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) })?;
     if process == 0 {
         // SAFETY: ends the new process without running any handler.

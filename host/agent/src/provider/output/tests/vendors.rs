@@ -20,7 +20,7 @@ fn strict() -> Value {
     json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"], "additionalProperties": false })
 }
 
-/// Each vendor's published parameter, beside tools where the model takes both.
+/// Each vendor's published parameter, together with tools if the model supports both.
 #[test]
 fn every_vendor_is_told_the_form_in_its_own_parameter() {
     let tool = ToolDef { name: "t".into(), parameters: json!({ "type": "object" }), ..ToolDef::default() };

@@ -1,8 +1,8 @@
-//! What each vendor's words for the end of a turn come to, streamed and whole, of text and of a call.
+//! Tests of the stop reasons of each vendor, in streamed and in complete responses, for text and for tool calls.
 
 use super::*;
 
-/// Formats, the word, and what comes of text and of a call that end so: `Err` names the failure's kind.
+/// Formats, the stop reason, and the results of a text and of a call with it: `Err` names the failure's kind.
 type Row =
     (&'static [&'static str], Option<&'static str>, Result<Stop, &'static str>, Result<Stop, &'static str>);
 
@@ -85,7 +85,7 @@ fn end(value: &mut Value, word: Option<&str>) {
     }
 }
 
-/// What text, or a call, comes to that ends with `word`: streamed, and whole.
+/// Returns the results of text, or of a call, with the stop reason `word`: streamed, and complete.
 fn ended(format: &Format, parts: &[Part], word: Option<&str>) -> [Result<Stop, &'static str>; 2] {
     let mut frames = Value::from((format.write)(parts));
     end(&mut frames, word);

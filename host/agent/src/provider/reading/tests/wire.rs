@@ -1,4 +1,4 @@
-//! How each of six formats writes the same pieces of an answer.
+//! The same answer in the wire format of each of six vendors, cut into the same pieces.
 
 use serde_json::{Map, Value, json};
 

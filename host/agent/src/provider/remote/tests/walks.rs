@@ -1,5 +1,5 @@
-//! Random walks of one conversation through all vendors: whoever answered before, whatever a server makes of ids, wherever a
-//! turn was left open, with thinking on and off. No request has anything that its vendor would refuse.
+//! Random walks of one conversation through all vendors: the previous vendor, the ids of a server, turns without an
+//! end, and thinking vary. Each test checks that no request contains a field that its vendor rejects.
 
 use haft_core::call::ToolResult;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use super::super::*;
 use super::rules::violations;
 use crate::provider::{Exchange, Reply, anthropic, gemini, kind, ollama, openai, openrouter, responses};
 
-/// What a server answers to a request.
+/// A server's response to a request.
 type Answering = dyn Fn(&Ask<'_>, Value) -> Reply;
 
 /// A server that can be asked.
@@ -80,7 +80,7 @@ struct Said {
     is_paused: bool,
 }
 
-/// One step: which server is asked, what it answers, and what the person says if the turn is over.
+/// One step: the server, its response, and the user's next prompt if the turn is over.
 #[derive(Clone, Debug)]
 struct Step {
     server: usize,
@@ -176,7 +176,7 @@ fn body(format: &str, thinks: bool, said: &Said) -> Value {
     }
 }
 
-/// Goes one way through the servers; what a vendor would have refused on it.
+/// Runs one walk through the servers; returns the violations of vendors' rules.
 fn walk(servers: &[Server], steps: &[Step]) -> Vec<String> {
     let mut messages = vec![Message::User("do".into())];
     let mut found = Vec::new();
@@ -218,7 +218,7 @@ fn walk(servers: &[Server], steps: &[Step]) -> Vec<String> {
     found
 }
 
-/// As many as are asked for.
+/// Runs `cases` walks.
 fn walks(cases: u32) {
     let servers = servers();
     let steps = prop::collection::vec(step(), 1..9);
@@ -235,7 +235,7 @@ fn no_walk_through_all_vendors_has_what_one_would_refuse() {
 }
 
 mod slow {
-    /// The same, ten times as often.
+    /// Ten times as many walks.
     #[test]
     #[ignore = "by night: it takes half a minute"]
     fn no_walk_of_ten_thousand_has_what_one_vendor_would_refuse() {
@@ -243,7 +243,7 @@ mod slow {
     }
 }
 
-/// The walks find what they are made for: ids that are not unique, thinking that is not there or not to be there.
+/// The walks find the errors that they are made for: duplicate ids, and missing or unexpected thinking.
 #[test]
 fn what_vendors_refuse_is_found() {
     let call = |id: &str| json!({ "role": "assistant", "content": [{ "type": "tool_use", "id": id, "name": "t", "input": {} }] });

@@ -1,31 +1,30 @@
-//! The parts of a command line: what is between its operators, and what is substituted. It is read in two ways, and no
-//! part is left out of either; which parts a rule means is decided elsewhere.
+//! Splits a command line at its operators and substitutions. Splits it in two ways, of which neither omits a part;
+//! the caller compares the parts with rules.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// What is only known when the command runs. No command line has this character.
+/// Replaces text that is known only when the command runs. No command line has this character.
 pub(super) const UNKNOWN: char = '\0';
 
-/// Where the characters of a word stand that would end it outside of quotes: a plane of private use, each as far from its
-/// beginning as from that of all characters.
+/// The offset of characters that would end a word outside quotes: each is moved into a plane of private use.
 const HELD: u32 = 0xF_0000;
 
 /// The last character of that plane.
 const LAST_HELD: u32 = 0xF_FFFD;
 
-/// Where a character stands outside of quotes that looks like a blank, and ends no word to a shell.
+/// Replaces a character outside quotes that looks like a blank, and ends no word in a shell.
 const NO_BLANK: char = '\u{1}';
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quotes {
-    /// Nothing: a shell may be told to run what is in them.
+    /// Quotes are ignored: a shell may be told to run their content.
     Dropped,
-    /// They hold a word together.
+    /// Quotes delimit a word.
     Kept,
 }
 
-/// What is in quotes that hold a word together.
+/// The content of quotes that delimit a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quote {
     /// `'…'`
@@ -39,7 +38,7 @@ enum Quote {
 /// A part that is being read.
 #[derive(Default)]
 struct Level {
-    /// What ends it; nothing else than the end of the line ends the outermost.
+    /// The character that ends the level; only the end of the line ends the outermost level.
     end: Option<char>,
     text: String,
     quote: Option<Quote>,
@@ -49,13 +48,13 @@ struct Level {
 pub(super) struct Parts {
     quotes: Quotes,
     done: Vec<String>,
-    /// The part that no other one stands around.
+    /// The outermost part.
     outer: Level,
-    /// The parts inside of it, the innermost last.
+    /// The nested parts, the innermost last.
     inner: Vec<Level>,
 }
 
-/// `c` as a character that ends no word, where it would end one.
+/// Returns `c` as a character that ends no word, if it would end one.
 fn held(c: char) -> char {
     let ends = c.is_whitespace()
         || matches!(c, '|' | '&' | ';' | '<' | '>' | '(' | ')' | '\'' | '"' | '\\' | '$' | '`');
@@ -63,19 +62,20 @@ fn held(c: char) -> char {
     held.unwrap_or(c)
 }
 
-/// Whether `c` would end a word outside of quotes.
+/// Returns whether `c` would end a word outside of quotes.
 pub(super) fn is_held(c: char) -> bool {
     (HELD..=LAST_HELD).contains(&u32::from(c))
 }
 
-/// The text with the characters that are meant.
+/// Returns the text with the original characters.
 pub(super) fn restored(text: &str) -> String {
     let own = |c| is_held(c).then(|| char::from_u32(u32::from(c) - HELD)).flatten().unwrap_or(c);
     text.chars().map(own).collect()
 }
 
 impl Parts {
-    /// The parts with [`UNKNOWN`] for what is substituted, and with what quotes hold as [`restored`] shows it.
+    /// Returns the parts with [`UNKNOWN`] instead of substitutions, and with the content of quotes as [`restored`]
+    /// shows it.
     pub(super) fn of(command: &str, quotes: Quotes) -> Vec<String> {
         let mut parts = Self { quotes, done: Vec::new(), outer: Level::default(), inner: Vec::new() };
         let mut rest = command.chars().peekable();
@@ -143,14 +143,14 @@ impl Parts {
         }
     }
 
-    /// What follows a backslash: a line that goes on, or a character that stands for itself.
+    /// Reads the text after a backslash: a continued line, or a literal character.
     fn escaped(&mut self, rest: &mut Peekable<Chars<'_>>) {
         if rest.next_if_eq(&'\n').is_none() && self.quotes == Quotes::Kept {
             self.text().extend(rest.next().map(held));
         }
     }
 
-    /// What follows a `$` that begins no command.
+    /// Reads the text after a `$` that begins no command.
     fn expanded(&mut self, rest: &mut Peekable<Chars<'_>>) {
         let is_bare = self.level().quote.is_none();
         if self.quotes == Quotes::Kept && rest.next_if_eq(&'{').is_some() {
@@ -162,7 +162,8 @@ impl Parts {
         }
     }
 
-    /// What follows a `<` or `>` that begins no command: it ends a word. The number of a stream before it is no word.
+    /// Reads the text after a `<` or `>` that begins no command: the operator ends a word. The stream number before
+    /// it is not a word.
     fn redirected(&mut self, operator: char, rest: &mut Peekable<Chars<'_>>) {
         let text = self.text();
         let word = text.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -178,7 +179,7 @@ impl Parts {
         }
     }
 
-    /// The innermost part.
+    /// Returns the innermost part.
     fn level(&mut self) -> &mut Level {
         self.inner.last_mut().unwrap_or(&mut self.outer)
     }
@@ -187,13 +188,13 @@ impl Parts {
         &mut self.level().text
     }
 
-    /// Whether a comment may begin here.
+    /// Returns whether a comment may begin here.
     fn is_between_words(&mut self) -> bool {
         let text = &self.level().text;
         (text.is_empty() || text.ends_with([' ', '\t'])) && !self.is_in('}')
     }
 
-    /// Whether this is a `${…}` in double quotes, where an apostrophe opens nothing.
+    /// Returns whether this is a `${…}` in double quotes, where an apostrophe opens nothing.
     fn is_in_double(&self) -> bool {
         let around = self.inner.iter().rev().nth(1).unwrap_or(&self.outer);
         self.is_in('}') && around.quote == Some(Quote::Double)
@@ -209,16 +210,16 @@ impl Parts {
         self.done.push(ended);
     }
 
-    /// Begins what is substituted, up to `end`.
+    /// Begins a substitution, up to `end`.
     fn begin_substituted(&mut self, end: char) {
         self.text().push(UNKNOWN);
         self.inner.push(Level { end: Some(end), ..Level::default() });
     }
 
-    /// Ends an inner part, and goes on with what it stands in.
+    /// Ends a nested part, and continues the surrounding one.
     fn end_inner(&mut self) {
         match self.inner.pop() {
-            // The name of a variable, and what stands for it.
+            // The name of a variable, and its default.
             Some(Level { end: Some('}'), .. }) => {}
             Some(level) => self.done.push(level.text),
             // `)` of a `case`.
@@ -227,21 +228,21 @@ impl Parts {
     }
 }
 
-// The words of a part of a command line: without redirections, with what braces make of them.
+// The words of a part of a command line: without redirections, and with expanded braces.
 
-/// What comes before a text that a program is to read.
+/// Precedes a text that a program reads.
 const HERE_STRING: &str = "<<<";
 
 /// Words that the braces of one word may make; what makes more is not known.
 const MAX_WORDS: usize = 64;
 
-/// Bytes of a word whose braces are read.
+/// Maximal size in bytes of a word whose braces are expanded.
 const MAX_WORD: usize = 1024;
 
-/// How deep braces may stand in braces.
+/// Maximal nesting of braces.
 const MAX_BRACES: usize = 8;
 
-/// The words of a part that its program is given, and the texts that it is to read.
+/// Returns the words of a part that its program gets, and the texts that it reads.
 pub(super) fn without_redirections(part: &str) -> (Vec<&str>, Vec<&str>) {
     let (mut words, mut read, mut operator) = (Vec::new(), Vec::new(), None);
     for word in part.split_whitespace() {
@@ -260,8 +261,8 @@ pub(super) fn without_redirections(part: &str) -> (Vec<&str>, Vec<&str>) {
     (words, read)
 }
 
-/// What braces make of a word: `{rm,x}` is two, `{,rm}` one, `a{1..3}` is not known. `{}` stands for what a program puts
-/// there.
+/// Expands the braces of a word: `{rm,x}` becomes two, `{,rm}` one, `a{1..3}` is unknown. `{}` is a program's
+/// placeholder.
 pub(super) fn expanded(word: &str) -> Vec<String> {
     let unknown = UNKNOWN.to_string();
     let word = word.replace("{}", &unknown);
@@ -272,12 +273,12 @@ pub(super) fn expanded(word: &str) -> Vec<String> {
     if !expand(&word, MAX_BRACES, &mut words) {
         return vec![unknown];
     }
-    // A shell gives its program no empty word of these.
+    // A shell passes no empty word of an expansion.
     words.retain(|word| !word.is_empty());
     words
 }
 
-/// Adds what a word becomes; `false` where that is too much.
+/// Adds the expansions of a word; returns `false` if there are too many.
 fn expand(word: &str, depth: usize, into: &mut Vec<String>) -> bool {
     let Some((before, inner, after)) = braces(word) else {
         into.push(word.to_owned());
@@ -290,7 +291,7 @@ fn expand(word: &str, depth: usize, into: &mut Vec<String>) -> bool {
     alternatives(inner).iter().all(|one| expand(&format!("{before}{one}{after}"), depth, into))
 }
 
-/// The first braces of a word with a comma or two dots in them: what is before, in and after them.
+/// Returns the first braces of a word that contain a comma or two dots: the text before, in and after them.
 fn braces(word: &str) -> Option<(&str, &str, &str)> {
     word.match_indices('{').find_map(|(open, _)| {
         let (mut depth, mut is_list) = (0_usize, false);
@@ -309,7 +310,7 @@ fn braces(word: &str) -> Option<(&str, &str, &str)> {
     })
 }
 
-/// What stands between the commas of braces, but those of inner ones.
+/// Returns the texts between the commas of braces, except those of nested ones.
 fn alternatives(inner: &str) -> Vec<&str> {
     let mut depth = 0_usize;
     inner

@@ -1,4 +1,4 @@
-//! Where in the words of a command another command may begin. Knows programs by their names only.
+//! Finds the positions in the words of a command where another command may begin. Knows programs by name only.
 
 /// Words that another command follows.
 const LEADS: &[&str] = &[
@@ -8,26 +8,26 @@ const LEADS: &[&str] = &[
     "chroot", "unshare", "nsenter", "parallel",
 ];
 
-/// Those of them that may have a word of their own before the command: a name, a file, a folder.
+/// The programs that may have an operand before the command: a name, a file, a folder.
 const WITH_OPERAND: &[&str] = &["function", "coproc", "su", "flock", "chroot"];
 
-/// Words after which the words of another command stand.
+/// Words after which the words of another command follow.
 const RUNS_NEXT: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
 
-/// Programs that run what they read.
+/// Programs that run the text that they read.
 const SHELLS: &[&str] =
     &["sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "busybox", "su", "sudo", "eval", ".", "source"];
 
-/// Programs that run what they read on standard input, whatever they are told besides.
+/// Programs that run their standard input, whatever their other arguments.
 const ALWAYS_READING: &[&str] = &["ssh", "at", "batch"];
 
-/// Programs that run what they read on standard input where they are told nothing else.
+/// Programs that run their standard input if they have no other argument.
 const READERS: &[&str] = &["python", "python3", "perl", "ruby", "node", "php", "lua", "tclsh", "psql"];
 
 /// Programs that add words to the command that they run.
 const ADDING: &[&str] = &["xargs", "parallel", "rush", "fd", "fdfind"];
 
-/// Programs whose words are no commands, and the words after which they are. Every other program may be one that runs its
+/// Programs whose words are not commands, and the words after which they are. Every other program may run its
 /// words.
 const INERT: &[(&[&str], &[&str])] = &[
     (
@@ -142,7 +142,7 @@ const INERT: &[(&[&str], &[&str])] = &[
     (&["go"], &["run", "tool", "-exec", "-toolexec"]),
 ];
 
-/// Ends of the names of settings whose values are commands.
+/// Suffixes of the names of settings whose values are commands.
 const COMMAND_NAMES: &[&str] = &["command", "pager", "editor", "shell", "browser", "askpass"];
 
 /// A place where a command may begin.
@@ -150,11 +150,11 @@ const COMMAND_NAMES: &[&str] = &["command", "pager", "editor", "shell", "browser
 pub(super) struct Start {
     /// Of its first word.
     pub(super) index: usize,
-    /// Whether a shell, or a program that is known to, runs what stands there.
+    /// Whether a shell, or a known program, certainly runs the words there.
     pub(super) is_certain: bool,
 }
 
-/// What the words after a program are.
+/// The meaning of the words after a program.
 enum After {
     /// Perhaps another command.
     Anything,
@@ -162,8 +162,8 @@ enum After {
     Data(&'static [&'static str]),
 }
 
-/// The places of the words that a command may begin with. `is_data_run`: what programs print is run too, and so every word
-/// may be one.
+/// Returns the places of the words that a command may begin with. `is_data_run`: what programs print is run too,
+/// and so every word may be one.
 pub(super) fn starts(words: &[&str], is_data_run: bool) -> Vec<Start> {
     let (mut is_led, mut is_value, mut has_operand, mut starts) = (true, false, false, Vec::new());
     let mut after = After::Data(&[]);
@@ -187,7 +187,7 @@ pub(super) fn starts(words: &[&str], is_data_run: bool) -> Vec<Start> {
 }
 
 impl After {
-    /// Whether a command may begin in or with this word, which no program is known to run.
+    /// Returns whether a command may begin in or with this word, which no program is known to run.
     fn may_be_command(&self, word: &str) -> bool {
         match self {
             Self::Anything => true,
@@ -208,7 +208,7 @@ fn after_program(word: &str) -> After {
     known.map_or(After::Anything, |(_, markers)| After::Data(markers))
 }
 
-/// Whether a command may begin after the word; also after `NAME=value`.
+/// Returns whether a command may begin after the word; also after `NAME=value`.
 fn is_lead(word: &str) -> bool {
     word.starts_with(['-', '+'])
         || word.starts_with(|c: char| c.is_ascii_digit())
@@ -216,7 +216,7 @@ fn is_lead(word: &str) -> bool {
         || LEADS.contains(&name_of(word))
 }
 
-/// Whether these words run what is piped into them, or what a substitution prints.
+/// Returns whether these words run their piped input, or the output of a substitution.
 pub(super) fn is_reader(words: &[&str], unknown: char) -> bool {
     let has_operand =
         |rest: &[&str]| rest.iter().any(|word| !word.starts_with(['-', '+']) && !word.contains(unknown));
@@ -235,14 +235,14 @@ pub(super) fn may_be_shell(word: &str, unknown: char) -> bool {
     word.contains(unknown) || SHELLS.contains(&name_of(word))
 }
 
-/// Whether there is a command among the words that is given more of them.
+/// Returns whether there is a command among the words that is given more of them.
 pub(super) fn adds_words(words: &[&str]) -> bool {
     let adding = words.iter().position(|word| ADDING.contains(&name_of(word)));
     let own = adding.and_then(|index| words.get(index + 1..)).unwrap_or_default();
     own.iter().any(|word| !is_lead(word))
 }
 
-/// The value of a setting that is a command: `GIT_SSH_COMMAND=…`, `core.pager=…`, `alias.x=!…`, `!…`.
+/// Returns the value of a setting that is a command: `GIT_SSH_COMMAND=…`, `core.pager=…`, `alias.x=!…`, `!…`.
 pub(super) fn command_setting(word: &str) -> Option<&str> {
     if word.len() > 1 && word.starts_with('!') {
         return Some(word);
@@ -253,7 +253,7 @@ pub(super) fn command_setting(word: &str) -> Option<&str> {
     is_command.then_some(value)
 }
 
-/// The name of the program that the word means.
+/// Returns the name of the program that the word means.
 pub(super) fn name_of(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }

@@ -25,7 +25,7 @@ fn plain_commands_are_allowed_by_their_beginning() {
     }
 }
 
-/// What makes more of a command than its words.
+/// Syntax by which a shell does more than run one program.
 const MORE: &[&str] = &[
     "; rm -rf ~",
     ";rm -rf ~",
@@ -80,7 +80,7 @@ const MORE: &[&str] = &[
     " ü",
 ];
 
-/// What begins as an allowed command and does more.
+/// Commands that begin like an allowed one and do more.
 #[test]
 fn nothing_that_a_shell_makes_more_of_is_allowed() {
     for more in MORE {
@@ -208,7 +208,7 @@ fn what_is_refused_is_found_wherever_it_stands() {
     }
 }
 
-/// Words that nobody knows before the shell has made them.
+/// Words that are unknown before a shell expands them.
 #[test]
 fn what_cannot_be_known_is_refused() {
     for command in [
@@ -308,7 +308,7 @@ proptest! {
         }
     }
 
-    /// What is allowed has the words that the shell makes of it, by another reader of shells.
+    /// The words of an allowed command are those that another shell parser finds.
     #[test]
     fn what_is_allowed_is_one_list_of_words(command in "[a-z \"'\\\\;$|&#~=./-]{1,16}") {
         if allowed("*", &command) {

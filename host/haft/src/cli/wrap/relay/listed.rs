@@ -1,14 +1,14 @@
-//! Finds the lists of tools in a line of a server, as every client would find them.
+//! Finds the lists of tools in a line of a server, as any client would find them.
 //!
-//! A list reaches a client as a member `tools` of a result, whatever its id is and whether it was asked for: a server may guess
-//! the id of a request that the client has sent and haft has not read yet, and clients take `1`, `1.0` and `"1"` for the same
-//! id. So haft looks for the key, not for the id.
+//! A list reaches a client as a member `tools` of a result, whatever its id and whether it was requested: a server
+//! may guess the id of a request that the client has sent and haft has not read yet, and clients take `1`, `1.0`
+//! and `"1"` for one id. haft therefore looks for the key, not for the id.
 //!
-//! - [`may_list`]: a key is one token, and no parser finds a token on two lines. A line without the letters of `tools`,
-//!   in any case and with any escape, brings no client a list. It is parsed no further.
-//! - [`read`]: of the other lines, one that is JSON (RFC 8259) has one meaning but for keys that are there twice, or that some
-//!   parsers take for others (`Tools`), and for carriage returns, at which some clients end a line. What is no JSON might be
-//!   some to a lenient parser.
+//! - [`may_list`]: a key is one token, and no parser finds a token across two lines. A line without the letters of
+//!   `tools`, in any case and with any escape, brings no client a list, and is not parsed further.
+//! - [`read`]: a line of JSON (RFC 8259) has one meaning, except for duplicate keys, keys that some parsers treat
+//!   as equal (`Tools`), and carriage returns, at which some clients end a line. Invalid JSON may be valid to a
+//!   lenient parser.
 
 use std::fmt;
 use std::ops::Range;
@@ -105,7 +105,7 @@ fn of_message(
     if Scan::from_message(tools.get().as_bytes()).values() > MAX_VALUES {
         return Err("its `tools` have too many values");
     }
-    // What cannot be read, or has a key twice, is no tool with a name, and is taken out alone.
+    // An unreadable entry, or one with a duplicate key, is not a tool with a name, and is removed alone.
     let read =
         |element: &&RawValue| serde_json::from_str(element.get()).map_or(Value::Null, |Unique(tool)| tool);
     let next = result.all("nextCursor").any(|next| !matches!(next.get(), "null" | "\"\""));

@@ -1,6 +1,7 @@
-//! From the server to the client: every line passes byte for byte that is one JSON value in UTF-8, as MCP demands, but for
-//! tools that are held back and for lines that may list tools in more ways than one. A client that reads values and not lines
-//! finds the same in them: no value goes on in the next line, and none begins after another one.
+//! Messages from the server to the client: every line that is one JSON value in UTF-8, as MCP demands, passes byte
+//! for byte, except tools that are held back and lines that may list tools in several ways. A client that reads
+//! values instead of lines finds the same values: none continues on the next line, and none begins after another
+//! one.
 
 use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! From the client to the server: every line passes byte for byte, but for calls of tools that are held back, which are
-//! answered here. The client is trusted to send JSON and to use each id once; how it writes that is its own matter.
+//! Messages from the client to the server: every line passes byte for byte, except calls of tools that are held
+//! back, which haft answers. The client is trusted to send JSON and to use each id once; the spelling of its JSON
+//! does not matter.
 
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};

@@ -1,6 +1,6 @@
-//! What the processes of a plugin of other programs may do: each server, and the scripts of each skill, what its author
-//! proposed for it and the program grants the package. Each reads the plugin's files and what any process needs to run; the
-//! servers keep what they like in one directory of the plugin's own.
+//! The rights of the processes of another program's plugin: each server, and the scripts of each skill, has the
+//! rights that its author proposed and the program grants to the package. Each process reads the plugin's files and
+//! the paths that any process needs to run; the servers store data in one directory of the plugin.
 
 use std::path::{Path, PathBuf};
 
@@ -12,11 +12,11 @@ use haft_package::Bundle;
 use haft_package::agent_plugin::Directory;
 use haft_sandbox::process::private;
 
-/// Bytes that a plugin keeps (`PLUGIN_DATA`) where nothing else was granted: the packages of a small project.
+/// Default size in bytes of a plugin's data (`PLUGIN_DATA`): the packages of a small project.
 const KEPT: u64 = 256 << 20;
 
 impl Grants<'_> {
-    /// What the processes of the plugin `bundle` may do, which the program has as `declared`.
+    /// Returns the rights of the processes of the plugin `bundle`, which the program has as `declared`.
     pub(super) fn agent_plugin(
         &mut self,
         (declared, bundle): (&Package, &Bundle),
@@ -72,7 +72,7 @@ impl Grants<'_> {
         Ok(all)
     }
 
-    /// What one process gets: what is asked for it and granted, or where nothing is proposed what is granted.
+    /// Returns the rights of one process: the proposed and granted ones, or without a proposal the granted ones.
     fn of_part(
         &mut self,
         process: &Process<'_>,
@@ -98,14 +98,15 @@ impl Grants<'_> {
 struct Plugin<'a> {
     declared: &'a Package,
     bundle: &'a Bundle,
-    /// What program.toml grants it.
+    /// The rights that program.toml grants.
     granted: Grant,
-    /// What its servers have to themselves.
+    /// The private directory of its servers.
     own: PathBuf,
 }
 
 impl Plugin<'_> {
-    /// What gives a part more: program.toml, unless its author proposed something else for it.
+    /// Returns the place that can widen a part's rights: program.toml, unless the plugin's author proposed other
+    /// rights.
     fn table(&self, is_proposed: bool) -> RightsTable {
         let name = self.declared.name.as_str().to_owned();
         if is_proposed {
@@ -116,13 +117,13 @@ impl Plugin<'_> {
     }
 }
 
-/// The working directory of a server, which stays where it is said to be.
+/// Returns the working directory of a server, which stays where it is declared.
 fn directory_of(directory: &Directory, folder: &Path, data: &Path) -> anyhow::Result<Root> {
     let (anchor, path) = match directory {
         Directory::Root(path) => (folder, folder.join(path)),
         Directory::Data(path) => (data, data.join(path)),
     };
     let (anchor, found) = (root(anchor)?, root(&path)?);
-    // A link that the plugin made in what it keeps leads nowhere else.
+    // A link that the plugin made in its own data leads nowhere else.
     Ok(if anchor.contains(&found) { found } else { anchor })
 }

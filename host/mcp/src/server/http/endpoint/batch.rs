@@ -1,5 +1,5 @@
-//! Batches of messages, which clients of 2025-03-26 may send: each is handled as if it had come alone, and what answers them
-//! is one list.
+//! Batches of messages, which clients of 2025-03-26 may send: each message is handled as if sent alone, and the
+//! answers are returned as one list.
 
 use bytes::Bytes;
 use hyper::{HeaderMap, StatusCode};
@@ -13,14 +13,15 @@ use crate::server::http::session::SessionGuard;
 use crate::server::message::{self, MAX_BATCH};
 use haft_core::scan::Scan;
 
-/// The messages of a batch; `None` where it is none that can be taken.
+/// Returns the messages of a batch; `None` if it is not a valid batch.
 pub(super) fn messages(body: &[u8]) -> Option<Vec<&RawValue>> {
     let messages = serde_json::from_slice::<Vec<&RawValue>>(body).ok()?;
     (1..=MAX_BATCH).contains(&messages.len()).then_some(messages)
 }
 
 impl Endpoint {
-    /// Answers a batch in a session, message by message. What its calls tell comes in the stream without a request.
+    /// Answers a batch in a session, message by message. Notifications of its calls are sent in the session's own
+    /// stream.
     pub(super) async fn answer_batch(
         &self,
         headers: &HeaderMap,
@@ -60,7 +61,8 @@ impl Endpoint {
     }
 }
 
-/// Whether a message of a batch is one of the session: neither of a revision without sessions, nor one that opens a session.
+/// Returns whether a message of a batch belongs to the session: neither of a revision without sessions, nor one
+/// that opens a session.
 fn is_of_session(headers: &HeaderMap, message: &ClientJsonRpcMessage) -> bool {
     let opens = matches!(message, JsonRpcMessage::Request(request)
         if matches!(request.request, ClientRequest::InitializeRequest(_)));

@@ -8,7 +8,7 @@ use crate::server::{Publisher, ServerInfo, ToolSnapshot};
 use haft_core::tool::{Session, Toolbox};
 use haft_core::trace::Wire;
 
-/// So long something takes only where it hangs.
+/// Only a hanging test reaches this.
 const HANG: Duration = Duration::from_mins(5);
 
 fn no_tools() -> ToolSnapshot {
@@ -51,7 +51,7 @@ impl Opened {
         self.send(Method::POST, &message.to_string()).await.unwrap()
     }
 
-    /// What is read of a stream until it says `end`.
+    /// Reads a stream until `end`.
     async fn read_until(answer: HttpResponse, end: &str) -> String {
         let (mut body, mut told) = (answer.into_body(), String::new());
         let reading = async {
@@ -67,7 +67,7 @@ impl Opened {
 
 const CHANGED: &str = "notifications/tools/list_changed";
 
-/// A client that has no stream is told of other tools once it has one, and once.
+/// A client without a stream is notified of changed tools once it has one, and once.
 #[tokio::test]
 async fn news_that_a_client_missed_are_told_in_its_next_stream() {
     let opened = Opened::new("2025-11-25").await;
@@ -115,7 +115,7 @@ async fn the_form_of_an_answer_follows_from_its_request() {
     }
 }
 
-/// MC09: an answer that was given to a connection can be had again by another one, for a while.
+/// MC09: an answer that was sent to a connection can be fetched by another one, for a while.
 #[tokio::test]
 async fn mc09_an_answer_that_was_sent_can_be_had_again() {
     let mut opened = Opened::new("2025-11-25").await;
@@ -137,7 +137,7 @@ async fn mc09_an_answer_that_was_sent_can_be_had_again() {
     }
 }
 
-/// A batch has messages of its session alone, each within its own bounds, and comes to an end.
+/// A batch has messages of its session only, each within its own bounds, and ends.
 #[tokio::test]
 async fn a_batch_has_requests_of_its_session_alone() {
     let opened = Opened::new("2025-03-26").await;
@@ -213,7 +213,8 @@ async fn the_id_of_a_refusal_is_that_of_its_request() {
     assert!(!std::str::from_utf8(&body).unwrap().contains("\"id\""), "{body:?}");
 }
 
-/// A request that ends without an answer, as where haft panics, is answered by an error; one that its client takes back by nothing.
+/// A request that ends without an answer, as after a panic, is answered by an error; a cancelled one is not
+/// answered.
 #[tokio::test]
 async fn a_request_that_ends_without_an_answer_is_an_error() {
     let opened = Opened::new("2025-11-25").await;

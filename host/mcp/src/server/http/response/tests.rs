@@ -11,7 +11,7 @@ async fn read(response: HttpResponse) -> String {
     String::from_utf8(body.to_bytes().into()).unwrap()
 }
 
-/// MC09: what came after the event that a client has comes again, in order, and nothing else.
+/// MC09: the events after a client's last one are sent again, in order, and no others.
 #[tokio::test]
 async fn mc09_a_stream_goes_on_after_the_last_event() {
     let stream = EventStream::new(Ids::Request(7));
@@ -39,7 +39,7 @@ async fn the_last_reader_of_a_request_reads() {
     assert_eq!((read(old).await, read(new).await), (String::new(), "id: 1/1\ndata: 1\n\n".into()));
 }
 
-/// S11: what nobody reads is bounded, and the answer has room all the same.
+/// S11: unread events are bounded, and the answer always has room.
 #[tokio::test]
 async fn s11_events_that_nobody_reads_are_bounded() {
     let stream = EventStream::new(Ids::None);

@@ -66,7 +66,7 @@ fn c05_only_a_session_that_was_left_gives_way() {
     }
 }
 
-/// C05: a session ends when nobody has used it for long, and not before.
+/// C05: a session ends after a long idle time, and not before.
 #[test]
 fn c05_a_session_that_nobody_uses_ends() {
     let sessions = Sessions::new(2, None);

@@ -1,4 +1,4 @@
-//! Takes what comes through a stream or a future, until it ends or is too much.
+//! Reads the items of a stream or a future, until its end or the limit.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::instance::state::GuestState;
 use haft_core::event::Event;
 use haft_core::sync::Lock;
 
-/// Everything that comes through a stream, told while it comes.
+/// Collects all items of a stream, and reports them as they arrive.
 pub(super) async fn stream<T: Item>(
     store: &mut Store<GuestState>,
     stream: Val,
@@ -40,7 +40,7 @@ pub(super) async fn stream<T: Item>(
     if received.size() > most { Err(TooLong(most).into()) } else { Ok(received) }
 }
 
-/// The value of a future.
+/// Returns the value of a future.
 pub(super) async fn future<T>(store: &mut Store<GuestState>, future: Val) -> wasmtime::Result<T>
 where
     T: ComponentType + Lift + Send + Sync + Unpin + 'static,
@@ -103,30 +103,30 @@ impl<T: Lift + Send + Sync + Unpin + 'static> FutureConsumer<GuestState> for Awa
         let mut value = None;
         source.read(store, &mut value)?;
         if let (Some(value), Some(sender)) = (value, self.get_mut().0.take()) {
-            // Nobody asks where the call was cancelled.
+            // The receiver of a cancelled call is dropped.
             _ = sender.send(value);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-// Tells what of a stream has come, as far as it is text: characters are not cut in two.
+// Reports the received text of a stream, without splitting characters.
 
-/// Pieces of one answer that are told; a guest that makes more makes them for nobody who reads.
+/// Maximal number of reported pieces of one answer; nobody reads more.
 const MAX_PIECES: usize = 10_000;
 
-/// How much of a stream was told.
+/// The reported part of a stream.
 #[derive(Default)]
 pub(super) struct Teller {
     bytes: usize,
     values: usize,
     pieces: usize,
-    /// What came is no text: only how much has come is told.
+    /// The data are not text: only their size is reported.
     is_binary: bool,
 }
 
 impl Teller {
-    /// Tells what is new.
+    /// Reports new data.
     pub(super) fn tell(&mut self, call: &Call, received: &Received) {
         if self.pieces >= MAX_PIECES || !call.events.has_listener() {
             return;
@@ -144,7 +144,7 @@ impl Teller {
         }
     }
 
-    /// The characters that have come whole.
+    /// Returns the characters that have come whole.
     fn new_text(&mut self, bytes: &[u8]) -> String {
         let new = bytes.get(self.bytes..).unwrap_or_default();
         let text = match str::from_utf8(new) {
@@ -163,7 +163,7 @@ impl Teller {
         text.to_owned()
     }
 
-    /// The values, one a line.
+    /// Returns the values, one a line.
     fn new_values(&mut self, received: &Received) -> String {
         let new = received.values().get(self.values..).unwrap_or_default();
         self.values += new.len();

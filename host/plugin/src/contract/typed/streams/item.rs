@@ -1,4 +1,4 @@
-//! What streams and futures carry here, as Rust types.
+//! The item types of streams and futures that haft supports, as Rust types.
 
 use wasmtime::component::{ComponentType, Lift, Lower, Val};
 
@@ -8,7 +8,7 @@ use super::received::Received;
 pub(super) trait Item: ComponentType + Lift + Lower + Send + Sync + Unpin + 'static {
     /// How many are taken at once.
     const AT_ONCE: usize = 64;
-    /// Bytes that count for one beside what is in it, which bounds the number of empty ones too.
+    /// Size in bytes that an item counts besides its content, which also bounds the number of empty ones.
     const COST: u64 = 8;
 
     fn from_val(value: Val) -> Option<Self>;
@@ -75,7 +75,7 @@ macro_rules! plain {
 plain!(bool: Bool, i8: S8, i16: S16, u16: U16, i32: S32, u32: U32, i64: S64, u64: U64, f32: Float32, f64: Float64);
 
 impl Item for u8 {
-    /// As many as a file is read at once.
+    /// As many as one read of a file.
     const AT_ONCE: usize = 64 << 10;
     const COST: u64 = 0;
 

@@ -1,4 +1,4 @@
-//! What has come through a stream, and the answer that it is.
+//! The items received from a stream, and their conversion to an answer.
 
 use serde_json::Value;
 use wasmtime::component::Val;
@@ -9,7 +9,7 @@ use super::super::model::{Integer, Type};
 use crate::contract::answer::{Output, Piece};
 use haft_core::tool::ToolError;
 
-/// What has come through a stream.
+/// The received part of a stream.
 #[derive(Default)]
 pub(super) struct Received {
     /// Of items that are joined.
@@ -48,7 +48,7 @@ impl Received {
         &self.values
     }
 
-    /// The whole answer.
+    /// Returns the whole answer.
     pub(super) fn output(self, item: &Type) -> Result<Output, Mismatch> {
         if !is_joined(item) {
             return Ok(answer::text_output(Value::Array(self.values).to_string()));
@@ -59,7 +59,7 @@ impl Received {
         Ok(answer::binary(self.bytes))
     }
 
-    /// The error of a stream that ended with `message`: what had come is part of it, as far as it is text.
+    /// Returns the error of a stream that ended with `message`: it includes the text received before.
     pub(super) fn failed(self, message: String) -> ToolError {
         let so_far = answer::binary(self.bytes).pieces.into_iter().filter_map(|piece| match piece {
             Piece::Text(text) => Some(text),
@@ -71,12 +71,12 @@ impl Received {
     }
 }
 
-/// Whether items, joined, are one text or the bytes of one file, rather than a list.
+/// Returns whether the joined items are one text or the bytes of one file, rather than a list.
 fn is_joined(item: &Type) -> bool {
     matches!(item, Type::Integer(Integer::U8) | Type::Char | Type::String | Type::Bytes)
 }
 
-/// The JSON of an item that is a value of its own.
+/// Returns the JSON of an item that is a separate value.
 fn json(value: &Val) -> Option<Value> {
     let ty = match value {
         Val::Bool(_) => Type::Bool,

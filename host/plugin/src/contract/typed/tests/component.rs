@@ -1,9 +1,8 @@
-//! A component that gives back what it is given, for any types, made from WIT as toolchains make
-//! theirs.
+//! A component that returns its arguments, for any types, generated from WIT as by toolchains.
 //!
-//! A function with more than 16 flat parameters gets them in memory, and one with more than one flat
-//! result gives it back in memory. With enough `u8` behind the value both are the same bytes, and the
-//! function in between hands over their address.
+//! A function with more than 16 flat parameters gets them in memory, and one with more than one flat result returns
+//! it in memory. With enough `u8` behind the value both are the same bytes, and the function in between hands over
+//! their address.
 
 use std::fmt::Write;
 
@@ -49,7 +48,7 @@ impl Echo {
         signature.params.into_iter().next().unwrap().ty
     }
 
-    /// Hands a value to the function `index`, and takes what comes back.
+    /// Passes a value to the function `index`, and returns its result.
     pub(super) fn call(&mut self, index: usize, value: Val) -> Val {
         let place = self.exports.functions[index].index(&self.component).unwrap();
         let function = self.instance.get_func(&mut self.store, place).unwrap();

@@ -1,4 +1,4 @@
-//! Random JSON that a schema accepts, and JSON that it may not.
+//! Random JSON that a schema accepts, and JSON that it may reject.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -113,7 +113,7 @@ fn object(schema: &Value) -> BoxedStrategy<Value> {
     all.prop_map(|entries| Value::Object(entries.into_iter().flatten().collect())).boxed()
 }
 
-/// The same JSON with one thing in it changed.
+/// Returns the JSON with one random change.
 pub(super) fn mutated(json: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
     (json, any::<prop::sample::Index>(), change())
         .prop_map(|(mut json, place, change)| {
@@ -125,7 +125,7 @@ pub(super) fn mutated(json: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// What to put in a place: something else, or what was there with more to it.
+/// Returns a change: a replacement, or the old value with additions.
 fn change() -> BoxedStrategy<Value> {
     let scalar = prop_oneof![
         Just(Value::Null),

@@ -17,7 +17,7 @@ const LEAST: ABI = ABI::V2;
 /// The newest version whose restrictions are known to suit guests.
 const MOST: ABI = ABI::V6;
 
-/// What no tool ever makes: through a device node, root writes to the disk itself.
+/// File types that no tool creates: through a device node, root writes to the disk itself.
 const DEVICES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeChar | MakeBlock});
 
 /// Landlock rules, to be applied to any number of threads.
@@ -28,14 +28,14 @@ pub(crate) struct LandlockRules {
 }
 
 impl LandlockRules {
-    /// Rules that let a thread write where `writable` says.
+    /// Creates rules that let a thread write to `writable` only.
     pub(crate) fn new(writable: &Writable) -> Self {
         let ruleset = ruleset(writable).map_err(|error| reason(&error));
         Self { ruleset, has_restricted: AtomicBool::new(false) }
     }
 
-    /// Restricts the calling thread for the rest of its life. Where the kernel has no Landlock, `verdict` says so
-    /// from then on, and the thread stays as it is.
+    /// Restricts the calling thread permanently. If the kernel has no Landlock, `verdict` records that, and the
+    /// thread stays unrestricted.
     ///
     /// # Errors
     /// The kernel's reason, where an earlier thread could be restricted.

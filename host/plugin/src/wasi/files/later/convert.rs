@@ -1,11 +1,11 @@
-//! The types of `wasi:filesystem` in WASI 0.2 and WASI 0.3, which are nearly the same.
+//! Converts the types of `wasi:filesystem` between WASI 0.2 and WASI 0.3, which are nearly the same.
 
 use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
 use wasmtime_wasi::p2::bindings::filesystem::types as p2;
 use wasmtime_wasi::p3::bindings::clocks::system_clock::Instant;
 use wasmtime_wasi::p3::bindings::filesystem::types as p3;
 
-/// What a guest hands over.
+/// Converts a guest's arguments.
 pub(super) mod earlier {
     use super::{Datetime, p2, p3};
 
@@ -44,7 +44,7 @@ pub(super) mod earlier {
         }
     }
 
-    /// A time; WASI 0.2 has none before 1970.
+    /// Returns a time; WASI 0.2 has none before 1970.
     pub(in super::super) fn new_timestamp(time: p3::NewTimestamp) -> Result<p2::NewTimestamp, p3::ErrorCode> {
         Ok(match time {
             p3::NewTimestamp::NoChange => p2::NewTimestamp::NoChange,
@@ -57,7 +57,7 @@ pub(super) mod earlier {
     }
 }
 
-/// What a guest gets.
+/// Converts a guest's results.
 pub(super) mod later {
     use super::{Datetime, Instant, p2, p3};
 

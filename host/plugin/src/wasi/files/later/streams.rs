@@ -1,5 +1,5 @@
-//! Streams from and into files. Each is one of WASI 0.2 underneath, opened by the same check and counted the same way, and
-//! holds an open file: a guest has no more of them at once than it may have open files.
+//! Streams from and into files. Each wraps a stream of WASI 0.2, opened by the same check and charged the same way,
+//! and holds an open file: a guest has at most as many of them as it may have open files.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -42,9 +42,9 @@ pub(super) struct Writing {
     _open: Arc<()>,
 }
 
-/// The token of one more open stream.
+/// Returns the token of one more open stream.
 fn open(files: &Files<'_>) -> FsResult<Arc<()>> {
-    // One is no stream's.
+    // One reference is not a stream's.
     if Arc::strong_count(files.open_streams) > MAX_RESOURCES {
         return Err(FsError::trap(ResourceTableError::Full));
     }
@@ -83,7 +83,7 @@ impl Writing {
     }
 }
 
-/// Writes what comes from a guest into what was opened, or tells it why not.
+/// Writes a guest's data to the opened file, or reports the error.
 pub(super) fn write<S: 'static>(
     mut access: Access<'_, S, HasFiles>,
     mut data: StreamReader<u8>,
@@ -102,7 +102,7 @@ pub(super) fn write<S: 'static>(
     }
 }
 
-/// The entries of a directory, and why there are no more of them.
+/// Returns the entries of a directory, and why there are no more of them.
 pub(super) fn entries(
     files: &mut Files<'_>,
     fd: Resource<Descriptor>,
@@ -122,7 +122,7 @@ pub(super) fn entries(
     Ok((entries, None))
 }
 
-/// Ends a stream, and tells how.
+/// Ends a stream, and reports its result.
 fn end(sender: &mut Option<End>, error: StreamError) -> wasmtime::Result<StreamResult> {
     let how = match error {
         StreamError::Closed => Ok(()),
@@ -130,7 +130,7 @@ fn end(sender: &mut Option<End>, error: StreamError) -> wasmtime::Result<StreamR
         StreamError::Trap(trap) => return Err(trap),
     };
     if let Some(sender) = sender.take() {
-        // A guest that does not ask is not told.
+        // The guest may not wait for the result.
         _ = sender.send(how);
     }
     Ok(StreamResult::Dropped)

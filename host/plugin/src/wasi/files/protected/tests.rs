@@ -55,7 +55,7 @@ fn sb05_what_is_closed_is_told_by_what_it_is() {
         ("/", None),
     ] {
         assert_eq!(protected_paths.protection_of(&fixture.open(name)).unwrap(), expected, "{name}");
-        // Once more, with what was remembered.
+        // Again, with the remembered results.
         assert_eq!(protected_paths.protection_of(&fixture.open(name)).unwrap(), expected, "{name}");
     }
     let lookalike = fixture.path("closed-lookalike");
@@ -63,7 +63,7 @@ fn sb05_what_is_closed_is_told_by_what_it_is() {
     assert_eq!(protected_paths.protection_of(&fixture.open("closed-lookalike")).unwrap(), None);
 }
 
-/// SB05: what is remembered to be free is so in its place only.
+/// SB05: a remembered free directory is free at its place only.
 #[test]
 fn sb05_what_is_moved_is_judged_again() {
     let fixture = Fixture::new();
@@ -75,13 +75,13 @@ fn sb05_what_is_moved_is_judged_again() {
     fs::rename(fixture.path("closed"), fixture.path("renamed")).unwrap();
     assert_eq!(protected_paths.protection_of(&held).unwrap(), HIDDEN);
     assert_eq!(protected_paths.protection_of(&fixture.open("renamed/deep/file")).unwrap(), HIDDEN);
-    // What comes to stand in its place is closed as well, and the first one still is.
+    // A new file at its path is closed as well, and the first one stays closed.
     fs::create_dir_all(fixture.path("closed/new")).unwrap();
     assert_eq!(protected_paths.protection_of(&fixture.open("closed/new")).unwrap(), HIDDEN);
     assert_eq!(protected_paths.protection_of(&fixture.open("renamed/deep")).unwrap(), HIDDEN);
 }
 
-/// SB05: an object without a place is not judged by where it was.
+/// SB05: an object without a path is not judged by its former path.
 #[test]
 fn sb05_what_is_gone_has_no_place() {
     let fixture = Fixture::new();
@@ -127,7 +127,7 @@ fn sb05_names_on_the_way_are_closed() {
     assert_eq!(entry("absent", "other"), None);
 }
 
-/// SB05: what is too deep to be judged is refused, and memory stays bounded.
+/// SB05: a path that is too deep to check is refused, and memory stays bounded.
 #[test]
 fn sb05_depth_and_memory_are_bounded() {
     let fixture = Fixture::new();

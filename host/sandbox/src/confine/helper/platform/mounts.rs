@@ -29,7 +29,7 @@ const PROCESS_NUMBERS: &[u8] = b"812";
 pub(super) fn arrange(policy: &Policy) -> Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .context("cannot detach the mounts from the host's")?;
-    // One for each cover that the child's own directory lies in, copied while it is writable.
+    // One for each cover that contains the child's private directory, copied while it is writable.
     let own = |hidden: &PathBuf| policy.private.as_deref().filter(|own| own.starts_with(hidden));
     let opened = policy.hidden.iter().map(|hidden| own(hidden).map_or(Ok(None), Copy::of));
     let opened: Vec<_> = opened.collect::<Result<_>>()?;
@@ -216,7 +216,7 @@ impl Covers {
     }
 }
 
-/// Covers `path` but for `own`, a directory in it, of which `copy` is a copy.
+/// Covers `path` except `own`, a directory in it, of which `copy` is a copy.
 fn open_in_cover(path: &Path, copy: &Copy, own: &Path) -> Result<()> {
     let failed = || format!("cannot cover `{}`", path.display());
     let Some(place) = open(path)? else { return Ok(()) };

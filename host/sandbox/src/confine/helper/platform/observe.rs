@@ -196,7 +196,7 @@ impl Observer {
         let (above, real) =
             path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)))?;
         let real = real.join(path.strip_prefix(above).ok()?);
-        // The process's own directory is open in a hidden one: what it looks for there is missing.
+        // The process's private directory is open within a hidden one: a missing file there is not hidden.
         let is_own = self.policy.private.as_ref().is_some_and(|own| real.starts_with(own));
         let is_hidden = || self.policy.hidden.iter().any(|hidden| real.starts_with(hidden));
         (!is_own && is_hidden()).then_some(real)

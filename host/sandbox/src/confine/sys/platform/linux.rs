@@ -204,7 +204,7 @@ pub(crate) fn next_notification(listener: BorrowedFd<'_>) -> io::Result<Notifica
 pub(crate) fn let_go_on(listener: BorrowedFd<'_>, call: &Notification) -> io::Result<()> {
     let flags = u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).map_err(io::Error::other)?;
     let mut response = libc::seccomp_notif_resp { id: call.id, val: 0, error: 0, flags };
-    // SAFETY: the answer is what the request reads.
+    // SAFETY: `answer` is of the type that the request reads.
     check(unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut response) })
         .map(drop)
 }

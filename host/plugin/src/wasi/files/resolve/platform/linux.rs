@@ -1,4 +1,4 @@
-//! Linux: `openat2(2)`, handles of `O_PATH`, and `/proc/self/fd`, by which a handle is opened whatever became of its
+//! Linux: `openat2(2)`, handles of `O_PATH`, and `/proc/self/fd`, which reopens a handle whatever happened to its
 //! path.
 
 use std::fs::File;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::wasi::files::resolve::{Bounds, Links};
 
-/// A handle that needs no right to what it is of.
+/// A handle that needs no right to its object.
 pub(in crate::wasi::files) const HANDLE: OFlags = OFlags::PATH;
 
 /// `PROC_SUPER_MAGIC` of `linux/magic.h`: `/proc`, where a process's environment and memory are files.
@@ -45,14 +45,14 @@ pub(in crate::wasi::files) fn find(
     Err(Errno::BUSY)
 }
 
-/// Whether `path` leads to another file system.
+/// Returns whether `path` leads to another file system.
 pub(in crate::wasi::files) fn leads_elsewhere(directory: &File, path: &str) -> bool {
     let resolve = ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
     let found = openat2(directory, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve);
     matches!(found, Err(Errno::XDEV))
 }
 
-/// Opens a resolved object: the very same one, whatever became of its path.
+/// Opens a resolved object: the very same one, whatever happened to its path.
 pub(in crate::wasi::files) fn reopen(seen: &File, how: OFlags) -> rustix::io::Result<File> {
     open(own_link(seen), how, Mode::empty()).map(File::from)
 }
@@ -61,7 +61,7 @@ pub(in crate::wasi::files) fn holds_processes(object: &File) -> io::Result<bool>
     Ok(fstatfs(object)?.f_type == PROCFS)
 }
 
-/// Where an open object is now.
+/// Returns where an open object is now.
 pub(in crate::wasi::files) fn kernel_path(object: &File) -> io::Result<PathBuf> {
     std::fs::read_link(own_link(object))
 }
@@ -76,7 +76,7 @@ pub(in crate::wasi::files) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Where the kernel links to an open file of this process.
+/// Returns the kernel's link to an open file of this process.
 fn own_link(file: &File) -> PathBuf {
     Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }

@@ -1,5 +1,5 @@
-//! macOS has neither `openat2` nor `O_PATH`: every part of a path is resolved in turn, and what it leads to is opened
-//! for reading. A link at the end that must not be followed cannot be held at all.
+//! macOS has neither `openat2` nor `O_PATH`: every part of a path is resolved in turn, and its object is opened for
+//! reading. A final link that must not be followed cannot be held at all.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::wasi::files::resolve::{ALWAYS, Bounds, Links};
 /// There is no handle without the right to read.
 pub(in crate::wasi::files) const HANDLE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
 
-/// What `path` below `directory` leads to. A path that leads out is `EXDEV`, as on Linux.
+/// Resolves `path` below `directory`. A path that leads out is `EXDEV`, as on Linux.
 pub(in crate::wasi::files) fn find(
     directory: &File,
     path: &str,
@@ -42,7 +42,7 @@ fn errno(error: io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::XDEV)
 }
 
-/// Opens a resolved object by its present path, if that still leads to it. It is truncated only then.
+/// Opens a resolved object by its current path, if that still leads to it. Truncates only then.
 pub(in crate::wasi::files) fn reopen(seen: &File, how: OFlags) -> rustix::io::Result<File> {
     let late = how - OFlags::TRUNC;
     let opened = File::from(open(getpath(seen)?, late | OFlags::NOFOLLOW, Mode::empty())?);
@@ -61,7 +61,7 @@ pub(in crate::wasi::files) fn holds_processes(_: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Where an open object is now.
+/// Returns where an open object is now.
 pub(in crate::wasi::files) fn kernel_path(object: &File) -> io::Result<PathBuf> {
     Ok(OsString::from_vec(getpath(object)?.into_bytes()).into())
 }
