@@ -80,8 +80,8 @@ impl AgentPlugin<'_> {
         fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    /// Returns the name of the skill and the text of its SKILL.md, made of `written`, that of the package, or of what the
-    /// tools say of themselves.
+    /// Returns the name of the skill and the text of its SKILL.md, made of `written`, that of the package, or
+    /// of what the tools declare.
     ///
     /// # Errors
     /// The package's SKILL.md has a name that no Agent Skill may have.
@@ -98,9 +98,12 @@ impl AgentPlugin<'_> {
         if is_name(&skill.name) {
             return Ok((skill.name, written.to_owned()));
         }
-        let problem =
-            Problem::new(format!("the `name` in `SKILL.md` is no name of an Agent Skill: `{}`", skill.name));
-        Err(problem.hint("a name has a-z, 0-9 and single hyphens between them, 64 characters at most").into())
+        let problem = Problem::new(format!(
+            "the `name` in `SKILL.md` is not a valid Agent Skill name: \
+                `{}`",
+            skill.name
+        ));
+        Err(problem.hint("expected a-z, 0-9 and single hyphens between them, at most 64 characters").into())
     }
 
     /// Returns the head of a SKILL.md.
@@ -118,7 +121,7 @@ impl AgentPlugin<'_> {
         format!("---\nname: {name}\ndescription: {}\n---\n", Value::from(description))
     }
 
-    /// Returns what the tools say of themselves.
+    /// Returns what the tools declare.
     fn tools_text(&self) -> String {
         let title = self.plugin_name();
         let tool = |tool: &ToolDef| {

@@ -229,7 +229,7 @@ pub struct PromptArgument {
     pub name: String,
     /// What it is.
     pub description: String,
-    /// Whether the prompt cannot be had without it.
+    /// Whether the prompt is not available without it.
     pub required: bool,
 }
 

@@ -120,8 +120,9 @@ pub trait Tool: Send + Sync {
         false
     }
 
-    /// Whether a call with the rights `grant` might change or send anything, whatever the tool says of itself: such a
-    /// call is in the journal before it runs, another one a moment later. `true` is always right, and the default.
+    /// Whether a call with the rights `grant` might change or send anything, whatever the tool declares: such
+    /// a call is in the journal before it runs, another one a moment later. `true` is always right, and the
+    /// default.
     fn may_have_effects(&self, _grant: &Grant) -> bool {
         true
     }
@@ -133,8 +134,8 @@ pub trait Tool: Send + Sync {
         false
     }
 
-    /// Whether what a call changes is kept for whoever wants to undo it ([`Caller::keeper`]). `false`, the default, has the
-    /// call named to them.
+    /// Whether what a call changes is kept for anyone who wants to undo it ([`Caller::keeper`]). `false`, the
+    /// default, has the call named to them.
     fn keeps_changes(&self) -> bool {
         false
     }
@@ -246,7 +247,7 @@ pub enum ToolError {
     #[error("Tool error: {0}")]
     ExecutionFailed(String),
     /// haft stopped the tool or could not run it, in haft's words. A tool cannot say this: whatever it
-    /// says of itself is one of the other two.
+    /// declares is one of the other two.
     #[error("Tool error (haft): {0}")]
     Host(String),
 }

@@ -103,7 +103,7 @@ pub struct Program {
     pub backend: Option<Arc<dyn Backend>>,
     /// Whether commands run without a pane, and neither program.toml nor the command line decided that.
     pub is_without_pane: bool,
-    /// Where calls are noted down.
+    /// Where calls are recorded.
     pub journal: Journal,
     /// Where calls are told as parts of a trace.
     pub trace: Trace,
@@ -115,7 +115,7 @@ pub struct Program {
     pub first_lists: Vec<FirstList>,
     /// What was done while it was loaded that a person should know, a line each.
     pub notices: Vec<String>,
-    /// Whether nothing was passed over.
+    /// Whether nothing was skipped.
     pub is_complete: bool,
     /// The files that it was made of, there or not.
     pub files: Vec<PathBuf>,
@@ -125,7 +125,7 @@ pub struct Program {
     pub placement: Placement,
     /// What it asks for, and what a person agreed to.
     pub agreement: Agreement,
-    /// What is left out of it, since nobody agreed to it.
+    /// What is left out of it for lack of consent.
     left_out: LeftOut,
     /// What its gates and workers have to agree on.
     pub identity: Identity,
@@ -203,7 +203,7 @@ impl Program {
         })
     }
 
-    /// Whether `tool` is not what program.toml says, since nobody agreed to that: it is left out, or its rights are.
+    /// Whether `tool` is not what program.toml says, for lack of consent: it is left out, or its rights are.
     pub fn is_withheld(&self, tool: &str) -> bool {
         let names = |(prefix, _): &(String, String)| tool.starts_with(prefix.as_str());
         let is_there = self.toolbox.find(tool).is_some();
@@ -275,7 +275,7 @@ impl Program {
         widening(&self.dirs)
     }
 
-    /// The sessions of this machine; `None` where nothing is to be noted down.
+    /// The sessions of this machine; `None` where nothing is to be recorded.
     pub fn sessions(&self) -> Option<Sessions> {
         self.journal.is_kept().then(|| self.dirs.kept_sessions())
     }

@@ -23,7 +23,7 @@ pub struct Client {
     pub(crate) places: fn(&Machine) -> Vec<Place>,
 }
 
-/// All clients. Of several that have the same table, the first has a file that is none of their places.
+/// All clients. Of several that have the same table, the first has a file that is not one of their places.
 pub const CLIENTS: &[Client] = &[
     // Claude Code (2.1): servers of the user, of the user in one project, and of a project; Claude Desktop.
     Client {

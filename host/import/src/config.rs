@@ -121,8 +121,9 @@ impl Config {
         self.text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&self.text)
     }
 
-    /// The text with the servers at `picked` behind `haft wrap`; `haft`: the program, as it is written. The variables that
-    /// the file gives a server are granted to it. A server that is there already stays as it is.
+    /// The text with the servers at `picked` behind `haft wrap`; `haft`: the program, as it is written. The
+    /// variables that the file gives a server are granted to it. A server that exists already does not
+    /// change.
     ///
     /// # Errors
     /// The file has a form that cannot be changed.

@@ -42,7 +42,7 @@ const SCHEMES: &[&str] = &["Bearer", "Basic", "Token"];
 /// Characters of a word that is a key by its look; names of packages and models are shorter or have separators.
 const LONG: usize = 28;
 
-/// What is shown in the place of a secret.
+/// What is shown instead of a secret.
 const HIDDEN: &str = "***";
 
 /// Whether `value`, of the variable or header `name`, is a secret: by its name, or by its look. A reference to a variable

@@ -33,7 +33,7 @@ pub enum Part {
 
 /// The tools of a server as they were at one moment. Serialized as a map with one short text a tool: the three digests.
 ///
-/// A list is bounded by whoever reads it; each tool has 195 bytes and its name here.
+/// A list is bounded by anyone who reads it; each tool has 195 bytes and its name here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ToolPins(BTreeMap<String, ToolPin>);
@@ -255,16 +255,16 @@ impl fmt::Display for Difference {
                 write!(f, "tool `{tool}` has changed: {}", what.join(", "))
             }
             Self::Renamed { from, .. } => {
-                write!(f, "tool `{tool}` is a new name for what `{}` was", plain(from))
+                write!(f, "tool `{tool}` was renamed from `{}`", plain(from))
             }
-            Self::Removed { .. } => write!(f, "tool `{tool}` is gone"),
+            Self::Removed { .. } => write!(f, "tool `{tool}` was removed"),
         }
     }
 }
 
 /// What a person does about a tool of `server` that is held back.
 pub fn way_out(server: &str) -> String {
-    format!("`haft update {server}` shows the difference, and asks")
+    format!("`haft update {server}` shows the difference and asks")
 }
 
 #[cfg(test)]

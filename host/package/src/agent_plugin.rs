@@ -55,7 +55,7 @@ pub enum Form {
 pub struct AgentPlugin {
     /// Its format.
     pub form: Form,
-    /// What it says of itself.
+    /// What it declares.
     pub about: About,
     /// Its MCP servers that can be started, in the order of the file.
     pub servers: Vec<PluginServer>,
@@ -65,7 +65,7 @@ pub struct AgentPlugin {
     pub faults: Vec<Fault>,
 }
 
-/// What a plugin says of itself.
+/// What a plugin declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// The name.
@@ -149,7 +149,8 @@ pub enum PluginError {
     },
     /// The manifest names a version of the specification that this haft does not know (§5.2).
     #[error(
-        "`plugin.json` is for `{0}`, and this haft reads version 1.0.0 of the Agent Plugins Specification: `{SCHEMA}`",
+        "`plugin.json` is for `{0}`, and this haft supports version 1.0.0 of the Agent Plugins \
+         Specification: `{SCHEMA}`",
         SCHEMA = manifest::SCHEMA
     )]
     Version(String),
@@ -170,8 +171,8 @@ impl AgentPlugin {
         if files.has(CLAUDE) && !is_agent(&files) { claude::read(&files) } else { manifest::read(&files) }
     }
 
-    /// Returns the program.toml that says the same in haft's words, with the placeholders of the specification in the
-    /// words and variables of its servers.
+    /// Returns the program.toml that is equal in haft's words, with the placeholders of the specification in
+    /// the words and variables of its servers.
     ///
     /// # Errors
     /// None that was seen: what program.toml cannot say is left out as a fault when the plugin is read.

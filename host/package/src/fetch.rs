@@ -279,14 +279,14 @@ fn check(found: &Digest, expected: Option<&Digest>, source: &str) -> Result<(), 
     }
 }
 
-/// The real path of the folder `inside` of `around`; a link may not lead out of that.
+/// The real path of the folder `inside` of `around`; a link may not point outside that.
 fn contained(around: &Path, inside: &Path) -> io::Result<PathBuf> {
     let around = Root::resolve(Path::new("/"), around)?;
     let found = Root::resolve(around.real(), inside)?;
     if around.contains(&found) {
         return Ok(found.real().to_owned());
     }
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, "it leads out of the marketplace"))
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is outside the marketplace"))
 }
 
 /// Runs blocking work, which cannot be cancelled, on a thread of the blocking pool.

@@ -50,8 +50,9 @@ pub struct Installer<'a> {
     pub access: &'a Access,
     /// What makes keyless signatures right.
     pub root: &'a TrustRoot,
-    /// Whether secrets of a server that nobody said the place of are
-    /// [`ForeignError::Secrets`](crate::ForeignError::Secrets), for the caller to ask for; they are variables otherwise.
+    /// Whether secrets of a server without a configured place are
+    /// [`ForeignError::Secrets`](crate::ForeignError::Secrets), for the caller to ask for; they are variables
+    /// otherwise.
     pub asks: bool,
     /// Receives the progress of downloads.
     pub progress: &'a Progress,
@@ -136,7 +137,7 @@ impl Installer<'_> {
         match kept.await {
             Ok(disclosure) => disclosure,
             Err(error) => {
-                tracing::debug!(%error, "what was agreed to is not to be had as a whole");
+                tracing::debug!(%error, "the package that you agreed to is not completely available");
                 let tools = self.tools.remembered_tools(pin);
                 tools.map(Disclosure::from_tools).unwrap_or_default()
             }

@@ -18,7 +18,7 @@ use crate::{Digest, PackageSource};
 /// Limit on the bytes of an answer: an entry with a hundred settings takes a tenth.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// Names that are proposed where there is none of the name.
+/// Names that are proposed where there is not one of the name.
 const MAX_NEAR: usize = 10;
 
 /// Limits on the bytes of a name and a version, of the schema.
@@ -158,14 +158,14 @@ impl Registry {
         serde_json::from_slice(&text).map_err(|error| RegistryError::Unreadable(why(error)))
     }
 
-    /// Says that there is none of the name, and which are like it.
+    /// Says that there is not one of the name, and which are like it.
     async fn unknown(&self, wanted: &Wanted) -> RegistryError {
         let path = format!("servers?search={}&version=latest&limit={MAX_NEAR}", encoded(wanted.stem()));
         // A registry need not search.
         let near = match self.ask::<Page>(&path).await {
             Ok(page) => page.servers,
             Err(error) => {
-                tracing::debug!("no names are proposed: {error}");
+                tracing::debug!("cannot suggest names: {error}");
                 Vec::new()
             }
         };

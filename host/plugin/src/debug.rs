@@ -43,8 +43,8 @@ pub enum Kept {
     Everything,
 }
 
-/// A component or core module whose author's files are those below `root`, as its compiler names it, without what was
-/// written down for debuggers, and the content of its [`LINES_SECTION`], where there was any.
+/// A component or core module whose author's files are those below `root`, as its compiler names it, without
+/// what was recorded for debuggers, and the content of its [`LINES_SECTION`], where there was any.
 ///
 /// # Errors
 /// The file is malformed.

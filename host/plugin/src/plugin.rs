@@ -102,7 +102,7 @@ impl Plugin {
         Self::new(engine, name.into(), Arc::new(discovered), code, PluginOptions::default())
     }
 
-    /// The component with `options` in the place of all that it had, and with no instance yet.
+    /// The component with `options` instead of all that it had, and with no instance yet.
     #[must_use]
     pub fn with(&self, options: PluginOptions) -> Self {
         let PluginShared { engine, name, discovered, code, optimized, .. } = &*self.0;

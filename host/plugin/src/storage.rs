@@ -71,7 +71,7 @@ impl Storage {
         turn.map_err(drop)?.map_err(drop)
     }
 
-    /// Opens a private directory for a call, made where it is not there.
+    /// Opens a private directory for a call, made where it does not exist.
     pub(crate) fn open(&self, kept: Kept, quota: u64) -> io::Result<PrivateDirectory> {
         let quota = FileQuota::open(&self.0.homes, kept, &self.0.owner, quota)?;
         let root = Root::resolve(Path::new("/"), quota.directory())?;

@@ -12,8 +12,8 @@ use super::Attachment;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum McpAnswer {
-    /// The result. In the place of base64 (`data` of images and audio, `blob` of resources) stands the index of the
-    /// attachment that has the bytes, so that each is kept once.
+    /// The result. Instead of base64 (`data` of images and audio, `blob` of resources) stands the index of
+    /// the attachment that has the bytes, so that each is kept once.
     Result(Value),
     /// An error of JSON-RPC 2.0.
     Error {

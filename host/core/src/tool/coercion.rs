@@ -53,7 +53,7 @@ impl<'s> Coercion<'s> {
             if value.is_string() && self.told.len() < MAX_TOLD {
                 let kind = kind_of(&other);
                 self.told.push(format!(
-                    "`{}` was given as text and taken as {kind}",
+                    "`{}` was given as text and read as {kind}",
                     place.trim_start_matches('.')
                 ));
             }
@@ -145,7 +145,7 @@ impl<'s> Coercion<'s> {
         self.root.pointer(keywords.get("$ref")?.as_str()?.strip_prefix('#')?)
     }
 
-    /// `value` as one of the types `wanted`, where it is none of them and says the same.
+    /// `value` as one of the types `wanted`, where it is not one of them and is equal.
     fn converted(&mut self, value: &Value, wanted: &[&str]) -> Option<Value> {
         if let Some(number) = value.as_number() {
             let is_wanted = wanted.contains(&"integer") && !wanted.contains(&"number");

@@ -60,7 +60,7 @@ impl<'s> Mistakes<'s> {
         if place.is_empty() { message } else { format!("at `{place}`: {message}") }
     }
 
-    /// What to write in the place of an argument that there is not.
+    /// What to write instead of an argument that there is not.
     fn unknown(&self, name: &str) -> String {
         let properties = self.schema.get("properties").and_then(Value::as_object);
         let names = || properties.into_iter().flat_map(Map::keys).map(String::as_str);
@@ -103,7 +103,7 @@ impl<'s> Mistakes<'s> {
                 forms.push(form);
             }
         }
-        Ok(format!("{} is none of: {}", quoted(error), shortened(&forms.join("; "), MAX_FORMS)))
+        Ok(format!("{} is not one of: {}", quoted(error), shortened(&forms.join("; "), MAX_FORMS)))
     }
 }
 
@@ -137,7 +137,7 @@ fn choices(options: &[Value], between: &str) -> String {
     }
     match options.len() - described {
         0 => text,
-        more => format!("{text} and {more} more, which the schema lists"),
+        more => format!("{text} and {more} more (see the schema)"),
     }
 }
 

@@ -6,16 +6,17 @@ use super::entry::Entry;
 use super::search;
 use super::toolbox::{Offered, Toolbox};
 
-/// What stands in the place of hints about program.toml, where a call in plan mode was refused.
-pub const PLAN_HINT: &str = "plan mode: nothing is written or sent until the user lifts it";
+/// What stands instead of hints about program.toml, where a call in plan mode was refused.
+pub const PLAN_HINT: &str = "plan mode: writing and sending are off until the user ends plan mode";
 
-/// Why a tool is not there.
-const WITHHELD: &str = "it is withheld in plan mode, since its rights cannot be narrowed to reading: it acts with \
-     those of a server, a target or a worker, or without a sandbox; the user can lift plan mode";
+/// Why a tool does not exist.
+const WITHHELD: &str = "it is not available in plan mode: its rights cannot be reduced to reading, because \
+     it acts with the rights of a server, a target or a worker, or without a sandbox; the user can end plan \
+     mode";
 
 impl Toolbox {
-    /// The same tools in plan mode: every call is handed a grant without the right to write, keep or send anything. Tools
-    /// whose rights are fixed before a call are withheld, whatever they say of themselves.
+    /// The same tools in plan mode: every call is handed a grant without the right to write, keep or send
+    /// anything. Tools whose rights are fixed before a call are withheld, whatever they declare.
     #[must_use]
     pub fn planning(&self) -> Self {
         let is_fixed = |name: &str| self.find(name).is_some_and(Entry::has_fixed_rights);

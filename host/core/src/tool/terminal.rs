@@ -85,7 +85,7 @@ struct Screen {
     column: usize,
     /// A place of the cursor that is to be returned to.
     saved: (usize, usize),
-    /// Whether the cursor has just been sent to the first line, as before a screen is drawn anew.
+    /// Whether the cursor has just been sent to the first line, as before a screen is drawn again.
     is_home: bool,
     /// What cannot be changed any more, until it is taken.
     done: String,

@@ -35,7 +35,7 @@ pub struct Toolbox {
 
 /// Two tools of one name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("two tools are called `{name}`: one from {first}, one from {second}")]
+#[error("two tools have the name `{name}`: one from {first}, one from {second}")]
 pub struct DuplicateTool {
     /// The name both claim.
     pub name: String,
@@ -109,8 +109,8 @@ impl Toolbox {
         Ok(())
     }
 
-    /// The same with `tools` in the place of those whose names `are_replaced`. New ones have the grant, the limits and the origin
-    /// of `like`, and no rules or hooks yet; they come last.
+    /// The same with `tools` instead of those whose names `are_replaced`. New ones have the grant, the limits
+    /// and the origin of `like`, and no rules or hooks yet; they come last.
     #[must_use]
     pub fn replacing(
         &self,
@@ -224,7 +224,7 @@ impl Toolbox {
         })
     }
 
-    /// The same, with `change` in the place of each tool, prompt and resource, of which it gets all names.
+    /// The same, with `change` instead of each tool, prompt and resource, of which it gets all names.
     pub(super) fn each(&self, change: impl Fn(&Arc<Entry>, &[&str]) -> Arc<Entry>) -> Self {
         let entries = self.entries.iter().zip(self.all_names());
         let entries = entries.map(|(entry, names)| change(entry, &names)).collect();

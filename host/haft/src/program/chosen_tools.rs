@@ -25,7 +25,7 @@ impl Program {
             || NATIVE.iter().map(|own| own.name).chain(OF_BUILTINS.iter().copied()).chain([ReadSkill::NAME]);
         let is_off = |name: &str| of_haft().any(|own| own == name) && self.toolbox.find(name).is_none();
         let why = |pattern: &ToolPattern| match self.unseen.reason_for(pattern) {
-            _ if is_off(pattern.as_str()) => Why::Unseen("haft has this tool, and it is not on here".into()),
+            _ if is_off(pattern.as_str()) => Why::Unseen("this built-in tool is switched off".into()),
             Some(why) => Why::Unseen(why.to_owned()),
             None => Why::Nothing(near(pattern.as_str(), &names)),
         };
@@ -65,8 +65,9 @@ impl Program {
         (wrong.into_iter().map(|problem| problem.at(allowed.span, "these")).collect(), unknown)
     }
 
-    /// The tools that an agent is offered: those that `patterns` name, in the place of `[agent] tools`, where
-    /// there are any, and are all there as rules name them. What cannot be told is said to `warn`; what names nothing is refused.
+    /// The tools that an agent is offered: those that `patterns` name, instead of `[agent] tools`, where
+    /// there are any, and are all there as rules name them. What cannot be told is said to `warn`; what names
+    /// nothing is refused.
     pub fn chosen_tools(&self, patterns: &[ToolPattern], warn: impl Fn(&str)) -> Result<Toolbox, Report> {
         let (mut wrong, mut unknown) = self.misnamed_rules();
         let (more_wrong, more_unknown) = if patterns.is_empty() {

@@ -34,7 +34,7 @@ pub(super) struct Contribution {
     /// Tools that there may be, and that are not in the toolbox.
     pub(super) unseen: Unseen,
     pub(super) files: Vec<PathBuf>,
-    /// Whether something was passed over.
+    /// Whether something was skipped.
     pub(super) is_partial: bool,
     /// What the names of tools begin with that are held back, and why.
     pub(super) held: Vec<(String, String)>,
@@ -128,7 +128,7 @@ impl Merged {
             Placed::Here(tool) => (tool, new.limits),
             Placed::There(tool) => (tool, NatsTool::limits(new.limits)),
             Placed::Elsewhere(why) => {
-                let why = why.map(|why| (name.clone(), format!("`{name}` is not here: {why}")));
+                let why = why.map(|why| (name.clone(), format!("`{name}` is not available: {why}")));
                 self.rest.unseen.extend(why);
                 return Ok(());
             }
@@ -150,7 +150,7 @@ impl Merged {
         Ok(())
     }
 
-    /// Puts a prompt or resources in, unless their plugin lives on workers: those are asked for tools alone.
+    /// Puts a prompt or resources in, unless their plugin runs on workers: those are asked for tools alone.
     fn insert_offer(&mut self, rights: &Rights<'_>, new: NewTool) {
         let Placed::Here(offer) = rights.placement.of(&new.on, new.tool) else { return };
         let grant = self.bound(rights, &new.grant, &new.origin);

@@ -59,9 +59,8 @@ pub struct Dirs {
 impl Dirs {
     /// The directories of the user who runs haft.
     pub fn of_this_machine() -> anyhow::Result<Self> {
-        let base = etcetera::choose_base_strategy().map_err(|_| {
-            anyhow::anyhow!("no home directory; set `HOME` to the directory that `~` should mean")
-        })?;
+        let base = etcetera::choose_base_strategy()
+            .map_err(|_| anyhow::anyhow!("no home directory; set `HOME` to the directory for `~`"))?;
         let home = base.home_dir().to_owned();
         let data = home.join(".haft");
         Ok(Self {
@@ -146,22 +145,22 @@ impl Dirs {
         !noted.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
     }
 
-    /// Where it is noted down what commands behind `haft wrap` may do: below [`Self::config`].
+    /// Where it is recorded what commands behind `haft wrap` may do: below [`Self::config`].
     pub fn wraps(&self) -> PathBuf {
         self.config.join("wrap")
     }
 
-    /// Where it is noted down which programs were agreed to: below [`Self::state`].
+    /// Where it is recorded which programs were agreed to: below [`Self::state`].
     pub(super) fn trust(&self) -> PathBuf {
         self.state.join("trust")
     }
 
-    /// Where it is noted down which tools of MCP servers were agreed to: below [`Self::state`].
+    /// Where it is recorded which tools of MCP servers were agreed to: below [`Self::state`].
     pub fn pins(&self) -> PathBuf {
         self.state.join("pins")
     }
 
-    /// Where logins at MCP servers are noted down: below [`Self::state`].
+    /// Where logins at MCP servers are recorded: below [`Self::state`].
     pub(super) fn logins(&self) -> PathBuf {
         self.state.join("logins")
     }

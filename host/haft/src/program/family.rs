@@ -91,12 +91,14 @@ impl Family {
             return Some(format!("the programs call each other in a circle: {circle}"));
         }
         if chain.len() > MAX_DEPTH {
-            return Some(format!(
-                "agents may call each other {MAX_DEPTH} deep, not deeper: {}",
-                named(chain)
-            ));
+            return Some(format!("agents may call each other at most {MAX_DEPTH} deep: {}", named(chain)));
         }
-        (self.seen.len() >= MAX_PROGRAMS).then(|| format!("at most {MAX_PROGRAMS} programs may work for one"))
+        (self.seen.len() >= MAX_PROGRAMS).then(|| {
+            format!(
+                "a program may have at most {MAX_PROGRAMS} agent \
+            programs"
+            )
+        })
     }
 
     /// The files of the programs that it works for, and its own.
@@ -153,7 +155,7 @@ impl Family {
     }
 }
 
-/// The program.toml that `program` names, be it by its folder.
+/// The program.toml that `program` names, also by its folder.
 pub(super) fn file(manifest: &Manifest, program: &Located<PathBuf>, home: &Path) -> PathBuf {
     let path = manifest.resolve(&program.value, home);
     if path.is_dir() { path.join(FILE_NAME) } else { path }
@@ -167,5 +169,5 @@ fn unusable(agent: &AgentTool, path: &Path, report: &Report) -> Problem {
     let first = report.problems().first().map_or("it cannot be read", Problem::message);
     let text = format!("agent `{}` cannot be used: {first}", agent.name.as_str());
     let problem = Problem::new(text).at(agent.name.span, "left out");
-    problem.hint(format!("`haft check -p {}` says what is wrong, and where", path.display()))
+    problem.hint(format!("run `haft check -p {}` to see each problem and its place", path.display()))
 }

@@ -45,8 +45,8 @@ fn directory(path: &Path, base: &Path, dirs: &Dirs) -> Result<Root, Problem> {
         None => Ok(root),
         Some(own) => {
             let (path, own) = (root.path().display(), own.path().display());
-            let problem = Problem::new(format!("`{path}` cannot be granted: `{own}` belongs to haft itself"));
-            Err(problem.hint("name a directory outside of it"))
+            let problem = Problem::new(format!("`{path}` cannot be granted: `{own}` belongs to haft"));
+            Err(problem.hint("choose a directory outside it"))
         }
     }
 }
@@ -57,8 +57,8 @@ pub fn widening(dirs: &Dirs) -> Widening {
     Widening::by(move |grant, rights| widened(grant, rights, &dirs))
 }
 
-/// `grant` with rights that a person gives while the program runs. What stays closed does; `None` where one of them cannot
-/// be had.
+/// `grant` with rights that a person gives while the program runs. What stays closed does; `None` where one
+/// of them is not available.
 fn widened(grant: &Grant, rights: &[Right], dirs: &Dirs) -> Option<Grant> {
     let wider =
         |grant: Grant, right: &Right| with_right(grant, right, |path| directory(path, &dirs.here, dirs));
@@ -181,8 +181,10 @@ impl<'a> Grants<'a> {
                 |asked: &Grant| alone.as_ref().is_ok_and(|alone| asked.intersect(alone) != Grant::none());
             if !all_asked.iter().any(is_asked) {
                 let name = declared.name.as_str();
-                let text =
-                    format!("`{right}` in `[packages.grant]` has no effect: nothing in `{name}` asks for it");
+                let text = format!(
+                    "`{right}` in `[packages.grant]` has no effect: `{name}` does not request this \
+                        right"
+                );
                 let problem = Problem::new(text).at(declared.name.span, "this package");
                 self.problems.push(problem.hint("remove it"));
             }
@@ -199,8 +201,8 @@ impl<'a> Grants<'a> {
                 Ok(wider) => grant = wider,
                 Err(problem) => {
                     let why = problem.message();
-                    let problem = Problem::new(format!("`{name}` asks for `{right}`: {why}")).warning();
-                    self.problems.push(problem.at(declared.name.span, "this package does not get it"));
+                    let problem = Problem::new(format!("`{name}` requests `{right}`: {why}")).warning();
+                    self.problems.push(problem.at(declared.name.span, "this package is not granted it"));
                 }
             }
         }
@@ -239,15 +241,15 @@ impl<'a> Grants<'a> {
         Ok(start_up::fixing(own.try_fold(grant, wider).map_err(Report::from)?))
     }
 
-    /// `grant`, closed to what `deny` names. What is not there may be a slip of the pen, which the problems say, and is closed
-    /// once it is.
+    /// `grant`, closed to what `deny` names. What does not exist may be a slip of the pen, which the problems
+    /// say, and is closed once it is.
     fn denied(&self, grant: Grant, deny: &[Located<PathBuf>]) -> anyhow::Result<(Grant, Vec<Problem>)> {
         let (mut grant, mut problems) = (grant, Vec::new());
         for written in deny {
             let root = root(&self.manifest.resolve(&written.value, &self.dirs.home))?;
             if !root.real().exists() {
-                let text = format!("`{}`, which `deny` names, is not there", root.path().display());
-                problems.push(Problem::new(text).warning().at(written.span, "closed once it is"));
+                let text = format!("`{}` in `deny` does not exist", root.path().display());
+                problems.push(Problem::new(text).warning().at(written.span, "blocked once it exists"));
             }
             grant = grant.with_denied(root);
         }
@@ -266,7 +268,7 @@ impl<'a> Grants<'a> {
         {
             let path = root.path().display();
             let problem = Problem::new(format!("granted directory `{path}` cannot be opened: {error}"));
-            let problem = granted_here(problem).hint(format!("`mkdir -p {path}` makes it"));
+            let problem = granted_here(problem).hint(format!("run `mkdir -p {path}`"));
             // A missing directory is no error where it may be written: a tool can make it first, since it is opened for
             // every use.
             let is_absent = error.kind() == std::io::ErrorKind::NotFound;
@@ -323,7 +325,7 @@ fn check_workspace(grant: &Grant) -> anyhow::Result<()> {
     };
     let problem = Problem::new(format!("tools cannot work in `{}`", workspace.path().display()));
     let hint =
-        closed.hint(&RightsTable::Sandbox).unwrap_or_else(|| "name another `[sandbox] workspace`".to_owned());
+        closed.hint(&RightsTable::Sandbox).unwrap_or_else(|| "set another `[sandbox] workspace`".to_owned());
     Err(Report::new(vec![problem.hint(hint)]).into())
 }
 
@@ -351,8 +353,8 @@ pub(super) fn closing(grant: Grant, seal: Seal, root: Root) -> Grant {
     }
 }
 
-/// Fails where a tool with `grant` could put another file in the place of a sealed one: a link on the way to it stands
-/// in a directory that the tool may write, and nothing can be mounted over a link.
+/// Fails where a tool with `grant` could put another file instead of a sealed one: a link on the way to it
+/// stands in a directory that the tool may write, and nothing can be mounted over a link.
 pub(super) fn refuse_links(grant: &Grant) -> anyhow::Result<()> {
     let Reach::Roots(writable) = grant.writable() else { return Ok(()) };
     // What is found, and not named, is closed where it really is: that `~/.npmrc` is a link keeps nobody from working in `~`.
@@ -361,11 +363,10 @@ pub(super) fn refuse_links(grant: &Grant) -> anyhow::Result<()> {
         if let Some(link) = sealed.root.links().into_iter().find(replaceable) {
             let (link, real) = (link.display(), sealed.root.real().display());
             let problem = Problem::new(format!(
-                "`{link}` is a link in a directory that tools may write, and leads to `{real}`: a tool could put another \
-                 one in the place of {}",
+                "`{link}` is a link to `{real}` in a directory that tools may write: a tool could replace {}",
                 replaced(sealed)
             ));
-            let way_out = format!("name `{real}` itself, or let tools work elsewhere: `[sandbox] workspace`");
+            let way_out = format!("write `{real}` instead, or set another `[sandbox] workspace`");
             return Err(Report::new(vec![problem.hint(way_out)]).into());
         }
     }
@@ -374,7 +375,7 @@ pub(super) fn refuse_links(grant: &Grant) -> anyhow::Result<()> {
 
 /// What a link leads to that a tool could replace.
 fn replaced(sealed: &Closed) -> &'static str {
-    if sealed.why == Why::Denied { "what `deny` closes" } else { "the file that says what tools may do" }
+    if sealed.why == Why::Denied { "a path of `deny`" } else { "the file that sets the tools' rights" }
 }
 
 /// What `git`, `npm` and `uv` may do while a package is fetched, besides writing where it is fetched to: they have the
@@ -395,7 +396,7 @@ pub(super) fn fetch(manifest: &Manifest, dirs: &Dirs, allow: &[Allow]) -> anyhow
     Ok(FetchGrants { fetch: grant.with_protected_paths_of(&grants.protected()), build })
 }
 
-/// Fails where `allow` names a plugin, server or command that is none of the program's nor `of_packages`.
+/// Fails where `allow` names a plugin, server or command that is not one of the program's nor `of_packages`.
 pub(super) fn unknown_names(
     manifest: &Manifest,
     allow: &[Allow],
@@ -411,7 +412,7 @@ pub(super) fn unknown_names(
             let near = nearest(name, own.chain(of_packages.iter().copied()));
             let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
             anyhow::bail!(
-                "`--allow` names the plugin, server or command `{name}`, which this program does not have{near}"
+                "`--allow` has the plugin, server or command `{name}`, which this program does not have{near}"
             )
         }
         None => Ok(()),

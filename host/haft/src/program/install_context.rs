@@ -150,7 +150,7 @@ impl InstallContext {
 }
 
 /// The tools of a plugin as a model is told of them: under their exposed names, with the descriptions that
-/// the package's program.toml puts in the place of their own.
+/// the package's program.toml puts instead of their own.
 fn exposed_tools(offered: &Offered, plugin: &str, defs: &[ToolDef]) -> Vec<ToolDisclosure> {
     let plugins = offered.bundle.iter().flat_map(|bundle| &bundle.manifest.plugins);
     let declared = plugins.into_iter().find(|declared| declared.name.as_str() == plugin);

@@ -53,7 +53,7 @@ pub struct Live {
     read: Moment,
     /// The same at the start.
     started: Moment,
-    /// Where it is noted down what was agreed to: no tool writes there.
+    /// Where it is recorded what was agreed to: no tool writes there.
     agreements: PathBuf,
     is_complete: bool,
     running: Running,
@@ -387,7 +387,7 @@ fn is_there<'a>(
     let Some(name) = name.filter(|name| !all.contains(name)) else { return Ok(()) };
     let all: Vec<_> = all.iter().map(|name| format!("`{name}`")).collect();
     let there = if all.is_empty() { "none".into() } else { all.join(", ") };
-    anyhow::bail!("`{option}` names the {kind} `{name}`, which this program does not have; it has {there}")
+    anyhow::bail!("`{option}`: this program has no {kind} `{name}`; it has {there}")
 }
 
 /// Whether workers may have tools of it that only they know.

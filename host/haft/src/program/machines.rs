@@ -20,7 +20,7 @@ use haft_nats::{Gate, Identity, LinkError, Login, NatsTool, Server, Settings, Tl
 /// What this process is to other machines, and where it meets them. Clones share one gate.
 #[derive(Clone, Debug, Default)]
 pub struct Machines {
-    /// Where NATS is, in the place of `[nats] urls`.
+    /// Where NATS is, instead of `[nats] urls`.
     url: Option<NatsUrl>,
     role: Role,
     /// The gate of the last reading of the program.
@@ -33,14 +33,14 @@ pub enum Role {
     /// It has the tools that live here, and sends calls of the others to workers.
     #[default]
     Gate,
-    /// It has the tools that live on workers with one of these labels.
+    /// It has the tools that run on workers with one of these labels.
     Worker(Vec<Label>),
 }
 
 /// Where the tools of one program live, as this process sees it.
 #[derive(Clone, Debug, Default)]
 pub enum Placement {
-    /// No workers can be met: tools that live there cannot be had.
+    /// No workers can be met: tools that live there is not available.
     #[default]
     Alone,
     /// They are met by way of this.
@@ -71,8 +71,8 @@ impl Machines {
         Self { role: Role::Worker(labels), ..self }
     }
 
-    /// Where the tools of the program live that was read, and what of it cannot be had: it lives on workers, and no server is
-    /// named.
+    /// Where the tools of the program live that was read, and what of it is not available: it runs on
+    /// workers, and no server is named.
     pub(super) fn placement(
         &self,
         (manifest, lock): (&Manifest, &haft_package::Lock),
@@ -86,8 +86,7 @@ impl Machines {
             return (Placement::Alone, None);
         }
         if !self.are_met(manifest) {
-            let text =
-                "tools of this program live on workers, and no NATS server is named where they could be met";
+            let text = "tools of this program run on workers, but no NATS server is set";
             let hint = "`--nats nats://HOST:4222` for this run, or `urls` in `[nats]`";
             return (Placement::Alone, Some(Problem::new(text).warning().hint(hint)));
         }
@@ -122,7 +121,7 @@ impl Machines {
 }
 
 impl Placement {
-    /// Whether what lives on workers labelled `on` is of use here: as a tool, or to know what it is.
+    /// Whether what runs on workers labelled `on` is of use here: as a tool, or to know what it is.
     pub(super) fn loads(&self, on: &[Label]) -> bool {
         match self {
             Self::Alone => on.is_empty(),
@@ -131,7 +130,7 @@ impl Placement {
         }
     }
 
-    /// Whether what lives on workers labelled `on` runs in this process.
+    /// Whether what runs on workers labelled `on` runs in this process.
     pub(super) fn runs(&self, on: &[Label]) -> bool {
         match self {
             Self::Alone | Self::Gate(_) => on.is_empty(),
@@ -139,7 +138,7 @@ impl Placement {
         }
     }
 
-    /// Where `tool` is, which lives on workers labelled `on`, or here where there are no labels.
+    /// Where `tool` is, which runs on workers labelled `on`, or here where there are no labels.
     pub(super) fn of(&self, on: &[Label], tool: Arc<dyn Tool>) -> Placed {
         match self {
             _ if self.runs(on) => Placed::Here(tool),
@@ -174,17 +173,16 @@ impl Placement {
     }
 }
 
-/// Why a tool that lives on workers cannot be had.
+/// Why a tool that runs on workers is not available.
 pub(super) fn elsewhere(on: &[Label]) -> String {
     format!(
-        "it lives on workers labelled {}, and no NATS server is named where they could be met: `--nats URL`, or `urls` in \
-         `[nats]`",
+        "it runs on workers labelled {}, but no NATS server is set: use `--nats URL`, or `urls` in `[nats]`",
         Label::listed(on)
     )
 }
 
-/// What gates and workers of a program must agree on: its lock, and what program.toml says of what lives on workers, but for
-/// rights. The definitions of tools, and the bytes of components, are compared tool by tool.
+/// What gates and workers of a program must agree on: its lock, and what program.toml says of what runs on
+/// workers, but for rights. The definitions of tools, and the bytes of components, are compared tool by tool.
 pub(super) fn identity(manifest: &Manifest, lock: &haft_package::Lock) -> Identity {
     let Manifest { program, tools, mcp_servers, .. } = manifest;
     let name = program.as_ref().map(|program| program.name.as_str());
@@ -221,7 +219,7 @@ impl Server for NatsServer {
             None => table.urls.iter().map(|url| url.as_str().to_owned()).collect(),
         };
         if urls.is_empty() {
-            let why = "no server is named: `--nats URL`, or `urls` in `[nats]`";
+            let why = "no NATS server is set: use `--nats URL`, or `urls` in `[nats]`";
             return Err(LinkError::Unusable(why.into()));
         }
         let path = |path: &PathBuf| self.manifest.resolve(path, &self.home);

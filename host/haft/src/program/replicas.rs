@@ -16,7 +16,7 @@ const NAME_FILE: &str = "/proc/sys/kernel/hostname";
 /// What a machine is called that does not say so.
 const NAMELESS: &str = "replica";
 
-/// `offers`, with whoever they share approvals with.
+/// `offers`, with anyone who they share approvals with.
 pub(super) fn shared(
     offers: ToolSnapshots,
     program: &Program,

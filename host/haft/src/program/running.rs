@@ -50,7 +50,7 @@ impl Running {
         self.0.lock().servers.clone()
     }
 
-    /// What `program` runs, in the place of what ran until now.
+    /// What `program` runs, instead of what ran until now.
     pub(super) fn put(&self, program: &Program) {
         let parts = Parts { agents: program.agents.programs(), backend: program.backend.clone() };
         self.0.lock().gate = program.placement.gate().cloned();
@@ -65,7 +65,7 @@ impl Running {
     /// What it lacks, before anything was looked at.
     pub fn readiness(&self) -> Readiness {
         let gate = self.0.lock().gate.is_some();
-        let missing = gate.then(|| "workers are not looked for yet".to_owned()).into_iter().collect();
+        let missing = gate.then(|| "workers have not been searched yet".to_owned()).into_iter().collect();
         Readiness { missing, notes: Vec::new() }
     }
 

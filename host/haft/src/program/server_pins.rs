@@ -34,7 +34,7 @@ pub struct Agreed {
     pub tools: Vec<Value>,
 }
 
-/// Where it is noted down what a person agreed to of one server of a program.
+/// Where it is recorded what a person agreed to of one server of a program.
 #[derive(Clone, Debug)]
 pub struct PinRecord {
     program: PathBuf,
@@ -78,7 +78,7 @@ impl PinRecord {
         Ok(Some(serde_json::from_slice(&text)?))
     }
 
-    /// Notes down that a person agreed to `listed`, in the place of what was agreed to before.
+    /// Notes down that a person agreed to `listed`, instead of what was agreed to before.
     ///
     /// # Errors
     /// It cannot be written.
@@ -88,7 +88,7 @@ impl PinRecord {
         written.map(|_| agreed).with_context(|| self.unwritable())
     }
 
-    /// The same where nothing was agreed to before; gives what another haft noted down meanwhile, if one did.
+    /// The same where nothing was agreed to before; gives what another haft recorded meanwhile, if one did.
     fn agree_first(&self, agreed: &Agreed) -> io::Result<Agreed> {
         match self.temporary(agreed)?.persist_noclobber(&self.file) {
             Ok(_) => Ok(agreed.clone()),
@@ -110,7 +110,7 @@ impl PinRecord {
     }
 
     fn unwritable(&self) -> String {
-        format!("cannot note down in `{}` what was agreed to", self.file.display())
+        format!("cannot save your consent in `{}`", self.file.display())
     }
 
     fn agreement(&self, pins: ToolPins, listed: &ToolList) -> Agreed {
@@ -145,7 +145,7 @@ impl PinRecord {
 }
 
 impl Program {
-    /// Where it is noted down what a person agreed to of `server`, which is one of this program.
+    /// Where it is recorded what a person agreed to of `server`, which is one of this program.
     pub fn pin_record(&self, server: &Server) -> PinRecord {
         PinRecord::new(&self.dirs.pins(), &canonical(&self.manifest.path), server)
     }
@@ -173,7 +173,8 @@ impl FirstList {
         let (server, count) = (&self.record.server, self.agreed.pins.names().len());
         let tools = if count == 1 { "tool" } else { "tools" };
         format!(
-            "MCP server `{server}`: {count} {tools} pinned; what changes is held back until `haft update {server}`"
+            "MCP server `{server}`: {count} {tools} pinned; changed tools are held back until `haft update \
+             {server}`"
         )
     }
 }

@@ -56,7 +56,7 @@ impl Servers {
         std::future::pending::<()>().await;
     }
 
-    /// The one that `config` and `host` would make anew.
+    /// The one that `config` and `host` would make again.
     pub(super) fn same(&self, config: &Config, host: &Host) -> Option<Arc<Server>> {
         self.iter().find(|server| server.is_same(config, host)).cloned()
     }

@@ -10,7 +10,7 @@ use haft_manifest::ToolPattern;
 pub(super) struct Watching {
     pub(super) tools: Vec<ToolPattern>,
     pub(super) hook: Arc<dyn Hook>,
-    /// Whether the hook cannot be had: every call that it was to see is refused.
+    /// Whether the hook is not available: every call that it was to see is refused.
     pub(super) is_absent: bool,
 }
 

@@ -83,7 +83,7 @@ pub trait Values: Debug + Send + Sync {
     /// Equal for equal values; holds no secret, but names, texts and where secrets are kept.
     fn identity(&self) -> String;
 
-    /// Reads them, in order; the error says in words what cannot be had.
+    /// Reads them, in order; the error says in words what is not available.
     async fn read(&self) -> Result<Vec<(String, SecretString)>, String>;
 }
 
@@ -143,7 +143,7 @@ impl Config {
     /// The program that the command names; nothing is run to find it.
     pub fn program(&self) -> Result<PathBuf, ServerError> {
         let Endpoint::Stdio { command, folder, home, .. } = &self.endpoint else {
-            return Err(ServerError::Start("it is no command".to_owned()));
+            return Err(ServerError::Start("it is not a command".to_owned()));
         };
         let word = command.first().map(String::as_str).unwrap_or_default();
         if !word.contains('/') {

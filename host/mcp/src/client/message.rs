@@ -36,7 +36,7 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<ServerJsonRpcMessage>, String> {
     let scan = Scan::from_message(text);
     let id = scan.id().filter(|_| scan.method().is_none());
     if scan.values() > MAX_VALUES {
-        return answered(id, format!("the answer has more values than the {MAX_VALUES} that are read"));
+        return answered(id, format!("the answer has more than {MAX_VALUES} values"));
     }
     // Notifications and requests are read once; answers keep what rmcp's types do not know.
     if scan.method().is_some()
@@ -57,13 +57,13 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<ServerJsonRpcMessage>, String> {
         value => match message(value) {
             Some(message) => Ok(vec![message]),
             None => {
-                answered(id, "the server's answer is malformed: it is no message of JSON-RPC 2.0".to_owned())
+                answered(id, "the server's answer is malformed: it is not a JSON-RPC 2.0 message".to_owned())
             }
         },
     }
 }
 
-/// An error in the place of the answer to the request `id`, so that it ends.
+/// An error instead of the answer to the request `id`, so that it ends.
 fn answered(id: Option<RequestId>, why: String) -> Result<Vec<ServerJsonRpcMessage>, String> {
     match id {
         Some(id) => Ok(vec![failure(why, id)]),
@@ -91,10 +91,11 @@ fn message(mut value: Value) -> Option<ServerJsonRpcMessage> {
     serde_json::from_value(value).ok()
 }
 
-/// The one key of a result that is kept as it was sent. rmcp's types drop what they do not know, and write numbers anew.
+/// The one key of a result that is kept as it was sent. rmcp's types drop what they do not know, and write
+/// numbers again.
 const WHOLE: &str = "haft/whole";
 
-/// The keys of results that are kept so. What rmcp itself has to understand is none of them.
+/// The keys of results that are kept so. What rmcp itself has to understand is not one of them.
 const KEPT: &[&str] = &[
     "completion",
     "content",
@@ -227,7 +228,7 @@ mod tests {
         );
         assert_eq!(
             error(r#"{"id":1,"result":7}"#),
-            "the server's answer is malformed: it is no message of JSON-RPC 2.0"
+            "the server's answer is malformed: it is not a JSON-RPC 2.0 message"
         );
         for text in ["ping", "{}", r#"{"type":"heartbeat"}"#, "[]", "[1]", "2026-01-01T00:00:00Z", ""] {
             assert!(read_value(text).is_err(), "{text}");

@@ -64,7 +64,7 @@ pub trait LoginStore: Debug + Send + Sync {
     /// Where it is kept, in words; `None` where nobody logged in.
     fn place(&self) -> Option<String>;
 
-    /// Keeps `login` in the place of what is there, whole or not at all.
+    /// Keeps `login` instead of what is there, whole or not at all.
     async fn write(&self, login: &Login) -> Result<(), String>;
 
     /// Removes what is there.

@@ -120,7 +120,7 @@ impl Server {
         &self.config
     }
 
-    /// Whether it is what `config` and `host` would make anew: then it can go on in its place.
+    /// Whether it is what `config` and `host` would make again: then it can go on in its place.
     pub fn is_same(&self, config: &Config, host: &Host) -> bool {
         let lives = !self.closing.is_cancelled();
         lives
@@ -212,8 +212,8 @@ impl Server {
         Ok(Answer { value, hints })
     }
 
-    /// Asks it what it has where it has said that this is something else now. Whoever waits for that sees what it has after the
-    /// last call.
+    /// Asks it what it has where it has said that this is something else now. Anyone who waits for that sees
+    /// what it has after the last call.
     pub async fn settle(&self) {
         // One that is being made asks for its list itself.
         let connection = self.slot.try_lock().ok().and_then(|slot| slot.open());
@@ -351,7 +351,7 @@ impl ConnectionSlot {
     }
 }
 
-/// Asks for the list anew whenever the server says that it is another one.
+/// Asks for the list again whenever the server says that it is another one.
 async fn watch_changes(server: Weak<Server>, connection: Weak<Connection>) {
     loop {
         let Some(open) = connection.upgrade().filter(|connection| !connection.is_closed()) else { return };

@@ -267,7 +267,7 @@ impl Handler {
         }
     }
 
-    /// What the server says of itself.
+    /// What the server declares.
     pub(super) fn config(&self) -> ServerConfig {
         let snapshots = &self.shared.snapshots;
         server_config(&snapshots.now(), snapshots.tasks().is_some())
@@ -317,7 +317,8 @@ impl Handler {
         let _running = self.shared.calls.begin();
         tokio::select! {
             biased;
-            () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is ending: the call was stopped", None)),
+            () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is shutting down: the \
+                call was stopped", None)),
             answer = call => answer,
         }
     }
@@ -401,7 +402,7 @@ fn raw(result: Value) -> ServerResult {
     CustomResult::new(result).into()
 }
 
-/// A client by what it says of itself.
+/// A client by what it declares.
 fn named(client: &Implementation) -> Arc<str> {
     shortened(&format!("{} {}", client.name, client.version), MAX_CLIENT).into()
 }
@@ -426,7 +427,7 @@ fn custom(method: &str, era: Era, has_tasks: bool) -> ErrorData {
     let own = if era.is_later { LATER_METHODS } else { EARLIER_METHODS };
     let tasks = if has_tasks { TASK_METHODS } else { &[] };
     if [METHODS, own, tasks].iter().any(|methods| methods.contains(&method)) {
-        return ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None);
+        return ErrorData::invalid_params(format!("invalid parameters of `{method}`"), None);
     }
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, bounded_text(method), None)
 }

@@ -82,7 +82,7 @@ pub struct Settings {
 pub struct Drain {
     /// How long it still takes calls, while it says that it is not ready.
     pub time: Duration,
-    /// Cancelled by whoever does not want to wait for that.
+    /// Cancelled by anyone who does not want to wait for that.
     pub hurry: CancellationToken,
 }
 
@@ -202,7 +202,7 @@ fn within_file_limit(most: usize) -> usize {
         tracing::warn!(
             most,
             affordable,
-            "fewer connections than `max_connections`: the limit of open files is low"
+            "fewer connections than `max_connections`: the limit of open files is too low"
         );
     }
     affordable

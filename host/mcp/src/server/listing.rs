@@ -66,7 +66,7 @@ fn server_of_resources(entry: &Entry) -> Option<&str> {
 /// A tool, or nothing where it could not be called either. `is_checked` says that its schemas can be compiled.
 fn client_tool(def: &ToolDef, is_checked: bool) -> Option<Tool> {
     let Some(parameters) = object_schema(&def.parameters) else {
-        tracing::warn!(tool = def.name, "tool left out: its parameters are no schema of an object");
+        tracing::warn!(tool = def.name, "tool left out: its parameters are not an object schema");
         return None;
     };
     let mut tool = Tool::new(def.name.clone(), def.description.clone(), Arc::new(parameters));
@@ -76,8 +76,8 @@ fn client_tool(def: &ToolDef, is_checked: bool) -> Option<Tool> {
     Some(tool)
 }
 
-/// The schema of a tool's data, where clients can check with it: they want that of an object, and
-/// some know no other dialect than their own, whatever the schema says of itself.
+/// The schema of a tool's data, where clients can check with it: they want that of an object, and some know
+/// no other dialect than their own, whatever the schema declares.
 fn output(schema: &Value, is_checked: bool) -> Option<JsonObject> {
     let mut schema = object_schema(schema).filter(|_| is_checked || Schema::compile(schema).is_ok())?;
     schema.remove("$schema");
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// What is not refused stays as it is, dialect, references and all.
+    /// What is not refused does not change, dialect, references and all.
     #[test]
     fn a_definition_is_passed_on_whole() {
         let parameters = json!({

@@ -102,7 +102,7 @@ impl std::fmt::Debug for Fallback {
     }
 }
 
-/// Puts another snapshot in the place of the one that was made.
+/// Puts another snapshot instead of the one that was made.
 #[derive(Debug)]
 pub struct Publisher(watch::Sender<Arc<ToolSnapshot>>);
 

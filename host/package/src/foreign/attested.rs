@@ -54,8 +54,8 @@ struct Attestations {
     url: String,
 }
 
-/// Checks the attestations of an installed version of npm, whose tarball has the digests `integrity`; returns a note for
-/// the person if they cannot be had.
+/// Checks the attestations of an installed version of npm, whose tarball has the digests `integrity`; returns
+/// a note for the person if they is not available.
 pub(super) async fn of_npm(
     (name, version): (&str, &Version),
     integrity: Option<&str>,
@@ -193,7 +193,7 @@ fn common(verdicts: Vec<Verdict>, fetching: &Fetching<'_>) -> Result<Verdict, Fo
     Ok(match verdicts.find(|verdict| *verdict != first) {
         None => first,
         Some(Verdict::Signed(other)) => {
-            Verdict::Unchecked(vec![format!("in part {}, which says nothing of the rest", other.describe())])
+            Verdict::Unchecked(vec![format!("partly {}; the rest has no attestation", other.describe())])
         }
         Some(other) => other,
     })
@@ -212,8 +212,9 @@ fn judge(
     Ok(signature::judge(statements, subject, fetching.trust, fetching.root)?)
 }
 
-/// Fetches a document of this media type, of at most `most` bytes, from the server of `known`, which was asked before, and
-/// no other. Where no signer is required, one that cannot be had is a note for the person.
+/// Fetches a document of this media type, of at most `most` bytes, from the server of `known`, which was
+/// asked before, and no other. Where no signer is required, one that is not available is a note for the
+/// person.
 async fn fetched(
     url: &str,
     known: &str,

@@ -68,7 +68,7 @@ impl Cache {
             .any(|reach| reach.covers(&root) || reach.roots().iter().any(|own| root.contains(own)))
         {
             return Err(io::Error::other(
-                "tools may write there, and compiled code must not be theirs to change",
+                "tools may write there; expected a directory that only haft writes",
             ));
         }
         let metadata = fs::metadata(root.real())?;
@@ -117,7 +117,7 @@ impl Cache {
         self.read(&self.code_record(compiled, tier))
     }
 
-    /// Removes code that there is `better` of; whoever has it loaded keeps it.
+    /// Removes code that there is `better` of; anyone who has it loaded keeps it.
     pub(crate) fn remove_code(&self, compiled: &Digest, tier: Tier, better: &CompiledCode) {
         let worse = self.code(compiled, tier).filter(|code| code.checksum != better.checksum);
         let Some(code) = worse else { return };

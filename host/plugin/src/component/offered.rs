@@ -65,13 +65,14 @@ pub(crate) fn check(offers: Offers) -> Result<Offers, LoadError> {
     Ok(offers)
 }
 
-/// Bytes of what the offers say of themselves.
+/// Bytes of what the offers declare.
 pub(crate) fn size(offers: &Offers) -> usize {
     serde_json::to_string(offers).map_or(usize::MAX, |text| text.len())
 }
 
-/// The definitions of calls of the offers of the plugin `name`, by the names that are its own: one for each prompt, one
-/// for all resources. They have all that is shown of an offer in them, so that whoever agreed to them agreed to it.
+/// The definitions of calls of the offers of the plugin `name`, by the names that are its own: one for each
+/// prompt, one for all resources. They have all that is shown of an offer in them, so that anyone who agreed
+/// to them agreed to it.
 pub(crate) fn definitions(name: &str, offers: &Offers) -> Vec<ToolDef> {
     let resources = (!offers.resources.is_empty()).then(|| reading(name, &offers.resources));
     offers.prompts.iter().map(filling_in).chain(resources).collect()
@@ -140,7 +141,7 @@ fn definition(name: String, title: Option<String>, description: String, paramete
 }
 
 fn count(count: usize, most: usize, what: &str) -> Result<(), String> {
-    if count > most { Err(format!("{count} {what}, and at most {most} are allowed")) } else { Ok(()) }
+    if count > most { Err(format!("{count} {what}; the limit is {most}")) } else { Ok(()) }
 }
 
 /// Checks all of one kind, of which no two have one name.
@@ -202,7 +203,7 @@ fn check_resource(resource: &ResourceDef, is_place: fn(&str) -> bool) -> Result<
         text.len() <= MAX_NAME && text.contains('/') && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
     };
     if !resource.media_type.as_ref().is_none_or(is_media_type) {
-        return Err("its media type is none, such as `text/markdown`".into());
+        return Err("its media type is invalid; expected one such as `text/markdown`".into());
     }
     check_texts(resource.title.as_deref(), &resource.description)
 }

@@ -19,7 +19,7 @@ pub const PROGRAM_SECTION: &str = "haft:program";
 /// Custom section with the JSON Schema of the configuration that a plugin reads (`wasi:config`).
 pub const CONFIG_SECTION: &str = "haft:config";
 
-/// Custom section with what an `act:tools` component says of itself, in CBOR.
+/// Custom section with what an `act:tools` component declares, in CBOR.
 pub const ACT_SECTION: &str = "act:component";
 
 /// Sections and functions of one file, those of everything inside it included. A component with a
@@ -43,7 +43,7 @@ const MAX_PROGRAM: usize = 256 << 10;
 /// Bytes of the schema of a configuration.
 const MAX_CONFIG: usize = 256 << 10;
 
-/// Bytes of what an `act:tools` component says of itself.
+/// Bytes of what an `act:tools` component declares.
 const MAX_ACT: usize = 256 << 10;
 
 const MAX_PRODUCERS: usize = 200;

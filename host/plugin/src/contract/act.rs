@@ -45,9 +45,9 @@ const INTERFACE: &str = "act:tools/tool-provider@";
 /// The versions that are spoken here, for people.
 const SUPPORTED: &str = "0.1 and 0.2";
 
-/// Why a bridge to other tools cannot be had.
-const BRIDGE: &str = "it is a bridge, whose tools are known within a session alone, and a plugin's tools are what it \
-                      lists when it is installed";
+/// Why a bridge to other tools is not available.
+const BRIDGE: &str = "it is a bridge, whose tools are known only within a session; a plugin must list its \
+                      tools at installation";
 
 /// Whether a version is one of [`SUPPORTED`]. 0.2 has its types in an interface of their own; their shapes are the same.
 fn is_spoken(version: &str) -> bool {

@@ -32,8 +32,8 @@ const LATER: &str = "wasi:cli/run@0.3.";
 const NAME: &str = "run";
 
 /// What the tool does, where the component says nothing of itself.
-const DESCRIPTION: &str = "Runs this WebAssembly program with the words of a command line and the text of its standard \
-                           input, and returns what it writes.";
+const DESCRIPTION: &str = "Runs this WebAssembly program with arguments and standard input, and returns its \
+                           output.";
 
 pub(crate) const KIND: Kind = Kind {
     contract: Contract::Command,
@@ -48,7 +48,7 @@ fn is_among(exports: &[&str], interface: &str) -> bool {
     exports.iter().any(|name| name.starts_with(interface))
 }
 
-/// The one tool. `description`: what the component says of itself.
+/// The one tool. `description`: what the component declares.
 fn listing(description: Option<&str>) -> Listing {
     let description = match description.map(str::trim).filter(|text| !text.is_empty()) {
         Some(text) => format!("{text}\n\n{DESCRIPTION}").chars().take(MAX_DESCRIPTION).collect(),
@@ -72,9 +72,9 @@ fn parameters() -> Value {
             "args": {
                 "type": "array",
                 "items": { "type": "string" },
-                "description": "The words of the command line after the program's name"
+                "description": "The arguments after the program's name"
             },
-            "stdin": { "type": "string", "description": "What the program reads from its standard input" }
+            "stdin": { "type": "string", "description": "The program's standard input" }
         },
         "additionalProperties": false
     })

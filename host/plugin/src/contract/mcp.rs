@@ -35,7 +35,7 @@ use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
 use haft_core::tool::ToolError;
 
-/// Bytes of a page of tools; all that they say of themselves may have half as many.
+/// Bytes of a page of tools; all that they declare may have half as many.
 const MAX_PAGE: u64 = 8 << 20;
 
 /// Bytes of an answer beside what the limit of results is for: JSON's own, and a picture is longer in base64.
@@ -120,7 +120,7 @@ impl McpGuest {
         let mut session = match (kept, self.shared.manner.get()) {
             (Some(kept), _) => kept,
             (None, Some(manner)) => Session::open(manner, channel, store).await?,
-            (None, None) => return Err(Failure::NotMcp("nobody has asked it for its tools".into())),
+            (None, None) => return Err(Failure::NotMcp("its tools have not been listed".into())),
         };
         let result = session.request(channel, store, "tools/call", params).await;
         if session.may_go_on() && !channel.is_spent() {
@@ -146,7 +146,7 @@ fn params(call: &Call) -> Map<String, Value> {
 /// The answer in the result of `tools/call`.
 fn answer(result: &Value) -> Result<Output, ToolError> {
     if let Some(kind) = unfinished(result) {
-        let why = format!("it answered with `{kind}`, and a plugin's call ends with its answer");
+        let why = format!("it answered with `{kind}`; a plugin's call must end with its answer");
         return Err(ToolError::ExecutionFailed(why));
     }
     let blocks = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -168,7 +168,7 @@ fn unfinished(result: &Value) -> Option<String> {
     kind.map(shown)
 }
 
-/// Whether a text says the same as the data.
+/// Whether a text is equal as the data.
 fn is_shown(pieces: &[Piece], data: &Value) -> bool {
     pieces.iter().any(|piece| match piece {
         Piece::Text(text) => serde_json::from_str::<Value>(text).is_ok_and(|shown| shown == *data),
@@ -193,7 +193,7 @@ fn block(block: &Value) -> Vec<Piece> {
         Some("resource") => resource(block.get("resource").unwrap_or(&Value::Null)),
         kind => {
             let kind = shown(kind.unwrap_or("unknown"));
-            vec![Piece::Text(format!("[content of type `{kind}`, which haft does not know]"))]
+            vec![Piece::Text(format!("[content of the unknown type `{kind}`]"))]
         }
     }
 }
@@ -213,7 +213,7 @@ fn binary(block: &Value, key: &str) -> Piece {
     let media_type = shown(text("mimeType").unwrap_or("application/octet-stream"));
     match BASE64_STANDARD.decode(text(key).unwrap_or_default()) {
         Ok(data) => Piece::Binary(Attachment::new(media_type, data)),
-        Err(_) => Piece::Text(format!("[{media_type}: left out, since it is not valid base64]")),
+        Err(_) => Piece::Text(format!("[{media_type}: left out: not valid base64]")),
     }
 }
 
@@ -314,9 +314,9 @@ mod tests {
         assert!(matches!(&output.structured, Some(Structured::Text(text)) if text == r#"{"a":1}"#));
         assert_eq!(
             texts(output.pieces),
-            "one\n[image/png, 2 bytes]\n[audio/wav: left out, since it is not valid base64]\n\
-             [resource a <file:///a>]\n[resource <x:1>]\ninside\n\
-             [content of type `hologram`, which haft does not know]\n{\"a\":1}"
+            "one\n[image/png, 2 bytes]\n[audio/wav: left out: not valid base64]\n[resource a \
+             <file:///a>]\n[resource <x:1>]\ninside\n[content of type `hologram`, which haft does not \
+             know]\n{\"a\":1}"
         );
     }
 

@@ -73,7 +73,7 @@ impl<'a> Module<'a> {
         }
     }
 
-    /// Names its code: what is written down of it elsewhere counts for no other code.
+    /// Names its code: what is recorded of it elsewhere counts for no other code.
     pub(super) fn hash(&self, bytes: &[u8]) -> u64 {
         xxh3_64(bytes.get(self.code.clone()).unwrap_or_default())
     }

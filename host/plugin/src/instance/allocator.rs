@@ -42,7 +42,7 @@ const MAX_TABLE: usize = 100_000;
 const MAX_METADATA: usize = 4 << 20;
 
 /// Bytes of a used slot that stay resident: all that a small tool touches. Measured: 50 to 150 KiB, 210 with
-/// an argument of 100 KB. What a call touches beyond is mapped anew, a page fault each 4 KiB.
+/// an argument of 100 KB. What a call touches beyond is mapped again, a page fault each 4 KiB.
 const WARM: usize = 512 << 10;
 
 /// Bytes of a used stack that stay resident; without a bound, all that any guest ever used of it.

@@ -28,7 +28,7 @@ pub(crate) struct IdleInstances {
 
 #[derive(Default)]
 struct List {
-    /// The one used last stands last.
+    /// The one used last is last.
     waiting: Vec<Waiting>,
     /// Whether a task that drops expired instances is running.
     is_watched: bool,

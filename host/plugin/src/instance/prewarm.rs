@@ -63,8 +63,8 @@ impl PluginShared {
         });
     }
 
-    /// Makes an instance that waits in the place of the one before. It may not wait where it used the network or asked for
-    /// directories, nor where its memory is large.
+    /// Makes an instance that waits instead of the one before. It may not wait where it used the network or
+    /// asked for directories, nor where its memory is large.
     async fn prewarm(&self, grant: &Arc<Grant>, limits: &Limits) {
         let (Ok(linked), Some(slot)) = (self.linked(), self.engine.idle_slot()) else { return };
         let _ticking = self.engine.clock().keep_ticking();

@@ -27,7 +27,7 @@ thread_local! {
 }
 
 pub(crate) struct ThreadPools {
-    /// The one used last stands last.
+    /// The one used last is last.
     pools: Lock<Vec<Arc<Pool>>>,
     verdict: Arc<FirstState>,
     threads: usize,

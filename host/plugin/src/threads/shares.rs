@@ -42,11 +42,11 @@ impl Shares {
         Self { free: count, taken, of_plugins, of_clients }
     }
 
-    /// Takes one, if that leaves enough for others: more must be free than the tenant has, plus what its plugin or its
-    /// client, whichever has more, has in all. So one client of one plugin gets a
-    /// third of all, a plugin or a client less than half, and whoever has none gets one as long as there
-    /// is any: the more take part, the less each may have. (Dynamic thresholds, as switches use them for
-    /// their buffers: Choudhury and Hahne, 1998.)
+    /// Takes one, if that leaves enough for others: more must be free than the tenant has, plus what its
+    /// plugin or its client, whichever has more, has in all. So one client of one plugin gets a third of all,
+    /// a plugin or a client less than half, and anyone who has none gets one as long as there is any: the
+    /// more take part, the less each may have. (Dynamic thresholds, as switches use them for their buffers:
+    /// Choudhury and Hahne, 1998.)
     pub(crate) fn take(&mut self, tenant: Tenant) -> bool {
         let of_client = self.of_clients.get(&tenant.client).copied().unwrap_or_default();
         let admits = self.has(tenant) + self.of_plugin(tenant.plugin).max(of_client) < self.free;

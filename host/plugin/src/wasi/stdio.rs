@@ -48,7 +48,7 @@ impl Capability for Stdio {
 pub(crate) struct Input(Arc<Lock<Bytes>>);
 
 impl Input {
-    /// Hands over what is to be read, in the place of what was left.
+    /// Hands over what is to be read, instead of what was left.
     pub(crate) fn fill(&self, bytes: Vec<u8>) {
         *self.0.lock() = bytes.into();
     }
@@ -139,7 +139,7 @@ impl Captured {
         let captured = self.0.lock();
         let mut bytes = captured.first.clone();
         if captured.dropped > 0 {
-            bytes.extend(format!("\n... ({} bytes were not kept)\n", captured.dropped).into_bytes());
+            bytes.extend(format!("\n... ({} bytes were dropped)\n", captured.dropped).into_bytes());
         }
         bytes.extend(&captured.last);
         String::from_utf8_lossy(&bytes).trim_end().to_owned()

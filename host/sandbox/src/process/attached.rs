@@ -152,7 +152,8 @@ pub fn own_streams() -> Result<[OwnedFd; 3], ProcessError> {
     ])
 }
 
-/// Puts `/dev/null` in the place of this process's standard output: whoever reads that learns when others close it.
+/// Puts `/dev/null` instead of this process's standard output: anyone who reads that learns when others close
+/// it.
 ///
 /// # Errors
 /// There is no `/dev/null`.

@@ -91,7 +91,7 @@ async fn rs07_where_nobody_can_be_asked_nothing_runs() {
     assert!(result.is_error);
     assert_eq!(
         result.content,
-        "`bash` did not run: it needs a person's approval, and there is nobody to ask\n\
+        "`bash` did not run: it needs a person's approval, and no person can be asked\n\
          hint: call it where a person can answer: from a terminal, on `haft dashboard`, or from an MCP client with \
          elicitation; or remove \
          `shell_confirm = true` in `[builtins]`"
@@ -129,7 +129,7 @@ fn what_is_too_long_is_not_hidden_in_silence() {
     assert!(shown.contains("40000 total chars") && shown.len() <= MAX_QUESTION, "{}", shown.len());
 }
 
-/// What was allowed to agents is seen by whoever allowed it, and taken back from all of them or from one.
+/// What was allowed to agents is seen by anyone who allowed it, and taken back from all of them or from one.
 #[test]
 fn rules_that_agents_have_are_seen_and_taken_back() {
     let all = Approvals::default();

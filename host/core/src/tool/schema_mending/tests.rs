@@ -26,7 +26,7 @@ fn whole(schema: &Value, property: Option<&Value>, good: &Value, bad: Option<Val
     assert_eq!((again.schema, again.notes), (mended.schema, Vec::new()), "{schema}: mended twice");
 }
 
-/// (B12, B13) Properties that are right stay as they are, and nothing is said of them.
+/// (B12, B13) Properties that are right do not change, and nothing is said of them.
 #[test]
 fn what_is_right_stays() {
     for property in [

@@ -22,10 +22,10 @@ use haft_manifest::Route;
 const COMMANDS: &[Command] = &[
     Command {
         name: "undo",
-        argument: "all, or nothing for the last changes",
-        about: "Put back the files that tools changed for the last prompt that changed some, or all of this session's",
+        argument: "all, or empty for the last changes",
+        about: "Restore the files that tools changed in the last prompt, or in the whole session",
     },
-    Command { name: "compact", argument: "", about: "Have the conversation summed up now, to make room" },
+    Command { name: "compact", argument: "", about: "Summarise the conversation now, to free context" },
 ];
 
 /// A dialogue with its id.
@@ -69,7 +69,7 @@ impl Conversation for Talk {
         });
         let (Some(complex), Some(fast)) = (complex, fast) else { return (Vec::new(), String::new()) };
         let model = |id: &str, name: &str| Model { id: id.to_owned(), name: name.to_owned() };
-        let auto = format!("{complex} or {fast}, as the task needs");
+        let auto = format!("{complex} or {fast}, chosen for each task");
         let models = vec![model("complex", complex), model("fast", fast), model("auto", &auto)];
         let current = program.route(&choice);
         let named = choice.model.filter(|name| !Route::ALL.iter().any(|(route, _)| route == name));

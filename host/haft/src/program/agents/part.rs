@@ -26,7 +26,7 @@ pub(super) struct Part {
     toolbox: Toolbox,
     settings: AgentSettings,
     own: ModelChoice,
-    /// What a person says in the place of what the program says.
+    /// What a person says instead of what the program says.
     choice: Arc<Lock<ModelChoice>>,
     sessions: Sessions,
 }

@@ -13,7 +13,7 @@ use haft_manifest::{Located, PluginSecret, Setting};
 use haft_plugin_host::{Config, Injection, Plugin, PluginOptions, Storage};
 use haft_state::Owner;
 
-/// The plugin with all of it, and what of it cannot be had. A built-in plugin works with nothing.
+/// The plugin with all of it, and what of it is not available. A built-in plugin works with nothing.
 pub(super) async fn equipped(
     rights: &Rights<'_>,
     pending: &PendingPlugin<'_>,
@@ -34,8 +34,8 @@ pub(super) async fn equipped(
     (plugin.with(options), problems)
 }
 
-/// The headers that haft adds to its requests. One whose value cannot be had is a problem, and the plugin works
-/// without it.
+/// The headers that haft adds to its requests. One whose value is not available is a problem, and the plugin
+/// works without it.
 async fn injections(
     declared: Vec<&PluginSecret>,
     secrets: Secrets<'_>,
@@ -54,7 +54,7 @@ async fn injections(
 async fn injection(secret: &PluginSecret, secrets: Secrets<'_>) -> Result<Injection, Problem> {
     let name = &secret.name.value;
     let value = secrets.read(&secret.source).await.map_err(|error| {
-        let problem = Problem::new(format!("secret `{name}` cannot be had: {error}"));
+        let problem = Problem::new(format!("secret `{name}` is not available: {error}"));
         error.hint().into_iter().fold(problem.at(secret.name.span, "this secret"), Problem::hint)
     })?;
     Injection::new(secret.host.clone(), &secret.header, &secret.prefix, value).map_err(|error| {
@@ -70,9 +70,9 @@ fn storage(rights: &Rights<'_>, pending: &PendingPlugin<'_>) -> Option<Storage> 
     Some(Storage::new(rights.dirs.homes(), owner))
 }
 
-/// What the plugin is told of its configuration; `None` where program.toml says nothing of it. A value that cannot be had,
-/// or does not fit the schema that the component brings, is a problem: the plugin works without the former, and is told
-/// the latter as it is.
+/// What the plugin is told of its configuration; `None` where program.toml says nothing of it. A value that
+/// is not available, or does not fit the schema that the component brings, is a problem: the plugin works
+/// without the former, and is told the latter as it is.
 async fn config(
     pending: &PendingPlugin<'_>,
     plugin: &Plugin,
@@ -91,7 +91,7 @@ async fn config(
                 }
                 Err(error) => {
                     let text = format!(
-                        "the key `{}` of the configuration of `{}` cannot be had: {error}",
+                        "the key `{}` of the configuration of `{}` is not available: {error}",
                         key.value, pending.name
                     );
                     let problem = Problem::new(text).at(key.span, "this key");
@@ -140,7 +140,7 @@ fn misfit(
         Ok(schema) => schema.check_hiding(&values, hidden).err()?.to_string(),
         Err(error) => format!("its schema cannot be used: {error}"),
     };
-    let problem = Problem::new(format!("the configuration of `{name}` is not what it expects: {why}"));
+    let problem = Problem::new(format!("the configuration of `{name}` does not match its schema: {why}"));
     Some(match pending.span() {
         Some(span) => problem.at(span, "this plugin"),
         None => problem,

@@ -23,7 +23,7 @@ pub struct ProgramHook<'p> {
     pub name: &'p str,
     /// How many tools it sees the calls of.
     pub tools: usize,
-    /// Whether it cannot be had: the calls of these tools are refused.
+    /// Whether it is not available: the calls of these tools are refused.
     pub is_absent: bool,
 }
 
@@ -47,14 +47,14 @@ impl std::fmt::Display for ProgramHook<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let what = if self.tools == 1 { "tool" } else { "tools" };
         if self.is_absent {
-            write!(f, "cannot be had: the calls of {} {what} are refused", self.tools)
+            write!(f, "is not available: the calls of {} {what} are refused", self.tools)
         } else {
             write!(f, "sees the calls of {} {what}", self.tools)
         }
     }
 }
 
-/// Stands for a hook that cannot be had.
+/// Stands for a hook that is not available.
 struct Absent {
     name: String,
     why: String,
@@ -82,7 +82,7 @@ fn seen_by(declared: &Declared) -> Option<Vec<ToolPattern>> {
     declared.hooks.as_ref().map(seen)
 }
 
-/// What refuses every call that the plugin was to see, since it cannot be had; `None` where it is no hook.
+/// What refuses every call that the plugin was to see, since it is not available; `None` where it is no hook.
 pub(super) fn absent(declared: &Declared, why: &str) -> Option<Watching> {
     let (name, why) = (declared.name.as_str().to_owned(), why.to_owned());
     seen_by(declared).map(|tools| Watching { tools, hook: Arc::new(Absent { name, why }), is_absent: true })
@@ -96,13 +96,13 @@ pub(super) fn contribution(pending: &PendingPlugin<'_>, plugin: &Plugin) -> Opti
     match (seen_by(declared).filter(|_| pending.package.is_none()), pending.package) {
         (None, _) if !is_hook => return None,
         (_, Some(package)) => {
-            let text = format!("plugin `{name}` of a package is a hook; only a program has hooks");
+            let text = format!("plugin `{name}` of a package is a hook; only a program may have hooks");
             found.problems.push(Problem::new(text).at(package.name.span, "this package"));
         }
         (None, None) => {
-            let problem = Problem::new(format!("plugin `{name}` is a hook, and sees no calls"));
+            let problem = Problem::new(format!("plugin `{name}` is a hook without calls"));
             let problem = problem.at(span, "this component");
-            found.problems.push(problem.hint("`hooks = [\"*\"]` in its table has it see every call"));
+            found.problems.push(problem.hint("set `hooks = [\"*\"]` in its table to let it see every call"));
         }
         (Some(tools), None) => {
             if let Some(hook) = PluginHook::new(plugin, name, pending.grant.clone(), pending.limits) {

@@ -56,7 +56,7 @@ impl Permission {
         Self { text: format!("{:<10} {text}", part.title()), part }
     }
 
-    /// What is noted down, and compared.
+    /// What is recorded, and compared.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
@@ -104,8 +104,8 @@ pub(super) fn engine_name(engine: ContainerEngine) -> &'static str {
     }
 }
 
-/// What a caller shows that whoever wrote program.toml may know. The value of a variable that is called as credentials are
-/// is the person's own, and is compared and sent nowhere.
+/// What a caller shows that anyone who wrote program.toml may know. The value of a variable that is called as
+/// credentials are is the person's own, and is compared and sent nowhere.
 pub(super) fn shown(proof: &CallerProof) -> Option<String> {
     match proof {
         CallerProof::Token(SecretSource::Env(name)) if is_credential(name.as_str()) => None,

@@ -72,7 +72,7 @@ impl HttpClient {
         }
     }
 
-    /// One that a person got since, in the place of `insufficient`.
+    /// One that a person got since, instead of `insufficient`.
     async fn newer(&self, insufficient: Option<SecretString>) -> Result<Option<SecretString>, Error> {
         match &self.account {
             Some(account) => account.newer(insufficient.as_ref()).await.map_err(failed),
@@ -165,7 +165,8 @@ impl StreamableHttpClient for HttpClient {
 struct Asked {
     /// The request that waits for an answer.
     id: Option<RequestId>,
-    /// Whether it asks for the protocol that the server speaks: whoever does not know the question answers in any way.
+    /// Whether it asks for the protocol that the server speaks: anyone who does not know the question answers
+    /// in any way.
     is_discovery: bool,
 }
 
@@ -196,11 +197,11 @@ impl Asked {
         let Some(id) = self.id else { return Ok(StreamableHttpPostResponse::Accepted) };
         let body = body(response, MAX_BODY).await?;
         if status == StatusCode::ACCEPTED || body.trim_ascii().is_empty() {
-            return Err(protocol(format!("it took the request ({status}) and sent no answer")));
+            return Err(protocol(format!("it accepted the request ({status}) but sent no answer")));
         }
         if !kind.starts_with(JSON) {
             let kind = if kind.is_empty() { "no content type" } else { &kind };
-            return Err(protocol(format!("it answered with {kind} in place of JSON: {}", words(&body))));
+            return Err(protocol(format!("it answered with {kind} instead of JSON: {}", words(&body))));
         }
         match answer_to(&id, &body) {
             Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
@@ -248,8 +249,8 @@ impl Asked {
     }
 }
 
-/// Why it refuses whoever asks, as `challenge` or its body says: without a login, or with one that is not enough (RFC 6750,
-/// section 3.1).
+/// Why it refuses anyone who asks, as `challenge` or its body says: without a login, or with one that is not
+/// enough (RFC 6750, section 3.1).
 fn unauthorized(status: StatusCode, at: &Url, challenge: &str, account: Option<&Account>) -> ServerError {
     let said = shortened(format!("{}, {challenge}", status.as_u16()));
     let asked = WWWAuthenticateParams::parse(challenge, at);
@@ -280,7 +281,7 @@ fn error_in(body: &[u8]) -> Option<ErrorData> {
 
 /// The message of `body` that answers the request `id`.
 fn answer_to(id: &RequestId, body: &[u8]) -> Result<ServerJsonRpcMessage, String> {
-    let all = message::read(body).map_err(|_| "its answer is no message of JSON-RPC 2.0".to_owned())?;
+    let all = message::read(body).map_err(|_| "its answer is not a JSON-RPC 2.0 message".to_owned())?;
     let answers = all
         .into_iter()
         .filter(|one| matches!(one, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_)));
@@ -395,7 +396,7 @@ impl Messages {
         let mut first = Sse { event: None, data: None, ..event };
         let Some(data) = event.data.filter(|data| !data.trim().is_empty()) else { return first };
         let messages = message::read(data.as_bytes()).unwrap_or_else(|why| {
-            tracing::debug!(why, "an event that is no message was passed over");
+            tracing::debug!(why, "skipped an event that is not a message");
             Vec::new()
         });
         for message in &messages {

@@ -85,10 +85,10 @@ impl Account {
         self.store.place()
     }
 
-    /// Keeps `login` in the place of what is there. Refuses what haft takes for no token.
+    /// Keeps `login` instead of what is there. Refuses what haft takes for no token.
     pub(super) async fn keep(&self, login: &Login) -> Result<(), LoginError> {
         if !login.has_tokens() {
-            let why = format!("the authorization server gives a token that is none: expected {TOKEN}");
+            let why = format!("the authorization server sent an invalid token: expected {TOKEN}");
             return Err(LoginError::new(why));
         }
         self.redactor.add(&login.secrets());
@@ -122,8 +122,12 @@ impl Account {
 
     pub(super) fn exchange(&self) -> Result<Exchange, LoginError> {
         if self.learned.load(Ordering::Relaxed) > MAX_LEARNED {
-            let why = format!("it was given tokens of {} MiB since haft was started", MAX_LEARNED >> 20);
-            return Err(LoginError::new(why).with_hint("start haft again"));
+            let why = format!(
+                "the authorization server has sent {} MiB of tokens since the start of \
+                haft",
+                MAX_LEARNED >> 20
+            );
+            return Err(LoginError::new(why).with_hint("restart haft"));
         }
         Exchange::new(&self.url()?, self.redactor.clone(), self.learned.clone())
     }
@@ -144,8 +148,9 @@ impl Account {
         self.another(old).await
     }
 
-    /// A token in the place of `old`, which the server refuses: one that another process has, or a renewed one; `None` where
-    /// a person has to log in. It is kept even if the caller stops waiting, since the old one is void by then.
+    /// A token instead of `old`, which the server refuses: one that another process has, or a renewed one;
+    /// `None` where a person has to log in. It is kept even if the caller stops waiting, since the old one is
+    /// void by then.
     pub(in crate::client) async fn another(
         self: &Arc<Self>,
         old: Option<SecretString>,
@@ -155,7 +160,7 @@ impl Account {
         renewing.await.unwrap_or(Err(ServerError::Closed))
     }
 
-    /// The token of a login that a person made since, in the place of `old`: asks the store alone.
+    /// The token of a login that a person made since, instead of `old`: asks the store alone.
     pub(in crate::client) async fn newer(
         &self,
         old: Option<&SecretString>,
@@ -186,7 +191,7 @@ impl Account {
         match self.refreshed(&login).await {
             Ok(new) => Ok(current.login.insert(new).token()),
             Err(error) if error.is_refusal() => {
-                tracing::info!(server = self.server, %error, "the login is over");
+                tracing::info!(server = self.server, %error, "the login has expired");
                 current.dead = login.token();
                 Ok(None)
             }

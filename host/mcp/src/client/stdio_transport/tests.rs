@@ -35,7 +35,7 @@ async fn next(lines: &mut StdioTransport) -> Option<String> {
     Some(serde_json::to_string(&message).unwrap())
 }
 
-/// MC04: what is no message is passed over, and an answer that is none fails its request.
+/// MC04: what is no message is skipped, and an invalid answer fails its request.
 #[tokio::test]
 async fn mc04_noise_is_passed_over() {
     let (mut lines, _input, mut output) = lines();

@@ -84,8 +84,8 @@ impl Handler {
         })
     }
 
-    /// A call within the quota of its caller, where callers are told apart. What is refused is noted in no journal: whoever
-    /// calls too often would write it full.
+    /// A call within the quota of its caller, where callers are told apart. What is refused is noted in no
+    /// journal: anyone who calls too often would write it full.
     pub(super) fn permit(&self) -> Result<Option<CallPermit>, String> {
         let permit = self.shared.known().map(Caller::begin_call).transpose();
         permit.map_err(|exhausted| exhausted.to_string())

@@ -72,7 +72,7 @@ impl Handler {
         for uri in accepted.resource_subscriptions.iter().flatten() {
             // What cannot be watched is told of as never changed.
             if let Err(error) = Box::pin(self.watch(&watched, uri, &requester)).await {
-                tracing::debug!(%error, "a resource is not watched");
+                tracing::debug!(%error, "cannot subscribe to a resource");
             }
         }
         tokio::select! {

@@ -40,7 +40,7 @@ pub(super) struct Public {
     ending: CancellationToken,
 }
 
-/// What a server lacks, as whoever runs it finds out.
+/// What a server lacks, as anyone who runs it finds out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
     /// Why it is not ready, a line each.
@@ -69,8 +69,9 @@ impl Public {
         self.ending.cancel();
     }
 
-    /// The answer, where `request` asks whether haft lives or is ready: whoever asks, by whatever name. What is missing is
-    /// told where `is_own`: on this machine, by its own names, as no foreign web page does.
+    /// The answer, where `request` asks whether haft lives or is ready: anyone who asks, by whatever name.
+    /// What is missing is told where `is_own`: on this machine, by its own names, as no foreign web page
+    /// does.
     pub(super) fn health<B>(&self, request: &Request<B>, is_own: bool) -> Option<HttpResponse> {
         let answer = match request.uri().path() {
             HEALTH => plain(StatusCode::OK, "ok\n".into()),
@@ -87,7 +88,7 @@ impl Public {
             missing.insert(0, "plugins and servers are still being listed".into());
         }
         if self.ending.is_cancelled() {
-            missing.insert(0, "haft is about to end".into());
+            missing.insert(0, "haft is shutting down".into());
         }
         let (status, word) = if missing.is_empty() {
             (StatusCode::OK, "ready")

@@ -122,7 +122,7 @@ impl Refusal {
     }
 }
 
-/// One stream. Whoever tells something appends to it, and one connection at a time reads it.
+/// One stream. Anyone who tells something appends to it, and one connection at a time reads it.
 pub(super) struct EventStream {
     ids: Ids,
     state: Lock<State>,
@@ -385,7 +385,7 @@ impl Link for EventStream {
     }
 
     async fn ask(&self, _: ElicitRequestParams) -> Result<ElicitResult, String> {
-        Err("it takes no questions".into())
+        Err("it cannot receive questions".into())
     }
 }
 

@@ -52,7 +52,7 @@ impl Expansion {
     /// Takes in the next part of the file.
     ///
     /// # Errors
-    /// That components are passed around as values, so that nobody knows how many of them there will be.
+    /// That components are passed around as values, so that it is unknown how many of them there will be.
     pub(super) fn read(&mut self, payload: &Payload<'_>) -> Result<(), wasmtime::Error> {
         match payload {
             Payload::Version { encoding, .. } => {

@@ -132,8 +132,8 @@ impl Session {
         params: Map<String, Value>,
     ) -> Result<Value, Failure> {
         if channel.is_spent {
-            let why = "went on after the answer was complete, so that nothing more can be asked";
-            return Err(Failure::NotMcp(format!("what it answered before `{method}` {why}")));
+            let why = "continued after the complete answer, so no further request is possible";
+            return Err(Failure::NotMcp(format!("its answer before `{method}` {why}")));
         }
         let post = self.post(method, id, params);
         let mut reply = Reply::new(method, id, (&mut channel.news, channel.most));
@@ -188,7 +188,7 @@ fn client() -> Value {
 // Reads the answer to one request: a JSON message, or a stream of events that ends with it. It never keeps more than one
 // message.
 
-/// Bytes that are read of an answer that is none.
+/// Bytes that are read of an invalid answer.
 const MAX_REFUSAL: u64 = 64 << 10;
 
 /// Characters of a session's id; the usual ones have 36.
@@ -246,10 +246,7 @@ impl<'a> Reply<'a> {
             }
             None => {
                 let (line, media_type) = (&self.status_line, shown(&self.media_type));
-                Err(Failure::wrong(
-                    self.method,
-                    &format!("is {line} with `{media_type}` and no message for it"),
-                ))
+                Err(Failure::wrong(self.method, &format!("is {line} with `{media_type}` and no message")))
             }
         }
     }
@@ -279,10 +276,8 @@ impl<'a> Reply<'a> {
             Message::Notification { method, params } => self.news.tell(&method, &params),
             // Whoever asks whether somebody is there goes on without an answer.
             Message::Request { method } if method != "ping" => {
-                let why = format!(
-                    "asks for `{}`, and nothing answers a plugin in the middle of a call",
-                    shown(&method)
-                );
+                let why =
+                    format!("requests `{}`, but a plugin cannot send requests during a call", shown(&method));
                 self.outcome = Some(Err(Failure::wrong(self.method, &why)));
             }
             Message::Request { .. } | Message::Other => {}

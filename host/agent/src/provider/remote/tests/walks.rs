@@ -86,7 +86,7 @@ struct Step {
     server: usize,
     said: Said,
     prompt: Option<&'static str>,
-    /// The conversation is written down and read again.
+    /// The conversation is recorded and read again.
     is_resumed: bool,
 }
 
@@ -243,7 +243,8 @@ mod slow {
     }
 }
 
-/// The walks find what they are made for: ids that are not unique, thinking that is not there or not to be there.
+/// The walks find what they are made for: ids that are not unique, thinking that does not exist or not to be
+/// there.
 #[test]
 fn what_vendors_refuse_is_found() {
     let call = |id: &str| json!({ "role": "assistant", "content": [{ "type": "tool_use", "id": id, "name": "t", "input": {} }] });

@@ -215,7 +215,7 @@ impl Parts {
         self.inner.push(Level { end: Some(end), ..Level::default() });
     }
 
-    /// Ends an inner part, and goes on with what it stands in.
+    /// Ends an inner part, and continues what it stands in.
     fn end_inner(&mut self) {
         match self.inner.pop() {
             // The name of a variable, and what stands for it.

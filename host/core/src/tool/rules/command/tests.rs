@@ -208,7 +208,7 @@ fn what_is_refused_is_found_wherever_it_stands() {
     }
 }
 
-/// Words that nobody knows before the shell has made them.
+/// Words that it is unknown before the shell has made them.
 #[test]
 fn what_cannot_be_known_is_refused() {
     for command in [

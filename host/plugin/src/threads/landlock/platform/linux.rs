@@ -34,8 +34,8 @@ impl LandlockRules {
         Self { ruleset, has_restricted: AtomicBool::new(false) }
     }
 
-    /// Restricts the calling thread for the rest of its life. Where the kernel has no Landlock, `verdict` says so
-    /// from then on, and the thread stays as it is.
+    /// Restricts the calling thread for the rest of its life. Where the kernel has no Landlock, `verdict`
+    /// says so from then on, and the thread does not change.
     ///
     /// # Errors
     /// The kernel's reason, where an earlier thread could be restricted.
@@ -100,8 +100,8 @@ fn state(status: &RestrictionStatus) -> LandlockState {
     }
 }
 
-const MISSING: &str = "this kernel offers no Landlock (Linux 5.19 or later, with `landlock` among its \
-                       security modules)";
+const MISSING: &str = "this kernel has no Landlock (Linux 5.19 or later, with `landlock` among its security \
+                       modules)";
 
 fn reason(error: &RulesetError) -> String {
     match error {
