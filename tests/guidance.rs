@@ -107,7 +107,7 @@ async fn agents_md_is_bounded_refused_and_switched_off_and_check_says_so() {
     assert!(system.ends_with("[cut here: these are 32768 of the 40000 bytes of the file]\n</agents_md>"));
     assert!(!system.contains("Outside."));
     let refused =
-        format!("`{}` is not used: it leads out of the folder", place.path("repo/sub/AGENTS.md").display());
+        format!("`{}` is not used: it points outside the folder", place.path("repo/sub/AGENTS.md").display());
     assert!(answer.stderr.contains(&refused), "{}", answer.stderr);
     assert!(
         answer.stderr.contains("the model is told the first 32768 of 40000 bytes of `"),
@@ -176,7 +176,7 @@ async fn skills_are_told_by_name_and_read_on_demand() {
         folder.display()
     );
     assert_eq!((answers[0].1.as_str(), answers[1].1.as_str()), (expected.as_str(), "Like so."));
-    assert!(answers[2].1.contains("it leads out of the folder"), "{}", answers[2].1);
+    assert!(answers[2].1.contains("it points outside the folder"), "{}", answers[2].1);
     place.fake.assert_done();
     let check = place.good(&["check"]).await;
     assert!(check.stdout.contains("\nskill `forms` of `"), "{}", check.stdout);
@@ -229,13 +229,13 @@ async fn u11_files_of_other_agents_are_told_or_named() {
         "{system}"
     );
     let passed_over = format!(
-        "not read, since another file speaks for its folder: `{}`",
+        "not read, because another file takes precedence in its folder: `{}`",
         place.path("repo/sub/AGENTS.md").display()
     );
     assert!(answer.stderr.contains(&passed_over), "{}", answer.stderr);
     assert!(place.good(&["check"]).await.stdout.contains(&passed_over));
     place.home.write("CLAUDE.md", "Of Claude.");
     let shown = place.haft(&["trust"]).await;
-    assert!(shown.stderr.contains("CLAUDE.md speaks to the model"), "{}", shown.stderr);
+    assert!(shown.stderr.contains("CLAUDE.md is part of the model's prompt"), "{}", shown.stderr);
     place.fake.assert_done();
 }

@@ -93,7 +93,7 @@ fn a_hook_offers_no_tools() {
     let home = home("\"bash\", \"raed\"", "");
     let answer = home.haft(&["check"]);
     let both = answer.stdout + &answer.stderr;
-    assert!(both.contains("`hooks` of plugin `guard`: no tool is called `raed`"), "{both}");
+    assert!(both.contains("`hooks` of plugin `guard`: there is no tool `raed`"), "{both}");
     assert!(both.contains("did you mean `read`?"), "{both}");
     let home = self::home("\"bash\", \"time\"", "");
     let answer = home.haft(&["check"]);
@@ -103,7 +103,7 @@ fn a_hook_offers_no_tools() {
     home.write("program.toml", &guard());
     let answer = home.haft(&["check"]);
     let both = answer.stdout + &answer.stderr;
-    assert!(both.contains("plugin `guard` is a hook, and sees no calls") && answer.code == 3, "{both}");
+    assert!(both.contains("plugin `guard` is a hook without calls") && answer.code == 3, "{both}");
 }
 
 /// Whoever looks at a program is told of its hooks.

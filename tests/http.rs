@@ -115,7 +115,7 @@ async fn fu02_every_public_host_is_not_this_machine() {
         ("[64:ff9b::7f00:1]", "leads to 64:ff9b::7f00:1: loopback address"),
         ("[2002:7f00:1::]", "leads to 2002:7f00:1::: tunnel address"),
         ("10.0.0.1", "leads to 10.0.0.1: private address"),
-        ("100.64.0.1", "leads to 100.64.0.1: address of a provider's inner network"),
+        ("100.64.0.1", "leads to 100.64.0.1: address of a provider's internal network"),
         ("169.254.169.254", "leads to 169.254.169.254: address of a cloud's metadata service"),
         ("[fd00:ec2::254]", "leads to fd00:ec2::254: address of a cloud's metadata service"),
     ] {

@@ -175,14 +175,14 @@ fn what_was_not_listed_is_refused() {
         (get(&mut peer, "shelf__review", &json!({})), "invalid arguments: "),
         (get(&mut peer, "shelf__review", &json!({ "what": "x", "more": "y" })), "invalid arguments: "),
         (get(&mut peer, "shelf__review", &json!({ "what": 7 })), "invalid arguments: "),
-        (read(&mut peer, "file:///etc/passwd"), "there is no resource `file:///etc/passwd`"),
-        (read(&mut peer, "haft://nobody/notes/today.md"), "there is no resource"),
+        (read(&mut peer, "file:///etc/passwd"), "unknown resource `file:///etc/passwd`"),
+        (read(&mut peer, "haft://nobody/notes/today.md"), "unknown resource `"),
         // Without templates nothing else is read; what is another plugin's is asked of that one.
         (read(&mut peer, "haft://shelf/days/monday"), "invalid arguments: "),
         (read(&mut peer, "haft://shelf/../other/notes/today.md"), "invalid arguments: "),
         (read(&mut peer, "haft://shelf/"), "invalid arguments: "),
         (read(&mut peer, "haft://other/nothing"), "there is no nothing"),
-        (read(&mut peer, "HAFT://shelf/notes/today.md"), "there is no resource"),
+        (read(&mut peer, "HAFT://shelf/notes/today.md"), "unknown resource `"),
     ] {
         assert!(error(&answer).contains(expected), "{expected}: {answer}");
     }

@@ -102,10 +102,7 @@ fn path(parent: &str, key: &str) -> String {
 
 /// The tables that a value is made of, depth first, each with the path of its keys.
 fn sections<'a>(at: &str, value: &'a Value, is_array: bool, found: &mut Vec<(String, Section<'a>)>) {
-    if let Some(alternatives) = value["anyOf"].as_array() {
-        // An array of tables, or a table of tables: the same keys, so the first is shown.
-        alternatives.iter().take(1).for_each(|first| sections(at, first, is_array, found));
-    } else if value["items"].is_object() {
+    if value["items"].is_object() {
         sections(at, &value["items"], true, found);
     } else if value["additionalProperties"].is_object() {
         sections(&path(at, "NAME"), &value["additionalProperties"], is_array, found);

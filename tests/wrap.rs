@@ -381,7 +381,15 @@ fn rights_that_a_configuration_names_are_asked_for() {
     session.end();
     // A client gives nothing by itself.
     let given = stage.home.haft(&["wrap", "--grant", &more, "reaching"]);
-    assert!(given.code != 0 && given.stderr.contains("rights are given at a terminal"), "{}", given.stderr);
+    assert!(
+        given.code != 0
+            && given.stderr.contains(
+                "run this at a terminal to grant \
+        rights"
+            ),
+        "{}",
+        given.stderr
+    );
 }
 
 #[test]
@@ -452,7 +460,7 @@ fn a_person_at_a_terminal_agrees_and_adds_rights() {
     assert!(shown.contains("  network"), "{shown}");
     let notes = format!("read={}", stage.place("notes").display());
     let added = stage.home.at_a_terminal(&["wrap", "--grant", &notes, "needing"], "y\n").unwrap();
-    assert!(added.contains("it holds from the server's next start on"), "{added}");
+    assert!(added.contains("; applies from the server's next start"), "{added}");
     let mut session = stage.start(&["network"], "needing");
     assert_eq!(session.begin(&json!({}))["result"]["found"]["notes"], "of the person");
     session.end();

@@ -65,7 +65,7 @@ async fn a_model_that_cannot_answer_so_is_not_asked_for_ever() {
     assert_eq!((outcome.end, outcome.turns, outcome.output.clone()), (End::Invalid, 4, None));
     assert_eq!(outcome.text, r#"{"n":1.5}"#);
     let why = outcome.shortfall().unwrap();
-    assert!(why.starts_with("no answer that is valid against the schema: at `/n`: 1.5"), "{why}");
+    assert!(why.starts_with("the answer does not match the schema: at `/n`: 1.5"), "{why}");
     assert!(outcome.end.is_resumable() && history.is_unfinished());
     let outcome = agent.go_on(&mut history, &Session::default()).await.unwrap();
     assert_eq!((outcome.end, outcome.output), (End::Final, Some(json!({ "n": 1 }))));

@@ -81,7 +81,14 @@ fn an_agent_spends_what_its_caller_may_and_no_more() {
     assert_eq!((&end["end"], &end["agents"]["reviewer"]["turns"]), (&json!("budget"), &json!(1)), "{end}");
     let answer = events.iter().rfind(|event| event["event"] == "completed").unwrap();
     let text = answer["result"]["content"].as_str().unwrap();
-    assert!(text.contains("after 1 turn: ") && text.contains("the budget is spent"), "{text}");
+    assert!(
+        text.contains("after 1 turn: ")
+            && text.contains(
+                "the budget of the calling run is used \
+        up"
+            ),
+        "{text}"
+    );
 }
 
 /// The caller's rules hold for the agent's calls.

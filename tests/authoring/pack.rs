@@ -30,7 +30,7 @@ fn a_component_gets_its_documentation_and_what_it_asks_for() {
     let before = fs::read(home.work().join("p.wasm")).unwrap();
     let answer = home.haft(&["plugin", "pack", "p.wasm", "--wit", "wit"]);
     assert!(
-        answer.stderr.contains("with its documentation and list of what it asks for"),
+        answer.stderr.contains("with its documentation and list of requested rights"),
         "{}",
         answer.stderr
     );

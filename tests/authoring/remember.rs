@@ -108,7 +108,7 @@ fn u4_what_was_not_built_here_is_called_as_it_is() {
     home.haft(&["plugin", "build"]);
     fs::remove_file(home.work().join("p.wasm")).unwrap();
     let gone = home.haft(&["call", "p__hello", "-a", "name=you"]);
-    assert!(gone.code != 0 && gone.stderr.contains("hint: `haft plugin build` makes it"), "{}", gone.stderr);
+    assert!(gone.code != 0 && gone.stderr.contains("hint: run `haft plugin build`"), "{}", gone.stderr);
     fs::copy(repository().join("plugins/built/wordcount.wasm"), home.work().join("p.wasm")).unwrap();
     fs::write(home.work().join("more"), "new").unwrap();
     let answer = home.haft(&["call", "p__count", "-a", "path=more"]);

@@ -82,7 +82,7 @@ fn mc08_one_bad_server_does_not_spoil_the_others() {
     let check = home.haft(&["check"]);
     assert!(check.code == 3 && check.stderr.contains("no-such-server-4711"), "{}", check.stderr);
     let doctor = home.haft(&["doctor"]);
-    for expected in ["MCP servers", "missing", "not on PATH", "2 tools when it was last asked"] {
+    for expected in ["MCP servers", "missing", "not on PATH", "2 tools at the last listing"] {
         assert!(doctor.stdout.contains(expected), "{expected}\n{}", doctor.stdout);
     }
     assert_eq!(home.haft(&["call", "mcp__good__echo", "{}"]).stdout, "{}\n");
@@ -211,7 +211,7 @@ fn mc02_a_package_brings_its_server() {
     std::fs::write(folder.join("program.toml"), format!("{program}{server}")).unwrap();
     let added = home.haft(&["add", "./pack", "--no-grant", "--yes"]);
     assert_eq!(added.code, 0, "{}", added.stderr);
-    for asked in ["MCP server", "see variable", "OPENAI_API_KEY"] {
+    for asked in ["MCP server", "read variable", "OPENAI_API_KEY"] {
         assert!(added.stderr.contains(asked), "{asked}: {}", added.stderr);
     }
     let (names, complaints) = tools(&home, &[]);
@@ -230,5 +230,11 @@ fn mc02_a_package_brings_its_server() {
     home.write("program.toml", &text);
     let (names, complaints) = tools(&home, &[]);
     assert_eq!(names.len(), 16);
-    assert!(complaints.contains("MCP server `own` is left out: another one is called so"), "{complaints}");
+    assert!(
+        complaints.contains(
+            "MCP server `own` is left out: another server has this \
+        name"
+        ),
+        "{complaints}"
+    );
 }

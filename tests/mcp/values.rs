@@ -56,12 +56,12 @@ fn errors_are_in_words_of_haft() {
         (
             "initialize",
             r#"{"jsonrpc":"2.0","id":ID,"result":{"protocolVersion":7}}"#,
-            "its answer to `initialize` is none",
+            "its answer to `initialize` is invalid",
         ),
         (
             "tools/list",
             r#"{"jsonrpc":"2.0","id":ID,"result":{"tools":{}}}"#,
-            "its list of tools holds no `tools`",
+            "its list of tools has no `tools`",
         ),
         (
             "tools/call",
@@ -71,7 +71,7 @@ fn errors_are_in_words_of_haft() {
         (
             "tools/call",
             r#"{"jsonrpc":"2.0","id":ID}"#,
-            "the server's answer is malformed: it is no message of JSON-RPC 2.0",
+            "the server's answer is malformed: it is not a JSON-RPC 2.0 message",
         ),
     ] {
         let home = home(&json!({ "raw": { method: text } }));
@@ -98,11 +98,11 @@ fn what_is_wrong_with_a_schema_is_told_by_a_check() {
     for told in [
         "schema of an MCP server mended: mcp__s__echo: `/properties/n/type`: taken as `\"number\"`",
         "`/properties/s/pattern`: left unchecked: haft cannot read this regular expression",
-        "`/properties/r/$ref`: left unchecked: the reference leads nowhere",
+        "`/properties/r/$ref`: not checked: the reference has no target",
     ] {
         assert!(check.stderr.contains(told), "{told}\n{}", check.stderr);
     }
-    assert!(home.haft(&["check", "--json"]).stdout.contains("the reference leads nowhere"));
+    assert!(home.haft(&["check", "--json"]).stdout.contains("the reference has no target"));
 }
 
 /// (B06) Values that are given as text reach a tool as its schema says, and the caller is told.

@@ -71,7 +71,9 @@ fn n22_what_cannot_be_kept_is_told() {
         assert_eq!(line.contains('✓'), enough, "{told}");
         assert_eq!(told.contains("less in `[nats.storage] journal`"), !enough, "{told}");
         if !enough {
-            until("the journal is told", || ready(&site, "localhost").contains("NATS cannot keep `journal`"));
+            until("the journal is told", || {
+                ready(&site, "localhost").contains("NATS cannot store `journal`")
+            });
         }
     }
 }

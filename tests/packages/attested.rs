@@ -99,7 +99,7 @@ fn who_published_a_package_of_npm_is_verified_and_pinned() {
     let unsigned = npm("1.1.0", None);
     let refused = haft(&place, &unsigned, &["update", "--yes"]);
     assert!(
-        refused.stderr.contains("it is not signed, and what is installed was signed by `https"),
+        refused.stderr.contains("it is not signed; the installed content is signed by `https"),
         "{}",
         refused.stderr
     );
@@ -126,13 +126,9 @@ fn an_attestation_of_other_bytes_says_nothing() {
     );
     place.write("program.toml", &wanted);
     let refused = haft(&place, &forged, &["add", "--yes"]);
-    assert!(
-        refused.code != 0 && refused.stderr.contains("none of its signatures is right"),
-        "{}",
-        refused.stderr
-    );
+    assert!(refused.code != 0 && refused.stderr.contains("it has no valid signature;"), "{}", refused.stderr);
     place.write("program.toml", wanted.replace("sigstore:", "sigstor:"));
-    haft(&place, &forged, &["add", "--yes"]).ends(3, "`signer` names nobody");
+    haft(&place, &forged, &["add", "--yes"]).ends(3, "`signer` is not a valid signer");
     std::fs::remove_file(place.work().join("program.toml")).unwrap();
     let added = haft(&place, &forged, &["add", "npm:signed", "--yes"]).good();
     assert!(added.stderr.contains("which is not right: artifact mismatch"), "{}", added.stderr);
@@ -143,7 +139,7 @@ fn an_attestation_of_other_bytes_says_nothing() {
     place.write("program.toml", text);
     let verified = haft(&place, &forged, &["verify"]);
     assert!(
-        verified.code == 8 && verified.stdout.contains("program.toml wants it signed by"),
+        verified.code == 8 && verified.stdout.contains("program.toml requires a signature by"),
         "{}",
         verified.stdout
     );
@@ -216,7 +212,7 @@ fn who_published_a_package_of_pypi_is_verified_and_pinned() {
     haft(&place, &mixed, &["remove", "haft-signed"]).good();
     let forged = pypi(vec![(names[0], one.clone(), of(&one)), (names[1], other.clone(), of(&one))]);
     let refused = haft(&place, &forged, &["add", "pypi:haft-signed==1.2", "--yes", "--key", &signer()]);
-    assert!(refused.stderr.contains("none of its signatures is right"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("it has no valid signature;"), "{}", refused.stderr);
     let attested = pypi(vec![(names[0], one.clone(), of(&one)), (names[1], other.clone(), of(&other))]);
     let added = haft(&place, &attested, &add).good();
     assert!(

@@ -129,7 +129,11 @@ fn a_bundle_is_installed_and_its_server_runs_from_the_store() {
         assert!(added.stderr.contains("`key` is the value of the variable `API_KEY`"), "{}", added.stderr);
         let called = haft(&place, &["call", "mcp__teller__tell", "{}"]).good();
         assert_eq!(called.stdout.trim(), format!("hi from the bundle {}", SECRET.len()), "{kind}");
-        haft(&place, &["add", "./teller.mcpb#word=hi", "--yes"]).ends(0, "installed already");
+        haft(&place, &["add", "./teller.mcpb#word=hi", "--yes"]).ends(
+            0,
+            "already installed: this version \
+            and content",
+        );
         haft(&place, &["verify"]).good();
         for (path, content) in place.everything() {
             let text = String::from_utf8_lossy(&content).into_owned();
@@ -141,7 +145,15 @@ fn a_bundle_is_installed_and_its_server_runs_from_the_store() {
         let verify = haft(&place, &["verify"]);
         assert!(verify.code == 8 && verify.stdout.contains("was changed"), "{}", verify.stdout);
         let called = haft(&place, &["call", "mcp__teller__tell", "{}"]);
-        assert!(called.code != 0 && called.stderr.contains("is not what was installed"), "{}", called.stderr);
+        assert!(
+            called.code != 0
+                && called.stderr.contains(
+                    "` has changed since its \
+            installation:"
+                ),
+            "{}",
+            called.stderr
+        );
         haft(&place, &["remove", "teller"]).good();
     }
 }
@@ -155,9 +167,9 @@ fn what_is_no_source_is_told_with_its_way_out() {
         ("npx -y @a/b@latest .", "haft add npm:@a/b --set arg=."),
         ("docker run -i --rm a/b", "`[[mcp_servers]]`"),
         ("https://github.com/a/b", "git+https://github.com/a/b"),
-        ("mcp:io.test/a", "haft asks none by itself"),
+        ("mcp:io.test/a", "haft has no default registry"),
         ("npm:a@latest", "with an exact version"),
-        ("./old.dxt", "older form of an MCP bundle"),
+        ("./old.dxt", "this MCP bundle has an old format"),
         ("./plugin", "expected `$schema`"),
     ] {
         let answer = place.haft(&["add", source]);

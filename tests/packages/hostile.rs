@@ -72,8 +72,8 @@ fn pr08_hostile_archives_leave_nothing() {
         ("is a named pipe", good().add("pipe", b'6', "", b"").end()),
         ("is there twice", good().file("w.wasm", b"x").end()),
         ("is there twice", good().file("W.wasm", b"x").end()),
-        ("characters that no file name should have", good().file("a\x1b]0;evil\x07", b"x").end()),
-        ("characters that no file name should have", good().file("a\\b", b"x").end()),
+        ("` has characters that are not allowed in file names", good().file("a\x1b]0;evil\x07", b"x").end()),
+        ("` has characters that are not allowed in file names", good().file("a\\b", b"x").end()),
         ("is written by haft", good().file("program.lock", b"version = 1\n").end()),
         ("more than 10000 files", many.end()),
         ("the archive has more than", bomb),
@@ -134,7 +134,7 @@ fn pr08_hostile_folders_leave_nothing() {
         ("`pipe` is a named pipe", &pipe),
         ("`s` is a socket", &socket),
         ("is there twice", &capitals),
-        ("characters that no file name should have", &control),
+        ("` has characters that are not allowed in file names", &control),
         ("its files have more than 256 MiB", &large),
         ("is too long", &deep),
         ("is not a file of the package", &elsewhere),
@@ -199,7 +199,7 @@ fn pr08_hostile_servers_leave_nothing() {
         ("/plain", "which is neither `https` nor on this machine"),
         ("/file", "which is neither `https` nor on this machine"),
         ("/user", "with a user name in it"),
-        ("/nowhere", "since it does not say where"),
+        ("/nowhere", "without a target"),
         ("/round", "sends on more than 5 times"),
         ("/huge", "is larger than 268435456 bytes"),
         ("/page", "is neither a WebAssembly component nor a tar archive"),
@@ -213,7 +213,7 @@ fn pr08_hostile_servers_leave_nothing() {
         assert!(!errors.contains("hidden-4711") && !errors.contains("secret"), "{errors}");
         assert_eq!(place.everything(), before, "{path}");
     }
-    place.haft(&["add", "http://example.com/x.wasm", "--yes"]).ends(5, "fetch it with `https://`");
+    place.haft(&["add", "http://example.com/x.wasm", "--yes"]).ends(5, "a component is code: use `https://`");
 }
 
 /// PR08: a body that ends too early is no body, whatever was announced.

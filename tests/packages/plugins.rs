@@ -212,7 +212,7 @@ fn a_plugin_of_a_marketplace_is_named_after_its_place() {
     std::os::unix::fs::symlink("../other", place.work().join("market/out")).unwrap();
     place.haft(&["add", "./market", "--yes"]).ends(5, "one of its plugins: `some`, `link`");
     place.haft(&["add", "./market#none", "--yes"]).ends(5, "no plugin `none`");
-    place.haft(&["add", "./market#link", "--yes"]).ends(5, "leads out of the marketplace");
+    place.haft(&["add", "./market#link", "--yes"]).ends(5, "it is outside the marketplace");
     let shown = place.haft(&["add", "./market#some", "--yes"]).good().stderr;
     assert!(shown.contains("skills/a/SKILL.md") && !shown.contains("skills/b/SKILL.md"), "{shown}");
     assert!(place.read("program.toml").contains("./market#some"), "{}", place.read("program.toml"));

@@ -68,7 +68,7 @@ fn pr07_pr10_an_archive_is_fetched_and_updated() {
     assert!(place.tools().contains(&"words__count".to_owned()));
     place.write("text/more", "x");
     *content.lock().unwrap() = archive(&place, "text");
-    place.haft(&["update"]).ends(7, "is still called 1.0.0, and has another content");
+    place.haft(&["update"]).ends(7, "has the same version 1.0.0 but other content");
     words(&place, "text", "1.0.1", "");
     *content.lock().unwrap() = archive(&place, "text");
     let answer = place.haft(&["update"]).ends(7, "`text` is not what was agreed to");

@@ -103,7 +103,10 @@ fn a_source_distribution_is_built_where_a_person_asks_for_it() {
     let add = ["add", "pypi:haft-teller", "--set", "arg=hi", "--yes"];
     let refused = with_registry(&place, &server, &add).ends(5, "has no wheel for this machine");
     assert!(
-        refused.stderr.contains("`--run-scripts` builds it, confined and without network"),
+        refused.stderr.contains(
+            "`--run-scripts` builds it in the sandbox, without network; or choose a \
+            version that has a wheel"
+        ),
         "{}",
         refused.stderr
     );

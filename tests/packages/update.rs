@@ -64,14 +64,14 @@ fn pr10_wa08_an_update_that_asks_for_more_stops() {
     place.haft(&["add", "./text", "--yes"]).good();
     let before = place.everything();
     words(&place, "text", "2.0.0", "read = [\"./docs\", \"/etc\"]\nhosts = [\"evil.test\"]");
-    let answer = place.haft(&["update"]).ends(7, "`text` asks for more than was agreed to");
+    let answer = place.haft(&["update"]).ends(7, "`text` requests more than you agreed to");
     for expected in [
         "text 1.0.0 → 2.0.0",
         "read /etc  [new]",
         "reach evil.test  [new]",
         "read ./docs\n",
         "no longer: words:env=LANG",
-        "nobody is here to be asked",
+        "nothing was changed: there is no terminal to ask at",
     ] {
         assert!(answer.stderr.contains(expected), "{expected}: {}", answer.stderr);
     }
@@ -80,7 +80,11 @@ fn pr10_wa08_an_update_that_asks_for_more_stops() {
         now.iter().filter(|(path, _)| !path.starts_with(place.work().join("text"))).collect();
     assert!(changed.iter().all(|(path, bytes)| before.get(*path) == Some(bytes)), "{changed:?}");
     // Taken, with only a part of what is new.
-    place.haft(&["update", "--grant", "host=evil.test"]).ends(7, "nobody is here to be asked");
+    place.haft(&["update", "--grant", "host=evil.test"]).ends(
+        7,
+        "nothing was changed: there is no terminal \
+        to ask at",
+    );
     place.haft(&["update", "--grant", "host=evil.test", "--yes"]).good();
     let text = place.read("program.toml");
     assert!(text.contains("read = [\"./docs\"]") && text.contains("hosts = [\"evil.test\"]"), "{text}");
@@ -107,7 +111,7 @@ fn pr10_a_changed_name_is_refused() {
     let lock = place.read("program.lock");
     let renamed = program("texts", "1.1.0", "[[plugins]]\nname = \"words\"\ncomponent = \"words.wasm\"");
     place.write("text/program.toml", renamed);
-    place.haft(&["update", "--yes"]).ends(5, "`text` calls itself `texts` now");
+    place.haft(&["update", "--yes"]).ends(5, "the package `text` is now named `texts`");
     place.write(
         "text/program.toml",
         program("text", "1.1.0", "[[plugins]]\nname = \"words\"\ncomponent = \"none.wasm\""),
@@ -128,7 +132,7 @@ fn a_hand_written_entry_is_installed_once_somebody_agrees() {
     place.write("program.toml", text);
     let tools = place.haft(&["tools"]).good();
     assert!(tools.stderr.contains("`text` is not installed on this machine"), "{}", tools.stderr);
-    place.haft(&["add"]).ends(7, "nobody is here to be asked");
+    place.haft(&["add"]).ends(7, "nothing was changed: there is no terminal to ask at");
     assert!(place.kept().is_empty());
     place.haft(&["add", "--yes"]).good();
     assert_eq!(place.read("program.toml"), text);
@@ -138,7 +142,7 @@ fn a_hand_written_entry_is_installed_once_somebody_agrees() {
     place.write("program.toml", text.replace("./text", "./text2"));
     let tools = place.haft(&["tools"]).good();
     assert!(tools.stderr.contains("`text` is pinned from another source: `./text`"), "{}", tools.stderr);
-    assert!(place.haft(&["verify"]).stdout.contains("names another source"));
+    assert!(place.haft(&["verify"]).stdout.contains("program.toml has another source than program.lock: `"));
     place.haft(&["update", "text"]).good();
     place.haft(&["verify"]).good();
 }

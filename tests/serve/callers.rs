@@ -237,7 +237,7 @@ fn calls_are_counted() {
     // A machine on which they take so long has earned more by then.
     assert!(answered >= 3, "{refused}");
     let said = refused["content"][0]["text"].as_str().unwrap();
-    assert!(said.contains("3 calls a minute: try again in"), "{refused}");
+    assert!(said.contains("3 calls per minute: try again in"), "{refused}");
     let command = json!({"command": "touch begun; until [ -e go ]; do sleep 0.01; done"});
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| call(&site, BOB, "bash", &command));
@@ -296,7 +296,7 @@ fn what_cannot_be_told_apart_is_not_served() {
         String::from_utf8(output.stderr).unwrap()
     };
     for arguments in [&["--no-token"][..], &["--token-env", "HAFT_TEST_TOKEN"]] {
-        assert!(run(arguments).contains("`[[serve.callers]]` says who may call"));
+        assert!(run(arguments).contains("cannot be combined with `[[serve.callers]]`"));
     }
     write_token(&stage.path("bob.token"), ADA);
     assert!(run(&[]).contains("the callers `ada` and `bob` have the same token"));

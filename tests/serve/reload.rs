@@ -141,7 +141,7 @@ fn x6_a_reload_widens_no_right_by_itself() {
     };
     assert!(!write(&mut peer, "before"));
     stage.program(&wider);
-    peer.says("left out, since nobody agreed to it here yet");
+    peer.says("left out, because you have not agreed to:");
     peer.says("sandbox    writes");
     peer.says("program loaded again");
     assert!(!write(&mut peer, "changed"));

@@ -196,7 +196,7 @@ fn odd_requests_are_answered() {
         assert!(answer["error"]["code"].is_i64(), "{method}: {answer}");
     }
     let wrong = peer.request("tools/call", json!({"name": 1}));
-    assert_eq!(wrong["error"]["message"], "these are no parameters of `tools/call`", "{wrong}");
+    assert_eq!(wrong["error"]["message"], "invalid parameters of `tools/call`", "{wrong}");
     for nonsense in ["hello", "{", "[]", "{\"jsonrpc\":\"2.0\",\"id\":\"x\"}", "\u{0}"] {
         peer.write(&format!("{nonsense}\n"));
     }

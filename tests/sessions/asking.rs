@@ -40,9 +40,9 @@ fn what_is_allowed_to_an_agent_is_shown_and_taken_back() {
     terminal.enter("/allow");
     terminal.sees("allowed in this session: part: bash", 1);
     terminal.enter("/deny bash");
-    terminal.sees("`bash` is to be approved again", 1);
+    terminal.sees("`bash` needs approval again", 1);
     terminal.enter("/allow bash");
-    terminal.sees("`bash` runs without being approved in this session", 1);
+    terminal.sees("`bash` runs without approval in this session", 1);
     terminal.enter("three");
     terminal.sees("part: Run: echo part-$((4700 + 11)) [y/N/always]", 2);
     terminal.enter("n");

@@ -130,7 +130,7 @@ fn allows(terminal: &Terminal) {
     terminal.enter("again");
     terminal.sees("[y/N/always]", 5);
     terminal.enter("always");
-    terminal.sees("to keep this one call allowed, put", 1);
+    terminal.sees("to allow this call permanently, add \"", 1);
     terminal.sees("The tool said: again-4711.", 1);
     terminal.sees("tokens read", 6);
     terminal.enter("more");
@@ -139,7 +139,7 @@ fn allows(terminal: &Terminal) {
     terminal.enter("/allow");
     terminal.sees("allowed in this session: bash", 1);
     terminal.enter("/deny bash");
-    terminal.sees("`bash` is to be approved again", 1);
+    terminal.sees("`bash` needs approval again", 1);
     // C08: a name that no tool has is not taken for one that was never allowed.
     terminal.enter("/allow bsah");
     terminal.sees("there is no tool `bsah`; did you mean `bash`?", 1);
@@ -163,7 +163,7 @@ fn a_rule_is_kept_once_it_was_shown() {
     terminal.enter("/allow --save bash(echo kept-$((4700 + 11)))");
     terminal.sees("write this? [y/N]", 2);
     terminal.enter("y");
-    terminal.sees("is allowed from now on", 1);
+    terminal.sees("` is now allowed", 1);
     let after = place.read("program.toml");
     assert!(after.contains("shell_confirm = true # mine\n"), "{after}");
     assert!(after.contains("allow = [\"bash(echo kept-$((4700 + 11)))\"]"), "{after}");
@@ -182,7 +182,7 @@ fn a_rule_is_kept_once_it_was_shown() {
 
 /// Everything that was said is there, and nothing that was allowed.
 fn comes_back(terminal: &Terminal, id: &str) {
-    terminal.sees(&format!("going on with session {id}"), 1);
+    terminal.sees(&format!("continuing session {id}"), 1);
     terminal.enter("first");
     terminal.sees("You began with count.", 1);
     terminal.sees("tokens read", 1);

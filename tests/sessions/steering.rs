@@ -37,12 +37,12 @@ fn u11_the_model_is_told_what_is_said_while_it_works() {
     terminal.enter("paint");
     until("the command runs", || place.home.work().join("begun").exists());
     terminal.enter("take blue");
-    terminal.sees("the model is told at its next step", 1);
+    terminal.sees("the model reads this at its next step", 1);
     terminal.enter("/plan");
     place.home.write("go", "");
     terminal.sees("Blue it", 1);
     terminal.enter("and red");
-    terminal.sees("the model is told at its next step", 2);
+    terminal.sees("the model reads this at its next step", 2);
     SAID.store(true, Ordering::Relaxed);
     terminal.sees("Red as well.", 1);
     terminal.sees("plan mode: tools read", 1);
@@ -50,11 +50,11 @@ fn u11_the_model_is_told_what_is_said_while_it_works() {
     std::fs::remove_file(place.home.work().join("go")).unwrap();
     std::fs::remove_file(place.home.work().join("begun")).unwrap();
     terminal.enter("/plan off");
-    terminal.sees("plan mode is lifted", 1);
+    terminal.sees("plan mode is off: tools have the rights of the program", 1);
     terminal.enter("paint");
     until("the command runs again", || place.home.work().join("begun").exists());
     terminal.enter("too late");
-    terminal.sees("the model is told at its next step", 3);
+    terminal.sees("the model reads this at its next step", 3);
     terminal.key("C-c");
     terminal.sees("[cancelled]", 1);
     terminal.enter("/continue");

@@ -58,7 +58,7 @@ fn pinned() -> Stage {
     assert_eq!(session.list(2), ["a", "b", "c"]);
     assert_eq!(session.call(3, "a")["result"]["content"][0]["text"], "tools/call");
     let end = session.end();
-    let line = format!("haft: changing: 3 tools are noted as it lists them first: {WAY_OUT} shows them\n");
+    let line = format!("haft: changing: 3 tools of its first listing are pinned: {WAY_OUT} shows them\n");
     assert!(end.errors.contains(&line), "{}", end.errors);
     stage
 }
@@ -92,7 +92,7 @@ fn changes() -> Vec<(Value, Vec<&'static str>, &'static str)> {
         (
             json!([tool("a", "Does a"), tool("b", "Does other"), tool("d", "Does b"), tool("c", "Does c")]),
             vec!["a", "c"],
-            "tool `d` is a new name for what `b` was, and is held back",
+            "tool `d` was renamed from `b`, and is held back",
         ),
         (json!([tool("a", "Does a"), tool("c", "Does c")]), vec!["a", "c"], "tool `b` is gone"),
     ]
@@ -334,7 +334,7 @@ fn an_answer_that_is_left_out_is_an_error_to_the_client() {
     let rest = String::from_utf8(end.rest).unwrap();
     assert!(rest.contains("left out the answer, since it is not UTF-8") && !rest.contains("INFO"), "{rest}");
     assert!(rest.contains("\nstarted\n"), "{rest}");
-    assert!(end.errors.contains("a line was left out, since it is not one JSON value"), "{}", end.errors);
+    assert!(end.errors.contains("a line was dropped: it is not one JSON value"), "{}", end.errors);
 }
 
 #[test]

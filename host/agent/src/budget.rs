@@ -31,11 +31,11 @@ impl Budget {
         let usage = totals.usage();
         if let Some(most) = self.cost {
             if let Some(model) = totals.unpriced() {
-                return Some(format!("`max_cost` cannot be kept: {}", no_price(&model)));
+                return Some(format!("`max_cost` cannot be enforced: {}", no_price(&model)));
             }
             let spent = usage.cost.unwrap_or_default();
             if spent >= most {
-                return Some(format!("it has cost {spent} of a budget of {most}"));
+                return Some(format!("the budget is used up: {spent} of {most}"));
             }
         }
         if let Some(used_up) = totals.caller_used_up() {
@@ -43,22 +43,22 @@ impl Budget {
         }
         let most = self.tokens?;
         if totals.is_uncounted() {
-            return Some("`max_tokens_total` cannot be kept: the provider tells no tokens".into());
+            return Some("`max_tokens_total` cannot be enforced: the provider does not report tokens".into());
         }
         let used = usage.total();
-        (used >= most).then(|| format!("it has used {used} tokens of a budget of {most}"))
+        (used >= most).then(|| format!("the budget is used up: {used} of {most} tokens"))
     }
 }
 
 /// Returns the message for a limit of the calling run.
 fn of_caller(used_up: &UsedUp) -> String {
     match used_up {
-        UsedUp::Spent => "the budget is spent of the run that it works for".into(),
+        UsedUp::Spent => "the budget of the calling run is used up".into(),
         UsedUp::Unpriced(model) => {
-            format!("`max_cost` of the run that it works for cannot be kept: {}", no_price(model))
+            format!("`max_cost` of the calling run cannot be enforced: {}", no_price(model))
         }
         UsedUp::Uncounted => {
-            "`max_tokens_total` of the run that it works for cannot be kept: a provider tells no tokens"
+            "`max_tokens_total` of the calling run cannot be enforced: a provider does not report tokens"
                 .into()
         }
     }
@@ -66,7 +66,7 @@ fn of_caller(used_up: &UsedUp) -> String {
 
 /// Returns the message for a missing price, with the key of program.toml that sets it.
 fn no_price(model: &str) -> String {
-    format!("no price of `{model}` is known; `[provider.prices.\"{model}\"]` in program.toml says it")
+    format!("the price of `{model}` is unknown; set `[provider.prices.\"{model}\"]` in program.toml")
 }
 
 // The totals of a run: turns, tokens and cost, including the agents that it called. Records the outcome and does
@@ -256,7 +256,7 @@ mod tests {
         );
         totals.add("asked", usage(50, None));
         let why = Budget::default().used_up(&totals).unwrap();
-        assert_eq!(why, "the budget is spent of the run that it works for");
+        assert_eq!(why, "the budget of the calling run is used up");
         assert!(of_caller(&UsedUp::Uncounted).contains("tells no tokens"));
     }
 }

@@ -98,9 +98,12 @@ impl AgentPlugin<'_> {
         if is_name(&skill.name) {
             return Ok((skill.name, written.to_owned()));
         }
-        let problem =
-            Problem::new(format!("the `name` in `SKILL.md` is no name of an Agent Skill: `{}`", skill.name));
-        Err(problem.hint("a name has a-z, 0-9 and single hyphens between them, 64 characters at most").into())
+        let problem = Problem::new(format!(
+            "the `name` in `SKILL.md` is not a valid Agent Skill name: \
+                `{}`",
+            skill.name
+        ));
+        Err(problem.hint("expected a-z, 0-9 and single hyphens between them, at most 64 characters").into())
     }
 
     /// Returns the head of a SKILL.md.

@@ -26,7 +26,7 @@ impl Wit {
         })?;
         let world = resolve.select_world(&[package], world).map_err(|error| {
             let problem = Problem::new(format!("no world in `{}`: {}", path.display(), text(&error)));
-            problem.hint("name one of its worlds: `[build] world = \"…\"`, or `--world`")
+            problem.hint("choose a world: `[build] world = \"…\"`, or `--world`")
         })?;
         Ok(Self { resolve, package, world })
     }

@@ -84,7 +84,7 @@ fn line(text: &str, most: usize) -> String {
 
 /// Returns the error for a file that is too large.
 pub fn too_large(size: u64) -> io::Error {
-    let text = format!("it has {size} bytes, and at most {MAX_FILE} are read");
+    let text = format!("it has {size} bytes; the limit is {MAX_FILE}");
     io::Error::new(io::ErrorKind::FileTooLarge, text)
 }
 
@@ -121,12 +121,12 @@ impl Shelf {
         }
         if let Some(known) = self.find(name) {
             self.problem(format!(
-                "the skill `{name}` of {} is left out: {} has one of that name, which is nearer",
+                "the skill `{name}` of {} is left out: {} has a skill of this name and takes precedence",
                 new.origin, known.origin
             ));
         } else if self.skills.len() == MAX_SKILLS {
             self.problem(format!(
-                "the skill `{name}` of {} is left out: there are {MAX_SKILLS} already",
+                "the skill `{name}` of {} is left out: the limit of {MAX_SKILLS} skills is reached",
                 new.origin
             ));
         } else {
@@ -194,7 +194,7 @@ impl SkillFolder {
             if folder.is_same(&root.enter(around)?)? {
                 return Err(io::Error::new(
                     io::ErrorKind::PermissionDenied,
-                    "it leads to a folder that it lies in",
+                    "it points to one of its parent folders",
                 ));
             }
         }
@@ -292,7 +292,7 @@ mod tests {
         let failed = |path: &str| folder.read(path).unwrap_err().to_string();
         assert_eq!(failed("large"), "it has 307200 bytes, and at most 262144 are read");
         for path in ["link", "../large", "/etc/passwd"] {
-            assert_eq!(failed(path), "it leads out of the folder", "{path}");
+            assert_eq!(failed(path), "it points outside the folder", "{path}");
         }
     }
 
@@ -314,7 +314,7 @@ mod tests {
         };
         assert_eq!(linked("../../other"), Ok("Other.".to_owned()));
         for around in ["../..", "..", "."] {
-            assert_eq!(linked(around), Err("it leads to a folder that it lies in".to_owned()), "{around}");
+            assert_eq!(linked(around), Err("it points to one of its parent folders".to_owned()), "{around}");
         }
     }
 }

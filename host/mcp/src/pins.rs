@@ -257,16 +257,16 @@ impl fmt::Display for Difference {
                 write!(f, "tool `{tool}` has changed: {}", what.join(", "))
             }
             Self::Renamed { from, .. } => {
-                write!(f, "tool `{tool}` is a new name for what `{}` was", plain(from))
+                write!(f, "tool `{tool}` was renamed from `{}`", plain(from))
             }
-            Self::Removed { .. } => write!(f, "tool `{tool}` is gone"),
+            Self::Removed { .. } => write!(f, "tool `{tool}` was removed"),
         }
     }
 }
 
 /// Returns the user's remedy for a tool of `server` that is held back.
 pub fn way_out(server: &str) -> String {
-    format!("`haft update {server}` shows the difference, and asks")
+    format!("`haft update {server}` shows the difference and asks")
 }
 
 #[cfg(test)]

@@ -165,7 +165,7 @@ impl Registry {
         let near = match self.ask::<Page>(&path).await {
             Ok(page) => page.servers,
             Err(error) => {
-                tracing::debug!("no names are proposed: {error}");
+                tracing::debug!("cannot suggest names: {error}");
                 Vec::new()
             }
         };

@@ -160,7 +160,7 @@ pub struct CredentialStore(&'static Row);
 
 /// Why a text is not a [`CredentialStore`]. The message omits the text, which may be a secret in the wrong place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no credential store has this name; {0}")]
+#[error("unknown credential store; {0}")]
 pub struct CredentialStoreError(String);
 
 impl CredentialStore {

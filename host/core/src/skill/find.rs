@@ -62,7 +62,7 @@ fn put(folder: SkillFolder, name: &str, shelf: &mut Shelf) {
             for key in server_keys(&text) {
                 let key = crate::report::plain(&key);
                 shelf.problem(format!(
-                    "`{key}` in the `SKILL.md` of `{path}`: haft starts no MCP servers that are named there"
+                    "`{key}` in the `SKILL.md` of `{path}`: haft does not start MCP servers from `SKILL.md`"
                 ));
             }
             let (skill, files) = (Skill::parse(&text, name), Arc::new(folder));
@@ -136,7 +136,7 @@ mod tests {
                 path("repo/sub/.agents/skills/deploy"),
             ),
             format!(
-                "`mcp_servers` in the `SKILL.md` of `{}`: haft starts no MCP servers that are named there",
+                "`mcp_servers` in the `SKILL.md` of `{}`: haft does not start MCP servers from `SKILL.md`",
                 path("repo/.agents/skills/test"),
             ),
             format!(
@@ -161,7 +161,7 @@ mod tests {
         let names: Vec<_> = shelf.skills().iter().map(|own| own.skill.name.as_str()).collect();
         assert_eq!(names, ["inner"]);
         assert_eq!(shelf.problems().len(), 2, "{:?}", shelf.problems());
-        assert!(shelf.problems().iter().all(|problem| problem.ends_with("it leads out of the folder")));
+        assert!(shelf.problems().iter().all(|problem| problem.ends_with("it points outside the folder")));
     }
 
     #[test]

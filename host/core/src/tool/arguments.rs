@@ -52,7 +52,7 @@ pub enum SchemaError {
     #[error("the parameters must be a JSON Schema with `\"type\": \"object\"`")]
     NotAnObject,
     /// A schema so deep that checking it could exhaust the stack.
-    #[error("the parameters nest deeper than {MAX_DEPTH} levels")]
+    #[error("the parameters are nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
     /// Compiling it would take too long.
     #[error(
@@ -68,7 +68,7 @@ pub enum SchemaError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerSchemaError {
     /// Checking it could exhaust the stack.
-    #[error("the schema nests deeper than {MAX_DEPTH} levels")]
+    #[error("the schema is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
     /// Compiling it would take too long.
     #[error("the schema has more than {MAX_PATTERNS} patterns, or more than {MAX_REFERENCES} references")]
@@ -161,7 +161,10 @@ impl Schema {
     pub fn check_hiding(&self, arguments: &Value, hidden: &[&str]) -> Result<(), ArgumentsError> {
         if is_deeper(arguments, MAX_DEPTH) {
             let name = self.subject.name();
-            return Err(ArgumentsError(format!("the {name} must not nest deeper than {MAX_DEPTH} levels")));
+            return Err(ArgumentsError(format!(
+                "the {name} must not be nested deeper than {MAX_DEPTH} \
+                levels"
+            )));
         }
         let unchecked = |why| ArgumentsError(format!("the {} cannot be checked: {why}", self.subject.name()));
         self.work.admits(&self.written, arguments).map_err(unchecked)?;
@@ -180,10 +183,10 @@ impl Schema {
                 matches!(error.kind(), Kind::Required { .. } | Kind::AdditionalProperties { .. });
             match place.as_str() {
                 "" if !hidden.is_empty() && !names_keys => {
-                    format!("the {} as a whole does not fit", self.subject.name())
+                    format!("the {} do not match as a whole", self.subject.name())
                 }
                 _ if hidden.contains(&key.as_str()) => {
-                    format!("at `{place}`: what is secret there does not fit")
+                    format!("at `{place}`: the value (a secret) does not match")
                 }
                 _ => mistakes.describe(&error),
             }

@@ -53,7 +53,7 @@ impl<'s> Coercion<'s> {
             if value.is_string() && self.told.len() < MAX_TOLD {
                 let kind = kind_of(&other);
                 self.told.push(format!(
-                    "`{}` was given as text and taken as {kind}",
+                    "`{}` was given as text and read as {kind}",
                     place.trim_start_matches('.')
                 ));
             }

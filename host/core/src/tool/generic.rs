@@ -17,14 +17,14 @@ pub(super) fn def() -> ToolDef {
         "type": "object",
         "properties": {
             "name": { "type": "string", "description": "The tool's name" },
-            "args": { "type": "object", "description": "Its arguments, as its own parameters say" },
+            "args": { "type": "object", "description": "Its arguments, as its own schema requires" },
         },
         "required": ["name"],
         "additionalProperties": false,
     });
     // The effects are those of the called tool.
     let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
-    let description = "Runs any tool by its name, also one that is not listed here.".into();
+    let description = "Runs any tool by its name, including tools that are not listed here.".into();
     ToolDef { name: NAME.into(), description, parameters, hints, ..ToolDef::default() }
 }
 

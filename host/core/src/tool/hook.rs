@@ -60,16 +60,12 @@ pub(super) async fn before(
             Err(Objection::Refused(reason)) => {
                 notes.decision(|| format!("refused by hook `{name}`"));
                 let reason = clip(&reason, MAX_REASON, Keep::Ends);
-                return Err(format!(
-                    "`{tool}` did not run: the hook `{name}` refuses the call and says: {reason}"
-                ));
+                return Err(format!("`{tool}` did not run: the hook `{name}` refused the call: {reason}"));
             }
             Err(Objection::Failed(why)) => {
-                notes.decision(|| format!("refused, since hook `{name}` gave no answer: {why}"));
+                notes.decision(|| format!("refused: hook `{name}` did not answer: {why}"));
                 let why = clip(&why, MAX_REASON, Keep::Ends);
-                return Err(format!(
-                    "`{tool}` did not run: the hook `{name}` sees its calls and gave no answer: {why}"
-                ));
+                return Err(format!("`{tool}` did not run: the hook `{name}` did not answer: {why}"));
             }
         }
     }
@@ -85,7 +81,12 @@ pub(super) async fn after(
 ) {
     for hook in hooks {
         if let Err(why) = hook.after(seen, result, duration).await {
-            tracing::warn!(hook = hook.name(), tool = seen.call.tool, "a hook was not told of a call: {why}");
+            tracing::warn!(
+                hook = hook.name(),
+                tool = seen.call.tool,
+                "a hook was not notified of a call: \
+                {why}"
+            );
         }
     }
 }

@@ -49,8 +49,8 @@ pub(super) fn entry(tools: &[Arc<Entry>]) -> Entry {
 
 fn def(tools: &[Arc<Entry>]) -> ToolDef {
     let description = format!(
-        "Finds tools that are not listed here, by what they do: {} tools are there in all{}. Answers with the \
-         best matches, each with its parameters; `{}` runs one by its name.",
+        "Finds tools that are not listed here, by a description: {} tools in total{}. Returns the best \
+         matches, each with its parameters; `{}` runs one by its name.",
         tools.len(),
         groups(tools),
         generic::NAME,
@@ -129,7 +129,7 @@ impl FindTools {
         let names: Vec<&str> =
             self.tools.iter().map(|tool| tool.def().name.as_str()).take(MAX_NAMES).collect();
         let message = match query.trim() {
-            "" => "say what the tool should do".to_owned(),
+            "" => "describe the tool's purpose".to_owned(),
             _ => "no tool matches; try other words".to_owned(),
         };
         json!({ "tools": [], "message": message, "total": self.tools.len(), "names": names }).to_string()

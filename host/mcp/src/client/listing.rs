@@ -124,7 +124,7 @@ impl ToolListBuilder {
     pub(super) fn page(&mut self, result: &Value) -> Result<Option<String>, ServerError> {
         let tools = result.get("tools").and_then(Value::as_array);
         let tools =
-            tools.ok_or_else(|| ServerError::Protocol("its list of tools holds no `tools`".to_owned()))?;
+            tools.ok_or_else(|| ServerError::Protocol("its list of tools has no `tools`".to_owned()))?;
         self.pages += 1;
         for tool in tools {
             self.size += tool.to_string().len();
@@ -140,7 +140,7 @@ impl ToolListBuilder {
 
     fn is_worth_asking(&mut self, next: &str) -> bool {
         if !self.cursors.insert(next.to_owned()) {
-            self.reject(None, format!("the list of tools goes in a circle after {} pages", self.pages));
+            self.reject(None, format!("the list of tools repeats after {} pages", self.pages));
             return false;
         }
         if self.pages == MAX_PAGES {

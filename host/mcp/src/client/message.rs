@@ -37,7 +37,7 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<ServerJsonRpcMessage>, String> {
     let scan = Scan::from_message(text);
     let id = scan.id().filter(|_| scan.method().is_none());
     if scan.values() > MAX_VALUES {
-        return answered(id, format!("the answer has more values than the {MAX_VALUES} that are read"));
+        return answered(id, format!("the answer has more than {MAX_VALUES} values"));
     }
     // Notifications and requests are read once; answers keep what rmcp's types do not know.
     if scan.method().is_some()
@@ -58,7 +58,7 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<ServerJsonRpcMessage>, String> {
         value => match message(value) {
             Some(message) => Ok(vec![message]),
             None => {
-                answered(id, "the server's answer is malformed: it is no message of JSON-RPC 2.0".to_owned())
+                answered(id, "the server's answer is malformed: it is not a JSON-RPC 2.0 message".to_owned())
             }
         },
     }
@@ -229,7 +229,7 @@ mod tests {
         );
         assert_eq!(
             error(r#"{"id":1,"result":7}"#),
-            "the server's answer is malformed: it is no message of JSON-RPC 2.0"
+            "the server's answer is malformed: it is not a JSON-RPC 2.0 message"
         );
         for text in ["ping", "{}", r#"{"type":"heartbeat"}"#, "[]", "[1]", "2026-01-01T00:00:00Z", ""] {
             assert!(read_value(text).is_err(), "{text}");

@@ -88,11 +88,14 @@ impl Copying<'_> {
         };
         match copied {
             Err(TreeError::Io { source, .. }) if is_refused(&source) => {
-                self.left_out.insert(format!("{path} (a link that leads out of the plugin, or to no file)"));
+                self.left_out.insert(format!(
+                    "{path} (a link to a target outside the plugin, or to no \
+                    file)"
+                ));
                 Ok(())
             }
             Err(TreeError::Changed(path)) => {
-                self.left_out.insert(format!("{path} (a link to a folder that it lies in)"));
+                self.left_out.insert(format!("{path} (a link to a parent folder)"));
                 Ok(())
             }
             copied => copied,

@@ -72,7 +72,7 @@ pub(super) fn put(
 ) {
     let tool = tool_name(&skill.name);
     if skills.len() >= MAX_SKILLS || skills.iter().any(|other| other.tool == tool) {
-        let why = format!("there are {MAX_SKILLS} already, or another one has its name");
+        let why = format!("the limit of {MAX_SKILLS} skills is reached, or another skill has its name");
         let text = format!("skill `{}` is left out: {why}", skill.name);
         faults.push(Fault::new(FaultKind::SkillSkipped, text));
         return;
@@ -85,7 +85,7 @@ pub(super) fn put(
 
 pub(super) fn text(files: &Files<'_>, folder: &str) -> Result<String, String> {
     let bytes = files.bytes(&listed(folder, FILE), MAX_FILE).map_err(|error| error.to_string())?;
-    String::from_utf8(bytes).map_err(|_| "its `SKILL.md` is not text in UTF-8".to_owned())
+    String::from_utf8(bytes).map_err(|_| "its `SKILL.md` is not UTF-8 text".to_owned())
 }
 
 /// Returns the skill of a text that follows the Agent Skills specification: it has a head with the name of its
@@ -94,7 +94,7 @@ fn strict(text: &str, folder: &str) -> Result<Skill, String> {
     let field = |key: &str| haft_core::skill::head_field(text, key).filter(|value| !value.is_empty());
     let name = field("name").ok_or("its head has no `name`")?;
     if name != folder {
-        return Err(format!("its head calls it `{name}`, and its folder `{folder}`"));
+        return Err(format!("its head has the name `{name}`, its folder `{folder}`"));
     }
     let is_part = |c: char| c.is_lowercase() || c.is_numeric() || c == '-';
     let is_name = name.chars().count() <= 64
@@ -103,7 +103,10 @@ fn strict(text: &str, folder: &str) -> Result<Skill, String> {
         && !name.ends_with('-')
         && !name.contains("--");
     if !is_name {
-        return Err(format!("`{name}` is no name of a skill: 1 to 64 of `a-z`, `0-9` and single `-`"));
+        return Err(format!(
+            "`{name}` is not a valid skill name: expected 1 to 64 of `a-z`, `0-9` and single \
+            `-`"
+        ));
     }
     let description = field("description").ok_or("its head has no `description`")?;
     if description.chars().count() > MAX_DESCRIPTION {

@@ -69,7 +69,7 @@ fn a_manifest_has_its_form_or_nothing_is_used() {
         (r#", "name": "a.""#, Err("expected `name` of")),
         (
             r#", "$schema": "https://agent-plugins.org/schemas/9.0.0/plugin.schema.json""#,
-            Err("reads version 1.0.0"),
+            Err("this haft supports version 1.0.0 of the Agent Plugins Specification"),
         ),
         (r#", "$schema": 1"#, Err("expected `$schema`")),
     ] {

@@ -193,7 +193,7 @@ fn common(verdicts: Vec<Verdict>, fetching: &Fetching<'_>) -> Result<Verdict, Fo
     Ok(match verdicts.find(|verdict| *verdict != first) {
         None => first,
         Some(Verdict::Signed(other)) => {
-            Verdict::Unchecked(vec![format!("in part {}, which says nothing of the rest", other.describe())])
+            Verdict::Unchecked(vec![format!("partly {}; the rest has no attestation", other.describe())])
         }
         Some(other) => other,
     })

@@ -105,7 +105,7 @@ impl Server {
     pub(super) fn write(self, folder: &Path) -> Result<(), ForeignError> {
         let unusable = |error| {
             let name = haft_core::report::plain(&self.name);
-            ForeignError::Unsupported(format!("it says no name that could be used (`{name}`: {error})"))
+            ForeignError::Unsupported(format!("it has no usable name (`{name}`: {error})"))
         };
         let name = Name::of_text(&self.name).map_err(unusable)?;
         let program = self.command.first().filter(|word| !word.contains('/'));

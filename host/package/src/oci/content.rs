@@ -49,13 +49,13 @@ pub(super) fn judge(manifest: &Manifest) -> Result<(Content, &Descriptor), Strin
         [] => Err("has no layers".to_owned()),
         [only] => kind(only).map(|kind| (kind, only)).ok_or_else(|| {
             format!(
-                "holds a layer of the type `{}`, which is neither a component (`{COMPONENT}`) nor a package \
+                "has a layer of the type `{}`, which is neither a component (`{COMPONENT}`) nor a package \
                  (`{PACKAGE}`)",
                 only.media_type
             )
         }),
         layers if IMAGES.contains(&manifest.config.media_type.as_str()) => {
-            Err(format!("is an image for containers, with {} layers, and no plugin", layers.len()))
+            Err(format!("is a container image with {} layers, not a plugin", layers.len()))
         }
         layers => Err(format!("has {} layers; expected one component or one package", layers.len())),
     }

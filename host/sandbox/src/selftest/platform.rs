@@ -35,7 +35,7 @@ pub async fn run(confiner: &Confiner, data: &Path, state: &Path) -> Result<SelfT
     let fixture = Fixture::prepare(data, state).map_err(failed)?;
     let answers = answers(confiner, &fixture).await?;
     if !fixture.was_entered() {
-        return Err(SelfTestError::Useless("nothing could be written where it is allowed either".into()));
+        return Err(SelfTestError::Useless("writing to an allowed place failed too".into()));
     }
     let layers = confiner.layers();
     let findings = ATTEMPTS.iter().map(|attempt| finding(attempt, &answers, &fixture, layers)).collect();
@@ -77,8 +77,8 @@ async fn answers(confiner: &Confiner, fixture: &Fixture) -> Result<Vec<Answer>, 
 
 fn silence(finished: &mut Finished) -> String {
     let end = match finished.end {
-        ExitReason::Exited(status) => format!("it ended with {status} and said nothing"),
-        ExitReason::TimedOut | ExitReason::Cancelled => format!("it was not done after {BOUND:?}"),
+        ExitReason::Exited(status) => format!("it ended with {status} without a message"),
+        ExitReason::TimedOut | ExitReason::Cancelled => format!("it did not finish within {BOUND:?}"),
     };
     let errors = finished.stderr.as_mut().map(|text| text.render(MAX_ANSWER)).unwrap_or_default();
     if errors.is_empty() { end } else { format!("{end}: {}", errors.trim_end()) }

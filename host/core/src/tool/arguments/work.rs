@@ -41,13 +41,13 @@ pub(super) struct Work {
 /// Why a check is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooMuch {
-    #[error("a definition of the schema refers to itself without end")]
+    #[error("a definition of the schema refers to itself endlessly")]
     Endless,
     #[error("the schema goes through more than {MAX_DEPTH} definitions at once")]
     Deep,
-    #[error("the schema takes more than {MAX_STEPS} steps to check this")]
+    #[error("checking this takes more than {MAX_STEPS} steps")]
     Steps,
-    #[error("a reference of the schema leads nowhere")]
+    #[error("a reference of the schema has no target")]
     Nowhere,
 }
 

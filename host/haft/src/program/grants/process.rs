@@ -199,9 +199,8 @@ impl Grants<'_> {
         let grant = self.allowed(grant, Some(process.name))?;
         if let Some(host) = grant.hosts().iter().find(|host| !host.is_any()) {
             let name = process.name;
-            let problem =
-                Problem::new(format!("`{name}` is a process, which cannot be held to `{host}` alone"));
-            let hint = format!("`--allow '{name}:host=*'` opens the network");
+            let problem = Problem::new(format!("`{name}` is a process, which cannot be limited to `{host}`"));
+            let hint = format!("`--allow '{name}:host=*'` grants the network");
             return Err(Report::new(vec![problem.hint(hint)]).into());
         }
         Ok(ProcessRights { grant: grant.of_process(), table, private: self.private(process, sandbox)? })

@@ -22,11 +22,11 @@ const PROXIES: &[&str] =
 /// Why an address is not asked.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unreachable {
-    #[error("`{0}` would show what is sent to everybody on the way")]
+    #[error("`{0}` would send data unencrypted")]
     Plain(Url),
-    #[error("`{host}` leads to {address}, a {kind}, and the MCP server itself has no such address")]
+    #[error("`{host}` resolves to {address}, a {kind}; the MCP server itself has no such address")]
     Inside { host: String, address: IpAddr, kind: AddressError },
-    #[error("`{host}` leads to {address} now, and led to another kind of address before")]
+    #[error("`{host}` now resolves to {address}; before it resolved to another kind of address")]
     Moved { host: String, address: IpAddr },
     #[error("`{0}` has no address")]
     Nowhere(String),
