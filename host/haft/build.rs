@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (own, out) = (std::env::var("CARGO_MANIFEST_DIR")?, std::env::var("OUT_DIR")?);
-    let built = Path::new(&own).join("../../plugins/built");
+    let built = Path::new(&own).join("built");
     println!("cargo::rerun-if-changed={}", built.display());
     for entry in fs::read_dir(built)? {
         let path = entry?.path();

@@ -18,7 +18,7 @@ pub(crate) mod version;
 /// Rust types of `wit/`, made by wasmtime.
 pub(crate) mod bindings {
     wasmtime::component::bindgen!({
-        path: "../../wit",
+        path: "contract",
         world: "plugin",
         imports: { default: tracing },
         exports: { default: async },

@@ -216,25 +216,29 @@ macro_rules! file {
 }
 
 const TYPED: &[File] = &[
-    file!("Cargo.toml", "rust/Cargo.toml"),
+    file!("Cargo.toml", "rust/manifest.toml"),
     file!("src/lib.rs", "rust/lib.rs"),
     file!("README.md", "rust/README.md"),
     file!(".gitignore", "rust/gitignore"),
 ];
 
-/// A file of the sdk, which is copied into the project: it is not published elsewhere.
+/// A file of the sdk, which is copied into the project: it is not published elsewhere. A crate that cargo packs has no
+/// folder with a Cargo.toml in it, so that here it has another name.
 macro_rules! sdk {
     ($path:literal) => {
-        File { path: concat!("sdk/", $path), text: include_str!(concat!("../../../../plugins/sdk/", $path)) }
+        sdk!($path, $path)
+    };
+    ($path:literal, $here:literal) => {
+        File { path: concat!("sdk/", $path), text: include_str!(concat!("../../sdk/", $here)) }
     };
 }
 
 const SDK: &[File] = &[
-    file!("Cargo.toml", "rust-sdk/Cargo.toml"),
+    file!("Cargo.toml", "rust-sdk/manifest.toml"),
     file!("src/lib.rs", "rust-sdk/lib.rs"),
     file!("README.md", "rust-sdk/README.md"),
     file!(".gitignore", "rust/gitignore"),
-    sdk!("Cargo.toml"),
+    sdk!("Cargo.toml", "manifest.toml"),
     sdk!("README.md"),
     sdk!("src/answer.rs"),
     sdk!("src/bindings.rs"),
@@ -264,7 +268,7 @@ mod tests {
     /// A file of the sdk that is not in the list would be missing in every new project.
     #[test]
     fn the_whole_sdk_goes_with_a_project() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins/sdk");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sdk");
         let mut folders = vec![root.join("src")];
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {

@@ -4,7 +4,7 @@
 /// Rust types of `wit/offers.wit`, made by wasmtime.
 mod bindings {
     wasmtime::component::bindgen!({
-        path: "../../wit",
+        path: "contract",
         world: "offering",
         exports: { default: async },
         ownership: Borrowing { duplicate_if_necessary: false },

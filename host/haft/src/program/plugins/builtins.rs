@@ -32,10 +32,10 @@ macro_rules! packed {
     };
 }
 
-const BUILTINS: &[Builtin] = include!("../../../../../plugins/builtins.rs");
+const BUILTINS: &[Builtin] = include!("../../../builtins.rs");
 
 /// The digests of the built components, in the format of `sha256sum`.
-const SUMS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/built/SHA256SUMS"));
+const SUMS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/built/SHA256SUMS"));
 
 impl Builtin {
     /// Returns the labels of the workers that run it.
@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn record_of(builtin: &Builtin) -> PathBuf {
-        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins/built");
+        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("built");
         built.join(builtin.name).with_extension("json")
     }
 

@@ -1,0 +1,1 @@
+../../plugins/builtins.rs
