@@ -12,17 +12,21 @@ mod plugins;
 mod servers;
 mod targets;
 mod tour;
+mod troubleshooting;
+mod tutorial;
 mod using;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::cli::{Answer, Home};
 use crate::common::{repository, same_environment};
+use crate::completions::verbs;
+use crate::reference::anchor;
 
 /// Lines that need more than this binary, and which script of `.ci` runs each.
 const BY_CI: &[(&str, &str)] = &[
@@ -218,7 +222,9 @@ fn every_command_line_of_the_readme_is_run() {
         page::LINES,
     ]
     .concat();
-    let run: BTreeSet<_> = BY_CI.iter().map(|(line, _)| *line).chain(own).collect();
+    let tutorial = tutorial::lines();
+    let walked = tutorial.iter().map(String::as_str);
+    let run: BTreeSet<_> = BY_CI.iter().map(|(line, _)| *line).chain(own).chain(walked).collect();
     let [missing, gone] = [&written - &run, &run - &written];
     assert!(missing.is_empty() && gone.is_empty(), "run by nobody: {missing:#?}\non no page: {gone:#?}");
     let scripts: Vec<_> = scripts().iter().map(|path| fs::read_to_string(path).unwrap()).collect();
@@ -228,17 +234,52 @@ fn every_command_line_of_the_readme_is_run() {
     }
 }
 
-/// Each relative link of README and docs leads to a file, so that a page can be moved without losing its readers.
+/// A page without its blocks of code.
+fn unfenced(page: &Path) -> String {
+    fs::read_to_string(page).unwrap().split("\n```").step_by(2).collect()
+}
+
+/// The anchors of a page's headings, as GitHub and mdBook make them.
+fn anchors(page: &Path) -> BTreeSet<String> {
+    let text = unfenced(page);
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| anchor(line.trim_start_matches('#').trim())).collect()
+}
+
+/// Each relative link of README and docs leads to a file, and to a heading that is there, so that a page can be moved
+/// without losing its readers.
 #[test]
 fn links_of_the_pages_lead_to_files() {
     let mut wrong = Vec::new();
     for page in pages() {
-        let text = fs::read_to_string(&page).unwrap();
-        let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
-        let relative = targets.filter(|target| !target.is_empty() && !target.contains("://"));
-        let folder = page.parent().unwrap();
-        let lost = relative.filter(|target| !folder.join(target).exists());
-        wrong.extend(lost.map(|target| format!("{}: {target}", page.display())));
+        let text = unfenced(&page);
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for target in targets.filter(|target| !target.contains("://")) {
+            let (file, part) = target.split_once('#').unwrap_or((target, ""));
+            let path = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            let is_there =
+                path.exists() && (part.is_empty() || path.is_dir() || anchors(&path).contains(part));
+            if !is_there {
+                wrong.push(format!("{}: {target}", page.display()));
+            }
+        }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Each verb that a page names in a code span is one that haft has.
+#[test]
+fn verbs_of_the_pages_are_known() {
+    let known = verbs();
+    let mut unknown = Vec::new();
+    for page in pages() {
+        for span in unfenced(&page).split('`').skip(1).step_by(2) {
+            let verb = span.strip_prefix("haft ").and_then(|words| words.split_whitespace().next());
+            let verb = verb.filter(|word| word.bytes().all(|c| c.is_ascii_lowercase()));
+            if verb.is_some_and(|verb| !known.iter().any(|one| one == verb)) {
+                unknown.push(format!("{}: {span}", page.display()));
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "{unknown:#?}");
 }

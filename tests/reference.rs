@@ -2,6 +2,7 @@
 //! output of `haft self schema`. The tests fail unless the committed pages match this haft;
 //! `HAFT_WRITE_REFERENCE=1 cargo test --test haft-tests reference` writes the pages.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -62,30 +63,100 @@ fn section(words: &[&str], text: &str) -> String {
     format!("\n## {title}\n\n```text\n{text}```\n")
 }
 
-/// A verb, or each verb below it.
-fn verb_sections(verb: &str) -> String {
+/// The help of a verb, or of each verb below it, with the words of its command line.
+fn helps(verb: &str) -> Vec<(Vec<String>, String)> {
     let text = help(&[verb]);
     let Some(below) = text.split("\nCommands:\n").nth(1) else {
-        return section(&[verb], &parts(&text, false));
+        return vec![(vec![verb.to_owned()], parts(&text, false))];
     };
     let listed = below.lines().take_while(|line| !line.is_empty());
     let names = listed.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
-    names.map(|name| section(&[verb, name], &parts(&help(&[verb, name]), false))).collect()
+    names.map(|name| (vec![verb.to_owned(), name.to_owned()], parts(&help(&[verb, name]), false))).collect()
+}
+
+/// A help cut before its own options, into these, and behind them. An option's lines stand together.
+fn cut(help: &str) -> (&str, Vec<String>, &str) {
+    let Some((before, below)) = help.split_once("Options:\n") else { return (help, Vec::new(), "") };
+    let lines = below.split_inclusive('\n').take_while(|line| line.starts_with([' ', '\n']));
+    let end = lines.map(str::len).sum();
+    let (own, after) = below.split_at(end);
+    let mut options: Vec<String> = Vec::new();
+    for line in own.split_inclusive('\n').filter(|line| !line.trim().is_empty()) {
+        let begins = line.starts_with("  -") || line.starts_with("      -");
+        match options.last_mut() {
+            Some(last) if !begins => *last += line,
+            _ => options.push(line.to_owned()),
+        }
+    }
+    (before, options, after)
+}
+
+/// The words of an option's lines, however they are broken.
+fn flat(option: &str) -> String {
+    option.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Options that several verbs explain in the same words, below the names of these verbs; each stands once.
+fn repeated(helps: &[(Vec<String>, String)]) -> (BTreeSet<String>, String) {
+    let mut verbs: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut first: Vec<(String, String)> = Vec::new();
+    for (words, text) in helps {
+        for option in cut(text).1.into_iter().filter(|option| !option.contains("-h, --help")) {
+            let flat = flat(&option);
+            if !verbs.contains_key(&flat) {
+                first.push((flat.clone(), option));
+            }
+            verbs.entry(flat).or_default().push(format!("`{}`", words.join(" ")));
+        }
+    }
+    verbs.retain(|_, names| names.len() > 1);
+    let mut groups: Vec<(&Vec<String>, String)> = Vec::new();
+    for (flat, option) in &first {
+        let Some(names) = verbs.get(flat) else { continue };
+        match groups.iter_mut().find(|(others, _)| *others == names) {
+            Some((_, options)) => *options += option,
+            None => groups.push((names, option.clone())),
+        }
+    }
+    let shown = |(names, options): &(&Vec<String>, String)| {
+        format!("\n{}:\n\n```text\n{options}```\n", names.join(", "))
+    };
+    (verbs.keys().cloned().collect(), groups.iter().map(shown).collect())
+}
+
+/// What a verb's section shows: its help without options that stand elsewhere.
+fn without(help: &str, elsewhere: &BTreeSet<String>) -> String {
+    let (before, options, after) = cut(help);
+    let own: String = options
+        .into_iter()
+        .filter(|option| !option.contains("-h, --help") && !elsewhere.contains(&flat(option)))
+        .collect();
+    let own = if own.is_empty() { own } else { format!("Options:\n{own}\n") };
+    format!("{}\n", format!("{before}{own}{after}").trim_end())
 }
 
 #[test]
 fn the_reference_of_verbs_is_what_help_prints() {
     let head = "# Reference: the command line\n\n\
-        Every verb of haft with its own options, as `haft VERB --help` prints them. This page is generated from there.\n";
+        Every verb of haft with its own options, as `haft VERB --help` prints them. This page is generated from there. An \
+        option that several verbs take stands once, above them; `-h, --help` is every verb's.\n";
+    let helps: Vec<_> = verbs().iter().flat_map(|verb| helps(verb)).collect();
+    let (elsewhere, groups) = repeated(&helps);
     let shared = format!(
         "\n## Options of many verbs\n\n\
          *Execution* options are those of verbs that run tools, or look at how they would be run. Each verb's help lists what it \
-         takes; any other option is an error.\n\n```text\n{}```\n",
+         takes; any other option is an error.\n\n```text\n{}```\n{groups}",
         parts(&help(&["call"]), true)
     );
     let codes = Home::new().haft(&["self", "exit-codes"]).stdout;
     let codes = format!("\n## Exit codes\n\n```text\n{codes}```\n");
-    let sections: String = verbs().iter().map(|verb| verb_sections(verb)).collect();
+    let sections: String = helps
+        .iter()
+        .map(|(words, text)| {
+            let words: Vec<_> = words.iter().map(String::as_str).collect();
+            section(&words, &without(text, &elsewhere))
+        })
+        .collect();
     keep("reference-verbs.md", &format!("{head}{}{shared}{codes}{sections}", section(&[], &help(&[]))));
 }
 
@@ -100,6 +171,11 @@ fn path(parent: &str, key: &str) -> String {
     if parent.is_empty() { key.to_owned() } else { format!("{parent}.{key}") }
 }
 
+/// Whether a key is another word for a table that has a section.
+fn is_alias(value: &Value) -> bool {
+    value["description"].as_str().is_some_and(|doc| doc.starts_with("the same as "))
+}
+
 /// The tables that a value is made of, depth first, each with the path of its keys.
 fn sections<'a>(at: &str, value: &'a Value, is_array: bool, found: &mut Vec<(String, Section<'a>)>) {
     if value["items"].is_object() {
@@ -109,7 +185,8 @@ fn sections<'a>(at: &str, value: &'a Value, is_array: bool, found: &mut Vec<(Str
     } else if let Some(properties) = value["properties"].as_object() {
         let header = if is_array { format!("[[{at}]]") } else { format!("[{at}]") };
         found.push((at.to_owned(), Section { header, schema: value }));
-        properties.iter().for_each(|(key, value)| sections(&path(at, key), value, false, found));
+        let own = properties.iter().filter(|(_, value)| !is_alias(value));
+        own.for_each(|(key, value)| sections(&path(at, key), value, false, found));
     }
 }
 
@@ -159,6 +236,9 @@ fn table(value: &Value) -> String {
 
 /// A value of a key, where a section of its own shows it: by its head.
 fn shown(at: &str, key: &str, value: &Value) -> String {
+    if is_alias(value) {
+        return "see there".to_owned();
+    }
     let mut below = Vec::new();
     sections(&path(at, key), value, false, &mut below);
     match below.first() {
@@ -168,7 +248,7 @@ fn shown(at: &str, key: &str, value: &Value) -> String {
 }
 
 /// The anchor of a heading, as GitHub and mdBook make it.
-fn anchor(heading: &str) -> String {
+pub(crate) fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }

@@ -12,7 +12,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, SanType}
 use serde_json::{Value, json};
 
 /// The guide, whose users and permissions the servers of these tests have.
-const GUIDE: &str = include_str!("../../docs/machines.md");
+const GUIDE: &str = include_str!("../../docs/workers.md");
 
 /// Those that connect.
 const USERS: [&str; 5] = ["gate", "eu-1", "eu-2", "eu-3", "us-1"];
