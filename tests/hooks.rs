@@ -110,7 +110,7 @@ fn a_hook_offers_no_tools() {
 #[test]
 fn what_lists_plugins_and_tools_names_the_hooks() {
     let home = home("\"bash\", \"time\"", "");
-    let listed = home.haft(&["list"]).stdout;
+    let listed = home.haft(&["list", "--long"]).stdout;
     assert!(listed.contains("guard") && listed.contains("hook of  bash, time"), "{listed}");
     let json = |arguments: &[&str]| -> Value { serde_json::from_str(&home.haft(arguments).stdout).unwrap() };
     assert_eq!(json(&["list", "--json"])[0]["hooks"], json!(["bash", "time"]));

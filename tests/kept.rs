@@ -156,7 +156,7 @@ fn what_is_kept_is_shown_and_goes_with_the_plugin() {
     let rows: Value = serde_json::from_str(&home.haft(&["--json", "list"]).stdout).unwrap();
     assert_eq!(rows[0]["granted"], json!(["state=1MiB", "cache=1MiB"]));
     assert_eq!(rows[0]["kept"], json!({ "entries": 20_132, "files": 34_096, "cache": 54_096 }));
-    let page = home.haft(&["list"]).stdout;
+    let page = home.haft(&["list", "--long"]).stdout;
     assert!(
         page.contains("keeps") && page.contains("of keys and values") && page.contains("of cache"),
         "{page}"

@@ -16,7 +16,7 @@ mod prompts;
 mod room;
 mod shown;
 mod steering;
-mod terminal;
+pub(crate) mod terminal;
 mod undo;
 
 use std::fs;

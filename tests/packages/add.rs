@@ -199,11 +199,64 @@ fn pr11_the_list_has_it_all() {
     ]);
     assert_eq!(row["requirements"], needs);
     assert_eq!(row["granted"], serde_json::json!(["read=./docs", "host=api.github.com", "env=GREETING"]));
-    let text = place.haft(&["list"]).good().stdout;
+    let text = place.haft(&["list", "--long"]).good().stdout;
     for expected in ["github 1.2.0: Works with issues", "sha256", "no-such-program-4711 (optional, missing)"]
     {
         assert!(text.contains(expected), "{text}");
     }
+}
+
+/// PR11: packages, plugins, servers and skills are in one table of 80 columns, and wholly in the data.
+#[test]
+fn pr11_the_list_has_every_kind_in_one_table() {
+    let place = Place::new();
+    github(&place);
+    place.write(".git/HEAD", "");
+    place.write(".agents/skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies.\n---\nTidy.");
+    place.write("look/.claude-plugin/plugin.json", r#"{ "name": "look" }"#);
+    place.write("look/.mcp.json", r#"{ "eye": { "command": "sh", "args": ["-c", "true"] } }"#);
+    place.write("look/skills/see/SKILL.md", "See.");
+    let declared = "[[mcp_servers]]\nname = \"near\"\ncommand = \"sh -c true\"\ngrant = { read = [\"./docs\"] }\n\
+                    [[mcp_servers]]\nname = \"far\"\nurl = \"https://a.test/mcp?key=4711\"\nenabled = false\n";
+    place.write("program.toml", program("mine", "1.0.0", declared));
+    place.write("words.wasm", saying("one"));
+    for source in ["./github", "./look", "./words.wasm"] {
+        let name = if source == "./words.wasm" { &["--as", "said"][..] } else { &[] };
+        place.haft(&[&["add", source, "--yes"], name].concat()).good();
+    }
+    let listed = place.haft(&["--json", "list"]).json();
+    let rows: Vec<Vec<&str>> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| ["name", "kind", "form", "state"].map(|key| row[key].as_str().unwrap()).to_vec())
+        .collect();
+    let expected = [
+        ["github", "package", "package", "as agreed"],
+        ["look", "package", "Claude plugin", "as agreed"],
+        ["said", "plugin", "component", "as agreed"],
+        ["near", "mcp-server", "MCP server", "not pinned"],
+        ["far", "mcp-server", "MCP server", "not pinned"],
+        ["tidy", "skill", "skill", "not pinned"],
+    ];
+    assert_eq!(rows, expected);
+    assert_eq!(
+        (&listed[1]["skills"], &listed[1]["servers"]),
+        (&serde_json::json!(["see"]), &serde_json::json!(["eye"]))
+    );
+    assert_eq!(
+        (&listed[3]["granted"], &listed[3]["source"]),
+        (&serde_json::json!(["read=./docs"]), &"sh -c true".into())
+    );
+    assert_eq!((&listed[4]["source"], &listed[4]["enabled"]), (&"https://a.test/mcp".into(), &false.into()));
+    let table = place.haft(&["list"]).good().stdout;
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    let lines: Vec<_> =
+        table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(lines[0], "name kind from rights state");
+    assert_eq!(lines[1], "github 1.2.0 package ./github env host read as agreed");
+    assert_eq!(lines[5], "far MCP server https://a.test/mcp nothing off");
+    assert_eq!(lines.len(), 7);
 }
 
 /// PR12: the model is told that there is a skill and reads it, unless the package is off.

@@ -317,6 +317,7 @@ fn a_package_of_npm_is_installed_without_its_scripts() {
     assert_eq!(lock.matches("\"integrity\": \"sha512-").count(), 2, "{lock}");
     let called = place.haft(&["call", "mcp__teller__tell", "{}"]).good();
     assert_eq!(called.stdout.trim(), "hi no lib 0");
+    assert_eq!(place.haft(&["--json", "list"]).json()[0]["form"], "npm server");
 
     // Another machine: exactly what was agreed to, although there is a later version.
     fs::remove_dir_all(place.store()).unwrap();
@@ -379,6 +380,7 @@ fn a_package_of_pypi_is_installed_from_wheels() {
     assert!(locked.contains(&format!("--hash=sha256:{digest}")), "{locked}");
     let called = place.haft(&["call", "mcp__haft-teller__tell", "{}"]).good();
     assert_eq!(called.stdout.trim(), "hi no lib 0");
+    assert_eq!(place.haft(&["--json", "list"]).json()[0]["form"], "PyPI server");
     place.haft(&["verify"]).good();
     with_registry(&place, &server, &["update", "--check"]).ends(0, "is the latest");
 }

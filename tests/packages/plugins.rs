@@ -8,8 +8,9 @@ use haft::lookup::find_on_path;
 use serde_json::{Value, json};
 
 use super::place::{Answer, Place};
+use crate::sessions::terminal::Terminal;
 
-const SERVER: &str = include_str!("plugins/server.py");
+pub(super) const SERVER: &str = include_str!("plugins/server.py");
 const SCHEMAS: &str = "https://agent-plugins.org/schemas/1.0.0";
 
 /// A skill whose script tries the same as the server.
@@ -17,7 +18,7 @@ const SKILL: &str = "---\nname: probe\ndescription: Probes things.\n---\nRun `sc
 const SCRIPT: &str =
     "import sys\nprint(open(sys.argv[1]).read() if len(sys.argv) > 1 else sys.stdin.read())\n";
 
-fn manifest(name: &str, permissions: &Value) -> String {
+pub(super) fn manifest(name: &str, permissions: &Value) -> String {
     let mut manifest =
         json!({ "$schema": format!("{SCHEMAS}/plugin.schema.json"), "name": name, "version": "1.0.0" });
     if permissions.is_object() {
@@ -26,7 +27,7 @@ fn manifest(name: &str, permissions: &Value) -> String {
     manifest.to_string()
 }
 
-fn servers(names: &[&str]) -> String {
+pub(super) fn servers(names: &[&str]) -> String {
     let server = |name: &&str| {
         let server = json!({
             "type": "stdio", "command": "python3", "args": ["${PLUGIN_ROOT}/server.py", "${PLUGIN_DATA}/x"],
@@ -39,7 +40,7 @@ fn servers(names: &[&str]) -> String {
 }
 
 /// A folder `name` with a plugin of that name and these servers; nothing where this machine has no Python.
-fn plugin(name: &str, names: &[&str], permissions: &Value) -> Option<Place> {
+pub(super) fn plugin(name: &str, names: &[&str], permissions: &Value) -> Option<Place> {
     if find_on_path("python3").is_none() {
         eprintln!("SKIPPED: no server to ask: `python3` is not installed");
         return None;
@@ -49,7 +50,7 @@ fn plugin(name: &str, names: &[&str], permissions: &Value) -> Option<Place> {
     Some(place)
 }
 
-fn write(place: &Place, name: &str, names: &[&str], permissions: &Value) {
+pub(super) fn write(place: &Place, name: &str, names: &[&str], permissions: &Value) {
     place.write(&format!("{name}/plugin.json"), manifest(name, permissions));
     place.write(&format!("{name}/mcp.json"), servers(names));
     place.write(&format!("{name}/server.py"), SERVER);
@@ -57,7 +58,7 @@ fn write(place: &Place, name: &str, names: &[&str], permissions: &Value) {
     place.write(&format!("{name}/skills/probe/scripts/probe.py"), SCRIPT);
 }
 
-fn attempt(place: &Place, server: &str, what: &Value) -> Answer {
+pub(super) fn attempt(place: &Place, server: &str, what: &Value) -> Answer {
     place.haft(&["call", &format!("mcp__{server}__try"), &what.to_string()])
 }
 
@@ -219,13 +220,27 @@ fn a_plugin_of_a_marketplace_is_named_after_its_place() {
     place.haft(&["verify"]).good();
 }
 
-/// A folder that breaks the specification fatally installs nothing, and one that asks for nothing fits on a screen.
+/// One that asks for nothing is one screen and one question.
 #[test]
-fn a_plugin_is_rejected_whole_or_shown_on_one_screen() {
-    let Some(place) = plugin("small", &["one"], &Value::Null) else { return };
+fn a_plugin_that_asks_for_nothing_is_one_screen_and_one_question() {
+    let Some(place) = plugin("small", &["one"], &json!({})) else { return };
     fs::remove_dir_all(place.work().join("small/skills/probe/scripts")).unwrap();
-    let shown = place.haft(&["add", "./small", "--yes"]).good().stderr;
-    assert!(shown.lines().count() <= 24, "{} lines:\n{shown}", shown.lines().count());
+    let own = place.command(&[]);
+    let Some(terminal) = Terminal::of_size(("80", "24"), &own, "small", &["add", "./small"]) else { return };
+    terminal.sees("[y/N]", 1);
+    assert_eq!(terminal.scrolled(), "0", "more than a screen");
+    assert!(terminal.screen().starts_with("small 1.0.0"));
+    terminal.enter("y");
+    let screen = terminal.sees("ended with 0", 1);
+    assert_eq!(screen.matches("[y/N]").count(), 1, "{screen}");
+    assert!(screen.contains("installed `small`"), "{screen}");
+    attempt(&place, "one", &json!({})).good();
+}
+
+/// A folder that breaks the specification fatally installs nothing.
+#[test]
+fn a_plugin_is_rejected_whole() {
+    let Some(place) = plugin("small", &["one"], &Value::Null) else { return };
     place.write("bad/plugin.json", manifest("bad", &Value::Null).replace("\"bad\"", "\"Bad\""));
     place.haft(&["add", "./bad", "--yes"]).ends(5, "expected `name` of");
     std::os::unix::fs::symlink("../small/plugin.json", place.work().join("bad/skills")).unwrap();

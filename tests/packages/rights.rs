@@ -24,7 +24,7 @@ fn wa08_less_can_be_granted_than_is_asked_for() {
     place.haft(&["remove", "text"]).good();
     place.haft(&["add", "./text", "--yes", "--no-grant"]).good();
     assert_eq!(count(&place, "docs/a.txt").code, 1);
-    let shown = place.haft(&["list"]).good().stdout;
+    let shown = place.haft(&["list", "--long"]).good().stdout;
     assert!(shown.contains("granted  nothing"), "{shown}");
 }
 

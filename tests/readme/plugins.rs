@@ -19,6 +19,7 @@ pub(super) const LINES: &[&str] = &[
     "haft plugin publish oci://ghcr.io/me/words:0.1.0",
     "haft update --check",
     "haft add oci://ghcr.io/owner/words:1.1",
+    "haft list --long",
 ];
 
 fn reader(registry: &Fake) -> Reader {
@@ -67,6 +68,7 @@ fn what_was_installed_is_kept_as_the_readme_says() {
     assert!(reader.runs(LINES[1]).stdout.contains("count"));
     reader.runs("haft add ./words.wasm --yes");
     assert!(reader.runs(LINES[2]).stdout.contains("words"));
+    assert!(reader.runs(LINES[12]).stdout.contains("words__count"));
     for line in [LINES[3], LINES[4], LINES[7], LINES[6], LINES[5]] {
         reader.runs(line);
     }

@@ -6,7 +6,7 @@ use super::Place;
 use crate::common::same_environment;
 use crate::common::wait::{until, until_some};
 
-pub(super) struct Terminal {
+pub(crate) struct Terminal {
     tmux: std::path::PathBuf,
     socket: String,
 }
@@ -14,22 +14,33 @@ pub(super) struct Terminal {
 impl Terminal {
     /// A terminal in which haft runs; `None` where there is no tmux, which is said.
     pub(super) fn start(place: &Place, name: &str, arguments: &[&str]) -> Option<Self> {
+        let mut own = place.command(&[]);
+        own.current_dir(place.home.work());
+        Self::of_size(("120", "50"), &own, name, arguments)
+    }
+
+    /// One with so many columns and rows, in the place of the command `own`.
+    pub(crate) fn of_size(
+        (columns, rows): (&str, &str),
+        own: &Command,
+        name: &str,
+        arguments: &[&str],
+    ) -> Option<Self> {
         let Some(tmux) = haft::lookup::find_on_path("tmux") else {
             eprintln!("SKIPPED: no terminal to talk at: tmux is not installed");
             return None;
         };
         let terminal = Self { tmux, socket: format!("haft-test-{name}-{}", std::process::id()) };
-        let own = place.command(&[]);
         let quote = |word: &str| format!("'{}'", word.replace('\'', "'\\''"));
         let words = std::iter::once(env!("CARGO_BIN_EXE_haft")).chain(arguments.iter().copied());
         let line = words.map(quote).collect::<Vec<_>>().join(" ");
-        let mut command = terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50"]);
+        let mut command = terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", columns, "-y", rows]);
         // A key that comes when haft has ended already is not to end what shows how it did, and none takes away what is
         // written at that moment: with an interrupt the kernel throws away what nobody has read yet (termios(3), NOFLSH).
         let line = format!("stty noflsh; {line}; ended=$?; trap '' INT; echo ended with $ended; sleep 600");
         // Not by the user's own shell: dash ends by an interrupt that its child has answered with an exit code.
-        command.args(["bash", "-c", &line]).current_dir(place.home.work());
-        same_environment(&own, &mut command);
+        command.args(["bash", "-c", &line]).current_dir(own.get_current_dir()?);
+        same_environment(own, &mut command);
         command.env("LANG", "C.UTF-8");
         assert!(command.status().unwrap().success());
         Some(terminal)
@@ -42,13 +53,19 @@ impl Terminal {
     }
 
     /// What is on the screen, and what has left it at the top.
-    pub(super) fn screen(&self) -> String {
+    pub(crate) fn screen(&self) -> String {
         let output = self.tmux(&["capture-pane", "-p", "-J", "-S", "-500"]).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// How many rows have left the screen at the top.
+    pub(crate) fn scrolled(&self) -> String {
+        let output = self.tmux(&["display-message", "-p", "#{history_size}"]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
     /// Types a line.
-    pub(super) fn enter(&self, text: &str) {
+    pub(crate) fn enter(&self, text: &str) {
         assert!(self.tmux(&["send-keys", "-l", "--", text]).status().unwrap().success());
         self.key("Enter");
     }
@@ -79,7 +96,7 @@ impl Terminal {
     }
 
     /// Waits until `text` is to be seen `times` times.
-    pub(super) fn sees(&self, text: &str, times: usize) -> String {
+    pub(crate) fn sees(&self, text: &str, times: usize) -> String {
         until_some(&format!("`{text}` is seen {times} times"), || {
             Some(self.screen()).filter(|screen| screen.matches(text).count() >= times)
         })

@@ -45,6 +45,7 @@ mod remove;
 mod replay;
 mod run;
 mod schema;
+mod search;
 mod serve;
 mod server_prompts;
 mod sessions;
@@ -115,6 +116,8 @@ enum Verb {
     Import(import::Import),
     /// Log in to and out of MCP servers with OAuth
     Mcp(mcp::Mcp),
+    /// Search the marketplaces and registries that you named
+    Search(search::Search),
     /// Install a package, a component or an MCP server
     #[command(visible_alias = "install")]
     Add(add::Add),
@@ -123,7 +126,7 @@ enum Verb {
     Remove(remove::Remove),
     /// Update packages, components and the tools of MCP servers
     Update(update::Update),
-    /// List the installed packages and components
+    /// List packages, components, MCP servers and skills
     #[command(visible_alias = "ls")]
     List(list::List),
     /// Show a package or a component, installed or not
@@ -342,6 +345,7 @@ impl Cli {
             Verb::Wrap(verb) => Box::pin(verb.execute(terminal)),
             Verb::Import(verb) => Box::pin(verb.execute(terminal)),
             Verb::Mcp(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Search(verb) => Box::pin(verb.execute(common, terminal)),
             Verb::Add(verb) => Box::pin(verb.execute(common, terminal)),
             Verb::Remove(verb) => Box::pin(ready(verb.execute(common, terminal))),
             Verb::Update(verb) => Box::pin(verb.execute(common, terminal)),

@@ -28,6 +28,7 @@ mod project;
 pub mod registry;
 mod request;
 mod runner;
+pub mod search;
 mod semantic;
 pub mod signature;
 mod store;

@@ -9,8 +9,9 @@ mod resolve;
 use haft_manifest::TextOrSecret;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use self::entry::Answer;
+use self::entry::{Answer, Meta, Status};
 pub use self::error::RegistryError;
 use crate::download::{self, DownloadError};
 use crate::{Digest, PackageSource};
@@ -19,7 +20,16 @@ use crate::{Digest, PackageSource};
 const MAX_ANSWER: usize = 1 << 20;
 
 /// Maximal number of proposed names for an unknown one.
+const MAX_PAGE: usize = 8 << 20;
+
+/// Names that are proposed where there is none of the name.
 const MAX_NEAR: usize = 10;
+
+/// Servers of a page: the most that the API gives.
+const PAGE: usize = 100;
+
+/// Pages of one search: more are no help to a person.
+const MAX_PAGES: usize = 5;
 
 /// Limits on the bytes of a name and a version, of the schema.
 const MAX_NAME: usize = 200;
@@ -110,20 +120,45 @@ impl Wanted {
     }
 }
 
-/// A page of a list.
+/// A page of a list. An entry that cannot be read is no reason to miss the others.
 #[derive(Deserialize)]
 struct Page {
-    servers: Vec<Listed>,
+    servers: Vec<Value>,
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    next_cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Listed {
     server: Named,
+    #[serde(rename = "_meta", default)]
+    meta: Meta,
 }
 
-#[derive(Deserialize)]
-struct Named {
-    name: String,
+/// A server as a list has it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) title: String,
+    #[serde(default)]
+    pub(crate) description: String,
+}
+
+impl Page {
+    /// Its servers that were not taken back.
+    fn servers(self) -> impl Iterator<Item = Named> {
+        let listed = self.servers.into_iter().filter_map(|value| serde_json::from_value(value).ok());
+        listed
+            .filter(|listed: &Listed| listed.meta.status() != Some(Status::Deleted))
+            .map(|listed| listed.server)
+    }
 }
 
 impl Registry {
@@ -134,7 +169,7 @@ impl Registry {
     pub async fn find(&self, wanted: &Wanted) -> Result<Registered, RegistryError> {
         let version = wanted.version.as_deref().unwrap_or("latest");
         let path = format!("servers/{}/versions/{}", encoded(&wanted.name), encoded(version));
-        let answer: Answer = match self.ask(&path).await {
+        let answer: Answer = match self.ask(&path, MAX_ANSWER).await {
             Err(RegistryError::Download(DownloadError::Status { status, .. }))
                 if status.starts_with("404") =>
             {
@@ -151,26 +186,44 @@ impl Registry {
         download::shown_text(&self.url)
     }
 
-    async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, RegistryError> {
+    /// Lists the servers whose names have `word` in them, as the API searches.
+    pub(crate) async fn search(&self, word: &str) -> Result<Vec<Named>, RegistryError> {
+        let (mut found, mut after) = (Vec::new(), String::new());
+        for _ in 0..MAX_PAGES {
+            let page = self.page(word, PAGE, &after).await?;
+            let next = page.metadata.next_cursor.clone().filter(|next| !next.is_empty());
+            found.extend(page.servers());
+            match next {
+                Some(next) => after = format!("&cursor={}", encoded(&next)),
+                None => break,
+            }
+        }
+        Ok(found)
+    }
+
+    async fn page(&self, word: &str, limit: usize, after: &str) -> Result<Page, RegistryError> {
+        let path = format!("servers?search={}&version=latest&limit={limit}{after}", encoded(word));
+        self.ask(&path, MAX_PAGE).await
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, path: &str, most: usize) -> Result<T, RegistryError> {
         let url = format!("{}/v0.1/{path}", self.url.trim_end_matches('/'));
-        let text = download::document(&url, MAX_ANSWER, download::ANYTHING).await?;
+        let text = download::document(&url, most, download::ANYTHING).await?;
         let why = |error: serde_json::Error| haft_core::report::plain(&error.to_string());
         serde_json::from_slice(&text).map_err(|error| RegistryError::Unreadable(why(error)))
     }
 
     /// Returns the error for an unknown name, with similar ones.
     async fn unknown(&self, wanted: &Wanted) -> RegistryError {
-        let path = format!("servers?search={}&version=latest&limit={MAX_NEAR}", encoded(wanted.stem()));
         // A registry need not search.
-        let near = match self.ask::<Page>(&path).await {
-            Ok(page) => page.servers,
+        let near = match self.page(wanted.stem(), MAX_NEAR, "").await {
+            Ok(page) => page.servers().collect(),
             Err(error) => {
                 tracing::debug!("cannot suggest names: {error}");
                 Vec::new()
             }
         };
-        let near =
-            near.into_iter().take(MAX_NEAR).map(|listed| haft_core::report::plain(&listed.server.name));
+        let near = near.into_iter().take(MAX_NEAR).map(|server| haft_core::report::plain(&server.name));
         let version = wanted.version.as_ref().map(|version| format!("@{version}")).unwrap_or_default();
         RegistryError::Unknown { name: format!("{}{version}", wanted.name), near: near.collect() }
     }
@@ -178,7 +231,11 @@ impl Registry {
 
 /// Returns a part of a path or query of a URL.
 fn encoded(text: &str) -> String {
-    text.replace('/', "%2F").replace('+', "%2B")
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
 }
 
 #[cfg(test)]

@@ -8,6 +8,19 @@ TOOL = {"name": "try", "description": "Tries something", "inputSchema": {"type":
 
 
 def attempt(what):
+    if what.get("all"):
+        return json.dumps([outcome(one) for one in what["all"]])
+    if what.get("unix"):
+        socket.socket(socket.AF_UNIX).connect(what["unix"])
+        return "connected"
+    if what.get("signal"):
+        os.kill(what["signal"], 0)
+        return "there"
+    if what.get("link"):
+        os.symlink(*what["link"])
+        return "linked"
+    if what.get("variable"):
+        return os.environ[what["variable"]]
     if what.get("read"):
         with open(os.path.expanduser(what["read"])) as file:
             return file.read()
@@ -20,6 +33,13 @@ def attempt(what):
         return "connected"
     names = ["PLUGIN_ROOT", "PLUGIN_DATA", "CONFIG", "TOKEN", "SECRET_4711"]
     return json.dumps({"cwd": os.getcwd(), "args": sys.argv[1:]} | {name: os.environ.get(name) for name in names})
+
+
+def outcome(what):
+    try:
+        return "did " + attempt(what)
+    except Exception as error:
+        return "refused " + repr(error)
 
 
 def answer(request):

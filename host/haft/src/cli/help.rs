@@ -15,7 +15,10 @@ const FURTHER: &str = "`haft VERB --help` explains a verb, `haft self exit-codes
 /// The groups, each with its verbs.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Use tools", &["run", "chat", "call", "exec", "tools", "serve", "log", "session"]),
-    ("Plugins and MCP servers", &["add", "remove", "update", "list", "inspect", "wrap", "import", "mcp"]),
+    (
+        "Plugins and MCP servers",
+        &["search", "add", "remove", "update", "list", "inspect", "wrap", "import", "mcp"],
+    ),
     ("Program", &["init", "check", "doctor", "trust", "grant"]),
 ];
 

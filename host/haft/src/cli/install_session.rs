@@ -6,11 +6,24 @@ use serde_json::{Value, json};
 use super::common::Common;
 use super::terminal::{Hinted, Terminal};
 use haft::program::{Agreement, Dirs, FILE_NAME, InstallContext};
+use haft_package::registry::Registry;
+use haft_package::search::Sources;
 use haft_package::signature::{Signer, Trust};
 use haft_package::{
     Change, Held, InstallError, Installed, Installer, Kind, PackageSource, Project, ProjectError, Request,
     Store,
 };
+
+/// The variable that names a registry of MCP servers, before those of `sources.toml`.
+const REGISTRY: &str = "HAFT_MCP_REGISTRY";
+
+/// The marketplaces and registries that the person named.
+pub(super) fn sources(dirs: &Dirs) -> anyhow::Result<Sources> {
+    let mut sources = Sources::in_folder(&dirs.config, &dirs.home)?;
+    let named = std::env::var(REGISTRY).ok().filter(|url| !url.is_empty());
+    sources.registries.splice(0..0, named.map(|url| Registry { url }));
+    Ok(sources)
+}
 
 /// A program, and what its packages are installed with.
 pub(super) struct InstallSession {

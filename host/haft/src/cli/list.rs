@@ -1,5 +1,8 @@
 //! `haft list`: the installed packages and plugins, with their sources and rights. Runs no tool.
 
+mod declared;
+mod table;
+
 use crate::cli::common::Common;
 use std::fmt::Write;
 
@@ -12,21 +15,33 @@ use crate::cli::install_session::InstallSession;
 use haft_core::lookup::find_on_path;
 use haft_core::report::plain;
 use haft_manifest::Manifest;
-use haft_package::{Kind, Offered, ProjectEntry, ToolLister};
+use haft_package::agent_plugin::Form;
+use haft_package::{Foreign, Kind, Offered, Origin, PackageSource, ProjectEntry, ToolLister};
 use haft_state::Usage;
 
 #[derive(Debug, Args)]
-pub(super) struct List {}
+pub(super) struct List {
+    /// Everything that is known of each, in the place of a table
+    #[arg(short, long)]
+    long: bool,
+}
 
-/// Something installed.
-#[derive(Serialize)]
+/// Something installed or declared.
+#[derive(Default, Serialize)]
 struct Row {
     name: String,
-    kind: Kind,
+    /// Where it is declared: `package`, `plugin`, `mcp-server`, `skill`.
+    kind: &'static str,
+    /// What it is, in words.
+    form: &'static str,
     version: Option<String>,
     description: Option<String>,
     enabled: bool,
+    /// Whether it is what was agreed to, in words.
+    state: &'static str,
     source: String,
+    /// The commit, version or manifest that the source was when it was installed.
+    resolved: Option<String>,
     digest: Option<String>,
     signer: Option<String>,
     tools: Vec<String>,
@@ -35,8 +50,12 @@ struct Row {
     /// The tools whose calls it sees as a hook, by names and patterns.
     hooks: Vec<String>,
     requirements: Vec<Requirement>,
+    /// The skills of a package, and its MCP servers.
+    skills: Vec<String>,
+    servers: Vec<String>,
     asked: Vec<String>,
-    granted: Vec<String>,
+    /// `null` where it has the rights that are usual.
+    granted: Option<Vec<String>>,
     /// What it keeps, where it keeps anything.
     kept: Option<Kept>,
     /// Why nothing more is known.
@@ -69,12 +88,16 @@ impl List {
         for entry in session.project.entries() {
             rows.push(row(&session, &entry).await);
         }
+        rows.extend(declared::servers(&session));
+        rows.extend(declared::skills(&session));
         if terminal.json {
             terminal.json(&rows)?;
         } else if rows.is_empty() {
             terminal.message("nothing is installed; `haft add SOURCE` installs a package or a component");
-        } else {
+        } else if self.long {
             terminal.data(&rows.iter().map(Row::text).collect::<Vec<_>>().join("\n"))?;
+        } else {
+            terminal.data(&table::table(&rows))?;
         }
         Ok(Exit::Success)
     }
@@ -85,24 +108,23 @@ async fn row(session: &InstallSession, entry: &ProjectEntry) -> Row {
     let pin = session.project.lock.find(kind, name);
     let mut row = Row {
         name: name.to_owned(),
-        kind,
+        kind: if kind == Kind::Package { "package" } else { "plugin" },
+        form: form(entry),
         version: pin.and_then(|pin| pin.version.as_ref()).map(ToString::to_string),
-        description: None,
         enabled: is_enabled(&session.project.manifest, name),
+        state: "as agreed",
         source: entry.source.to_string(),
+        resolved: pin.and_then(|pin| pin.resolved.clone()),
         digest: pin.map(|pin| pin.digest.to_string()),
         signer: pin.and_then(|pin| pin.signer.as_ref()).map(ToString::to_string),
-        tools: Vec::new(),
-        offers: Vec::new(),
         hooks: hooks(session, entry),
-        requirements: Vec::new(),
         asked: pin.map(|pin| pin.asked.clone()).unwrap_or_default(),
-        granted: entry.granted.iter().map(ToString::to_string).collect(),
+        granted: Some(entry.granted.iter().map(ToString::to_string).collect()),
         kept: kept(session, name),
-        problem: None,
+        ..Row::default()
     };
     let Some(pin) = pin else {
-        row.problem = Some("not pinned by program.lock".to_owned());
+        (row.state, row.problem) = ("not pinned", Some("not pinned by program.lock".to_owned()));
         return row;
     };
     let offered = match session.installer().verify(pin) {
@@ -113,9 +135,22 @@ async fn row(session: &InstallSession, entry: &ProjectEntry) -> Row {
     };
     match offered {
         Ok(offered) => row.fill(session, &offered).await,
-        Err(why) => row.problem = Some(why),
+        Err(why) => (row.state, row.problem) = ("changed", Some(why)),
     }
     row
+}
+
+/// What an entry is by its source alone.
+fn form(entry: &ProjectEntry) -> &'static str {
+    match &entry.source {
+        PackageSource::Foreign(Foreign { origin, .. }) => match origin {
+            Origin::Npm(..) => "npm server",
+            Origin::Pypi(..) => "PyPI server",
+            Origin::File(_) | Origin::Url(_) => "MCP bundle",
+        },
+        _ if entry.kind == Kind::Package => "package",
+        _ => "component",
+    }
 }
 
 fn is_enabled(manifest: &Manifest, name: &str) -> bool {
@@ -156,9 +191,16 @@ impl Row {
                 // No tool has such a name.
                 (self.offers, self.tools) = names.partition(|name| name.contains('/'));
             }
-            Err(error) => self.problem = Some(format!("{error:#}")),
+            Err(error) => (self.state, self.problem) = ("broken", Some(format!("{error:#}"))),
         }
         let Some(bundle) = &offered.bundle else { return };
+        match bundle.agent_plugin.as_ref().map(|plugin| plugin.form) {
+            Some(Form::Agent) => self.form = "Agent Plugin",
+            Some(Form::Claude) => self.form = "Claude plugin",
+            None => {}
+        }
+        self.servers = bundle.manifest.mcp_servers.iter().map(|server| server.name.to_string()).collect();
+        self.skills = bundle.skills.iter().map(|skill| skill.skill.name.clone()).collect();
         let needs = &bundle.manifest.host_requirements;
         let all = needs.required.iter().map(|name| (name, true));
         let all = all.chain(needs.optional.iter().map(|name| (name, false)));
@@ -175,7 +217,7 @@ impl Row {
         let version = self.version.as_deref().map(|version| format!(" {version}")).unwrap_or_default();
         let off = if self.enabled { "" } else { " (disabled)" };
         let what = self.description.as_deref().map(|text| format!(": {}", plain(text))).unwrap_or_default();
-        let mut text = format!("{HEAD}{}{version}{HEAD:#}{off}{what}\n", self.name);
+        let mut text = format!("{HEAD}{}{version}{HEAD:#}{off}{what}\n", plain(&self.name));
         let mut line = |name: &str, value: &str| {
             if !value.is_empty() {
                 // Writing to a `String` cannot fail.
@@ -183,19 +225,31 @@ impl Row {
             }
         };
         let digest = self.digest.as_deref().and_then(|digest| digest.get(..19)).unwrap_or_default();
+        line("is", &format!("{}, {}", self.form, self.state));
         line("from", format!("{} {digest}", self.source).trim_end());
         line("signed", self.signer.as_deref().unwrap_or_default());
         line("tools", &self.tools.join(", "));
         line("offers", &self.offers.join(", "));
         line("hook of", &self.hooks.join(", "));
+        line("skills", &self.skills.join(", "));
+        line("servers", &self.servers.join(", "));
         line("needs", &self.needs());
-        line("granted", if self.granted.is_empty() { "nothing" } else { "" });
-        line("granted", &self.granted.join(", "));
+        line("granted", &self.rights());
         line("keeps", &self.kept.as_ref().map(Kept::text).unwrap_or_default());
         if let Some(problem) = &self.problem {
             let _ = writeln!(text, "  {WARNING}!{WARNING:#}        {Column}{}", plain(problem));
         }
         text
+    }
+
+    /// What it may do; empty where it has no rights of its own.
+    fn rights(&self) -> String {
+        match &self.granted {
+            Some(granted) if granted.is_empty() => "nothing".to_owned(),
+            Some(granted) => granted.join(", "),
+            None if self.kind == "skill" => String::new(),
+            None => "the default".to_owned(),
+        }
     }
 
     fn needs(&self) -> String {

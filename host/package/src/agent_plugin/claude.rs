@@ -81,6 +81,8 @@ fn skills(
         match text(files, &folder) {
             Ok(text) => {
                 let skill = Skill::parse(&text, name);
+                // Claude Code calls a skill as its folder is called, whatever its head says.
+                let skill = if folder.is_empty() { skill } else { Skill { name: name.to_owned(), ..skill } };
                 put(files, skill, folder, permissions, (&mut skills, faults));
             }
             Err(why) => {

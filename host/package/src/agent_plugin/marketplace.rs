@@ -30,6 +30,9 @@ pub enum MarketplaceError {
     #[error("`#{0}` selects a plugin of a marketplace, but there is no `{FILE}`: {1}")]
     Absent(String, String),
     /// The marketplace has no plugin of this name.
+    #[error("there is no marketplace: no `{FILE}`: {0}")]
+    Missing(String),
+    /// It has no plugin of this name.
     #[error("the marketplace has no plugin `{name}`; it has {known}")]
     Unknown {
         /// The name.
@@ -90,10 +93,7 @@ pub(crate) fn find(folder: &Path, name: &str, is_local: bool) -> Result<Entry, M
     let unknown = || MarketplaceError::Unknown { name: plain(name), known: names(&market) };
     let entry = entry.ok_or_else(unknown)?;
     let place = place(entry, &market).ok_or_else(|| MarketplaceError::Source(plain(name)))?;
-    if let Place::Elsewhere { url, .. } = &place
-        && !is_local
-        && !is_public(url)
-    {
+    if let Some(url) = place.refused(is_local) {
         return Err(MarketplaceError::Address { name: plain(name), url: plain(url) });
     }
     let own = |key: &&str| Some(((*key).to_owned(), entry.get(*key)?.clone()));
@@ -102,6 +102,32 @@ pub(crate) fn find(folder: &Path, name: &str, is_local: bool) -> Result<Entry, M
 }
 
 /// Describes the plugins of the marketplace in `folder`; `None` if it is not one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    /// Its keywords, tags and category.
+    pub(crate) keywords: String,
+}
+
+/// Lists the plugins of the marketplace in `folder` that [`find`] finds, and counts the others.
+pub(crate) fn list(folder: &Path, is_local: bool) -> Result<(Vec<Told>, usize), MarketplaceError> {
+    let market = read(folder).map_err(|why| MarketplaceError::Missing(plain(&why)))?;
+    let is_found =
+        |entry: &&Value| place(entry, &market).is_some_and(|place| place.refused(is_local).is_none());
+    let told = |entry: &Value| {
+        let word = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+        let lists = ["keywords", "tags"].into_iter().filter_map(|key| entry.get(key)?.as_array()).flatten();
+        let keywords =
+            lists.filter_map(Value::as_str).chain([word("category")]).collect::<Vec<_>>().join(" ");
+        Told { name: word("name").to_owned(), description: word("description").to_owned(), keywords }
+    };
+    let found: Vec<Told> = entries(&market).filter(is_found).map(told).collect();
+    let others = entries(&market).count() - found.len();
+    Ok((found, others))
+}
+
+/// Says which plugins the marketplace in `folder` has; `None` where there is none.
 pub(crate) fn told(folder: &Path) -> Option<String> {
     let market = read(folder).ok()?;
     Some(format!(
@@ -109,6 +135,16 @@ pub(crate) fn told(folder: &Path) -> Option<String> {
         {}",
         names(&market)
     ))
+}
+
+impl Place {
+    /// The URL that is not fetched from, where the marketplace is not a folder of the person (`is_local`).
+    fn refused(&self, is_local: bool) -> Option<&str> {
+        match self {
+            Self::Elsewhere { url, .. } if !is_local && !is_public(url) => Some(url),
+            _ => None,
+        }
+    }
 }
 
 fn read(folder: &Path) -> Result<Value, String> {

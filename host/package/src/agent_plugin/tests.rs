@@ -236,7 +236,7 @@ fn a_plugin_of_claude_is_read_as_far_as_haft_runs_it() {
     assert_eq!(words, &["./bin/x", "${PLUGIN_ROOT}/c"]);
     assert_eq!(env[0].1, Text::Variable("TOKEN".into()));
     let skills: Vec<_> = plugin.skills.iter().map(|skill| skill.skill.name.as_str()).collect();
-    assert_eq!(skills, ["odd", "Extra One"]);
+    assert_eq!(skills, ["odd", "extra"]);
     assert_eq!(codes(&plugin), ["not-run", "not-run", "server-skipped"]);
     assert_eq!(plugin.manifest().unwrap().program.unwrap().name.as_str(), "review-it");
 }

@@ -85,7 +85,7 @@ impl Installer<'_> {
     }
 
     /// Returns the settings of a fetch.
-    pub(super) fn fetching<'f>(&'f self, directory: &'f Path, trust: &'f Trust) -> Fetching<'f> {
+    pub(crate) fn fetching<'f>(&'f self, directory: &'f Path, trust: &'f Trust) -> Fetching<'f> {
         Fetching {
             directory,
             base: self.project.folder(),

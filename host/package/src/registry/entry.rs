@@ -18,8 +18,9 @@ pub(super) struct Answer {
     meta: Meta,
 }
 
+/// What the registry says of an entry.
 #[derive(Debug, Default, Deserialize)]
-struct Meta {
+pub(super) struct Meta {
     #[serde(rename = "io.modelcontextprotocol.registry/official")]
     official: Option<Official>,
 }
@@ -179,6 +180,13 @@ impl Answer {
 
     /// Returns the author's status of the entry.
     pub(super) fn status(&self) -> Option<Status> {
-        self.meta.official.as_ref().and_then(|official| official.status)
+        self.meta.status()
+    }
+}
+
+impl Meta {
+    /// What the author says of the entry.
+    pub(super) fn status(&self) -> Option<Status> {
+        self.official.as_ref().and_then(|official| official.status)
     }
 }

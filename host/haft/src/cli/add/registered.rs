@@ -3,7 +3,7 @@
 
 use super::secrets::Asked;
 use super::{Add, Exit, Terminal};
-use crate::cli::install_session::{InstallSession, project_error, with_hint, write_text};
+use crate::cli::install_session::{InstallSession, project_error, sources, with_hint, write_text};
 use crate::cli::terminal::new_lines;
 use haft::program::Agreement;
 use haft_core::report::plain;
@@ -11,9 +11,6 @@ use haft_manifest::{Name, TextOrSecret};
 use haft_package::edit::{self, NewServer};
 use haft_package::registry::{Registered, Registry, RegistryError, Start, Wanted};
 use haft_package::{Digest, PackageSource, ProjectError};
-
-/// The variable that names the registry.
-const VARIABLE: &str = "HAFT_MCP_REGISTRY";
 
 /// A server of a registry.
 pub(super) enum Found {
@@ -30,7 +27,7 @@ pub(super) async fn find(
     named: &str,
     terminal: Terminal,
 ) -> anyhow::Result<Found> {
-    let registry = registry(add)?;
+    let registry = registry(add, session)?;
     let mut wanted = Wanted::parse(named).map_err(registry_error)?;
     (wanted.settings, wanted.asks) = (add.settings.pairs()?, add.asks(terminal));
     let (found, asked) = match registry.find(&wanted).await {
@@ -58,15 +55,17 @@ pub(super) async fn find(
     }
 }
 
-/// The registry that the person named, on the command line or in the environment.
-fn registry(add: &Add) -> anyhow::Result<Registry> {
-    let named = add.registry.clone().or_else(|| std::env::var(VARIABLE).ok()).filter(|url| !url.is_empty());
+/// The registry that the person named: on the command line, in the environment, or first in `sources.toml`.
+fn registry(add: &Add, session: &InstallSession) -> anyhow::Result<Registry> {
+    if let Some(url) = add.registry.clone().filter(|url| !url.is_empty()) {
+        return Ok(Registry { url });
+    }
     let missing = || {
-        let hint =
-            format!("set `--registry URL` or the variable `{VARIABLE}`, such as to your company's registry");
-        with_hint(Some(&hint), "no registry of MCP servers is set, and haft has no default registry")
+        let hint = "set `--registry URL`, the variable `HAFT_MCP_REGISTRY`, or `registries` of \
+                    `~/.config/haft/sources.toml`, such as to your company's registry";
+        with_hint(Some(hint), "no registry of MCP servers is set, and haft has no default registry")
     };
-    Ok(Registry { url: named.ok_or_else(missing)? })
+    sources(&session.context.dirs)?.registries.into_iter().next().ok_or_else(missing)
 }
 
 fn registry_error(error: RegistryError) -> anyhow::Error {

@@ -1,0 +1,72 @@
+//! MCP servers that program.toml declares, and skills of the folder and of the person.
+
+use super::Row;
+use crate::cli::install_session::InstallSession;
+use haft_core::project::Project;
+use haft_core::skill::{Shelf, of_person, of_project};
+use haft_manifest::{McpServer, ProcessGrant, Transport};
+
+/// The servers, in the order of the file.
+pub(super) fn servers(session: &InstallSession) -> Vec<Row> {
+    session.project.manifest.mcp_servers.iter().map(|server| row(session, server)).collect()
+}
+
+fn row(session: &InstallSession, server: &McpServer) -> Row {
+    let name = server.name.to_string();
+    let pin = session.project.lock.servers.iter().find(|pin| pin.name == name);
+    let (source, granted) = match &server.transport {
+        Transport::Stdio { command, .. } => {
+            (shell_words::join(&command.value), server.grant.as_ref().map(rights))
+        }
+        // What may be a key is in the query. No process runs here.
+        Transport::Http { url, .. } => {
+            (url.value.split(['?', '#']).next().unwrap_or_default().to_owned(), Some(Vec::new()))
+        }
+    };
+    let state = match pin {
+        _ if !server.pinned => "not held",
+        Some(_) => "as agreed",
+        None => "not pinned",
+    };
+    Row {
+        kind: "mcp-server",
+        form: "MCP server",
+        enabled: server.enabled,
+        state,
+        source,
+        tools: pin
+            .map(|pin| pin.tools.keys().map(|tool| format!("mcp__{name}__{tool}")).collect())
+            .unwrap_or_default(),
+        granted,
+        name,
+        ..Row::default()
+    }
+}
+
+fn rights(grant: &ProcessGrant) -> Vec<String> {
+    let rights = grant.rights.rights().into_iter().map(|right| right.to_string());
+    rights.chain(grant.unix_sockets.then(|| "unix_sockets".to_owned())).collect()
+}
+
+/// The skills that no package brought.
+pub(super) fn skills(session: &InstallSession) -> Vec<Row> {
+    let context = &session.context;
+    let mut shelf = Shelf::default();
+    if session.project.manifest.agent.skills {
+        if let Some(project) = context.sandbox.workspace().and_then(|place| Project::around(place).ok()) {
+            of_project(&project, &mut shelf);
+        }
+        of_person(&context.dirs.home, &mut shelf);
+    }
+    let row = |skill: &haft_core::skill::Shelved| Row {
+        name: skill.skill.name.clone(),
+        kind: "skill",
+        form: "skill",
+        description: Some(skill.skill.description.clone()).filter(|text| !text.is_empty()),
+        enabled: true,
+        state: "not pinned",
+        source: skill.files.folder().display().to_string(),
+        ..Row::default()
+    };
+    shelf.skills().iter().map(row).collect()
+}

@@ -1,0 +1,137 @@
+//! `haft search`: plugins and MCP servers in the marketplaces and registries that the user named. Installs nothing.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+
+use super::Exit;
+use super::common::Common;
+use super::terminal::{Column, DIM, HEAD, Terminal};
+use crate::cli::install_session::{InstallSession, sources, with_hint};
+use haft_core::report::{plain, shortened};
+use haft_package::search::{Cache, FILE, Found, Offer, OfferKind, SourceAnswer, Words};
+
+/// Offers that are shown: two screens. All are in `--json`.
+const MAX_SHOWN: usize = 20;
+
+/// Characters of a description: two lines.
+const MAX_DESCRIPTION: usize = 140;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+haft searches the places that `~/.config/haft/sources.toml` names, and no other:
+
+  marketplaces = [\"git+https://github.com/anthropics/claude-plugins-official\"]
+  registries = [\"https://registry.modelcontextprotocol.io\"]
+
+All words have to be in the name, the description or the keywords. Answers are kept for an hour, and \
+for a month where a place does not answer.")]
+pub(super) struct Search {
+    /// Words of names and descriptions
+    #[arg(required = true, value_name = "WORD")]
+    words: Vec<String>,
+    /// Ask nobody: search what was answered before
+    #[arg(long)]
+    offline: bool,
+}
+
+impl Search {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let words = Words::new(&self.words).map_err(|why| anyhow::anyhow!("invalid search: {why}"))?;
+        let session = InstallSession::open(common, terminal)?;
+        let dirs = &session.context.dirs;
+        let sources = sources(dirs)?;
+        if sources.is_empty() {
+            let hint = format!(
+                "`{}` names them: `marketplaces = [\"git+https://…\"]`, `registries = [\"https://…\"]`",
+                dirs.config.join(FILE).display()
+            );
+            let why = "no marketplace or registry is named, and haft asks none by itself";
+            return Err(with_hint(Some(&hint), why));
+        }
+        let folder = dirs.cache.join("search");
+        let cache = Cache { folder: &folder, is_offline: self.offline };
+        let installer = session.installer();
+        let found = tokio::select! {
+            found = installer.search(&sources, &words, &cache) => found,
+            _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
+        };
+        found.answers.iter().for_each(|answer| tell(answer, self.offline, terminal));
+        let is_silent = |answer: &SourceAnswer| answer.problem.is_some() && answer.age.is_none();
+        let exit = if found.answers.iter().any(is_silent) { Exit::Failure } else { Exit::Success };
+        if terminal.json {
+            terminal.json(&data(&found))?;
+        } else if found.offers.is_empty() {
+            terminal
+                .message(format_args!("nothing has all of these words: {}", plain(&self.words.join(" "))));
+        } else {
+            let shown = found.offers.iter().take(MAX_SHOWN).map(text).collect::<Vec<_>>().join("\n");
+            terminal.data(&shown)?;
+            let more = found.offers.len().saturating_sub(MAX_SHOWN);
+            if more > 0 {
+                terminal
+                    .message(format_args!("… and {more} more: another word narrows it, `--json` has all"));
+            }
+        }
+        Ok(exit)
+    }
+}
+
+/// Says of a source what is not as usual.
+fn tell(answer: &SourceAnswer, is_offline: bool, terminal: Terminal) {
+    let SourceAnswer { source, age, problem, left_out } = answer;
+    if let Some(problem) = problem {
+        terminal.warning(&format!("`{source}` was not asked anew: {}", plain(&problem.to_string())));
+    }
+    // What is less than an hour old counts as new.
+    if let Some(age) = age.filter(|_| is_offline || problem.is_some()) {
+        terminal.message(format_args!("`{source}` is searched as it was {} ago", rounded(age)));
+    }
+    if *left_out > 0 {
+        terminal
+            .message(format_args!("`{source}` names {left_out} plugins in places that `haft add` refuses"));
+    }
+}
+
+/// A time in its largest unit.
+fn rounded(age: Duration) -> String {
+    let minutes = age.as_secs() / 60;
+    let (count, unit) = match minutes {
+        0..120 => (minutes, "min"),
+        120..2880 => (minutes / 60, "h"),
+        _ => (minutes / 1440, "days"),
+    };
+    format!("{count} {unit}")
+}
+
+fn data(found: &Found) -> serde_json::Value {
+    let sources = found.answers.iter().map(|answer| {
+        json!({
+            "source": answer.source,
+            "age_seconds": answer.age.map(|age| age.as_secs()),
+            "problem": answer.problem.as_ref().map(|problem| plain(&problem.to_string())),
+            "left_out": answer.left_out,
+        })
+    });
+    json!({ "results": found.offers, "sources": sources.collect::<Vec<_>>() })
+}
+
+fn text(offer: &Offer) -> String {
+    let kind = match offer.kind {
+        OfferKind::Plugin => "plugin",
+        OfferKind::McpServer => "MCP server",
+    };
+    let what = shortened(&offer.description, MAX_DESCRIPTION);
+    let what = if what.is_empty() { what } else { format!(": {what}") };
+    let registry = offer.registry.iter().flat_map(|url| ["--registry", url.as_str()]);
+    let words = ["haft", "add", &offer.place].into_iter().chain(registry);
+    let name = plain(&offer.name);
+    let mut text = format!("{HEAD}{name}{HEAD:#} ({kind}){what}\n");
+    for (head, value) in [("add", shell_words::join(words)), ("from", offer.source.clone())] {
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(text, "  {DIM}{head:5}{DIM:#}{Column}{}", plain(&value));
+    }
+    text
+}

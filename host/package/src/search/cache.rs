@@ -1,0 +1,140 @@
+//! What sources answered, one file a question. Damaged, foreign and old files are as if they were not there, and a file
+//! that cannot be written is asked for again.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use haft_core::replace::New;
+use serde::{Deserialize, Serialize};
+
+use super::Offer;
+use crate::Digest;
+
+/// How long an answer is taken for one of now.
+const FRESH: Duration = Duration::from_hours(1);
+
+/// How long an answer is of use at all.
+const MAX_AGE: Duration = Duration::from_hours(24 * 30);
+
+/// Limit on the bytes of a file: the largest answer that is read.
+const MAX_FILE: u64 = 8 << 20;
+
+/// Limits on all files together.
+const MAX_FILES: usize = 200;
+const MAX_BYTES: u64 = 64 << 20;
+
+/// The form of the files.
+const FORM: u32 = 1;
+
+/// The cache of answers.
+#[derive(Debug)]
+pub struct Cache<'a> {
+    /// The folder, which may be absent.
+    pub folder: &'a Path,
+    /// Whether nothing but the cache is asked.
+    pub is_offline: bool,
+}
+
+/// An answer.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Kept {
+    form: u32,
+    key: String,
+    /// Seconds since 1970.
+    at: u64,
+    pub(super) left_out: usize,
+    pub(super) offers: Vec<Offer>,
+}
+
+impl Cache<'_> {
+    /// Whether an answer of this age is used without asking.
+    pub(super) fn is_enough(&self, age: Duration) -> bool {
+        self.is_offline || age < FRESH
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.folder.join(format!("{}.json", Digest::hash(key.as_bytes()).hex()))
+    }
+
+    /// The answer to a question, and its age.
+    pub(super) fn read(&self, key: &str) -> Option<(Kept, Duration)> {
+        let mut text = Vec::new();
+        File::open(self.path(key)).and_then(|file| file.take(MAX_FILE).read_to_end(&mut text)).ok()?;
+        let kept: Kept = serde_json::from_slice(&text).ok()?;
+        let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(kept.at))?;
+        let age = SystemTime::now().duration_since(at).ok()?;
+        (kept.form == FORM && kept.key == key && age < MAX_AGE).then_some((kept, age))
+    }
+
+    /// Keeps an answer of now.
+    pub(super) fn keep(&self, key: String, offers: Vec<Offer>, left_out: usize) -> Kept {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let kept = Kept { form: FORM, key, at: now.as_secs(), left_out, offers };
+        if let Err(error) = self.write(&kept) {
+            tracing::debug!("an answer is not kept: {error}");
+        }
+        kept
+    }
+
+    fn write(&self, kept: &Kept) -> io::Result<()> {
+        let text = serde_json::to_vec(kept)?;
+        if text.len() as u64 >= MAX_FILE {
+            return Ok(());
+        }
+        fs::create_dir_all(self.folder)?;
+        New::write(&self.path(&kept.key), &text, 0o600)?.put()?;
+        self.prune()
+    }
+
+    /// Removes the oldest files beyond the limits, and those that are of no use.
+    fn prune(&self) -> io::Result<()> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(self.folder)? {
+            let entry = entry?;
+            let about = entry.metadata()?;
+            files.push((about.modified()?, about.len(), entry.path()));
+        }
+        files.sort_by(|one, other| other.cmp(one));
+        let mut bytes = 0;
+        for (index, (modified, length, path)) in files.into_iter().enumerate() {
+            bytes += length;
+            let is_old = modified.elapsed().is_ok_and(|age| age > MAX_AGE);
+            if is_old || index >= MAX_FILES || bytes > MAX_BYTES {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_few_and_not_older_than_a_month() {
+        let place = tempfile::tempdir().unwrap();
+        let cache = Cache { folder: &place.path().join("search"), is_offline: false };
+        for number in 0..MAX_FILES + 5 {
+            cache.keep(format!("question {number}"), Vec::new(), number);
+        }
+        assert_eq!(fs::read_dir(cache.folder).unwrap().count(), MAX_FILES);
+        let last = format!("question {}", MAX_FILES + 4);
+        let (kept, age) = cache.read(&last).unwrap();
+        assert!(kept.left_out == MAX_FILES + 4 && cache.is_enough(age));
+        let path = cache.path(&last);
+        for (at, is_there) in [(kept.at - 7200, true), (kept.at - 40 * 86400, false), (kept.at + 600, false)]
+        {
+            fs::write(
+                &path,
+                serde_json::to_vec(&Kept { at, key: last.clone(), offers: Vec::new(), ..kept }).unwrap(),
+            )
+            .unwrap();
+            assert_eq!(cache.read(&last).is_some(), is_there, "{at}");
+        }
+        fs::write(&path, "{").unwrap();
+        assert!(cache.read(&last).is_none());
+    }
+}

@@ -1,0 +1,154 @@
+//! The marketplaces and registries that are searched: `sources.toml` in a person's own configuration. No program.toml can
+//! name one.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::PackageSource;
+use crate::registry::Registry;
+
+/// The file in the folder of a person's configuration.
+pub const FILE: &str = "sources.toml";
+
+/// Limit on the bytes of the file.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Sources of each kind: every one is asked.
+const MAX_SOURCES: usize = 32;
+
+/// The places that a person named.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// Marketplaces of Claude Code: git repositories, or folders of this machine.
+    pub marketplaces: Vec<PackageSource>,
+    /// Registries of MCP servers; `haft add mcp:NAME` asks the first one.
+    pub registries: Vec<Registry>,
+}
+
+/// Reasons why the file is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum SourcesError {
+    /// The file cannot be read.
+    #[error("cannot read `{}`: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The error of the read.
+        source: std::io::Error,
+    },
+    /// The file is no TOML of this form.
+    #[error("`{}` is not usable: {why}", path.display())]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// The place and the reason.
+        why: String,
+    },
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Written {
+    marketplaces: Vec<String>,
+    registries: Vec<String>,
+}
+
+impl Sources {
+    /// Reads the file in `config`; without one there are no sources. A folder may begin with `~`, which is `home`.
+    ///
+    /// # Errors
+    /// The file cannot be read, has another form, or names a place that is none.
+    pub fn in_folder(config: &Path, home: &Path) -> Result<Self, SourcesError> {
+        let path = config.join(FILE);
+        let mut text = String::new();
+        match File::open(&path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(source) => return Err(SourcesError::Read { path, source }),
+            Ok(_) => {}
+        }
+        let read = || {
+            let Written { marketplaces, registries } =
+                toml::from_str(&text).map_err(|error| error.to_string())?;
+            if marketplaces.len().max(registries.len()) > MAX_SOURCES {
+                return Err(format!("expected at most {MAX_SOURCES} of each kind"));
+            }
+            let marketplaces =
+                marketplaces.iter().map(|text| marketplace(text, home)).collect::<Result<_, _>>()?;
+            let registries = registries.iter().map(|text| registry(text)).collect::<Result<_, _>>()?;
+            Ok(Self { marketplaces, registries })
+        };
+        read().map_err(|why| SourcesError::Form { path, why })
+    }
+
+    /// Whether there is nothing to search.
+    pub fn is_empty(&self) -> bool {
+        self.marketplaces.is_empty() && self.registries.is_empty()
+    }
+}
+
+fn marketplace(text: &str, home: &Path) -> Result<PackageSource, String> {
+    let wrong = |why: String| {
+        format!(
+            "`marketplaces` has `{text}`: expected `git+https://…` or a folder that begins with `/` or `~`{why}"
+        )
+    };
+    match text.parse().map_err(|error| wrong(format!(": {error}")))? {
+        PackageSource::Git { plugin: Some(_), .. } => Err(wrong(", without a plugin".to_owned())),
+        git @ PackageSource::Git { .. } => Ok(git),
+        PackageSource::Path(path) => match path.strip_prefix("~") {
+            Ok(inside) => Ok(PackageSource::Path(home.join(inside))),
+            Err(_) if path.is_absolute() => Ok(PackageSource::Path(path)),
+            Err(_) => Err(wrong(String::new())),
+        },
+        _ => Err(wrong(String::new())),
+    }
+}
+
+fn registry(text: &str) -> Result<Registry, String> {
+    match text.parse() {
+        Ok(PackageSource::Url(url)) => Ok(Registry { url }),
+        _ => Err(format!(
+            "`registries` has `{}`: expected `https://…`, or `http://` of this machine, without a user's name",
+            crate::download::shown_text(text)
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn places_are_https_git_or_folders_that_a_person_wrote() {
+        let place = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            fs::write(place.path().join(FILE), text).unwrap();
+            Sources::in_folder(place.path(), Path::new("/home/a")).map_err(|error| error.to_string())
+        };
+        let good = read(
+            "marketplaces = ['git+https://a.test/b@v1', '~/m', '/m']\nregistries = ['https://r.test', 'http://127.0.0.1:1']",
+        );
+        let good = good.unwrap();
+        let shown: Vec<String> = good.marketplaces.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["git+https://a.test/b@v1", "/home/a/m", "/m"]);
+        assert_eq!(good.registries.len(), 2);
+        for (text, said) in [
+            ("marketplaces = ['m']", "`marketplaces` has `m`"),
+            ("marketplaces = ['git+https://a.test/b#c']", "without a plugin"),
+            ("marketplaces = ['npm:x']", "expected `git+https://…`"),
+            ("marketplaces = ['git+http://a.test/b']", "expected `git+https://…`"),
+            ("registries = ['http://r.test']", "expected `https://…`"),
+            ("registries = ['https://u:pw@r.test']", "expected `https://…`"),
+            ("registry = []", "unknown field"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(said) && !error.contains("pw"), "{text}: {error}");
+        }
+        assert!(Sources::in_folder(Path::new("/nowhere"), Path::new("/")).unwrap().is_empty());
+    }
+}
