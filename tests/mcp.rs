@@ -9,6 +9,7 @@ mod oauth;
 mod oauth_cli;
 mod oauth_fake;
 mod protocol;
+mod skills;
 mod values;
 
 use std::path::{Path, PathBuf};
@@ -89,6 +90,7 @@ impl Fixture {
             endpoint,
             timeout,
             limits: ServerLimits::default(),
+            on_use: false,
             max_result: 1000,
             redactor: Redactor::default(),
         };

@@ -18,6 +18,7 @@ mod remote;
 mod rights;
 mod sdist;
 mod search;
+mod skills;
 mod together;
 mod update;
 mod versions;

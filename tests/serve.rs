@@ -18,6 +18,7 @@ mod replicas;
 pub(crate) mod room;
 pub(crate) mod servers;
 mod short_path;
+mod skills;
 mod stdio;
 
 use std::fs;

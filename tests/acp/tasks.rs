@@ -324,3 +324,27 @@ fn a18_what_is_left_out_is_told_and_commands_are_done() {
         assert!(answer["error"]["message"].as_str().is_some_and(|why| why.contains("twice")), "{answer}");
     }
 }
+
+/// A skill of an installed Agent Plugin is told by name, and read when the model asks for it.
+#[test]
+fn a_skill_of_a_plugin_is_told_by_name_and_read_on_demand() {
+    let place = Place::new(|messages| {
+        let is_told = messages[0].to_string().contains("- probe: Probes things.");
+        match answers(messages).first() {
+            None if is_told => Says::call("read_skill", json!({ "name": "probe" })),
+            None => Says::text("I know no skill."),
+            Some(read) => Says::text(format!("It says {}", read.2.trim())),
+        }
+    });
+    fs::create_dir_all(place.folder().join("acme/skills/probe")).unwrap();
+    let schema = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json";
+    place.home.write("acme/plugin.json", &json!({ "$schema": schema, "name": "acme" }).to_string());
+    let skill = "---\nname: probe\ndescription: Probes things.\n---\nProbe twice.\n";
+    place.home.write("acme/skills/probe/SKILL.md", skill);
+    assert_eq!(place.home.haft(&["add", "./acme", "--yes"]).code, 0);
+    let mut editor = place.editor();
+    let session = begin(&mut editor, &place.folder());
+    let answer = editor.ask("session/prompt", prompt(&session, "probe it"));
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    assert_eq!(editor.said(), "It says Probe twice.");
+}

@@ -4,6 +4,7 @@ server is haft's.
 
 usage: HAFT=/path/to/haft conformance_client.py URL, with MCP_CONFORMANCE_SCENARIO set."""
 
+import http.server
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ import select
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.error
 import urllib.request
 
@@ -37,7 +39,7 @@ def prepare(folder):
         f"url = {json.dumps(URL)}\ntimeout = \"20s\"\n" + oauth()
     )
     os.chdir(folder / "work")
-    os.environ.update(HOME=str(folder / "home"), TMPDIR=str(folder / "tmp"))
+    os.environ.update(HOME=str(folder / "home"), TMPDIR=str(folder / "tmp"), HAFT_TRUST="1")
     for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         os.environ.pop(name, None)
 
@@ -138,7 +140,49 @@ def sample(schema):
     return {name: kinds.get(properties[name].get("type"), "text") for name in schema.get("required", [])}
 
 
+class Model(http.server.BaseHTTPRequestHandler):
+    """A model that reads the skill and, where it was given that, the file beside it."""
+
+    files = ["SKILL.md", "references/FORMS.md"]
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        print(json.dumps(asked["messages"][-1]), file=sys.stderr)
+        has_failed = any("cannot read" in str(m.get("content")) for m in asked["messages"] if m["role"] == "tool")
+        message = {"role": "assistant", "content": "done"}
+        if self.files and not has_failed:
+            words = json.dumps({"name": "mcp__server__pdf-processing", "file": self.files.pop(0)})
+            function = {"name": "read_skill", "arguments": words}
+            message = {"role": "assistant", "tool_calls": [{"id": words, "type": "function", "function": function}]}
+        reason = "tool_calls" if "tool_calls" in message else "stop"
+        answer = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": reason}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+
+def read_skill():
+    """An agent with that model."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model) as model:
+        threading.Thread(target=model.serve_forever, daemon=True).start()
+        with open("program.toml", "a") as program:
+            url = f"http://127.0.0.1:{model.server_port}/v1"
+            program.write(f'[provider]\nname = "openai"\nmodel = "m"\nbase_url = "{url}"\nstream = false\n')
+        os.environ["OPENAI_API_KEY"] = "none"
+        done = subprocess.run([HAFT, "run", "use the skill"], timeout=PATIENCE)
+        print(f"exit code {done.returncode}", file=sys.stderr)
+        model.shutdown()
+
+
 def main():
+    if SCENARIO.startswith("sep-2640-") and SCENARIO != "sep-2640-client-no-prefetch":
+        read_skill()
+        return
     if SCENARIO.startswith("auth/"):
         use_with_logins()
         return

@@ -44,7 +44,11 @@ pub(crate) fn methods(folder: &Path) -> Vec<String> {
 #[ignore = "a server that the tests start; by itself it is none"]
 fn serve() {
     let Ok(like) = std::env::var(LIKE) else { return };
-    Fake::new(serde_json::from_str(&like).unwrap()).run();
+    let mut like: Value = serde_json::from_str(&like).unwrap();
+    if let Some(file) = like["file"].as_str() {
+        like = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    }
+    Fake::new(like).run();
     std::process::exit(0);
 }
 

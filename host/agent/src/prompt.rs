@@ -121,7 +121,7 @@ mod tests {
     struct Nothing(std::path::PathBuf);
 
     impl SkillFiles for Nothing {
-        fn read(&self, _: &str) -> io::Result<Vec<u8>> {
+        fn read(&self, _: &str, _: u64) -> io::Result<Vec<u8>> {
             Ok(Vec::new())
         }
 
@@ -129,8 +129,8 @@ mod tests {
             Ok(Vec::new())
         }
 
-        fn folder(&self) -> &Path {
-            &self.0
+        fn folder(&self) -> Option<&Path> {
+            Some(&self.0)
         }
     }
 
@@ -149,6 +149,7 @@ mod tests {
                 origin: name.into(),
                 files: Arc::new(Nothing(name.into())),
                 scripts: None,
+                tools: Vec::new(),
             });
         }
         let expected = "Be good.\n\nSkills say how to do certain things. Before you do what one of these is for, read \

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use haft_core::call::ToolDef;
 use haft_core::report::{Problem, Report};
-use haft_core::skill::Skill;
+use haft_core::skill::{MAX_DESCRIPTION, Skill, check_name};
 pub use haft_package::agent_plugin::{AGENT as MANIFEST, CLAUDE, SERVERS, SKILLS};
 use haft_package::agent_plugin::{MANIFEST_SCHEMA, SERVERS_SCHEMA};
 
@@ -16,10 +16,6 @@ pub const FOLDER: &str = "haft";
 /// The plugin's folder in the words of a server's command (section 9.2), and as Claude Code calls it.
 const ROOT: &str = "${PLUGIN_ROOT}";
 const CLAUDE_ROOT: &str = "${CLAUDE_PLUGIN_ROOT}";
-
-/// Limit on the characters of a name (section 5.5; Agent Skills has the same) and of a skill's description.
-const MAX_NAME: usize = 64;
-const MAX_DESCRIPTION: usize = 1024;
 
 /// A package or component as an Agent Plugin.
 #[derive(Clone, Copy, Debug)]
@@ -95,15 +91,8 @@ impl AgentPlugin<'_> {
             return Ok((own.clone(), format!("{}\n{written}", self.head(&own, Some(&description)))));
         }
         let skill = Skill::parse(written, &own);
-        if is_name(&skill.name) {
-            return Ok((skill.name, written.to_owned()));
-        }
-        let problem = Problem::new(format!(
-            "the `name` in `SKILL.md` is not a valid Agent Skill name: \
-                `{}`",
-            skill.name
-        ));
-        Err(problem.hint("expected a-z, 0-9 and single hyphens between them, at most 64 characters").into())
+        let problem = |why: String| Problem::new(format!("the `name` in `SKILL.md`: {why}")).into();
+        check_name(&skill.name).map(|()| (skill.name.clone(), written.to_owned())).map_err(problem)
     }
 
     /// Returns the head of a SKILL.md.
@@ -154,13 +143,6 @@ fn parameters(schema: &Value) -> String {
         format!("- `{name}` ({need}{kind}){described}\n")
     };
     properties.map(line).collect()
-}
-
-/// Reports whether Agent Skills allows this name.
-fn is_name(name: &str) -> bool {
-    let is_word =
-        |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    name.len() <= MAX_NAME && name.split('-').all(is_word)
 }
 
 /// Returns a document as people read it.

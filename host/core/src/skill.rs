@@ -4,6 +4,7 @@
 
 mod find;
 mod head;
+mod offer;
 mod read_skill;
 
 use std::path::{Path, PathBuf};
@@ -13,8 +14,9 @@ use std::{fmt, io};
 use crate::grant::{Folder, Kind, Root};
 use crate::report::plain;
 
-pub use self::find::{of_person, of_project};
-pub use self::head::{head_field, server_keys};
+pub use self::find::{of_folder, of_person, of_project};
+pub use self::head::{check_name, frontmatter, head_field, head_fields, server_keys};
+pub use self::offer::SkillOffer;
 pub use self::read_skill::ReadSkill;
 
 /// The name of the file at the top of a skill's folder.
@@ -27,7 +29,7 @@ pub const MAX_FILE: u64 = 256 << 10;
 const MAX_NAME: usize = 64;
 
 /// The maximum number of characters of a description: the limit of the format.
-const MAX_DESCRIPTION: usize = 1024;
+pub const MAX_DESCRIPTION: usize = 1024;
 
 /// The maximum number of characters of a line of the text that replaces a missing description.
 const MAX_LINE: usize = 200;
@@ -46,14 +48,14 @@ pub trait SkillFiles: fmt::Debug + Send + Sync {
     /// Reads the file `path`, in the form of [`Self::list`].
     ///
     /// # Errors
-    /// The file cannot be read, or has more than [`MAX_FILE`] bytes.
-    fn read(&self, path: &str) -> io::Result<Vec<u8>>;
+    /// The file cannot be read, or has more than `most` bytes.
+    fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>>;
 
     /// Returns the paths of the files, sorted, at most `most`.
     fn list(&self, most: usize) -> io::Result<Vec<String>>;
 
-    /// Returns the folder.
-    fn folder(&self) -> &Path;
+    /// Returns the folder; `None` for a skill that is on no disk of this machine.
+    fn folder(&self) -> Option<&Path>;
 }
 
 impl Skill {
@@ -71,6 +73,11 @@ impl Skill {
             description: own_description.unwrap_or_else(|| line(first().unwrap_or_default(), MAX_LINE)),
         }
     }
+
+    /// Returns a skill of which another program says this.
+    pub fn described(name: &str, description: &str) -> Self {
+        Self { name: plain(name), description: line(description, MAX_DESCRIPTION) }
+    }
 }
 
 /// Returns `text` on one line of at most `most` characters, without hidden characters.
@@ -82,9 +89,9 @@ fn line(text: &str, most: usize) -> String {
     }
 }
 
-/// Returns the error for a file that is too large.
-pub fn too_large(size: u64) -> io::Error {
-    let text = format!("it has {size} bytes; the limit is {MAX_FILE}");
+/// Returns the error for a file of which more than `most` bytes would be read.
+pub fn too_large(size: u64, most: u64) -> io::Error {
+    let text = format!("it has {size} bytes; the limit is {most}");
     io::Error::new(io::ErrorKind::FileTooLarge, text)
 }
 
@@ -102,6 +109,8 @@ pub struct Shelved {
     pub files: Arc<dyn SkillFiles>,
     /// The tool that runs its scripts, if they have rights of their own: no other tool reaches them.
     pub scripts: Option<String>,
+    /// What the names of tools begin with that are of it: those of MCP servers that its head names, and of components.
+    pub tools: Vec<String>,
 }
 
 /// The skills, in the order in which a model sees them.
@@ -116,7 +125,8 @@ impl Shelf {
     pub fn put(&mut self, new: Shelved) {
         let name = &new.skill.name;
         // Found twice.
-        if self.skills.iter().any(|known| known.files.folder() == new.files.folder()) {
+        let folder = new.files.folder();
+        if folder.is_some() && self.skills.iter().any(|known| known.files.folder() == folder) {
             return;
         }
         if let Some(known) = self.find(name) {
@@ -203,14 +213,14 @@ impl SkillFolder {
 
     /// Reads the text of the SKILL.md.
     fn text(&self) -> io::Result<String> {
-        Ok(String::from_utf8_lossy(&self.read(FILE)?).into_owned())
+        Ok(String::from_utf8_lossy(&self.read(FILE, MAX_FILE)?).into_owned())
     }
 }
 
 impl SkillFiles for SkillFolder {
-    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        let content = self.open()?.read(Path::new(path), MAX_FILE)?;
-        if content.size > MAX_FILE { Err(too_large(content.size)) } else { Ok(content.bytes) }
+    fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>> {
+        let content = self.open()?.read(Path::new(path), most)?;
+        if content.size > most { Err(too_large(content.size, most)) } else { Ok(content.bytes) }
     }
 
     fn list(&self, most: usize) -> io::Result<Vec<String>> {
@@ -219,8 +229,8 @@ impl SkillFiles for SkillFolder {
         Ok(all)
     }
 
-    fn folder(&self) -> &Path {
-        &self.path
+    fn folder(&self) -> Option<&Path> {
+        Some(&self.path)
     }
 }
 
@@ -287,10 +297,10 @@ mod tests {
         assert_eq!(folder.list(9).unwrap(), ["SKILL.md", "large", "references/how.md"]);
         assert_eq!(folder.list(1).unwrap(), ["SKILL.md"]);
         assert_eq!(folder.text().unwrap(), "Do.");
-        assert_eq!(folder.read("references/how.md").unwrap(), b"So.");
-        assert_eq!(folder.folder(), place.join("pdf"));
-        let failed = |path: &str| folder.read(path).unwrap_err().to_string();
-        assert_eq!(failed("large"), "it has 307200 bytes, and at most 262144 are read");
+        assert_eq!(folder.read("references/how.md", MAX_FILE).unwrap(), b"So.");
+        assert_eq!(folder.folder(), Some(&*place.join("pdf")));
+        let failed = |path: &str| folder.read(path, MAX_FILE).unwrap_err().to_string();
+        assert_eq!(failed("large"), "it has 307200 bytes; the limit is 262144");
         for path in ["link", "../large", "/etc/passwd"] {
             assert_eq!(failed(path), "it points outside the folder", "{path}");
         }

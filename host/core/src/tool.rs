@@ -35,6 +35,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::broadcast;
@@ -200,18 +201,29 @@ pub enum Offer<'a> {
         /// The URIs of changed resources, among those that the server was asked to watch.
         updates: &'a broadcast::Sender<Arc<str>>,
     },
+    /// A skill. A call has the URI of one of its files, as `uri`.
+    Skill {
+        /// `Skill` of the extension for skills, with the URI of each of its files.
+        entry: &'a Value,
+        /// `Resource` of the protocol, of its SKILL.md.
+        resource: &'a Value,
+    },
 }
 
 /// The resources of an MCP server as it listed them, without secrets.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerResources {
     /// `Resource` of the protocol.
+    #[serde(default)]
     pub resources: Vec<Value>,
     /// `ResourceTemplate` of the protocol.
+    #[serde(default)]
     pub templates: Vec<Value>,
-    /// Whether the server completes the parameters of templates.
+    /// Whether the server completes arguments.
+    #[serde(default)]
     pub completes: bool,
     /// Whether the server reports changes of a resource.
+    #[serde(default)]
     pub watches: bool,
 }
 

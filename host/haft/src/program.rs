@@ -134,7 +134,7 @@ pub struct Program {
     hooks: Vec<Watching>,
     dirs: Dirs,
     /// The skills of installed packages.
-    packaged_skills: Vec<Shelved>,
+    skills: Vec<Shelved>,
     /// [`Self::guidance`], once it was read.
     guidance: OnceLock<Guidance>,
 }
@@ -161,9 +161,9 @@ impl Program {
         let (merged, agents) = Box::pin(sources(&rights, known)).await?;
         let Merged { toolbox, rest } = merged;
         let Contribution { hooks, problems, uncallable, files, is_partial, servers, backend, .. } = rest;
-        let Contribution { mut unseen, held, first_lists, notices, .. } = rest;
+        let Contribution { mut unseen, held, first_lists, notices, skills, .. } = rest;
         unseen.extend(held.iter().cloned());
-        let packaged_skills = packages::skills(&installed);
+        let skills = packages::skills(&installed).into_iter().chain(skills).collect();
         let Rights { grant, confiner, placement, .. } = rights;
         drop(installed);
         let Loaded { dirs, manifest, lock, redactor, agreement, left_out, .. } = loaded;
@@ -198,7 +198,7 @@ impl Program {
             machines: options.machines.clone(),
             hooks,
             dirs,
-            packaged_skills,
+            skills,
             guidance: OnceLock::new(),
         })
     }
@@ -332,6 +332,7 @@ async fn sources(rights: &Rights<'_>, known: Contribution) -> anyhow::Result<(Me
         backend::contribution(rights).await?,
         plugins::contribution(rights, &now).await,
         children::commands(rights),
+        guidance::skill_offers(rights),
     ];
     // Before servers are started: two tools of one name end the program.
     merged.add(rights, own.into_iter().collect())?;

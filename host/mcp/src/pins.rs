@@ -15,6 +15,8 @@ const TEXT: &[&str] = &["title", "description"];
 /// Its schemas.
 const SCHEMAS: &[&str] = &["inputSchema", "outputSchema"];
 /// Characters of a hexadecimal SHA-256 digest.
+const SKILL: &str = "/SKILL.md";
+/// A hexadecimal SHA-256 digest has so many characters.
 const DIGITS: usize = 64;
 /// The parts of a tool, in the order of their digests.
 const PARTS: [Part; 3] = [Part::Text, Part::Schemas, Part::Annotations];
@@ -249,17 +251,20 @@ impl Difference {
 /// One line, without a full stop; the server's names of tools are made printable.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tool = plain(self.tool());
+        let (tool, is_skill) = (plain(self.tool()), self.tool().ends_with(SKILL));
+        let kind = if is_skill { "skill" } else { "tool" };
         match self {
-            Self::Added { .. } => write!(f, "tool `{tool}` is new"),
+            Self::Added { .. } => write!(f, "{kind} `{tool}` is new"),
             Self::Changed { what, .. } => {
-                let what: Vec<_> = what.iter().map(|part| part.as_str()).collect();
-                write!(f, "tool `{tool}` has changed: {}", what.join(", "))
+                let part =
+                    |part: &Part| if is_skill && *part != Part::Text { "files" } else { part.as_str() };
+                let what: Vec<_> = what.iter().map(part).collect();
+                write!(f, "{kind} `{tool}` has changed: {}", what.join(", "))
             }
             Self::Renamed { from, .. } => {
-                write!(f, "tool `{tool}` was renamed from `{}`", plain(from))
+                write!(f, "{kind} `{tool}` was renamed from `{}`", plain(from))
             }
-            Self::Removed { .. } => write!(f, "tool `{tool}` was removed"),
+            Self::Removed { .. } => write!(f, "{kind} `{tool}` was removed"),
         }
     }
 }

@@ -10,6 +10,7 @@ pub(super) mod marketplace;
 mod permissions;
 mod server;
 mod servers;
+mod skill_servers;
 mod skills;
 mod written;
 

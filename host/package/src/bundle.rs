@@ -44,7 +44,8 @@ pub struct Bundle {
     pub skills: Vec<BundledSkill>,
     /// The plugin of another program that the package was made from, if any.
     pub agent_plugin: Option<AgentPlugin>,
-    /// Keys of the package's SKILL.md that name MCP servers, which haft does not read.
+    /// Keys of the SKILL.md of a package that is no plugin of other programs, which name MCP servers: haft does not read them
+    /// there.
     server_keys: Vec<String>,
 }
 

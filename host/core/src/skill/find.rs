@@ -18,11 +18,7 @@ const MAX_ENTRIES: usize = 1000;
 /// Adds the skills of `project` to the shelf, nearest first.
 pub fn of_project(project: &Project, shelf: &mut Shelf) {
     for folder in project.upwards() {
-        let inside = folder.join(FOLDER);
-        let entries = project.folder().and_then(|root| entries(&root, &inside));
-        for name in listed(entries, &project.path(&inside), shelf) {
-            put(SkillFolder::new(project.root().clone(), &inside.join(&name)), &name, shelf);
-        }
+        below(project.root(), &folder.join(FOLDER), shelf);
     }
 }
 
@@ -35,6 +31,19 @@ pub fn of_person(home: &Path, shelf: &mut Shelf) {
         if let Ok(root) = Root::resolve(&folder, Path::new(&name)) {
             put(SkillFolder::new(root, Path::new("")), &name, shelf);
         }
+    }
+}
+
+/// Adds the skills below `folder`, that of a program, to the shelf. Symbolic links must not leave it.
+pub fn of_folder(folder: &Root, shelf: &mut Shelf) {
+    below(folder, Path::new(FOLDER), shelf);
+}
+
+/// Adds the skills in the folder `inside` of `root`.
+fn below(root: &Root, inside: &Path, shelf: &mut Shelf) {
+    let entries = root.folder().and_then(|folder| entries(&folder, inside));
+    for name in listed(entries, &root.real().join(inside), shelf) {
+        put(SkillFolder::new(root.clone(), &inside.join(&name)), &name, shelf);
     }
 }
 
@@ -55,8 +64,7 @@ fn listed(entries: io::Result<Vec<String>>, folder: &Path, shelf: &mut Shelf) ->
 }
 
 fn put(folder: SkillFolder, name: &str, shelf: &mut Shelf) {
-    use super::SkillFiles;
-    let path = folder.folder().display().to_string();
+    let path = folder.path.display().to_string();
     match folder.text() {
         Ok(text) => {
             for key in server_keys(&text) {
@@ -66,7 +74,13 @@ fn put(folder: SkillFolder, name: &str, shelf: &mut Shelf) {
                 ));
             }
             let (skill, files) = (Skill::parse(&text, name), Arc::new(folder));
-            shelf.put(Shelved { skill, origin: format!("`{path}`"), files, scripts: None });
+            shelf.put(Shelved {
+                skill,
+                origin: format!("`{path}`"),
+                files,
+                scripts: None,
+                tools: Vec::new(),
+            });
         }
         Err(error) if is_absent(&error) => {}
         Err(error) => shelf.problem(format!("the skill in `{path}` is not used: {error}")),

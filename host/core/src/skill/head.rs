@@ -1,5 +1,9 @@
 //! The head of a SKILL.md: reads the few YAML keys that haft uses. Never fails: many heads are invalid YAML
-//! (`description: Use when: …`) with an obvious meaning.
+//! (`description: Use when: …`) with an obvious meaning. Other programs get the whole head, where it is valid YAML.
+
+use serde_json::{Map, Value};
+
+use super::MAX_NAME;
 
 /// Returns the text between the first two lines of `---`, and the rest; no head unless both lines exist.
 pub(super) fn split(text: &str) -> (&str, &str) {
@@ -14,6 +18,46 @@ fn parts(text: &str) -> Option<(&str, &str)> {
         after.is_empty() || after.starts_with(['\n', '\r'])
     })?;
     Some((rest.get(..end)?, rest.get(end + 4..)?))
+}
+
+/// Returns the whole head of a SKILL.md as JSON, as the Agent Skills specification wants it.
+///
+/// # Errors
+/// There is none, it is no valid YAML, or it lacks a valid `name` or a `description`.
+pub fn frontmatter(text: &str) -> Result<Map<String, Value>, String> {
+    let fields = head_fields(text)?;
+    let field = |key: &str| fields.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    check_name(field("name").ok_or("its head has no `name`")?)?;
+    field("description").ok_or("its head has no `description`")?;
+    Ok(fields)
+}
+
+/// Returns the fields in the head of a SKILL.md, of which nothing more is known.
+///
+/// # Errors
+/// It is no valid YAML, or there is none.
+pub fn head_fields(text: &str) -> Result<Map<String, Value>, String> {
+    // YAML 1.2, as other programs read it: `yes` is a text. What aliases grow to is bounded by the parser.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(split(text).0, options).map_err(|error| {
+        let why = error.to_string();
+        format!("its head is no valid YAML: {}", why.lines().next().unwrap_or_default())
+    })
+}
+
+/// Refuses a name that the Agent Skills specification does not allow.
+///
+/// # Errors
+/// It is no such name.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_name = (1..=MAX_NAME).contains(&name.len())
+        && name.chars().all(is_part)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+        && !name.contains("--");
+    let why = || format!("`{name}` is no name of a skill: 1 to {MAX_NAME} of `a-z`, `0-9` and single `-`");
+    if is_name { Ok(()) } else { Err(why()) }
 }
 
 /// Returns the value of the top-level key `key` in the head of a SKILL.md; `None` if there is none.
@@ -124,6 +168,33 @@ mod tests {
         for text in ["---\na: 1", "Text\n---\na: 1\n---\n", " ---\n---\n", ""] {
             assert_eq!(split(text), ("", text));
         }
+    }
+
+    #[test]
+    fn a_head_is_whole_for_other_programs() {
+        let text =
+            "---\nname: pdf-2\ndescription: \"Fills: forms\"\nmetadata: { on: yes, list: [1, a] }\n---\n";
+        let expected = serde_json::json!({
+            "name": "pdf-2", "description": "Fills: forms", "metadata": { "on": "yes", "list": [1, "a"] },
+        });
+        assert_eq!(Value::Object(frontmatter(text).unwrap()), expected);
+        let level = |own: char, inner: &str| format!("{own}: &{own} [{}]\n", [inner; 9].join(", "));
+        let levels = "abcdefg".chars().zip("bcdefgh".chars());
+        let bomb: String = levels.map(|(inner, own)| level(own, &format!("*{inner}"))).collect();
+        for (head, why) in [
+            ("description: D".to_owned(), "no `name`"),
+            ("name: pdf".to_owned(), "no `description`"),
+            ("name: pdf\ndescription: Use when: it rains".to_owned(), "no valid YAML"),
+            ("name: pdf\nname: other\ndescription: D".to_owned(), "no valid YAML"),
+            (format!("a: &a [x]\n{bomb}"), "no valid YAML"),
+        ] {
+            let refused = frontmatter(&format!("---\n{head}\n---\n")).unwrap_err();
+            assert!(refused.contains(why) && !refused.contains('\n'), "{head}: {refused}");
+        }
+        for name in ["", "Pdf", "\u{e9}", "-a", "a-", "a--b", "a_b", &"a".repeat(65)] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+        assert_eq!(check_name(&"a".repeat(64)), Ok(()));
     }
 
     /// C15: keys that declare servers are found in every spelling.

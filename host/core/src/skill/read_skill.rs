@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{FILE, Shelf, Shelved, head};
+use super::{FILE, MAX_FILE, Shelf, Shelved, head};
 use crate::call::{Hints, ToolCall, ToolDef, ToolResult};
 use crate::report::{nearest, plain};
 use crate::tool::{Context, Tool, ToolError};
@@ -83,21 +83,22 @@ impl Tool for ReadSkill {
 fn read(skill: &Shelved, file: &str, is_here: bool) -> Result<String, ToolError> {
     let file = file.trim_start_matches("./");
     let failed = |why: String| {
-        let folder = if is_here && skill.scripts.is_none() {
-            format!("; the folder is `{}`", skill.files.folder().display())
-        } else {
-            String::new()
-        };
+        let folder = skill.files.folder().filter(|_| is_here && skill.scripts.is_none());
+        let folder =
+            folder.map(|folder| format!("; the folder is `{}`", folder.display())).unwrap_or_default();
         let (name, file) = (&skill.skill.name, plain(file));
         ToolError::ExecutionFailed(format!("cannot read `{file}` of the skill `{name}`: {why}{folder}"))
     };
-    let bytes = skill.files.read(file).map_err(|error| failed(error.to_string()))?;
+    let bytes = skill.files.read(file, MAX_FILE).map_err(|error| failed(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| failed("it is not UTF-8 text".into()))?;
     if file != FILE {
         return Ok(text);
     }
     let mut text = head::split(&text).1.trim().to_owned();
     text.push_str(&beside(skill, is_here));
+    for prefix in &skill.tools {
+        text.push_str(&format!("\n\n[The tools `{prefix}…` are of this skill.]"));
+    }
     Ok(text)
 }
 
@@ -111,10 +112,10 @@ fn beside(skill: &Shelved, is_here: bool) -> String {
     }
     let more = if others.len() > MAX_NAMED { ", and more" } else { "" };
     let names = others.iter().take(MAX_NAMED).map(|file| format!("`{file}`")).collect::<Vec<_>>().join(", ");
-    let folder = match &skill.scripts {
-        Some(tool) => format!(" Run its scripts with the tool `{tool}`."),
-        None if is_here => format!(" They are in `{}`.", skill.files.folder().display()),
-        None => String::new(),
+    let folder = match (&skill.scripts, skill.files.folder()) {
+        (Some(tool), _) => format!(" Run its scripts with the tool `{tool}`."),
+        (None, Some(folder)) if is_here => format!(" They are in `{}`.", folder.display()),
+        _ => String::new(),
     };
     format!(
         "\n\n[Other files of this skill, which `{}` gives as `file`: {names}{more}.{folder}]",
@@ -150,7 +151,7 @@ mod tests {
         let mut shelf = Shelf::default();
         let skill = Skill { name: "pdf".into(), description: "Forms".into() };
         let files = Arc::new(SkillFolder::new(root, Path::new("")));
-        shelf.put(Shelved { skill, origin: "the test".into(), files, scripts: None });
+        shelf.put(Shelved { skill, origin: "the test".into(), files, scripts: None, tools: vec![] });
         let mut toolbox = Toolbox::default();
         let tool = Arc::new(ReadSkill::new(Arc::new(shelf), is_here));
         toolbox.insert(tool, Grant::none(), Limits::default(), "the test").unwrap();

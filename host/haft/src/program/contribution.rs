@@ -13,6 +13,7 @@ use super::watching::Watching;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::report::{Problem, Span};
+use haft_core::skill::Shelved;
 use haft_core::tool::{DuplicateTool, Tool, Toolbox};
 use haft_manifest::Label;
 use haft_nats::NatsTool;
@@ -26,6 +27,8 @@ pub(super) struct Contribution {
     /// Prompts and resources.
     pub(super) offers: Vec<NewTool>,
     /// Hooks that see the calls of tools.
+    pub(super) skills: Vec<Shelved>,
+    /// What sees the calls of tools.
     pub(super) hooks: Vec<Watching>,
     /// Problems that do not affect the rest.
     pub(super) problems: Vec<Problem>,
@@ -78,6 +81,7 @@ impl Contribution {
     pub(super) fn append(&mut self, more: Self) {
         self.tools.extend(more.tools);
         self.offers.extend(more.offers);
+        self.skills.extend(more.skills);
         self.hooks.extend(more.hooks);
         self.problems.extend(more.problems);
         self.uncallable.extend(more.uncallable);

@@ -5,14 +5,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::Program;
-use super::{chosen_tools, watching};
+use super::contribution::{Contribution, NewTool};
+use super::rights::Rights;
+use super::{Program, chosen_tools, packages, watching};
 use haft_agent::{with_agents_md, with_skills};
 use haft_core::grant::{Grant, Root};
 use haft_core::limit::Limits;
 use haft_core::project::Project;
 use haft_core::project::agents_md::{self, AgentsMd, MAX_ALL};
-use haft_core::skill::{ReadSkill, Shelf, of_person, of_project};
+use haft_core::skill::{ReadSkill, Shelf, SkillOffer, of_folder, of_person, of_project};
 use haft_core::tool::Toolbox;
 use haft_manifest::ToolPattern;
 
@@ -48,9 +49,7 @@ impl Program {
             }
             of_person(&self.dirs.home, &mut skills);
         }
-        for packaged in &self.packaged_skills {
-            skills.put(packaged.clone());
-        }
+        self.skills.iter().for_each(|skill| skills.put(skill.clone()));
         let agents_md::Found { files: agents_md, problems: refused, passed_over } = found;
         Guidance { agents_md, refused, passed_over, skills: Arc::new(skills) }
     }
@@ -92,6 +91,27 @@ impl Program {
 }
 
 /// Returns `patterns` with the tool for skills: an agent that may call any tool may read the listed skills.
+pub(super) fn skill_offers(rights: &Rights<'_>) -> Contribution {
+    let Rights { manifest, installed, dirs, .. } = rights;
+    let (mut shelf, mut found) = (Shelf::default(), Contribution::default());
+    let has_file = manifest.agent.skills && !manifest.path.as_os_str().is_empty();
+    if let Some(Ok(root)) = has_file.then(|| Root::resolve(&dirs.here, &manifest.folder)) {
+        of_folder(&root, &mut shelf);
+    }
+    packages::skills(installed).into_iter().for_each(|skill| shelf.put(skill));
+    for skill in shelf.skills() {
+        match SkillOffer::new(skill) {
+            Ok(offer) => {
+                let origin = skill.origin.clone();
+                found.offers.push(NewTool::new(Arc::new(offer), Grant::none(), Limits::default(), origin));
+            }
+            Err(why) => tracing::warn!("clients are not told of a skill of {}: {why}", skill.origin),
+        }
+    }
+    found
+}
+
+/// `patterns`, and the tool for skills: an agent that may call anything at all may read what it is told of.
 pub(super) fn and_read_skill(patterns: &[ToolPattern]) -> Vec<ToolPattern> {
     let own = ReadSkill::NAME.parse().ok().filter(|_| !patterns.is_empty());
     patterns.iter().cloned().chain(own).collect()

@@ -100,11 +100,7 @@ fn ignored(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     let ignored = bundle.ignored_servers()?;
     let problem = Problem::new(format!("package `{}` has {ignored}", declared.name.as_str()));
     let problem = problem.at(declared.name.span, "this package");
-    let hint = match bundle.agent_plugin {
-        Some(_) => "the author must declare them in `mcp.json`",
-        None => "the author must declare them as `[[mcp_servers]]` in the package's program.toml",
-    };
-    Some(problem.hint(hint))
+    Some(problem.hint("the author must declare them as `[[mcp_servers]]` in the package's program.toml"))
 }
 
 /// Returns possible tools besides those of `installed`: of disabled packages, and of enabled ones that are

@@ -39,7 +39,7 @@ impl Servers {
     pub(super) fn outdated(&self) -> Vec<Arc<Server>> {
         let outdated =
             |server: &&Arc<Server>| server.config().problem().is_none() && server.may_be_outdated();
-        self.iter().filter(outdated).cloned().collect()
+        self.iter().filter(|server| !server.config().on_use).filter(outdated).cloned().collect()
     }
 
     /// Returns when the list of one of them differs from that at the program's load.
@@ -74,5 +74,5 @@ impl Servers {
 
 /// Returns whether the list of `server` is unknown or outdated.
 pub(super) fn is_unknown(server: &Server) -> bool {
-    server.remembered().is_none_or(|(_, age)| age > MAX_AGE)
+    server.remembered().is_none_or(|(_, age)| age > MAX_AGE && !server.config().on_use)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use self::written::Written;
+use self::written::{Written, client_secret, settings};
 use super::contribution::{Contribution, NewTool};
 use super::dirs::Dirs;
 use super::family::canonical;
@@ -23,14 +23,13 @@ use super::server_pins::{Agreed, PinRecord};
 use super::server_set::{Servers, Tracked, is_unknown};
 use haft_core::report::{Problem, Span};
 use haft_core::secret::Redactor;
+use haft_core::skill::Shelved;
 use haft_core::tool::Tool;
-use haft_manifest::{
-    Manifest, McpServer, OAuth, Package, PackageSource, SecretSource, TextOrSecret, Transport,
-};
+use haft_manifest::{Manifest, McpServer, Package, PackageSource, SecretSource, TextOrSecret, Transport};
 use haft_mcp::client::oauth::OAuthSettings;
 use haft_mcp::client::{
     self, Account, Config, Endpoint, Host, Rejected, RemoteTool, Server, ServerError, ServerOffer,
-    ServerTool, ToolList, Values,
+    ServerTool, ToolList, Values, server_skills,
 };
 use haft_mcp::pins::way_out;
 
@@ -49,6 +48,8 @@ struct Declared<'a> {
     span: Span,
     /// The package that it comes with, if it does.
     package: Option<&'a Package>,
+    /// Whether the head of a skill names it: it is started when one of its tools is called.
+    is_of_skill: bool,
 }
 
 /// Returns the servers of a program, and their tools.
@@ -94,7 +95,15 @@ fn declared<'a>(rights: &Rights<'a>) -> Vec<Declared<'a>> {
     for (Installed { declared: package, bundle, .. }, processes) in installed {
         let (span, package) = (package.name.span, Some(*package));
         let enabled = enabled(&bundle.manifest, processes);
-        all.extend(enabled.into_iter().map(|server| Declared { span, package, ..server }));
+        let is_of_skill = |name: &str| {
+            let mut own = bundle.plugin_servers().filter(|(own, _)| own.skill.is_some());
+            own.any(|(_, server)| server.name.as_str() == name)
+        };
+        let of_package = |server: Declared<'a>| {
+            let is_of_skill = is_of_skill(server.name());
+            Declared { span, package, is_of_skill, ..server }
+        };
+        all.extend(enabled.into_iter().map(of_package));
     }
     all
 }
@@ -108,6 +117,7 @@ fn enabled<'a>(manifest: &'a Manifest, processes: &Processes) -> Vec<Declared<'a
         rights: rights.clone(),
         span: server.name.span,
         package: None,
+        is_of_skill: false,
     };
     let all = manifest.mcp_servers.iter().zip(&processes.servers);
     all.filter(|(server, _)| server.enabled).map(declared).collect()
@@ -146,6 +156,7 @@ fn of_one(
     if let Some((listed, _)) = server.remembered() {
         found.tools = declared.tools(rights.manifest, server, &listed);
         found.offers = declared.prompts_and_resources(rights.manifest, server, &listed);
+        found.skills = declared.skills(server, &listed);
         found.problems.extend(listed.offers.left_out.iter().map(|why| {
             let text = format!("MCP server `{}`: {why}", declared.name());
             Problem::new(text).at(declared.span, "this server").warning()
@@ -190,6 +201,12 @@ impl Declared<'_> {
         all.map(|(_, offer)| self.new_tool(program, server, Arc::new(offer))).collect()
     }
 
+    /// Its skills, which `tools` names as `skills/NAME`.
+    fn skills(&self, server: &Arc<Server>, listed: &ToolList) -> Vec<Shelved> {
+        let all = server_skills(server, listed).into_iter().filter(|(own, _)| self.offers(own));
+        all.map(|(_, skill)| skill).collect()
+    }
+
     fn new_tool(&self, program: &Manifest, server: &Server, tool: Arc<dyn Tool>) -> NewTool {
         let place = program.source.place(self.span);
         let package = self.package.map(|package| format!(" of package `{}`", package.name.as_str()));
@@ -230,6 +247,7 @@ impl Declared<'_> {
             endpoint,
             timeout: self.server.timeout,
             limits: self.server.limits,
+            on_use: self.is_of_skill,
             max_result: self.server.max_result.try_into().unwrap_or(usize::MAX),
             redactor: redactor.clone(),
         }
@@ -368,7 +386,9 @@ impl Declared<'_> {
     fn idle_patterns(&self, listed: &ToolList) -> Vec<Problem> {
         let prompts = listed.offers.prompts.iter().filter_map(|prompt| prompt["name"].as_str());
         let prompts: Vec<String> = prompts.map(|name| format!("prompts/{name}")).collect();
-        let others = prompts.iter().map(String::as_str).chain(["resources/read"]);
+        let skills = listed.offers.skills.iter().filter_map(|skill| skill["frontmatter"]["name"].as_str());
+        let skills: Vec<String> = skills.map(|name| format!("skills/{name}")).collect();
+        let others = prompts.iter().chain(&skills).map(String::as_str).chain(["resources/read"]);
         let names = listed.sent.iter().filter_map(|tool| tool["name"].as_str()).chain(others);
         let names: Vec<&str> = names.collect();
         let owner = format!("MCP server `{}`", self.name());
@@ -412,22 +432,4 @@ fn must_ask(server: &Server, options: &Options) -> bool {
             client::owns(name, tool) && server.remembered().is_none_or(|(listed, _)| !has(&listed))
         }
     }
-}
-
-/// Returns the settings of a login at the server.
-fn settings(oauth: &OAuth, values: impl Fn(&[(String, TextOrSecret)]) -> Arc<dyn Values>) -> OAuthSettings {
-    let secret = client_secret(oauth);
-    OAuthSettings {
-        client_id: oauth.client_id.clone(),
-        client_secret: (!secret.is_empty()).then(|| values(&secret)),
-        scopes: oauth.scopes.clone(),
-        client_metadata_url: oauth.client_metadata_url.clone(),
-        callback_port: oauth.callback_port.and_then(|port| port.try_into().ok()),
-    }
-}
-
-/// Returns the secret of a client, as a named value.
-fn client_secret(oauth: &OAuth) -> Vec<(String, TextOrSecret)> {
-    let secret = oauth.client_secret.iter().cloned().map(TextOrSecret::Secret);
-    secret.map(|secret| ("client_secret".to_owned(), secret)).collect()
 }

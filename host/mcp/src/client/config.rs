@@ -28,6 +28,8 @@ pub struct Config {
     pub timeout: Duration,
     /// The limits of a child process.
     pub limits: ServerLimits,
+    /// Whether it is started when a call needs it and, once it is known what it has, for nothing else.
+    pub on_use: bool,
     /// Characters of one answer that the model is shown.
     pub max_result: usize,
     /// Removes the server's secrets from its list of tools; answers of calls are redacted by the toolbox.

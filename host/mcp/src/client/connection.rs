@@ -147,7 +147,17 @@ impl Connection {
         limits: RequestLimits<'_>,
     ) -> Result<Value, ServerError> {
         let params = cursor.map(|cursor| JsonObject::from_iter([("cursor".to_owned(), cursor.into())]));
-        let request = request_of(method, &params.unwrap_or_default())?;
+        self.read(method, &params.unwrap_or_default(), limits).await
+    }
+
+    /// Makes a request of haft's own; the result as the server gave it.
+    pub(super) async fn read(
+        &self,
+        method: &'static str,
+        params: &JsonObject,
+        limits: RequestLimits<'_>,
+    ) -> Result<Value, ServerError> {
+        let request = request_of(method, params)?;
         value(self.request(method, request, None, limits).await?)
     }
 

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomRequest,
     CustomResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode,
-    FormElicitationCapability, Implementation, ListRootsResult, LoggingMessageNotificationParam,
+    FormElicitationCapability, Implementation, JsonObject, ListRootsResult, LoggingMessageNotificationParam,
     ProgressNotificationParam, ProtocolVersion, ResourceUpdatedNotificationParam, Root, RootsCapabilities,
-    ServerJsonRpcMessage, ServerNotification, UrlElicitationCapability,
+    SKILLS_EXTENSION_ID, ServerJsonRpcMessage, ServerNotification, UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
@@ -100,6 +100,8 @@ impl ServerRequestHandler {
             let both = ElicitationCapability::new().with_form(FormElicitationCapability::new());
             both.with_url(UrlElicitationCapability::new())
         });
+        let skills = (SKILLS_EXTENSION_ID.to_owned(), JsonObject::new());
+        capabilities.extensions = Some(std::iter::once(skills).collect());
         capabilities
     }
 

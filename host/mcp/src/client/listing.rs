@@ -38,7 +38,7 @@ pub struct ToolList {
     pub rejected: Vec<Rejected>,
     /// Each of `tools` as the server sent it, without secrets, and its instructions to models: the pinned content.
     pub sent: Vec<Value>,
-    /// Prompts, resources and words to models. Prompts and resources are not pinned.
+    /// Prompts, resources, skills and words to models. Prompts and resources are not pinned.
     #[serde(default)]
     pub offers: ServerOffers,
     /// Differences from the agreed list; tools that are held back are not among [`Self::tools`].
@@ -63,9 +63,21 @@ impl ToolList {
     }
 
     /// Adds the server's instructions to the pinned content: a model reads them like the description of a tool.
-    pub(super) fn pin_instructions(&mut self) {
+    pub(super) fn pin_words(&mut self) {
         let words = self.offers.instructions.as_deref();
         self.sent.extend(words.map(|words| json!({ "name": INSTRUCTIONS, "description": words })));
+        self.sent.extend(self.offers.skills.iter().map(|skill| {
+            let (head, files) = (&skill["frontmatter"], &skill["resources"]);
+            json!({
+                "name": skill["uri"], "description": head["description"], "frontmatter": head, "resources": files,
+            })
+        }));
+    }
+
+    /// The skills of the server that are not held back.
+    pub(super) fn skills(&self) -> impl Iterator<Item = &Value> {
+        let is_free = |skill: &&Value| skill["uri"].as_str().is_some_and(|uri| self.held(uri).is_none());
+        self.offers.skills.iter().filter(is_free)
     }
 
     /// Returns the unmodified definition of the tool `name`.

@@ -43,9 +43,12 @@ impl ServerOffer {
         let offers = &listed.offers;
         let prompts = offers.prompts.iter().filter_map(|prompt| {
             let own = format!("prompts/{}", prompt["name"].as_str()?);
-            Some((own, Shown::Prompt { definition: prompt.clone(), completes: offers.completes }))
+            Some((
+                own,
+                Shown::Prompt { definition: prompt.clone(), completes: offers.of_resources.completes },
+            ))
         });
-        let resources = offers.of_resources();
+        let resources = offers.of_resources.clone();
         let has_resources = !resources.resources.is_empty() || !resources.templates.is_empty();
         let resources = has_resources.then(|| ("resources/read".to_owned(), Shown::Resources(resources)));
         let offer = |(own, shown): (String, Shown)| {

@@ -14,34 +14,16 @@ pub struct ServerOffers {
     /// `Prompt` of the protocol.
     #[serde(default)]
     pub prompts: Vec<Value>,
-    /// `Resource` of the protocol.
+    /// The resources and templates.
+    #[serde(flatten)]
+    pub of_resources: ServerResources,
+    /// `Skill` of the extension for skills.
     #[serde(default)]
-    pub resources: Vec<Value>,
-    /// `ResourceTemplate` of the protocol.
-    #[serde(default)]
-    pub templates: Vec<Value>,
-    /// Whether the server completes arguments.
-    #[serde(default)]
-    pub completes: bool,
-    /// Whether the server reports changes of a resource.
-    #[serde(default)]
-    pub watches: bool,
-    /// The server's instructions to models.
+    pub skills: Vec<Value>,
+    /// What it says to models of itself.
     #[serde(default)]
     pub instructions: Option<String>,
     /// Omitted items, and the reasons.
     #[serde(default)]
     pub left_out: Vec<String>,
-}
-
-impl ServerOffers {
-    /// Returns the resources and templates.
-    pub(super) fn of_resources(&self) -> ServerResources {
-        ServerResources {
-            resources: self.resources.clone(),
-            templates: self.templates.clone(),
-            completes: self.completes,
-            watches: self.watches,
-        }
-    }
 }

@@ -4,8 +4,8 @@
 
 use rmcp::model::{
     CallToolRequest, ClientRequest, CompleteRequest, GetPromptRequest, JsonObject, ListPromptsRequest,
-    ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest, ReadResourceRequest,
-    SubscribeRequest, UnsubscribeRequest,
+    ListResourceTemplatesRequest, ListResourcesRequest, ListSkillsRequest, ListToolsRequest,
+    ReadResourceRequest, SubscribeRequest, UnsubscribeRequest,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -34,6 +34,7 @@ pub(super) fn request_of(method: &str, params: &JsonObject) -> Result<ClientRequ
         "resources/read" => ReadResourceRequest::new(read(method, params)?).into(),
         "resources/subscribe" => SubscribeRequest::new(read(method, params)?).into(),
         "resources/unsubscribe" => UnsubscribeRequest::new(read(method, params)?).into(),
+        "skills/list" => ListSkillsRequest::with_param(read(method, params)?).into(),
         "completion/complete" => CompleteRequest::new(read(method, params)?).into(),
         _ => return Err(ServerError::Protocol(format!("haft does not support `{method}`"))),
     })

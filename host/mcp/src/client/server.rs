@@ -214,6 +214,16 @@ impl Server {
 
     /// Requests the server's lists if it has reported a change. A caller that waits sees the state after the last
     /// call.
+    pub(super) async fn read_skill(self: &Arc<Self>, skill: &str, uri: &str) -> Result<Value, ServerError> {
+        let connection = self.connection().await?;
+        self.refuse_held(skill, &connection).await?;
+        let limits = RequestLimits { timeout: self.config.timeout, cancel: &self.closing };
+        let params = Map::from_iter([("uri".to_owned(), uri.into())]);
+        connection.read("resources/read", &params, limits).await
+    }
+
+    /// Asks it what it has where it has said that this is something else now. Whoever waits for that sees what it has after the
+    /// last call.
     pub async fn settle(&self) {
         // A connection that is being opened requests the list itself.
         let connection = self.slot.try_lock().ok().and_then(|slot| slot.open());
@@ -299,7 +309,7 @@ impl Server {
         let limits = RequestLimits { timeout: self.config.timeout, cancel: &self.closing };
         let mut sent = connection.tools(limits, &self.config.redactor).await?;
         sent.offers = Box::pin(ServerOffers::ask(connection, limits, &self.config.redactor)).await;
-        sent.pin_instructions();
+        sent.pin_words();
         let sent = Arc::new(sent);
         let (listed, before) = {
             let mut known = self.known.lock();

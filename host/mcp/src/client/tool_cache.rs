@@ -29,7 +29,7 @@ const MAX_UNUSED_AGE: Duration = Duration::from_hours(24 * 30);
 /// Files that are checked for that.
 const MAX_FILES: usize = 1000;
 /// Changes with the format of the file.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 
 /// The protocol era that a server speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

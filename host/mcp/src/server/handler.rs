@@ -10,6 +10,7 @@
 mod call;
 mod config;
 mod dress;
+mod methods;
 mod news;
 mod offers;
 mod watched;
@@ -28,6 +29,7 @@ use rmcp::model::{
 use serde_json::{Value, json};
 
 use self::config::server_config;
+use self::methods::custom;
 pub(super) use self::news::ToolNews;
 use self::watched::{Watched, Watchers};
 use super::conversation::{Agreed, Requester, RunningCalls, shows_forms, shows_urls};
@@ -48,30 +50,6 @@ const MAX_SHOWN: usize = 200;
 /// How long the opening of a session waits for servers that were never seen before.
 const OPENING: Duration = Duration::from_secs(3);
 
-/// The methods that are answered in both eras.
-const METHODS: &[&str] = &[
-    "server/discover",
-    "tools/list",
-    "tools/call",
-    "prompts/list",
-    "prompts/get",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-    "completion/complete",
-];
-
-/// The methods that are answered in sessions alone.
-const EARLIER_METHODS: &[&str] =
-    &["initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
-
-/// The methods that exist only without sessions (2026-07-28).
-const LATER_METHODS: &[&str] = &["subscriptions/listen"];
-
-/// The methods that are answered where calls may become tasks.
-const TASK_METHODS: &[&str] = &["tasks/get", "tasks/update", "tasks/cancel"];
-
-/// The answer to a request.
 pub(super) type Answer = Result<ServerResult, ErrorData>;
 
 /// The state that all clients of a server share. Clones share it.
@@ -228,6 +206,9 @@ impl Handler {
                 let snapshot = self.offers(request.params).await?;
                 Ok(raw(json!({ "resourceTemplates": snapshot.offers().templates() })))
             }
+            ClientRequest::ListSkillsRequest(request) => self.list_skills(request.params).await,
+            ClientRequest::GetSkillRequest(request) => self.get_skill(&request.params.uri).await,
+            ClientRequest::ReadResourceDirectoryRequest(request) => self.folder(&request.params.uri).await,
             ClientRequest::CompleteRequest(request) => {
                 self.while_open(self.complete(request.params, requester)).await
             }
@@ -421,17 +402,6 @@ fn one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
 fn agreed_version(asked: &ProtocolVersion) -> ProtocolVersion {
     let is_spoken = asked.has_initialize() && ProtocolVersion::KNOWN_VERSIONS.contains(asked);
     if is_spoken { asked.clone() } else { ProtocolVersion::LATEST_WITH_INITIALIZE }
-}
-
-/// Returns the answer to a request that rmcp does not know: an unknown method, or a known one with invalid
-/// parameters.
-fn custom(method: &str, era: Era, has_tasks: bool) -> ErrorData {
-    let own = if era.is_later { LATER_METHODS } else { EARLIER_METHODS };
-    let tasks = if has_tasks { TASK_METHODS } else { &[] };
-    if [METHODS, own, tasks].iter().any(|methods| methods.contains(&method)) {
-        return ErrorData::invalid_params(format!("invalid parameters of `{method}`"), None);
-    }
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, bounded_text(method), None)
 }
 
 /// Returns the error for a client that requests tasks without declaring support.

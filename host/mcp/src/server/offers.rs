@@ -26,6 +26,8 @@ pub(super) struct ClientOffers {
     prompts: Vec<Value>,
     resources: Vec<Value>,
     templates: Vec<Value>,
+    /// `Skill` of the extension for skills.
+    skills: Vec<Value>,
     /// The names of the prompts, and those that they have in the toolbox, in the same order.
     names: Vec<(String, String)>,
     /// Whether arguments of some are completed.
@@ -44,7 +46,7 @@ pub(super) struct Reader<'t> {
 /// Whose resource is read.
 #[derive(Clone)]
 pub(super) enum ReaderOf<'t> {
-    /// A plugin's, with its media type as it was listed.
+    /// A plugin's, with its media type as it was listed, or a skill's.
     Plugin(Option<&'t str>),
     /// An MCP server's, which calls it so.
     Server { server: &'t str, own: String, updates: &'t broadcast::Sender<Arc<str>> },
@@ -80,6 +82,10 @@ impl ClientOffers {
                     all.resources.extend(listed.resources.iter().map(shown));
                     all.templates.extend(listed.templates.iter().map(shown));
                 }
+                Some(Offer::Skill { entry, resource }) => {
+                    all.resources.push(resource.clone());
+                    all.skills.push(entry.clone());
+                }
                 None => {}
             }
         }
@@ -113,6 +119,11 @@ impl ClientOffers {
     }
 
     /// Returns the prompt that clients know as `name`, in `toolbox`, of which these are.
+    pub(super) fn skills(&self) -> &[Value] {
+        &self.skills
+    }
+
+    /// The prompt that clients know as `name`, in `toolbox`, of which these are.
     pub(super) fn prompt<'t>(&self, toolbox: &'t Toolbox, name: &str) -> Option<&'t Entry> {
         let (_, own) = self.names.iter().find(|(shown, _)| shown == name)?;
         toolbox.find_offer(own)
@@ -127,6 +138,10 @@ pub(super) fn reader<'t>(toolbox: &'t Toolbox, names: &Names, uri: &str) -> Opti
             let listed = list.listed.iter().find(|one| one.place == uri);
             let of = ReaderOf::Plugin(listed.and_then(|one| one.media_type.as_deref()));
             Some(Reader { entry, of })
+        }
+        Offer::Skill { entry: skill, .. } => {
+            let mut files = skill["resources"].as_array()?.iter();
+            files.any(|file| file["uri"] == uri).then_some(Reader { entry, of: ReaderOf::Plugin(None) })
         }
         _ => None,
     };

@@ -12,6 +12,7 @@ use super::servers::{Reading, Skipped, is_header, pairs, placeholder, program, t
 use super::skills::{put, text};
 use super::{
     About, AgentPlugin, CLAUDE, DATA, Fault, FaultKind, Files, Form, PluginError, PluginServer, ROOT,
+    skill_servers,
 };
 
 /// The file of the servers.
@@ -50,7 +51,10 @@ pub(super) fn read(files: &Files<'_>) -> Result<AgentPlugin, PluginError> {
     let extensions = fields.get("extensions").and_then(Value::as_object);
     let permissions = Permissions::read(files, extensions, &mut faults);
     let skills = skills(files, fields, &permissions, &mut faults);
-    let servers = servers(files, fields, &permissions, &mut faults);
+    let mut servers = servers(files, fields, &permissions, &mut faults);
+    for skill in &skills {
+        skill_servers::discovered(files, skill, (&mut servers, &mut faults));
+    }
     not_run(files, &mut faults);
     Ok(AgentPlugin { form: Form::Claude, about, servers, skills, faults })
 }
@@ -137,7 +141,9 @@ fn servers(
     if let Some(Value::Object(inline)) = fields.get("mcpServers") {
         entries.extend(inline.clone());
     }
-    Reading { faults }.all(&entries, |name| permissions.server(name), entry)
+    let mut servers = Vec::new();
+    Reading { faults }.all(&entries, &mut servers, |name| permissions.server(name), entry);
+    servers
 }
 
 /// Returns the servers of a file: in `mcpServers`, or each by itself.
@@ -147,7 +153,8 @@ fn entries_of(document: &Value) -> Map<String, Value> {
     all.filter(|(key, _)| *key != "$schema").map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-fn entry(value: &Value) -> Result<Start, Skipped> {
+/// One server in the form of Claude Code.
+pub(super) fn entry(value: &Value) -> Result<Start, Skipped> {
     let fields = value.as_object().ok_or("expected an object")?;
     let kind = fields.get("type").and_then(Value::as_str);
     match kind.unwrap_or(if fields.contains_key("url") { "http" } else { "stdio" }) {

@@ -9,6 +9,8 @@ pub struct PluginServer {
     pub name: String,
     /// The name in haft, of which no two servers have the same.
     pub called: String,
+    /// The skill that names it in its head; `None` for a server of the plugin.
+    pub skill: Option<String>,
     /// How it is reached.
     pub start: Start,
     /// The author's proposal; `None` if nothing is proposed for any part of the plugin.

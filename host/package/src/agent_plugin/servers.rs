@@ -33,7 +33,11 @@ pub(super) fn discovered(
     }
     let found = files.json(FILE).and_then(|document| top(&document).cloned());
     match found {
-        Ok(entries) => Reading { faults }.all(&entries, |name| permissions.server(name), entry),
+        Ok(entries) => {
+            let mut servers = Vec::new();
+            Reading { faults }.all(&entries, &mut servers, |name| permissions.server(name), entry);
+            servers
+        }
         Err(why) => {
             let text = format!("no server is used: `mcp.json`: {why}");
             faults.push(Fault::new(FaultKind::McpDisabled, text));
@@ -86,12 +90,12 @@ impl Reading<'_> {
     pub(super) fn all(
         &mut self,
         entries: &Map<String, Value>,
+        servers: &mut Vec<PluginServer>,
         proposed: impl Fn(&str) -> Option<Vec<Right>>,
         read: impl Fn(&Value) -> Result<Start, Skipped>,
-    ) -> Vec<PluginServer> {
-        let mut servers: Vec<PluginServer> = Vec::new();
+    ) {
         for (name, value) in entries {
-            let server = read(value).and_then(|start| named(name, start, proposed(name), &servers));
+            let server = read(value).and_then(|start| named(name, start, proposed(name), servers));
             match server {
                 Ok(server) => servers.push(server),
                 Err(Skipped::Invalid(why)) => {
@@ -105,7 +109,6 @@ impl Reading<'_> {
                 }
             }
         }
-        servers
     }
 }
 
@@ -122,7 +125,7 @@ fn named(
     if others.len() >= MAX_SERVERS {
         return Err(format!("a plugin has at most {MAX_SERVERS}").into());
     }
-    let server = PluginServer { name: name.to_owned(), called, start, proposed };
+    let server = PluginServer { name: name.to_owned(), called, skill: None, start, proposed };
     written::check_server(&server)?;
     Ok(server)
 }

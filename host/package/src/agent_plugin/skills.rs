@@ -2,10 +2,11 @@
 //! file, or a file whose extension names its interpreter.
 
 use haft_core::grant::Right;
-use haft_core::skill::{FILE, MAX_FILE, Skill};
+use haft_core::skill::{FILE, MAX_DESCRIPTION, MAX_FILE, Skill, check_name};
+use haft_plugin_host::inspect;
 
 use super::permissions::Permissions;
-use super::{Fault, FaultKind, Files};
+use super::{Fault, FaultKind, Files, written};
 use crate::listing::listed;
 
 /// The folder of the skills (§6.1).
@@ -14,11 +15,12 @@ pub const FOLDER: &str = "skills";
 /// Maximal number of skills of one plugin; models get no more.
 const MAX_SKILLS: usize = haft_core::skill::MAX_SKILLS;
 
+/// The folder of scripts in a skill's folder, and how the names of components end.
+const SCRIPTS: &str = "scripts/";
+const WASM: &str = ".wasm";
+
 /// Scripts of one skill at most that its tool names.
 const MAX_SCRIPTS: usize = 200;
-
-/// Characters of a description (the Agent Skills specification).
-const MAX_DESCRIPTION: usize = 1024;
 
 /// A skill of a plugin.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +31,9 @@ pub struct PluginSkill {
     pub folder: String,
     /// Its scripts, by their paths in the folder.
     pub scripts: Vec<String>,
-    /// The name of the tool that runs them, of which no two skills have the same.
+    /// Its components, by the names of their plugins and their paths in the folder.
+    pub components: Vec<(String, String)>,
+    /// The name of the tool that runs the scripts, of which no two skills have the same.
     pub tool: String,
     /// The author's proposal; `None` if nothing is proposed for any part of the plugin.
     pub proposed: Option<Vec<Right>>,
@@ -78,9 +82,45 @@ pub(super) fn put(
         return;
     }
     let name = folder.rsplit('/').next().unwrap_or_default().to_owned();
-    let scripts = scripts(files, &folder);
+    let (scripts, components) = (scripts(files, &folder), components(files, (&folder, &tool), faults));
     let proposed = permissions.skill(&name);
-    skills.push(PluginSkill { skill, folder, scripts, tool, proposed });
+    let mut new = PluginSkill { skill, folder, scripts, components, tool, proposed };
+    if let Err(why) = written::check_components(&new) {
+        let text = format!("the components of skill `{}` are left out: {why}", new.skill.name);
+        faults.push(Fault::new(FaultKind::ComponentInvalid, text));
+        new.components.clear();
+    }
+    skills.push(new);
+}
+
+/// The files in `scripts` that are components; what is none is told.
+fn components(
+    files: &Files<'_>,
+    (folder, tool): (&str, &str),
+    faults: &mut Vec<Fault>,
+) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for path in files.below(folder) {
+        let stem = path.strip_prefix(SCRIPTS).and_then(|path| path.strip_suffix(WASM));
+        let Some(stem) = stem.filter(|stem| !stem.contains('/')) else { continue };
+        let name = haft_manifest::Name::of_text(&format!("{tool}-{stem}")).map_err(|error| error.to_string());
+        let name = component(files, &listed(folder, path)).and(name);
+        match name {
+            Ok(name) => found.push((name.to_string(), path.to_owned())),
+            Err(why) => {
+                let text = format!("`{}` is left out: {why}", listed(folder, path));
+                faults.push(Fault::new(FaultKind::ComponentInvalid, text));
+            }
+        }
+    }
+    found
+}
+
+/// Refuses a file that is no component with tools.
+fn component(files: &Files<'_>, path: &str) -> Result<(), String> {
+    let bytes = files.bytes(path, crate::MAX_SIZE).map_err(|error| error.to_string())?;
+    let sections = inspect::read_sections(&bytes).map_err(|error| error.to_string())?;
+    sections.contract().map(drop).map_err(|error| error.to_string())
 }
 
 pub(super) fn text(files: &Files<'_>, folder: &str) -> Result<String, String> {
@@ -96,18 +136,7 @@ fn strict(text: &str, folder: &str) -> Result<Skill, String> {
     if name != folder {
         return Err(format!("its head has the name `{name}`, its folder `{folder}`"));
     }
-    let is_part = |c: char| c.is_lowercase() || c.is_numeric() || c == '-';
-    let is_name = name.chars().count() <= 64
-        && name.chars().all(is_part)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
-        && !name.contains("--");
-    if !is_name {
-        return Err(format!(
-            "`{name}` is not a valid skill name: expected 1 to 64 of `a-z`, `0-9` and single \
-            `-`"
-        ));
-    }
+    check_name(&name)?;
     let description = field("description").ok_or("its head has no `description`")?;
     if description.chars().count() > MAX_DESCRIPTION {
         return Err(format!("its description has more than {MAX_DESCRIPTION} characters"));
@@ -126,7 +155,7 @@ fn scripts(files: &Files<'_>, folder: &str) -> Vec<String> {
         let name = path.rsplit('/').next().unwrap_or_default();
         let is_told = haft_sandbox::native::script::interpreter(name).is_some();
         let is_hidden = path.split('/').any(|part| part.starts_with(['.', '_']));
-        !is_hidden && (is_told || files.is_executable(&listed(folder, path)))
+        !is_hidden && !path.ends_with(WASM) && (is_told || files.is_executable(&listed(folder, path)))
     };
     files.below(folder).filter(is_script).take(MAX_SCRIPTS).map(str::to_owned).collect()
 }

@@ -10,6 +10,7 @@ use toml::{Table, Value};
 
 use super::server::{Start, Text};
 use super::{AgentPlugin, PluginServer, PluginSkill};
+use crate::listing::listed;
 use crate::semantic::semantic;
 
 /// Returns the text of the program.toml.
@@ -19,6 +20,7 @@ pub(super) fn text(plugin: &AgentPlugin) -> String {
     let runnable = plugin.skills.iter().filter(|skill| !skill.scripts.is_empty());
     put_list(&mut all, "tools", runnable.map(script_tool));
     put_list(&mut all, "mcp_servers", plugin.servers.iter().map(server));
+    put_list(&mut all, "plugins", plugin.skills.iter().flat_map(components));
     // Serialization cannot fail: there are texts, and lists and tables of them.
     toml::to_string(&all).unwrap_or_default()
 }
@@ -27,8 +29,19 @@ pub(super) fn text(plugin: &AgentPlugin) -> String {
 pub(super) fn check_server(written: &PluginServer) -> Result<(), String> {
     let mut all = Table::new();
     put_list(&mut all, "mcp_servers", std::iter::once(server(written)));
-    let text = toml::to_string(&all).map_err(|error| error.to_string())?;
-    let parsed = Manifest::parse(&text, Path::new("mcp.json"));
+    check(&all)
+}
+
+/// Fails where program.toml cannot say what the components of a skill are, or what is proposed for them.
+pub(super) fn check_components(skill: &PluginSkill) -> Result<(), String> {
+    let mut all = Table::new();
+    put_list(&mut all, "plugins", components(skill));
+    check(&all)
+}
+
+fn check(all: &Table) -> Result<(), String> {
+    let text = toml::to_string(all).map_err(|error| error.to_string())?;
+    let parsed = Manifest::parse(&text, Path::new(super::AGENT));
     let first =
         |report: haft_core::report::Report| report.problems().first().map(|one| one.message().to_owned());
     parsed.map(|_| ()).map_err(|report| first(report).unwrap_or_default())
@@ -68,6 +81,17 @@ fn script_tool(skill: &PluginSkill) -> Table {
     put(&mut tool, "command", Value::Array(vec![format!("./{}", skill.folder).into()]));
     put_grant(&mut tool, skill.proposed.as_deref());
     tool
+}
+
+/// A plugin for each component among the scripts of a skill, with the rights that are proposed for the skill.
+fn components(skill: &PluginSkill) -> impl Iterator<Item = Table> {
+    skill.components.iter().map(|(name, path)| {
+        let mut plugin = Table::new();
+        put(&mut plugin, "name", name.as_str());
+        put(&mut plugin, "component", format!("./{}", listed(&skill.folder, path)));
+        put_grant(&mut plugin, skill.proposed.as_deref());
+        plugin
+    })
 }
 
 fn server(server: &PluginServer) -> Table {

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use super::Bundle;
-use crate::agent_plugin::{DATA, Directory, Form, ROOT};
-use haft_manifest::{GrantTable, TextOrSecret, Transport};
+use crate::agent_plugin::{DATA, Directory, Form, PluginServer, ROOT};
+use haft_manifest::{GrantTable, McpServer, TextOrSecret, Transport};
 
 impl Bundle {
     /// Returns the package with the paths of its own folder and of `data`, its data directory, in the words and
@@ -58,13 +58,17 @@ impl Bundle {
 
     /// Returns the processes of a plugin that get all that the package is granted: their author proposes nothing.
     pub(super) fn open_parts(&self) -> impl Iterator<Item = &str> {
-        let plugin = self.agent_plugin.as_ref();
-        let servers = plugin.into_iter().flat_map(|plugin| &plugin.servers).zip(&self.manifest.mcp_servers);
+        let (plugin, servers) = (self.agent_plugin.as_ref(), self.plugin_servers());
         // haft itself asks a server that is elsewhere.
         let servers = servers.filter(|(own, _)| own.proposed.is_none() && own.start.directory().is_some());
         let skills = plugin.into_iter().flat_map(|plugin| &plugin.skills);
         let skills = skills.filter(|skill| skill.proposed.is_none() && !skill.scripts.is_empty());
         servers.map(|(_, server)| server.name.as_str()).chain(skills.map(|skill| skill.tool.as_str()))
+    }
+
+    /// Returns the servers of a plugin with their entries in the manifest; nothing of any other package.
+    pub fn plugin_servers(&self) -> impl Iterator<Item = (&PluginServer, &McpServer)> {
+        self.agent_plugin.iter().flat_map(|plugin| &plugin.servers).zip(&self.manifest.mcp_servers)
     }
 
     /// Returns where each server of a plugin works, in the order of the manifest; nothing of any other package.

@@ -1,14 +1,12 @@
 //! Parses plugins of other programs as bundles.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{Bundle, BundleError, BundledSkill};
 use crate::agent_plugin::{AgentPlugin, PluginSkill};
 use crate::inventory::MANIFEST;
-use crate::listing::{Listing, listed};
+use crate::listing::Listing;
 use haft_core::grant::RightsTable;
-use haft_core::skill::{FILE as SKILL, MAX_FILE, server_keys};
 use haft_manifest::{self as manifest, Manifest};
 use haft_sandbox::native::script::ScriptsSpec;
 
@@ -23,7 +21,7 @@ impl Bundle {
         let program = manifest.program.clone().ok_or(BundleError::NoProgram)?;
         let skill = |own: &PluginSkill| BundledSkill { skill: own.skill.clone(), folder: own.folder.clone() };
         Ok(Self {
-            server_keys: keys_of(&plugin, folder, &listing),
+            server_keys: Vec::new(),
             folder: folder.to_owned(),
             listing,
             own_name: program.name.value.clone(),
@@ -48,15 +46,4 @@ impl Bundle {
             table: RightsTable::None,
         })
     }
-}
-
-/// Returns the keys of the plugin's SKILL.md files that name MCP servers, each once.
-fn keys_of(plugin: &AgentPlugin, folder: &Path, listing: &Listing) -> Vec<String> {
-    let texts = plugin
-        .skills
-        .iter()
-        .filter_map(|own| listing.bytes(folder, &listed(&own.folder, SKILL), MAX_FILE).ok());
-    let keys: BTreeSet<String> =
-        texts.flat_map(|bytes| server_keys(&String::from_utf8_lossy(&bytes))).collect();
-    keys.into_iter().collect()
 }

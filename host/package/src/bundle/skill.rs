@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Bundle;
+use crate::agent_plugin::PluginServer;
 use crate::listing::{Listing, listed};
-use haft_core::skill::{FILE, MAX_FILE, Shelved, Skill, SkillFiles, too_large};
+use haft_core::skill::{FILE, Shelved, Skill, SkillFiles, too_large};
 
 /// A skill of a package.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +40,8 @@ impl Bundle {
             let (package, listing) = (self.folder.clone(), self.listing.clone());
             let folder = package.join(inside).components().collect();
             let files = Arc::new(PackagedSkill { package, inside: inside.clone(), folder, listing });
-            Shelved { skill: skill.clone(), origin: origin.clone(), files, scripts: self.script_tool(inside) }
+            let (scripts, tools) = (self.script_tool(inside), self.tools_of(inside));
+            Shelved { skill: skill.clone(), origin: origin.clone(), files, scripts, tools }
         })
     }
 
@@ -65,6 +67,18 @@ impl Bundle {
     }
 
     /// Returns the name of the tool that runs the scripts of the skill in the folder `inside`.
+    fn tools_of(&self, inside: &str) -> Vec<String> {
+        let skills = self.agent_plugin.iter().flat_map(|plugin| &plugin.skills);
+        let Some(own) = skills.clone().find(|skill| skill.folder == inside) else { return Vec::new() };
+        let is_of_it = |server: &PluginServer| server.skill.as_deref() == Some(own.skill.name.as_str());
+        let servers = self.plugin_servers().filter(|(server, _)| is_of_it(server));
+        let servers = servers.map(|(_, server)| format!("mcp__{}__", server.name.as_str()));
+        let places = skills.flat_map(|skill| skill.components.iter().map(|_| skill.folder.as_str()));
+        let components = places.zip(&self.manifest.plugins).filter(|(folder, _)| *folder == inside);
+        servers.chain(components.map(|(_, plugin)| format!("{}__", plugin.name.as_str()))).collect()
+    }
+
+    /// The name of the tool that runs the scripts of the skill in the folder `inside`.
     fn script_tool(&self, inside: &str) -> Option<String> {
         let plugin = self.agent_plugin.as_ref()?;
         let skill = plugin.skills.iter().find(|skill| skill.folder == inside && !skill.scripts.is_empty())?;
@@ -73,17 +87,17 @@ impl Bundle {
 }
 
 impl SkillFiles for PackagedSkill {
-    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+    fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>> {
         let path = listed(&self.inside, path);
         let path = path.as_str();
         if self.listing.file(path).is_none() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the package has no such file"));
         }
         let size = fs::symlink_metadata(self.package.join(path))?.len();
-        if size > MAX_FILE {
-            return Err(too_large(size));
+        if size > most {
+            return Err(too_large(size, most));
         }
-        self.listing.bytes(&self.package, path, MAX_FILE).map_err(io::Error::other)
+        self.listing.bytes(&self.package, path, most).map_err(io::Error::other)
     }
 
     fn list(&self, most: usize) -> io::Result<Vec<String>> {
@@ -92,13 +106,15 @@ impl SkillFiles for PackagedSkill {
         Ok(own.take(most).map(str::to_owned).collect())
     }
 
-    fn folder(&self) -> &Path {
-        &self.folder
+    fn folder(&self) -> Option<&Path> {
+        Some(&self.folder)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use haft_core::skill::MAX_FILE;
+
     use super::*;
 
     #[test]
@@ -117,7 +133,7 @@ mod tests {
         let skill = PackagedSkill { package, inside, folder: folder.clone(), listing };
         fs::write(folder.join("added"), "x").unwrap();
         assert_eq!(skill.list(9).unwrap(), ["SKILL.md", "large", "references/how.md"]);
-        assert_eq!(skill.read("references/how.md").unwrap(), b"So.");
+        assert_eq!(skill.read("references/how.md", MAX_FILE).unwrap(), b"So.");
         fs::write(folder.join("references/how.md"), "No.").unwrap();
         for (path, why) in [
             ("references/how.md", "`references/how.md` was changed"),
@@ -125,7 +141,7 @@ mod tests {
             ("added", "the package has no such file"),
             ("../secret", "the package has no such file"),
         ] {
-            assert_eq!(skill.read(path).unwrap_err().to_string(), why, "{path}");
+            assert_eq!(skill.read(path, MAX_FILE).unwrap_err().to_string(), why, "{path}");
         }
     }
 }

@@ -151,7 +151,8 @@ impl Subject {
                     resources.extend(list.listed.iter().chain(&list.templates).cloned());
                 }
                 // A plugin is no server.
-                Some(Offer::ServerPrompt { .. } | Offer::ServerResources { .. }) | None => {}
+                Some(Offer::ServerPrompt { .. } | Offer::ServerResources { .. } | Offer::Skill { .. })
+                | None => {}
             }
         }
         Ok(Tools { all, prompts, resources, uncallable: plugin.uncallable().to_vec() })

@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 
 use haft_core::secret::Redactor;
-use haft_manifest::{Manifest, Secrets, TextOrSecret};
+use haft_manifest::{Manifest, OAuth, Secrets, TextOrSecret};
 use haft_mcp::client::Values;
+use haft_mcp::client::oauth::OAuthSettings;
 
 /// Variables or headers, as program.toml has them.
 #[derive(Debug)]
@@ -41,4 +42,25 @@ impl Values for Written {
         }
         Ok(values)
     }
+}
+
+/// What a login at the server takes of program.toml.
+pub(super) fn settings(
+    oauth: &OAuth,
+    values: impl Fn(&[(String, TextOrSecret)]) -> Arc<dyn Values>,
+) -> OAuthSettings {
+    let secret = client_secret(oauth);
+    OAuthSettings {
+        client_id: oauth.client_id.clone(),
+        client_secret: (!secret.is_empty()).then(|| values(&secret)),
+        scopes: oauth.scopes.clone(),
+        client_metadata_url: oauth.client_metadata_url.clone(),
+        callback_port: oauth.callback_port.and_then(|port| port.try_into().ok()),
+    }
+}
+
+/// The secret of a client, as a named value.
+pub(super) fn client_secret(oauth: &OAuth) -> Vec<(String, TextOrSecret)> {
+    let secret = oauth.client_secret.iter().cloned().map(TextOrSecret::Secret);
+    secret.map(|secret| ("client_secret".to_owned(), secret)).collect()
 }

@@ -10,9 +10,9 @@ use crate::client::calls::shortened;
 use crate::client::connection::{Connection, RequestLimits};
 use crate::client::listing::check_name;
 use crate::client::offers::MAX_URI;
-use crate::client::{ServerError, ServerOffers};
+use crate::client::{ServerError, ServerOffers, skill};
 use haft_core::secret::Redactor;
-use haft_core::tool::{Keep, clip};
+use haft_core::tool::{Keep, ServerResources, clip};
 
 /// How long all lists may take together: the tools of the server are waited for meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,10 +37,13 @@ impl ServerOffers {
         let instructions =
             instructions.map(|text| redactor.redact_owned(clip(&text, MAX_INSTRUCTIONS, Keep::Head)));
         let mut offers = Self {
-            completes: capabilities.completions.is_some(),
-            // Servers of 2026-07-28 know no `resources/subscribe`.
-            watches: !connection.is_stateless()
-                && capabilities.resources.as_ref().is_some_and(|own| own.subscribe == Some(true)),
+            of_resources: ServerResources {
+                completes: capabilities.completions.is_some(),
+                // Servers of 2026-07-28 know no `resources/subscribe`.
+                watches: !connection.is_stateless()
+                    && capabilities.resources.as_ref().is_some_and(|own| own.subscribe == Some(true)),
+                ..ServerResources::default()
+            },
             instructions,
             ..Self::default()
         };
@@ -54,8 +57,17 @@ impl ServerOffers {
                 ("resources/list", "resources", "uri"),
                 ("resources/templates/list", "resourceTemplates", "uriTemplate"),
             );
-            offers.resources = offers.list(connection, resources, limits, redactor).await;
-            offers.templates = offers.list(connection, templates, limits, redactor).await;
+            offers.of_resources.resources = offers.list(connection, resources, limits, redactor).await;
+            offers.of_resources.templates = offers.list(connection, templates, limits, redactor).await;
+        }
+        if capabilities.supports_skills() {
+            let skills = offers.list(connection, ("skills/list", "skills", "uri"), limits, redactor).await;
+            for skill in skills {
+                match skill::check(&skill) {
+                    Ok(()) => offers.skills.push(skill),
+                    Err(why) => offers.left_out.push(shortened(format!("a skill is left out: {why}"))),
+                }
+            }
         }
         offers
     }

@@ -1,6 +1,8 @@
 //! The server's description of itself: name, capabilities and instructions to models.
 
-use rmcp::model::{Implementation, JsonObject, ServerCapabilities, ServerConfig};
+use rmcp::model::{
+    ExtensionCapabilities, Implementation, JsonObject, SKILLS_EXTENSION_ID, ServerCapabilities, ServerConfig,
+};
 
 use super::tasks_extension;
 use crate::server::snapshot::ToolSnapshot;
@@ -19,7 +21,11 @@ pub(super) fn server_config(snapshot: &ToolSnapshot, has_tasks: bool) -> ServerC
         resources.subscribe = (offers.watches || !is_complete).then_some(true);
         capabilities.completions = (offers.completes || !is_complete).then(JsonObject::new);
     }
-    capabilities.extensions = has_tasks.then(tasks_extension);
+    let of_skills = || JsonObject::from_iter([("directoryRead".to_owned(), true.into())]);
+    let skills = (!offers.skills().is_empty()).then(|| (SKILLS_EXTENSION_ID.to_owned(), of_skills()));
+    let extensions: ExtensionCapabilities =
+        has_tasks.then(tasks_extension).into_iter().flatten().chain(skills).collect();
+    capabilities.extensions = (!extensions.is_empty()).then_some(extensions);
     let info = snapshot.info();
     let mut own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
     own.title.clone_from(&info.title);

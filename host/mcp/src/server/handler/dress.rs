@@ -6,7 +6,8 @@ use serde_json::Value;
 use super::Era;
 
 /// The keys of results that clients of later revisions may keep.
-const CACHED: &[&str] = &["tools", "prompts", "resources", "resourceTemplates", "contents"];
+const CACHED: &[&str] =
+    &["tools", "prompts", "resources", "resourceTemplates", "contents", "skills", "skill"];
 
 impl Era {
     /// Adapts a forwarded result of a server.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CompleteRequestParams, ErrorCode, GetPromptRequestParams, InputResponses,
-    ReadResourceRequestParams, Reference, ServerResult,
+    CallToolRequestParams, CompleteRequestParams, DIRECTORY_MIME_TYPE, ErrorCode, GetPromptRequestParams,
+    InputResponses, PaginatedRequestParams, ReadResourceRequestParams, Reference, SKILL_MD, ServerResult,
 };
 use serde_json::{Map, Value, json};
 
@@ -17,12 +17,16 @@ use crate::server::conversation::Requester;
 use crate::server::offers::{self, ReaderOf};
 use crate::server::snapshot::ToolSnapshot;
 use haft_core::call::ToolResult;
+use haft_core::encoding::percent_decoded;
 use haft_core::tool::{Entry, Offer};
 
 /// The prefix of the error about a call's arguments.
 const WRONG: &str = "invalid arguments: ";
 
 /// The answers to questions in a request.
+const MAX_PAGE: usize = 256 << 10;
+
+/// What a request brings that answers a question about it.
 type Brought = (Option<InputResponses>, Option<String>);
 
 impl Handler {
@@ -78,6 +82,69 @@ impl Handler {
 
     /// Completes an argument of a prompt or a parameter of a template of an MCP server; for other offers returns no
     /// completions.
+    pub(super) async fn list_skills(&self, request: Option<PaginatedRequestParams>) -> Answer {
+        let snapshot = self.shared.snapshots.complete_within(self.patience()).await;
+        let skills = snapshot.offers().skills();
+        let cursor = request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty());
+        let first = cursor.as_ref().map_or(Some(0), |cursor| cursor.parse().ok());
+        let rest = first.and_then(|first: usize| skills.get(first..)).ok_or_else(|| {
+            let cursor = bounded_text(&cursor.unwrap_or_default());
+            ErrorData::invalid_params(format!("unknown cursor `{cursor}`"), None)
+        })?;
+        let mut size = 0;
+        let fits = |skill: &&Value| {
+            let is_first = size == 0;
+            size += skill.to_string().len();
+            is_first || size <= MAX_PAGE
+        };
+        let page: Vec<&Value> = rest.iter().take_while(fits).collect();
+        let next = skills.len() - rest.len() + page.len();
+        let mut answer = json!({ "skills": page });
+        if let (Value::Object(answer), true) = (&mut answer, next < skills.len()) {
+            answer.insert("nextCursor".to_owned(), next.to_string().into());
+        }
+        Ok(raw(answer))
+    }
+
+    /// The entry of one skill.
+    pub(super) async fn get_skill(&self, uri: &str) -> Answer {
+        let snapshot = self.shared.snapshots.complete_within(self.patience()).await;
+        let skill = snapshot.offers().skills().iter().find(|skill| skill["uri"] == uri);
+        let skill = skill.ok_or_else(|| {
+            ErrorData::invalid_params(format!("there is no skill `{}`", bounded_text(uri)), None)
+        })?;
+        Ok(raw(json!({ "skill": skill })))
+    }
+
+    /// What lies directly in a folder of a skill, on one page: a skill has a bounded number of files.
+    pub(super) async fn folder(&self, uri: &str) -> Answer {
+        let snapshot = self.shared.snapshots.complete_within(self.patience()).await;
+        let folder = format!("{uri}/");
+        let is_around = |skill: &&Value| {
+            let own = skill["uri"].as_str().and_then(|own| own.strip_suffix(SKILL_MD));
+            own.is_some_and(|own| folder.starts_with(own))
+        };
+        let skill = snapshot.offers().skills().iter().find(is_around);
+        let files = skill.and_then(|skill| skill["resources"].as_array()).into_iter().flatten();
+        let inner = files.filter_map(|file| file["uri"].as_str()?.strip_prefix(&folder));
+        // Files are listed in order, so that those of one folder are side by side.
+        let mut children: Vec<Value> = inner
+            .map(|path| match path.split_once('/') {
+                Some((name, _)) => json!({
+                    "uri": format!("{folder}{name}"), "name": percent_decoded(name), "mimeType": DIRECTORY_MIME_TYPE,
+                }),
+                None => json!({ "uri": format!("{folder}{path}"), "name": percent_decoded(path) }),
+            })
+            .collect();
+        children.dedup();
+        if children.is_empty() {
+            let why = format!("there is no folder `{}` of a skill", bounded_text(uri));
+            return Err(ErrorData::invalid_params(why, None));
+        }
+        Ok(raw(json!({ "resources": children })))
+    }
+
+    /// Completes an argument of a prompt or a parameter of a template of an MCP server; of others there is nothing to say.
     pub(super) async fn complete(&self, request: CompleteRequestParams, requester: Requester) -> Answer {
         let snapshot = self.shared.snapshots.complete().await;
         let (entry, server, key, own) = match &request.r#ref {

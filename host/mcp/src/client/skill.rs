@@ -1,0 +1,134 @@
+//! A skill of a server (SEP-2640): known by the server's list, read file by file when a model asks for it. A file that is not
+//! what was listed is not given, and none that was not listed is asked for.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use rmcp::model::{SKILL_MD, Skill as Listed, SkillResource, SkillResources};
+use serde_json::Value;
+use tokio::runtime::Handle;
+
+use super::{Server, ToolList, exposed};
+use haft_core::skill::{Shelved, Skill, SkillFiles, frontmatter, too_large};
+
+/// Files of one skill, and bytes of all of them: more no host has to take.
+const MAX_FILES: usize = 512;
+const MAX_BYTES: u64 = 16 << 20;
+
+/// The files of a skill of a server.
+#[derive(Debug)]
+struct ServerSkill {
+    server: Arc<Server>,
+    listed: Listed,
+}
+
+/// Refuses an entry of `skills/list` that cannot be used.
+///
+/// # Errors
+/// It breaks a rule of the extension, has no digests, or is too large.
+pub(super) fn check(entry: &Value) -> Result<(), String> {
+    let skill = read(entry)?;
+    skill.validate().map_err(|error| error.to_string())?;
+    let SkillResources::Files(files) = &skill.resources else {
+        return Err(format!("`{}` has files without digests, which nobody can agree to", skill.uri));
+    };
+    let size = files.iter().try_fold(0_u64, |sum, file| sum.checked_add(file.size));
+    if files.len() > MAX_FILES || size.is_none_or(|size| size > MAX_BYTES) {
+        return Err(format!("`{}` has more than {MAX_FILES} files or {MAX_BYTES} bytes", skill.uri));
+    }
+    Ok(())
+}
+
+fn read(entry: &Value) -> Result<Listed, String> {
+    serde_json::from_value(entry.clone()).map_err(|error| format!("it is none: {error}"))
+}
+
+/// The skills of `listed`, which `server` has, for models: named after the server as its tools are. Of several with one name
+/// each has its path. The first text of each is the name that patterns of `tools` know it by.
+pub fn server_skills(server: &Arc<Server>, listed: &ToolList) -> Vec<(String, Shelved)> {
+    let entries: Vec<Listed> = listed.skills().filter_map(|entry| read(entry).ok()).collect();
+    let name_of = |skill: &Listed| {
+        let is_other = |other: &&Listed| other.name() == skill.name();
+        let path = skill.uri.strip_suffix(SKILL_MD).unwrap_or(&skill.uri).trim_end_matches('/');
+        let path = path.split_once("://").map_or(path, |(_, path)| path);
+        if entries.iter().filter(is_other).count() > 1 { path.to_owned() } else { skill.name().to_owned() }
+    };
+    let shelved = |listed: &Listed| {
+        let (own, config) = (name_of(listed), server.config());
+        let described = Skill::described(&exposed(&config.name, &own), &listed.frontmatter.description);
+        let skill = Shelved {
+            skill: described,
+            origin: format!("MCP server `{}`", config.name),
+            files: Arc::new(ServerSkill { server: server.clone(), listed: listed.clone() }),
+            scripts: None,
+            tools: Vec::new(),
+        };
+        (format!("skills/{own}"), skill)
+    };
+    entries.iter().map(shelved).collect()
+}
+
+impl ServerSkill {
+    /// What the URIs of its files begin with.
+    fn root(&self) -> &str {
+        self.listed.uri.strip_suffix(SKILL_MD).unwrap_or_default()
+    }
+
+    fn files(&self) -> &[SkillResource] {
+        match &self.listed.resources {
+            SkillResources::Files(files) => files,
+            _ => &[],
+        }
+    }
+
+    /// The bytes of a file, which are those that were listed.
+    fn checked(&self, file: &SkillResource, answer: &Value) -> Result<Vec<u8>, String> {
+        let contents = answer["contents"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let own = contents.iter().find(|one| one["uri"] == file.uri.as_str());
+        let own = own.ok_or("the server answered with another resource")?;
+        let text = |key: &str| own[key].as_str();
+        let bytes = match (text("text"), text("blob")) {
+            (Some(text), _) => text.as_bytes().to_vec(),
+            (None, Some(blob)) => BASE64_STANDARD.decode(blob).map_err(|error| error.to_string())?,
+            (None, None) => return Err("the server answered with neither text nor bytes".to_owned()),
+        };
+        file.verify(&bytes).map_err(|error| format!("it is not what the server listed: {error}"))?;
+        if file.uri == self.listed.uri {
+            let head = frontmatter(&String::from_utf8_lossy(&bytes))?;
+            let told = serde_json::to_value(&self.listed.frontmatter).unwrap_or_default();
+            if told != Value::Object(head) {
+                return Err("its head is not what the server listed".to_owned());
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+impl SkillFiles for ServerSkill {
+    /// Asks the server, on a thread that may block: for as long as any request to it may take.
+    fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>> {
+        let uri = format!("{}{path}", self.root());
+        let file = self.files().iter().find(|file| file.uri == uri);
+        let file =
+            file.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the skill has no such file"))?;
+        if file.size > most {
+            return Err(too_large(file.size, most));
+        }
+        let answer = Handle::current().block_on(self.server.read_skill(&self.listed.uri, &file.uri));
+        let name = &self.server.config().name;
+        let answer = answer.map_err(|error| io::Error::other(format!("MCP server `{name}` {error}")))?;
+        self.checked(file, &answer).map_err(io::Error::other)
+    }
+
+    fn list(&self, most: usize) -> io::Result<Vec<String>> {
+        let own = self.files().iter().filter_map(|file| file.uri.strip_prefix(self.root()));
+        Ok(own.take(most).map(str::to_owned).collect())
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        None
+    }
+}

@@ -1,0 +1,42 @@
+//! The methods that are answered, and what is said to a request that is none of them.
+
+use rmcp::ErrorData;
+use rmcp::model::ErrorCode;
+
+use super::{Era, bounded_text};
+
+/// The methods that are answered in both eras.
+const METHODS: &[&str] = &[
+    "server/discover",
+    "tools/list",
+    "tools/call",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "completion/complete",
+    "skills/list",
+    "skills/get",
+    "resources/directory/read",
+];
+
+/// The methods that are answered in sessions alone.
+const EARLIER_METHODS: &[&str] =
+    &["initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+
+/// The methods that are answered where there are no sessions alone (2026-07-28).
+const LATER_METHODS: &[&str] = &["subscriptions/listen"];
+
+/// The methods that are answered where calls may become tasks.
+const TASK_METHODS: &[&str] = &["tasks/get", "tasks/update", "tasks/cancel"];
+
+/// The answer to what is no request that rmcp knows: another method, or one of these with other parameters.
+pub(super) fn custom(method: &str, era: Era, has_tasks: bool) -> ErrorData {
+    let own = if era.is_later { LATER_METHODS } else { EARLIER_METHODS };
+    let tasks = if has_tasks { TASK_METHODS } else { &[] };
+    if [METHODS, own, tasks].iter().any(|methods| methods.contains(&method)) {
+        return ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None);
+    }
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, bounded_text(method), None)
+}
