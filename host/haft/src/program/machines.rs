@@ -40,7 +40,7 @@ pub enum Role {
 /// Where the tools of one program live, as this process sees it.
 #[derive(Clone, Debug, Default)]
 pub enum Placement {
-    /// No workers can be met: tools that live there is not available.
+    /// No workers can be met: tools that run there are not available.
     #[default]
     Alone,
     /// They are met by way of this.

@@ -55,7 +55,7 @@ struct Attestations {
 }
 
 /// Checks the attestations of an installed version of npm, whose tarball has the digests `integrity`; returns
-/// a note for the person if they is not available.
+/// a note for the person if they are not available.
 pub(super) async fn of_npm(
     (name, version): (&str, &Version),
     integrity: Option<&str>,
