@@ -11,7 +11,7 @@ use crate::sessions::{Model, Says};
 pub(super) const LINES: &[&str] = &[
     "haft run 'Find out why the build is slow'",
     "haft run --resume",
-    "haft run --resume last 'Now fix it'",
+    "haft run --resume last 'And now mend it'",
     "haft run --resume 3f9ac801 'What did you find?'",
     "haft run --schema answer.schema.json 'How many tests are there, and which is the slowest?'",
     "haft run --attach page.png --attach style.css 'Why is the title cut off?'",
