@@ -59,7 +59,7 @@ fn skills_are_served_with_the_digests_of_their_files() {
             file("references/how%20to.md", "sha256:8f70c1632ef2f4d160bbce98503061c2999acf4a5663eaba0179ba11db373901", 4),
         ],
     });
-    assert_eq!(skills(&mut peer), [entry.clone()]);
+    assert_eq!(skills(&mut peer), std::slice::from_ref(&entry));
     let got = peer.request("skills/get", json!({ "uri": "skill://pdf/SKILL.md" }));
     assert_eq!(got["result"], json!({ "skill": entry }));
     let listed = peer.request("resources/list", json!({}));
@@ -80,6 +80,22 @@ fn skills_are_served_with_the_digests_of_their_files() {
         let refused = peer.request("skills/get", json!({ "uri": uri }));
         assert_eq!(refused["error"]["code"], -32602, "{refused}");
     }
+    let refused = peer.request("skills/list", json!({ "cursor": "9" }));
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    // What was listed is what is given, or nothing.
+    write(&stage, "pdf/references/how to.md", "Evil");
+    let refused = read(&mut peer, "skill://pdf/references/how%20to.md");
+    assert!(
+        refused["error"]["message"].as_str().unwrap().contains("changed since it was listed"),
+        "{refused}"
+    );
+}
+
+/// A folder of a skill lists what lies directly in it.
+#[test]
+fn folders_of_skills_are_read() {
+    let stage = stage();
+    let mut peer = Peer::open(&stage);
     let mut folder = |uri: &str| peer.request("resources/directory/read", json!({ "uri": uri }));
     let children = json!([
         { "uri": "skill://pdf/SKILL.md", "name": "SKILL.md" },
@@ -92,15 +108,6 @@ fn skills_are_served_with_the_digests_of_their_files() {
     for uri in ["skill:/", "skill://pd", "skill://pdf/SKILL.md", "skill://other"] {
         assert_eq!(folder(uri)["error"]["code"], -32602, "{uri}");
     }
-    let refused = peer.request("skills/list", json!({ "cursor": "9" }));
-    assert_eq!(refused["error"]["code"], -32602, "{refused}");
-    // What was listed is what is given, or nothing.
-    write(&stage, "pdf/references/how to.md", "Evil");
-    let refused = read(&mut peer, "skill://pdf/references/how%20to.md");
-    assert!(
-        refused["error"]["message"].as_str().unwrap().contains("changed since it was listed"),
-        "{refused}"
-    );
 }
 
 /// A list has pages of a bounded size, and all skills are on one of them.

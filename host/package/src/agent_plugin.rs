@@ -170,7 +170,18 @@ impl AgentPlugin {
     /// There is no manifest, or it has a fault that is fatal (§5.2).
     pub fn read(folder: &Path, listing: &Listing) -> Result<Self, PluginError> {
         let files = Files { folder, listing };
-        if files.has(CLAUDE) && !is_agent(&files) { claude::read(&files) } else { manifest::read(&files) }
+        let is_claude = files.has(CLAUDE) && !is_agent(&files);
+        let mut plugin = if is_claude { claude::read(&files) } else { manifest::read(&files) }?;
+        let Self { skills, servers, faults, .. } = &mut plugin;
+        for skill in skills {
+            if let Err(why) = written::check_components(skill) {
+                let text = format!("the components of skill `{}` are left out: {why}", skill.skill.name);
+                faults.push(Fault::new(FaultKind::ComponentInvalid, text));
+                skill.components.clear();
+            }
+            skill_servers::discovered(&files, skill, (&mut *servers, &mut *faults));
+        }
+        Ok(plugin)
     }
 
     /// Returns the equivalent program.toml, with the placeholders of the specification in the words and variables

@@ -125,10 +125,10 @@ impl ServedSkill {
             let uri = format!("skill://{name}/{}", encoded(&path));
             files.push(File { uri, path, digest: hex(&Sha256::digest(&bytes)), size });
         }
-        Ok(Self::new(head, files, text.len()))
+        Ok(Self::new(&head, files, text.len()))
     }
 
-    fn new(head: Map<String, Value>, files: Vec<File>, size: usize) -> Self {
+    fn new(head: &Map<String, Value>, files: Vec<File>, size: usize) -> Self {
         let uri = format!("skill://{}/{FILE}", head.get("name").and_then(Value::as_str).unwrap_or_default());
         let resource = json!({
             "uri": uri,
@@ -174,7 +174,7 @@ fn read(files: &dyn SkillFiles, file: &File) -> Result<ToolResult, ToolError> {
         Ok(text) => ToolResult { structured, ..ToolResult::success(text) },
         Err(error) => {
             let attachments = vec![Attachment::new(media_type, error.into_bytes())];
-            ToolResult { structured, attachments, ..ToolResult::success("") }
+            ToolResult { attachments, structured, ..ToolResult::success("") }
         }
     })
 }

@@ -98,7 +98,9 @@ pub(super) fn skill_offers(rights: &Rights<'_>) -> Contribution {
     if let Some(Ok(root)) = has_file.then(|| Root::resolve(&dirs.here, &manifest.folder)) {
         of_folder(&root, &mut shelf);
     }
-    packages::skills(installed).into_iter().for_each(|skill| shelf.put(skill));
+    for skill in packages::skills(installed) {
+        shelf.put(skill);
+    }
     for skill in shelf.skills() {
         match SkillOffer::new(skill) {
             Ok(offer) => {

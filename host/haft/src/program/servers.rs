@@ -386,7 +386,8 @@ impl Declared<'_> {
     fn idle_patterns(&self, listed: &ToolList) -> Vec<Problem> {
         let prompts = listed.offers.prompts.iter().filter_map(|prompt| prompt["name"].as_str());
         let prompts: Vec<String> = prompts.map(|name| format!("prompts/{name}")).collect();
-        let skills = listed.offers.skills.iter().filter_map(|skill| skill["frontmatter"]["name"].as_str());
+        let skills =
+            listed.offers.skills.iter().filter_map(|skill| skill.pointer("/frontmatter/name")?.as_str());
         let skills: Vec<String> = skills.map(|name| format!("skills/{name}")).collect();
         let others = prompts.iter().chain(&skills).map(String::as_str).chain(["resources/read"]);
         let names = listed.sent.iter().filter_map(|tool| tool["name"].as_str()).chain(others);

@@ -12,7 +12,6 @@ use super::servers::{Reading, Skipped, is_header, pairs, placeholder, program, t
 use super::skills::{put, text};
 use super::{
     About, AgentPlugin, CLAUDE, DATA, Fault, FaultKind, Files, Form, PluginError, PluginServer, ROOT,
-    skill_servers,
 };
 
 /// The file of the servers.
@@ -51,10 +50,7 @@ pub(super) fn read(files: &Files<'_>) -> Result<AgentPlugin, PluginError> {
     let extensions = fields.get("extensions").and_then(Value::as_object);
     let permissions = Permissions::read(files, extensions, &mut faults);
     let skills = skills(files, fields, &permissions, &mut faults);
-    let mut servers = servers(files, fields, &permissions, &mut faults);
-    for skill in &skills {
-        skill_servers::discovered(files, skill, (&mut servers, &mut faults));
-    }
+    let servers = servers(files, fields, &permissions, &mut faults);
     not_run(files, &mut faults);
     Ok(AgentPlugin { form: Form::Claude, about, servers, skills, faults })
 }

@@ -4,9 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::permissions::Permissions;
-use super::{
-    AGENT, About, AgentPlugin, Fault, FaultKind, Files, Form, PluginError, servers, skill_servers, skills,
-};
+use super::{AGENT, About, AgentPlugin, Fault, FaultKind, Files, Form, PluginError, servers, skills};
 
 /// The schema of the only version that is read (§5.2, §10.1).
 pub const SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json";
@@ -23,10 +21,7 @@ pub(super) fn read(files: &Files<'_>) -> Result<AgentPlugin, PluginError> {
     let extensions = extensions(fields, &mut faults)?;
     let permissions = Permissions::read(files, extensions, &mut faults);
     let skills = skills::discovered(files, &permissions, &mut faults);
-    let mut servers = servers::discovered(files, &permissions, &mut faults);
-    for skill in &skills {
-        skill_servers::discovered(files, skill, (&mut servers, &mut faults));
-    }
+    let servers = servers::discovered(files, &permissions, &mut faults);
     Ok(AgentPlugin { form: Form::Agent, about, servers, skills, faults })
 }
 

@@ -6,7 +6,7 @@ use haft_core::skill::{FILE, MAX_DESCRIPTION, MAX_FILE, Skill, check_name};
 use haft_plugin_host::inspect;
 
 use super::permissions::Permissions;
-use super::{Fault, FaultKind, Files, written};
+use super::{Fault, FaultKind, Files};
 use crate::listing::listed;
 
 /// The folder of the skills (§6.1).
@@ -84,13 +84,7 @@ pub(super) fn put(
     let name = folder.rsplit('/').next().unwrap_or_default().to_owned();
     let (scripts, components) = (scripts(files, &folder), components(files, (&folder, &tool), faults));
     let proposed = permissions.skill(&name);
-    let mut new = PluginSkill { skill, folder, scripts, components, tool, proposed };
-    if let Err(why) = written::check_components(&new) {
-        let text = format!("the components of skill `{}` are left out: {why}", new.skill.name);
-        faults.push(Fault::new(FaultKind::ComponentInvalid, text));
-        new.components.clear();
-    }
-    skills.push(new);
+    skills.push(PluginSkill { skill, folder, scripts, components, tool, proposed });
 }
 
 /// The files in `scripts` that are components; what is none is told.
