@@ -21,7 +21,7 @@ const MAX_DESCRIPTION: usize = 140;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-haft searches the places that `~/.config/haft/sources.toml` names, and no other:
+Only the places that `~/.config/haft/sources.toml` names are searched:
 
   marketplaces = [\"git+https://github.com/anthropics/claude-plugins-official\"]
   registries = [\"https://registry.modelcontextprotocol.io\"]

@@ -90,9 +90,10 @@ impl Sources {
 }
 
 fn marketplace(text: &str, home: &Path) -> Result<PackageSource, String> {
+    let shown = crate::download::shown_text(text);
     let wrong = |why: String| {
         format!(
-            "`marketplaces` has `{text}`: expected `git+https://…` or a folder that begins with `/` or `~`{why}"
+            "`marketplaces` has `{shown}`: expected `git+https://…` or a folder that begins with `/` or `~`{why}"
         )
     };
     match text.parse().map_err(|error| wrong(format!(": {error}")))? {
@@ -140,6 +141,7 @@ mod tests {
         for (text, said) in [
             ("marketplaces = ['m']", "`marketplaces` has `m`"),
             ("marketplaces = ['git+https://a.test/b#c']", "without a plugin"),
+            ("marketplaces = ['git+https://u:pw@a.test/b']", "`git+https://a.test/b`"),
             ("marketplaces = ['npm:x']", "expected `git+https://…`"),
             ("marketplaces = ['git+http://a.test/b']", "expected `git+https://…`"),
             ("registries = ['http://r.test']", "expected `https://…`"),
