@@ -1,7 +1,7 @@
 //! `haft acp` as an editor meets it: raw JSON-RPC on its standard streams, and the client library of the protocol's
 //! makers.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
 
 mod agents;
 mod bounds;

@@ -1,7 +1,7 @@
 //! Writing a plugin as a person meets it: `haft plugin new`, `build`, `check`, `call`, `dev`, `pack`. What
 //! needs a language's own tools says so where they are missing; `.ci/authoring` has them all.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
 
 use std::fs;
 use std::path::Path;

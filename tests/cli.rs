@@ -1,7 +1,7 @@
 //! haft as a person or a script meets it: the program itself, its two output streams and its
 //! exit code.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
 
 use std::fs;
 use std::path::PathBuf;

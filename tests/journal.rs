@@ -1,7 +1,7 @@
 //! The journal as a person finds it after the fact: every call is in it with how it ended, however
-//! haft itself ended, and `haft log` shows it.
+//! part of haft ended, and `haft log` shows it.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,7 +1,7 @@
 //! Prompts and resources that plugins have beside their tools (`wit/offers.wit`), through `haft serve`, as its clients meet
 //! them: honest ones, and those that ask for too much, fall or stand for another.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Other people's packages, as a person meets them: every verb by way of the program itself, on real
 //! folders, archives, repositories and a server of the test.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
 
 mod add;
 mod attested;

@@ -1,7 +1,7 @@
 //! Each MCP server and each command has its own grant: what one is given no other has, what one keeps no other reaches, and
 //! the line that is proposed for what was refused allows it alone.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
 
 mod attempts;
 

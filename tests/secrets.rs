@@ -1,7 +1,7 @@
-//! Secrets, from where they are kept to where they go, and nowhere else: haft itself is run with
+//! Secrets, from where they are kept to where they go, and nowhere else: part of haft is run with
 //! several, everything is tried that could show one, and then every file and every output is searched.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,7 @@
 //! Sessions as a person meets them: what is kept of a run, how it goes on after whatever ended it, and `haft chat` at a
 //! real terminal.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself, and a terminal for it")]
+#![expect(clippy::disallowed_methods, reason = "these tests start part of haft, and a terminal for it")]
 
 mod asking;
 mod attached;

@@ -1,7 +1,7 @@
 //! What reaches a terminal: nothing that steers it but haft's own styles, and no line wider than it is. Run in
 //! terminals that `script` makes.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself, and a terminal for it")]
+#![expect(clippy::disallowed_methods, reason = "these tests start part of haft, and a terminal for it")]
 
 use std::io::Read;
 use std::process::{Command, Stdio};

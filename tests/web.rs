@@ -1,7 +1,7 @@
 //! haft with its own tools for the web, started as a person starts it: what `[builtins]` says
 //! decides what they reach.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
 
 use std::fs;
 use std::process::{Command, Stdio};

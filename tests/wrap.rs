@@ -1,6 +1,6 @@
 //! MCP servers of any client behind `haft wrap`: what passes, what is refused, and what a person is asked, once.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
 
 mod fetched;
 

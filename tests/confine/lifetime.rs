@@ -1,4 +1,4 @@
-//! haft itself among its children: when it is killed, when it is started by a child of its own, and
+//! part of haft among its children: when it is killed, when it is started by a child of its own, and
 //! when it has a terminal.
 
 use std::fs;
@@ -189,7 +189,7 @@ fn haft_works_inside_haft() {
     let inner = format!("echo inner; echo x > {}; sleep 60 & echo last", outside.display());
     let inner = json!({"command": inner}).to_string();
     let said = call(home.path(), &format!("'{HAFT}' call bash '{inner}'"));
-    assert!(said.contains("confined by less than usual (no namespaces of its own"), "{said}");
+    assert!(said.contains("confined with fewer layers than usual (no namespaces of its own"), "{said}");
     assert!(said.contains("inner\n") && said.contains("last\n"), "{said}");
     assert!(said.contains("(stopped background processes:"), "{said}");
     assert!(!outside.exists(), "{said}");
