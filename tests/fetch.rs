@@ -195,7 +195,7 @@ fn fu02_private_addresses_are_refused() {
             "Tool error: cannot fetch `{url}`: access was denied: the host has a private or reserved address\nhint: "
         );
         assert!(refused.starts_with(&expected), "{refused}");
-        assert!(refused.contains(&format!("leads to {address}: {why}")), "{refused}");
+        assert!(refused.contains(&format!("resolves to {address}: {why}")), "{refused}");
     }
     let refused = fails(&web, &format!("http://127.0.0.1:{port}/page"));
     let line = format!("add `fetch_allow = [\"http://127.0.0.1:{port}\"]` to `[builtins]`");

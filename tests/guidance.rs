@@ -85,7 +85,7 @@ async fn agents_md_is_told_from_the_repository_down_and_hides_secrets() {
     );
     let system = place.system(0);
     assert!(system.ends_with(&expected) && !system.contains("Beyond"), "{system}");
-    assert!(answer.stderr.contains("the model is told `"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("the model reads `"), "{}", answer.stderr);
     // The beginning stays the same, for prompt caches; on resume it is what the files say then.
     place.good(&["run", "--resume", "last", "and now"]).await;
     assert_eq!(place.system(1), system);
@@ -110,7 +110,7 @@ async fn agents_md_is_bounded_refused_and_switched_off_and_check_says_so() {
         format!("`{}` is not used: it points outside the folder", place.path("repo/sub/AGENTS.md").display());
     assert!(answer.stderr.contains(&refused), "{}", answer.stderr);
     assert!(
-        answer.stderr.contains("the model is told the first 32768 of 40000 bytes of `"),
+        answer.stderr.contains("the model reads the first 32768 of 40000 bytes of `"),
         "{}",
         answer.stderr
     );
@@ -181,7 +181,7 @@ async fn skills_are_told_by_name_and_read_on_demand() {
     let check = place.good(&["check"]).await;
     assert!(check.stdout.contains("\nskill `forms` of `"), "{}", check.stdout);
     assert!(
-        check.stderr.contains("the skill `style` of `") && check.stderr.contains("which is nearer"),
+        check.stderr.contains("the skill `style` of `") && check.stderr.contains("takes precedence"),
         "{}",
         check.stderr
     );

@@ -124,7 +124,7 @@ fn the_files_of_all_clients_are_found_wrapped_and_put_back() {
     assert!(are(&files[3..5]) && !are(&files[..3]), "{}", undone.stderr);
     assert_eq!(haft(&home, &["import", "--undo"]).code, 0);
     assert!(are(&files));
-    assert!(haft(&home, &["import", "--undo"]).stderr.contains("this session has nothing to undo"));
+    assert!(haft(&home, &["import", "--undo"]).stderr.contains("there is nothing to undo"));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn what_somebody_else_changed_since_is_kept() {
     fs::write(&real, &changed).unwrap();
     let refused = haft(&home, &["import", "--undo", path.to_str().unwrap()]);
     assert_eq!(refused.code, 1);
-    assert!(refused.stderr.contains("was changed since, in line 10, and is left"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("was edited later (line 10) and is not changed"), "{}", refused.stderr);
     assert_eq!(fs::read_to_string(&real).unwrap(), changed);
     assert_eq!(haft(&home, &["import", "--undo", "--unwrap"]).code, 0);
     assert_eq!(

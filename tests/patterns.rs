@@ -110,8 +110,7 @@ fn c08_what_is_not_known_yet_is_not_judged() {
     let agent = "[agent]\ntools = [\"time\", \"mcp__one__ecko\"]\n";
     let home = home(&format!("{agent}{}", fake::toml("one", &json!({ "start": "crash" }), "")));
     let unknown = home.haft(&["check"]);
-    let said =
-        "not checked: `[agent] tools`: `mcp__one__ecko` matches no tool yet: it is not known which tools";
+    let said = "not checked: `[agent] tools`: `mcp__one__ecko` matches no tool yet: the tools of MCP server `one` are not known";
     assert!(unknown.stderr.contains(said), "{}", unknown.stderr);
     home.write("program.toml", &format!("[sandbox]\n{agent}{}", fake::toml("one", &json!({}), "")));
     let unseen = home.haft(&["check"]);

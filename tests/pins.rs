@@ -126,7 +126,7 @@ fn a_tool_that_is_gone_is_told_and_one_that_comes_back_is_what_it_was() {
     let Some(home) = pinned() else { return };
     home.write("tools.json", &now(&[]).to_string());
     let tools = home.haft(&["tools", "--refresh"]);
-    assert!(tools.stderr.contains("MCP server `s`: tool `read` is gone"), "{}", tools.stderr);
+    assert!(tools.stderr.contains("MCP server `s`: tool `read` was removed"), "{}", tools.stderr);
     assert_eq!(home.haft(&["call", "mcp__s__list"]).stdout, "ran list\n");
     assert_eq!(home.haft(&["verify"]).code, 8);
     home.write("tools.json", &json!(before()).to_string());

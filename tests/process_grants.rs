@@ -1,7 +1,7 @@
 //! Grants of MCP servers and commands: each process has its own rights and its own private directory, and the
 //! proposed line for a refusal allows exactly the refused access.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
 
 mod attempts;
 

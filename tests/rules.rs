@@ -30,12 +30,12 @@ fn a_client_is_asked_as_the_rules_say() {
         assert!(text(&refused).starts_with(expected), "{command}: {refused}");
     }
     for (params, shown, runs) in [
-        (run("echo ask me"), "`bash` wants your approval.\n\nRun: echo ask me", "ask me\n"),
-        (run("echo x > /dev/null"), "`bash` wants your approval.\n\nRun: echo x > /dev/null", ""),
-        (run("echo x; pwd >&2; exit"), "`bash` wants your approval.\n\nRun: echo x; pwd >&2; exit", "x\n"),
+        (run("echo ask me"), "`bash` needs your approval.\n\nRun: echo ask me", "ask me\n"),
+        (run("echo x > /dev/null"), "`bash` needs your approval.\n\nRun: echo x > /dev/null", ""),
+        (run("echo x; pwd >&2; exit"), "`bash` needs your approval.\n\nRun: echo x; pwd >&2; exit", "x\n"),
         (
             json!({"name": "guest__sleep", "arguments": {"ms": 1}}),
-            "`guest__sleep` wants your approval.\n\nCall: guest__sleep ms=1",
+            "`guest__sleep` needs your approval.\n\nCall: guest__sleep ms=1",
             "",
         ),
     ] {

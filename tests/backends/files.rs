@@ -53,7 +53,11 @@ async fn c12_missing_directories_are_made() {
                 let path = path.replace('~', &home);
                 let refused =
                     bed.call("write_file", json!({ "path": path, "content": "x" })).await.unwrap_err();
-                assert!(refused.to_string().contains("which tools do not write"), "{}: {refused}", kind.name);
+                assert!(
+                    refused.to_string().contains("which tools must not write"),
+                    "{}: {refused}",
+                    kind.name
+                );
             }
             let left = bed.run("ls -d /etc/haft-none-4711 ~/.kube/haft-none").await.output;
             assert_eq!(String::from_utf8_lossy(&left), "", "{}: nothing was made", kind.name);
@@ -179,7 +183,7 @@ async fn fl03_keys_and_the_system_s_own_are_not_touched_through_any_link() {
                 .await
                 .unwrap_err()
                 .to_string();
-            assert!(refused.contains("which tools do not write"), "{}: {path}: {refused}", kind.name);
+            assert!(refused.contains("which tools must not write"), "{}: {path}: {refused}", kind.name);
             assert!(
                 refused.contains("hint: haft proposes no line to allow it") && !refused.contains("files = ["),
                 "{refused}"
@@ -204,7 +208,7 @@ async fn fl03_keys_and_the_system_s_own_are_not_touched_through_any_link() {
         bed.run("echo key > ~/.ssh/haft-test-4711").await;
         let refused = bed.call("read_file", json!({ "path": format!("{folder}/keys/haft-test-4711") })).await;
         bed.run("rm ~/.ssh/haft-test-4711").await;
-        assert!(refused.unwrap_err().to_string().contains("which tools do not read"), "{}", kind.name);
+        assert!(refused.unwrap_err().to_string().contains("which tools must not read"), "{}", kind.name);
         // What is not written may be read.
         assert!(bed.call("read_file", json!({ "path": "/etc/passwd" })).await.is_ok(), "{}", kind.name);
         bed.backend.close().await;

@@ -120,7 +120,7 @@ async fn tm06_text_is_typed_as_it_is() {
         assert_eq!(String::from_utf8_lossy(&done.output), "one-two\n", "{}", kind.name);
         for (arguments, why) in [
             (json!({}), "requires at least one of: keys, literal_text, or enter=true"),
-            (json!({ "keys": ["Retrun"] }), "`Retrun` is no key that tmux knows"),
+            (json!({ "keys": ["Retrun"] }), "tmux does not know the key `Retrun`"),
             (
                 json!({ "enter": true, "target": "%4711" }),
                 "`target` is not one of haft's panes; remove it, \

@@ -113,7 +113,7 @@ async fn be04_whoever_is_not_let_in_is_told_how_to_be() {
         error.starts_with("cannot connect to `stranger`: ") && error.contains("Permission denied"),
         "{error}"
     );
-    assert!(error.contains("hint: haft asks for no password"), "{error}");
+    assert!(error.contains("hint: haft cannot ask for a password"), "{error}");
     let nobody = ssh_to("no-such-host.invalid").unwrap();
     let error = Bed::tried(&Kind { name: "nobody", choice: nobody }).await.err().unwrap().to_string();
     assert!(error.contains("cannot connect to `no-such-host.invalid`: "), "{error}");

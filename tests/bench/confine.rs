@@ -90,7 +90,7 @@ async fn measure() -> Ways {
         "watched, cold",
         "watched, prepared",
         "confined, cold",
-        "the same by haft itself",
+        "the same by part of haft",
         "confined, prepared",
     ];
     let mut times = vec![Vec::new(); names.len()];

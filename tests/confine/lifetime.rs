@@ -188,7 +188,7 @@ fn haft_works_inside_haft() {
     let inner = format!("echo inner; echo x > {}; sleep 60 & echo last", outside.display());
     let inner = json!({"command": inner}).to_string();
     let said = call(home.path(), &format!("'{HAFT}' call bash '{inner}'"));
-    assert!(said.contains("confined by less than usual (no namespaces of its own"), "{said}");
+    assert!(said.contains("confined with fewer layers than usual (no namespaces of its own"), "{said}");
     assert!(said.contains("inner\n") && said.contains("last\n"), "{said}");
     assert!(said.contains("(stopped background processes:"), "{said}");
     assert!(!outside.exists(), "{said}");

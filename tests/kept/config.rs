@@ -49,7 +49,7 @@ fn cl04_secrets_are_named_and_never_shown() {
     let without = home.call("keeper__configured-all", &json!({}));
     assert_eq!(without.stdout.trim(), "[\"region=eu\"]");
     assert!(
-        without.stderr.contains("`token` of the configuration of `keeper` cannot be had"),
+        without.stderr.contains("`token` of the configuration of `keeper` is not available"),
         "{}",
         without.stderr
     );

@@ -69,10 +69,10 @@ fn mc08_one_bad_server_does_not_spoil_the_others() {
     let (names, complaints) = tools(&home, &[]);
     assert_eq!(names, ["mcp__good__echo", "mcp__partly__echo", "mcp__partly__bad"]);
     for expected in [
-        "MCP server `bad` has ended (exit code 3); its last words:",
+        "MCP server `bad` has ended (exit code 3); its last output:",
         "cannot find module `left-pad`",
         "MCP server `missing` cannot be started: `no-such-server-4711` is not on PATH",
-        "MCP server `plain` cannot be used: `http://mcp.test/mcp` would show what is sent",
+        "MCP server `plain` cannot be used: `http://mcp.test/mcp` would send data unencrypted",
         "MCP server `good` has no tool `nosuch`",
         "MCP server `partly`: it has no name",
     ] {
@@ -146,7 +146,7 @@ fn cl04_a_server_s_secret_is_its_own() {
     assert!(!answer.stderr.contains("secret-of-the-server"));
     std::fs::remove_file(home.work().join("token")).unwrap();
     let answer = home.haft(&["call", "mcp__s__env", "{}"]);
-    assert!(answer.code == 1 && answer.stderr.contains("`MY_TOKEN` cannot be had"), "{}", answer.stderr);
+    assert!(answer.code == 1 && answer.stderr.contains("`MY_TOKEN` is not available"), "{}", answer.stderr);
 }
 
 /// X10, CL04: nor in what the server says of its tools, to a client or in the list that is kept.

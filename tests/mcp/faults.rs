@@ -80,7 +80,7 @@ async fn mc09_a_crash_fails_one_call() {
     fixture.list().await.unwrap();
     let error = fixture.error("crash", json!({})).await;
     assert!(
-        error.starts_with("Tool error: MCP server `fake` has ended (exit code 7); its last words:\n")
+        error.starts_with("Tool error: MCP server `fake` has ended (exit code 7); its last output:\n")
             && error.ends_with("panic: something terrible"),
         "{error}"
     );

@@ -245,5 +245,5 @@ async fn mc08_the_transport_of_2024_is_named() {
         ),
         "{error}"
     );
-    assert!(error.contains("hint: most such servers have a streamable address too"), "{error}");
+    assert!(error.contains("hint: most of these servers also have a streamable HTTP URL"), "{error}");
 }

@@ -232,7 +232,7 @@ fn rp02_a_session_says_where_it_lives() {
     for method in ["POST", "DELETE", "GET"] {
         let reply = two.in_session(method, session);
         assert_eq!(reply.status, 404, "{reply:?}");
-        assert!(reply.body.contains(&format!("this session belongs to the replica `{home}`")), "{reply:?}");
+        assert!(reply.body.contains(&format!("belongs to the replica `{home}`")), "{reply:?}");
     }
     assert_eq!(one.in_session("POST", session).status, 200, "nothing ended it");
     assert_eq!(one.in_session("DELETE", session).status, 204);

@@ -301,7 +301,7 @@ fn pr06_missing_programs_are_named_and_nothing_runs_without_them() {
     place.write("needy/program.toml", program("needy", "1.0.0", more));
     let before = place.everything();
     let answer = place.haft(&["add", "./needy", "--yes"]);
-    answer.ends(5, "requires what is not on PATH: `no-such-4711`, `nor-this-4711`");
+    answer.ends(5, "requires programs that are not on PATH: `no-such-4711`, `nor-this-4711`");
     assert_eq!(place.everything(), before);
     place.haft(&["add", "./needy", "--yes", "--force"]).good();
     let tools = place.haft(&["tools"]).good();

@@ -131,7 +131,7 @@ fn an_attestation_of_other_bytes_says_nothing() {
     haft(&place, &forged, &["add", "--yes"]).ends(3, "`signer` is not a valid signer");
     std::fs::remove_file(place.work().join("program.toml")).unwrap();
     let added = haft(&place, &forged, &["add", "npm:signed", "--yes"]).good();
-    assert!(added.stderr.contains("which is not right: artifact mismatch"), "{}", added.stderr);
+    assert!(added.stderr.contains("which is invalid: artifact mismatch"), "{}", added.stderr);
     assert!(!place.read("program.lock").contains("signer"));
     // What is there unsigned is not what program.toml asks for.
     let text =

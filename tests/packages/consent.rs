@@ -361,7 +361,7 @@ fn s02_a_lock_of_an_earlier_haft_is_asked_about_once() {
     place.write("own/SKILL.md", place.read("own/SKILL.md") + "Another paragraph.\n");
     let refused = place.haft(&["add", "--yes"]);
     assert!(refused.code != 0 && place.kept().is_empty(), "{}", refused.stderr);
-    assert!(refused.stderr.contains("was expected"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("expected sha256:"), "{}", refused.stderr);
     assert!(place.read("program.lock").contains("version = 1"));
 }
 
@@ -463,7 +463,9 @@ fn c15_servers_named_in_a_skill_are_told_to_be_ignored() {
     place.haft(&["add", "./own"]).ends(7, said);
     place.haft(&["add", "./own", "--yes"]).good();
     assert!(place.haft(&["inspect", "own"]).stdout.contains(said));
-    assert!(place.haft(&["tools"]).stderr.contains("hint: its author declares them as `[[mcp_servers]]`"));
+    assert!(
+        place.haft(&["tools"]).stderr.contains("hint: the author must declare them as `[[mcp_servers]]`")
+    );
 }
 
 /// S02: a component that comes with none of its tools changed still says what it is.

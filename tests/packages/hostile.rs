@@ -200,7 +200,7 @@ fn pr08_hostile_servers_leave_nothing() {
         ("/file", "which is neither `https` nor on this machine"),
         ("/user", "with a user name in it"),
         ("/nowhere", "without a target"),
-        ("/round", "sends on more than 5 times"),
+        ("/round", "redirects more than 5 times"),
         ("/huge", "is larger than 268435456 bytes"),
         ("/page", "is neither a WebAssembly component nor a tar archive"),
         ("/gone", "the server answered 404 Not Found"),

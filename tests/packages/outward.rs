@@ -83,7 +83,7 @@ fn a_component_becomes_a_plugin_that_any_client_starts() {
     assert!(skill.starts_with("---\nname: hello\ndescription: "), "{skill}");
     let (answers, _) = asked(&place, &plugin, server, "${PLUGIN_ROOT}", &[listing()]);
     let names = tools(&answers);
-    // No tool of haft itself.
+    // No tool of part of haft.
     assert!(names.len() == 1 && skill.contains(&format!("\n## {}\n", names[0])), "{names:?}");
     let call = calling(&names[0], &json!({}));
     let (answers, _) = asked(&place, &plugin, server, "${PLUGIN_ROOT}", std::slice::from_ref(&call));

@@ -84,7 +84,7 @@ fn se01_a_package_names_no_secret_by_itself() {
     place.haft(&["add", "./text", "--yes", "--grant", "secret=token"]).good();
     assert!(place.read("program.toml").contains("[packages.secrets.token]"));
     let tools = place.haft(&["tools"]).good();
-    assert!(tools.stderr.contains("secret `token` cannot be had"), "{}", tools.stderr);
+    assert!(tools.stderr.contains("secret `token` is not available"), "{}", tools.stderr);
 }
 
 /// What a package says of sandbox, agent and built-in tools is for running it by itself.

@@ -119,7 +119,7 @@ async fn what_is_no_plugin_says_what_it_is() {
     assert!(refused(&fake, "a/b:none").await.contains("has no layers"));
     let layer = json!({ "mediaType": COMPONENT, "digest": "../../etc/passwd", "size": 8 });
     fake.manifest("digest", &json!({ "schemaVersion": 2, "config": layer, "layers": [layer] }));
-    assert!(refused(&fake, "a/b:digest").await.contains("names `../../etc/passwd` as a digest"));
+    assert!(refused(&fake, "a/b:digest").await.contains("has the invalid digest `../../etc/passwd`"));
     assert!(refused(&fake, "a/b:missing").await.contains("not found in the registry"));
 }
 
@@ -151,7 +151,7 @@ async fn redirects_are_judged_and_bounded() {
     let loops = |asked: &Request, _: &Kept| asked.is("GET", "/blobs/").then(|| redirect(&asked.path));
     assert!(refusal(loops).await.contains("too many redirects"));
     for (target, expected) in [
-        ("http://example.test/x?signature=secret", "`http://example.test/x`: what comes over TLS"),
+        ("http://example.test/x?signature=secret", "`http://example.test/x`: a redirect from TLS"),
         ("file:///etc/passwd", "`file:///etc/passwd`"),
         ("http://user:pass@127.0.0.1/", "holds a user name or a password"),
         ("https://[::zz]/", "not a valid URL"),

@@ -301,7 +301,7 @@ fn what_cannot_be_told_apart_is_not_served() {
     write_token(&stage.path("bob.token"), ADA);
     assert!(run(&[]).contains("the callers `ada` and `bob` have the same token"));
     write_token(&stage.path("bob.token"), "short");
-    assert!(run(&[]).contains("the token of caller `bob` can be guessed"));
+    assert!(run(&[]).contains("the token of caller `bob` is too short"));
     stage.program(&text.replace("file = \"bob.token\"", "env = \"HAFT_NO_SUCH\""));
-    assert!(run(&[]).contains("the token of caller `bob` cannot be had"));
+    assert!(run(&[]).contains("the token of caller `bob` is not available"));
 }

@@ -317,7 +317,7 @@ fn one_plugin_can_be_served_by_its_own_names() {
     assert_eq!(peer.request("tools/call", json!({"name": "bash"}))["error"]["code"], -32602);
     let mut wrong = Peer::start(&stage, &["--plugin", "gest"]);
     assert_eq!(wrong.hang_up(), Some(5));
-    wrong.says("which this program does not have; it has `guest`");
+    wrong.says("it has `guest`");
 }
 
 /// What is printed for a client leads to this haft and this program.

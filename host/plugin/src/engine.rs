@@ -284,10 +284,7 @@ fn open_cache(directory: &Path, options: &EngineOptions, engine: &wasmtime::Engi
     let directory = directory.display();
     opened
         .inspect_err(|error| {
-            tracing::warn!(
-                "compiled plugins are not stored in `{directory}`: \
-        {error}"
-            )
+            tracing::warn!("compiled plugins are not stored in `{directory}`: {error}");
         })
         .ok()
 }

@@ -148,7 +148,7 @@ fn pr08_hostile_entries_are_refused() {
         ("`/x` is an absolute path", program().file(".//x", b"")),
         ("`a//x` leads out", program().file("./a//x", b"")),
         ("`a/../../x` leads out", program().file("a/../../x", b"")),
-        ("`..` leads out", program().kind("../", EntryType::Directory)),
+        ("`..` is outside", program().kind("../", EntryType::Directory)),
         ("`l` is a symbolic link", program().kind("l", EntryType::Symlink)),
         ("`l` is a hard link", program().kind("l", EntryType::Link)),
         ("`d` is a device", program().kind("d", EntryType::Char)),

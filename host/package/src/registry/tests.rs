@@ -95,7 +95,7 @@ fn arguments_and_variables_become_settings() {
             "it is a secret and is never stored in a file: \
             put it into a variable and use `--set",
         ),
-        (&["dir=.", "place=a", "verbose=x"], "`verbose` is no setting"),
+        (&["dir=.", "place=a", "verbose=x"], "it has no setting `verbose`"),
     ] {
         let error = source(&entry, settings);
         assert!(error.contains(expected) && !error.contains("hunter2"), "{settings:?}: {error}");
