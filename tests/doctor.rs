@@ -334,10 +334,7 @@ fn sb08_without_namespaces_the_gaps_are_named() {
     let script = format!("command=echo inside > file; echo outside > {}", outside.display());
     let answer = home.haft(Lacks::Namespaces, &["call", "bash", "--arg", &script]);
     assert!(
-        answer.stderr.contains(
-            "commands are confined with fewer layers than usual \
-        ("
-        ),
+        answer.stderr.contains("commands are confined with fewer layers than usual ("),
         "{}",
         answer.stderr
     );

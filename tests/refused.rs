@@ -279,11 +279,7 @@ fn u2_a_person_gives_what_was_refused() {
     let own = stand.home.at_a_terminal(&["call", "bash", r#"{"command": "echo >> program.toml"}"#], "y\n");
     let own = own.unwrap();
     assert!(
-        !own.contains("Allow:")
-            && own.contains(
-                "` sets the tools' rights: tools may not change \
-        it"
-            ),
+        !own.contains("Allow:") && own.contains("` sets the tools' rights: tools may not change it"),
         "{own}"
     );
 }

@@ -42,11 +42,7 @@ fn rs06_a_no_is_no_and_silence_is_none() {
     assert_eq!(questions, 2);
     for (permit, why) in [
         (Ok("dismiss"), "dismissed"),
-        (
-            Err(-32601),
-            "the editor failed to \
-            ask:",
-        ),
+        (Err(-32601), "the editor failed to ask:"),
         (Ok("yes"), "was not asked"),
     ] {
         let (said, _) = outcome(permit);

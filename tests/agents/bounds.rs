@@ -82,11 +82,7 @@ fn an_agent_spends_what_its_caller_may_and_no_more() {
     let answer = events.iter().rfind(|event| event["event"] == "completed").unwrap();
     let text = answer["result"]["content"].as_str().unwrap();
     assert!(
-        text.contains("after 1 turn: ")
-            && text.contains(
-                "the budget of the calling run is used \
-        up"
-            ),
+        text.contains("after 1 turn: ") && text.contains("the budget of the calling run is used up"),
         "{text}"
     );
 }

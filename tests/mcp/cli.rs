@@ -231,10 +231,7 @@ fn mc02_a_package_brings_its_server() {
     let (names, complaints) = tools(&home, &[]);
     assert_eq!(names.len(), 16);
     assert!(
-        complaints.contains(
-            "MCP server `own` is left out: another server has this \
-        name"
-        ),
+        complaints.contains("MCP server `own` is left out: another server has this name"),
         "{complaints}"
     );
 }

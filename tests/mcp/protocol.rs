@@ -89,10 +89,12 @@ async fn mc05_a_server_s_requests_are_answered() {
     let root = answers["roots"]["result"]["roots"][0]["uri"].as_str().unwrap().to_owned();
     assert!(root.starts_with("file:///") && root.contains(&name(&fixture.folder())), "{root}");
     assert_eq!(answers["sampling"]["error"]["code"], -32601);
-    assert!(answers["sampling"]["error"]["message"].as_str().unwrap().contains(
-        "this client does not support \
-            sampling; return the data to the model instead"
-    ));
+    assert!(
+        answers["sampling"]["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("this client does not support sampling; return the data to the model instead")
+    );
     assert_eq!(answers["odd"]["error"]["code"], -32601);
 }
 

@@ -71,11 +71,8 @@ fn redacted(place: &Place, page: &str) -> String {
 fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
     let place = Place::new();
     github(&place);
-    let answer = place.haft(&["add", "./github"]).ends(
-        7,
-        "nothing was changed: there is no terminal to ask \
-        at",
-    );
+    let answer =
+        place.haft(&["add", "./github"]).ends(7, "nothing was changed: there is no terminal to ask at");
     let page = redacted(&place, &answer.stderr);
     insta::assert_snapshot!(page, @r"
     github 1.2.0: Works with issues

@@ -129,11 +129,8 @@ fn a_bundle_is_installed_and_its_server_runs_from_the_store() {
         assert!(added.stderr.contains("`key` is the value of the variable `API_KEY`"), "{}", added.stderr);
         let called = haft(&place, &["call", "mcp__teller__tell", "{}"]).good();
         assert_eq!(called.stdout.trim(), format!("hi from the bundle {}", SECRET.len()), "{kind}");
-        haft(&place, &["add", "./teller.mcpb#word=hi", "--yes"]).ends(
-            0,
-            "already installed: this version \
-            and content",
-        );
+        haft(&place, &["add", "./teller.mcpb#word=hi", "--yes"])
+            .ends(0, "already installed: this version and content");
         haft(&place, &["verify"]).good();
         for (path, content) in place.everything() {
             let text = String::from_utf8_lossy(&content).into_owned();
@@ -146,11 +143,7 @@ fn a_bundle_is_installed_and_its_server_runs_from_the_store() {
         assert!(verify.code == 8 && verify.stdout.contains("was changed"), "{}", verify.stdout);
         let called = haft(&place, &["call", "mcp__teller__tell", "{}"]);
         assert!(
-            called.code != 0
-                && called.stderr.contains(
-                    "` has changed since its \
-            installation:"
-                ),
+            called.code != 0 && called.stderr.contains("` has changed since its installation:"),
             "{}",
             called.stderr
         );

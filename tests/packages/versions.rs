@@ -54,8 +54,7 @@ fn u7_a_thing_of_the_same_name_from_elsewhere_takes_no_place() {
     let refused = place.haft(&["add", &source, "--yes"]).ends(5, "has an entry `b` already");
     assert!(
         refused.stderr.contains(
-            "to keep both, use `haft add … --as NAME`; to replace the other, run \
-        `haft remove NAME` first"
+            "to keep both, use `haft add … --as NAME`; to replace the other, run `haft remove NAME` first"
         ),
         "{}",
         refused.stderr

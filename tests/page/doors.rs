@@ -165,10 +165,8 @@ fn only_this_machine_is_listened_to() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
         !output.status.success()
-            && said.contains(
-                "` is reachable from other machines; expected an \
-        address such as `127.0.0.1:8080`"
-            ),
+            && said
+                .contains("` is reachable from other machines; expected an address such as `127.0.0.1:8080`"),
         "{said}"
     );
     let browser = Browser::start(&stage, &["dashboard", "--listen", "127.0.0.1:0"]);

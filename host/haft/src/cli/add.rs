@@ -27,8 +27,7 @@ use haft_package::{
 };
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-SOURCE is one of:
+#[command(after_help = "SOURCE is one of:
   a folder with a program.toml, or an archive of one (.tar.gz, .tgz, .tar)
   a component (.wasm), or an MCP bundle (.mcpb): a path or an https:// URL
   oci://REGISTRY/NAME:TAG
@@ -224,10 +223,8 @@ impl Add {
         if is_agreed {
             agreement.agree_to_installed()?;
         } else {
-            terminal.hint(
-                "`haft inspect SOURCE` shows the package; `haft add --yes` agrees without a \
-                question",
-            );
+            terminal
+                .hint("`haft inspect SOURCE` shows the package; `haft add --yes` agrees without a question");
         }
         Ok(is_agreed)
     }

@@ -22,8 +22,7 @@ use haft_package::disclosure::Disclosure;
 use haft_sandbox::confine::Confiner;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Each line on standard input is a call; a tool's name needs no `PLUGIN__` prefix:
+#[command(after_help = "Each line on standard input is a call; a tool's name needs no `PLUGIN__` prefix:
   top-words {\"text\": \"a b a\"}
   top-words text='a b a' limit=2")]
 pub(super) struct Dev {

@@ -41,15 +41,16 @@ const MAX_CHILDREN: usize = 1000;
 const BATCH: usize = 64 << 10;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-The newest call is last. `-p FILE` or `-p NAME` shows only the calls of that program.
+#[command(
+    after_help = "The newest call is last. `-p FILE` or `-p NAME` shows only the calls of that program.
 
 Examples:
   haft log
   haft log 3f9a                    one call; with -v its full recorded answer
   haft log --failed --since 2h
   haft log --tool bash --since '2026-08-01 10:00'
-  haft log --json | jq -r 'select(.peak_memory > 50e6) | .tool'")]
+  haft log --json | jq -r 'select(.peak_memory > 50e6) | .tool'"
+)]
 pub(super) struct Log {
     /// Show this call in full; the start of its id is enough
     #[arg(add = completions::calls())]
@@ -304,11 +305,8 @@ async fn copied(log: &Log, common: &Common, terminal: Terminal) -> anyhow::Resul
     let folder = TempDir::with_prefix("haft-log-")?;
     let fetched = fetch(&link, log.since.map(|since| since.0.into()), folder.path()).await?;
     if fetched.foreign > 0 {
-        let text = format!(
-            "skipped lines that a worker sent under another worker's name: \
-            {}",
-            fetched.foreign
-        );
+        let text =
+            format!("skipped lines that a worker sent under another worker's name: {}", fetched.foreign);
         terminal.warning(&text);
     }
     Ok(Some(folder))

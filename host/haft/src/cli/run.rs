@@ -20,8 +20,7 @@ use haft_core::report::Report;
 use haft_core::tool::AgentUse;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-The session is saved and can be resumed:
+#[command(after_help = "The session is saved and can be resumed:
   haft run 'Find out why the build is slow'
   haft run --resume                        the unfinished task of the newest session here
   haft run --resume last 'Now fix it'
@@ -173,12 +172,9 @@ fn tell_way_on(id: Option<&str>, terminal: Terminal) {
 fn prompt(text: &str) -> anyhow::Result<String> {
     let prompt = if text == "-" { pipes::input("the prompt", MAX_PROMPT)? } else { text.to_owned() };
     if prompt.trim().is_empty() {
-        return Err(Hinted::new(
-            "the prompt is empty",
-            "`haft run --resume` continues without a \
-            prompt",
-        )
-        .into());
+        return Err(
+            Hinted::new("the prompt is empty", "`haft run --resume` continues without a prompt").into()
+        );
     }
     Ok(prompt)
 }

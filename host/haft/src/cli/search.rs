@@ -20,8 +20,7 @@ const MAX_SHOWN: usize = 20;
 const MAX_DESCRIPTION: usize = 140;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Only the places that `~/.config/haft/sources.toml` names are searched:
+#[command(after_help = "Only the places that `~/.config/haft/sources.toml` names are searched:
 
   marketplaces = [\"git+https://github.com/anthropics/claude-plugins-official\"]
   registries = [\"https://registry.modelcontextprotocol.io\"]

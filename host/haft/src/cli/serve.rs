@@ -95,10 +95,8 @@ impl Serve {
             return self.print(client, common, terminal);
         }
         if common.execution.unsafe_no_sandbox {
-            terminal.warning(
-                "no sandbox: `bash` and commands have all your rights: files, processes, \
-                network",
-            );
+            terminal
+                .warning("no sandbox: `bash` and commands have all your rights: files, processes, network");
         }
         answer_prometheus(self.metrics, terminal).await?;
         let options = common.options(terminal, true)?;
@@ -280,8 +278,7 @@ pub(super) fn report_news(terminal: Terminal, news: &News<'_>) {
             terminal
                 .warning("the program has changed; the previous program is served until haft is restarted");
             terminal.hint(
-                "this kernel cannot stop commands from writing program.toml: a command may have \
-                changed it",
+                "this kernel cannot stop commands from writing program.toml: a command may have changed it",
             );
         }
         News::Reloaded(is_other) => {

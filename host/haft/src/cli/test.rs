@@ -22,8 +22,7 @@ use haft_plugin_host::{Engine, EngineOptions, Plugin, Source};
 const MAX_CALLS: u64 = 1_000_000;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-A test is a call and its expected answer, in tests/*.toml of the project:
+#[command(after_help = "A test is a call and its expected answer, in tests/*.toml of the project:
   [[test]]
   name = \"the most frequent word is first\"
   tool = \"top-words\"
@@ -218,8 +217,7 @@ impl Runner {
                 }
                 Searched::NoArguments => {
                     format!(
-                        "  {FAILED}FAIL{FAILED:#}  {}\n        cannot generate arguments for its \
-                        schema",
+                        "  {FAILED}FAIL{FAILED:#}  {}\n        cannot generate arguments for its schema",
                         tool.name
                     )
                 }

@@ -131,8 +131,7 @@ pub(crate) fn list(folder: &Path, is_local: bool) -> Result<(Vec<Told>, usize), 
 pub(crate) fn told(folder: &Path) -> Option<String> {
     let market = read(folder).ok()?;
     Some(format!(
-        "this is a marketplace: add one of its plugins with `haft add PLACE#NAME`: \
-        {}",
+        "this is a marketplace: add one of its plugins with `haft add PLACE#NAME`: {}",
         names(&market)
     ))
 }

@@ -65,7 +65,10 @@ pub(super) fn skills(session: &InstallSession) -> Vec<Row> {
         description: Some(skill.skill.description.clone()).filter(|text| !text.is_empty()),
         enabled: true,
         state: "not pinned",
-        source: skill.files.folder().map_or_else(|| skill.origin.clone(), |place| place.display().to_string()),
+        source: skill
+            .files
+            .folder()
+            .map_or_else(|| skill.origin.clone(), |place| place.display().to_string()),
         ..Row::default()
     };
     shelf.skills().iter().map(row).collect()
