@@ -1,4 +1,4 @@
-//! docs/page.md: haft serves the page, and prints its link.
+//! docs/dashboard.md: haft serves the page, and prints its link.
 
 use super::Reader;
 use super::servers::Serving;

@@ -1,4 +1,4 @@
-//! docs/targets.md, with a fake engine and a fake ssh: `.ci/steps/backends` has the real ones.
+//! docs/execution-targets.md, with a fake engine and a fake ssh: `.ci/steps/backends` has the real ones.
 
 use std::os::unix::fs::symlink;
 

@@ -1,5 +1,5 @@
 //! Secrets in program.toml, which contains only their sources: a variable, a file or a keyring entry. This module
-//! reads no secret, and hides a value that was written in the place of a source.
+//! reads no secret, and hides a value that was written instead of a source.
 
 use std::fmt;
 use std::ops::Range;

@@ -22,7 +22,7 @@ const MAX_ANSWER: usize = 1 << 20;
 /// Maximal number of proposed names for an unknown one.
 const MAX_PAGE: usize = 8 << 20;
 
-/// Names that are proposed where there is none of the name.
+/// The maximum number of names that are proposed for an unknown name.
 const MAX_NEAR: usize = 10;
 
 /// Servers of a page: the most that the API gives.

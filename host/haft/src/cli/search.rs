@@ -82,7 +82,7 @@ impl Search {
 fn tell(answer: &SourceAnswer, is_offline: bool, terminal: Terminal) {
     let SourceAnswer { source, age, problem, left_out } = answer;
     if let Some(problem) = problem {
-        terminal.warning(&format!("`{source}` was not asked anew: {}", plain(&problem.to_string())));
+        terminal.warning(&format!("`{source}` could not be asked again: {}", plain(&problem.to_string())));
     }
     // What is less than an hour old counts as new.
     if let Some(age) = age.filter(|_| is_offline || problem.is_some()) {

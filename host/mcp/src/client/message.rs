@@ -64,7 +64,7 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<ServerJsonRpcMessage>, String> {
     }
 }
 
-/// Returns an error in the place of the answer to the request `id`, so that it ends.
+/// Returns an error instead of the answer to the request `id`, so that it ends.
 fn answered(id: Option<RequestId>, why: String) -> Result<Vec<ServerJsonRpcMessage>, String> {
     match id {
         Some(id) => Ok(vec![failure(why, id)]),

@@ -93,7 +93,7 @@ pub(super) struct Invalid {
     pub(super) is_unanswered: bool,
 }
 
-/// Returns the message that `bytes` are, which `scan` has passed over.
+/// Returns the message in `bytes`, which `scan` has skipped.
 ///
 /// # Errors
 /// The bytes are not a message, or one beyond the bounds of its method.

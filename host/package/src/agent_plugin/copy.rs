@@ -1,5 +1,5 @@
 //! Copies the folder of a plugin: all of its files, and the targets of its links within the folder. A link that
-//! leads out of the folder is omitted, which is the narrowest failure that §4.1 defines for it. The kernel resolves
+//! points outside the folder is omitted, which is the narrowest failure that §4.1 defines for it. The kernel resolves
 //! every path below one open folder.
 
 use std::collections::BTreeSet;

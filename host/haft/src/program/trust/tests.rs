@@ -94,11 +94,11 @@ const SHEET: &str = "`FOLDER/program.toml` requests rights beyond its folder:
   sandbox    `bash` and the tools for files work in /srv/work
   sandbox    mode rwx: `bash` writes anywhere
   sandbox    writes /srv/out
-  sandbox    `bash` reads your ssh
+  sandbox    `bash` reads your ssh credentials
   sandbox    unix_sockets: `bash` uses unix sockets of this machine
   backend    commands run on box
   web_search asks https://search.example/
-  fetch_url   credentialsreaches http://localhost:8080
+  fetch_url  reaches http://localhost:8080
   nats       tls://n.example with $NATS
   telemetry  call data is sent to https://t.example
   caller     `c` has the token in c.token";

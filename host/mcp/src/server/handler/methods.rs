@@ -1,4 +1,4 @@
-//! The methods that are answered, and what is said to a request that is none of them.
+//! The methods that the server answers, and the error for other methods.
 
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
