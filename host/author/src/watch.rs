@@ -71,12 +71,8 @@ impl SourceWatch {
     /// Watches the files in `folder`, without the paths `ignored` and names that begin with a dot.
     pub fn new(folder: &Path, ignored: Vec<PathBuf>) -> Self {
         let events = Events::new(|event| !event.is_ok_and(|event| event.kind.is_access()));
-        let events = events
-            .inspect_err(|error| {
-                tracing::debug!(%error, "file events are not \
-            available")
-            })
-            .ok();
+        let events =
+            events.inspect_err(|error| tracing::debug!(%error, "file events are not available")).ok();
         let scope = Scope::new(folder, ignored);
         let mut watch = Self { scope, events, folders: BTreeSet::new(), known: Files::new() };
         watch.scan();
