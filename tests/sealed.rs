@@ -228,7 +228,10 @@ fn x6_a_server_is_started_anew_when_a_sealed_file_is_replaced() {
     let new = format!("{program}# saved\n");
     replace(&home, "program.toml", &new);
     let ended = peer.answer(slow);
-    assert!(ended.to_string().contains("program.toml`, which is blocked for this process, was replaced"), "{ended}");
+    assert!(
+        ended.to_string().contains("program.toml`, which is blocked for this process, was replaced"),
+        "{ended}"
+    );
     let next = peer.call("mcp__own__env", json!({}));
     assert!(text(&next).contains(refused), "{next}");
     assert_eq!(fs::read_to_string(home.work().join("program.toml")).unwrap(), new);

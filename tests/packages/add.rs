@@ -77,7 +77,7 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
         at",
     );
     let page = redacted(&place, &answer.stderr);
-    insta::assert_snapshot!(page, @r"
+    insta::assert_snapshot!(page, @r#"
     github 1.2.0: Works with issues
       from      ./github (SIZE)
       by        Ada <ada@example.com>, licence MIT
@@ -130,7 +130,7 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
       signature not signed
     error: nothing was changed: there is no terminal to ask at
     hint: `--yes` agrees without a question; `--grant RIGHT` and `--no-grant` allow less
-    ");
+    "#);
     assert!(place.kept().is_empty() && place.read("program.toml").is_empty());
 }
 

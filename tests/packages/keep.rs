@@ -53,7 +53,11 @@ fn pr08_a_changed_file_of_any_kind_is_refused() {
         flip(&tree.join(name));
         let call = place.haft(&["call", "program:own:run"]);
         assert_eq!(call.code, 1, "{name}");
-        assert!(call.stderr.contains("package `own` has changed since its installation"), "{name}: {}", call.stderr);
+        assert!(
+            call.stderr.contains("package `own` has changed since its installation"),
+            "{name}: {}",
+            call.stderr
+        );
         place.haft(&["verify"]).ends(8, "hint");
         place.haft(&["add"]).good();
     }

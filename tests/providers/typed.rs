@@ -120,7 +120,11 @@ async fn a_program_says_what_its_answers_are() {
     let check = home.haft(&["check"]);
     assert!(check.code == 3 && check.stderr.contains("at `/required`"), "{}", check.stderr);
     home.write("program.toml", "[agent]\noutput = 3\n");
-    assert!(home.haft(&["check"]).stderr.contains("expected the path of a JSON Schema, or a JSON Schema as a table"));
+    assert!(
+        home.haft(&["check"])
+            .stderr
+            .contains("expected the path of a JSON Schema, or a JSON Schema as a table")
+    );
 }
 
 #[tokio::test]
