@@ -118,7 +118,7 @@ fn the_quota_of_keys_and_values_holds() {
     let home = home("grant = { state = \"64KiB\" }");
     says(&home, "fill", &json!({ "prefix": "a", "count": 6, "size": 10_000 }));
     let full = fails(&home, "fill", &json!({ "prefix": "b", "count": 2, "size": 3000 }));
-    assert!(full.contains("no room") && full.contains("`state` allows 65536"), "{full}");
+    assert!(full.contains("quota exceeded") && full.contains("`state` allows 65536"), "{full}");
     assert!(
         full.contains("to allow more, set `state = \"128KiB\"` in `[plugins.grant]` of `keeper`"),
         "{full}"

@@ -171,7 +171,7 @@ async fn its_requests_go_where_its_grant_says() {
 /// What serves HTTP and not MCP is refused with the reason, in one sentence.
 #[tokio::test]
 async fn what_is_no_mcp_server_is_refused_with_the_reason() {
-    let other = "serves HTTP (`wasi:http`), but is not an MCP server:";
+    let other = "serves HTTP (`wasi:http`), but is not an MCP server: ";
     let no = "its answer to `initialize` is";
     for (mode, expected) in [
         ("website", format!("{other}{no} 200 OK with `text/html` and no message at `/mcp`, `/`, `/v1/mcp`")),

@@ -247,7 +247,7 @@ fn what_the_program_says_of_tools_counts() {
 #[tokio::test]
 async fn a_list_that_cannot_be_used_is_refused() {
     for (mode, expected) in [
-        ("many", "2000 resources, and at most 1024 are allowed"),
+        ("many", "2000 resources; the limit is 1024"),
         ("foreign", "`../other/notes.md`: a path is relative"),
         ("absolute", "`file:///etc/passwd`: a path is relative"),
         ("long", "`a`: a description has at most 16000 characters"),

@@ -86,7 +86,7 @@ fn a_configuration_is_checked_by_the_components_schema() {
         ("regio = \"eu\", region = \"eu\"", "unknown key `regio`: did you mean `region`?"),
         (
             "region = \"eu\", token = { env = \"KEPT_TOKEN\" }",
-            "at `/token`: what is secret there does not fit",
+            "at `/token`: the value (a secret) does not match",
         ),
     ] {
         let told = said(&format!("config = {{ {config} }}"));

@@ -74,11 +74,9 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
     let answer =
         place.haft(&["add", "./github"]).ends(7, "nothing was changed: there is no terminal to ask at");
     let page = redacted(&place, &answer.stderr);
-    insta::assert_snapshot!(page, @r"
+    insta::assert_snapshot!(page, @r#"
     github 1.2.0: Works with issues
       from      ./github (SIZE)
-      sha256    DIGEST
-      signature not signed
       by        Ada <ada@example.com>, licence MIT
       tools     words__count
                   Counts the lines, words, characters and bytes of a text file.
@@ -119,11 +117,17 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
       granted   read HOME/work/docs
                 reach api.github.com
                 read variable GREETING
-      per call  memory 64MiB · time 30s · result 1MiB · disk 256MiB, unless said above
+                [packages.grant]
+                read = ["./docs"]
+                hosts = ["api.github.com"]
+                env = ["GREETING"]
+      per call  memory 64MiB · time 30s · result 1MiB · disk 256MiB (unless listed above)
       commands  run as processes, in the sandbox of `bash`: read everything; write HOME/.haft, HOME/tmp, HOME/work; use the network
+      sha256    DIGEST
+      signature not signed
     error: nothing was changed: there is no terminal to ask at
     hint: `--yes` agrees without a question; `--grant RIGHT` and `--no-grant` allow less
-    ");
+    "#);
     assert!(place.kept().is_empty() && place.read("program.toml").is_empty());
 }
 

@@ -110,7 +110,11 @@ fn who_published_a_package_of_npm_is_verified_and_pinned() {
     let text = place.read("program.toml").replace("source =", &format!("signer = \"{other}\"\nsource ="));
     place.write("program.toml", text);
     let refused = haft(&place, &npm("1.2.0", None), &["update", "--yes"]);
-    assert!(refused.code != 0 && refused.stderr.contains("wants `signed` signed by"), "{}", refused.stderr);
+    assert!(
+        refused.code != 0 && refused.stderr.contains("requires `signed` signed by"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]

@@ -63,15 +63,15 @@ fn pr08_hostile_archives_leave_nothing() {
     let named = |name: &str| program(name, "1.0.0", "[[plugins]]\nname = \"w\"\ncomponent = \"w.wasm\"");
     let cases: Vec<(&str, Vec<u8>)> = vec![
         ("is an absolute path", good().file("/tmp/evil", b"x").end()),
-        ("leads out of the package", good().file("../evil", b"x").end()),
-        ("leads out of the package", good().file("a/../../evil", b"x").end()),
+        ("is outside the package", good().file("../evil", b"x").end()),
+        ("is outside the package", good().file("a/../../evil", b"x").end()),
         ("is a symbolic link", good().add("link", b'2', "/etc/passwd", b"").end()),
         ("is a symbolic link", good().add("link", b'2', "..", b"").file("link/evil", b"x").end()),
         ("is a hard link", good().add("link", b'1', "program.toml", b"").end()),
         ("is a device", good().add("device", b'3', "", b"").end()),
         ("is a named pipe", good().add("pipe", b'6', "", b"").end()),
-        ("is there twice", good().file("w.wasm", b"x").end()),
-        ("is there twice", good().file("W.wasm", b"x").end()),
+        ("occurs twice", good().file("w.wasm", b"x").end()),
+        ("occurs twice", good().file("W.wasm", b"x").end()),
         ("` has characters that are not allowed in file names", good().file("a\x1b]0;evil\x07", b"x").end()),
         ("` has characters that are not allowed in file names", good().file("a\\b", b"x").end()),
         ("is written by haft", good().file("program.lock", b"version = 1\n").end()),
@@ -133,7 +133,7 @@ fn pr08_hostile_folders_leave_nothing() {
         ("`x` is a symbolic link", &link_nowhere),
         ("`pipe` is a named pipe", &pipe),
         ("`s` is a socket", &socket),
-        ("is there twice", &capitals),
+        ("occurs twice", &capitals),
         ("` has characters that are not allowed in file names", &control),
         ("its files have more than 256 MiB", &large),
         ("is too long", &deep),
@@ -213,7 +213,7 @@ fn pr08_hostile_servers_leave_nothing() {
         assert!(!errors.contains("hidden-4711") && !errors.contains("secret"), "{errors}");
         assert_eq!(place.everything(), before, "{path}");
     }
-    place.haft(&["add", "http://example.com/x.wasm", "--yes"]).ends(5, "a component is code: use `https://`");
+    place.haft(&["add", "http://example.com/x.wasm", "--yes"]).ends(5, "is code: use `https://`");
 }
 
 /// PR08: a body that ends too early is no body, whatever was announced.

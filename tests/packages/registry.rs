@@ -132,7 +132,7 @@ fn a_bundle_of_a_registry_is_installed_with_its_digest() {
 
     let other = Place::new();
     let add = ["add", "mcp:io.test/other-teller@1.0.0", "--set", "word=hi", "--yes"];
-    registry.haft(&other, &add).ends(5, "was expected");
+    registry.haft(&other, &add).ends(5, "; expected sha256:");
     assert!(!other.work().join("program.toml").exists());
     registry.asked();
     let near = "hint: it has `io.test/teller`, `io.test/other-teller`";

@@ -46,7 +46,7 @@ fn pr10_versions_are_ordered_as_semver_has_it() {
         place.write("own/program.toml", program("own", new, tool));
         let answer = place.haft(&["update"]);
         match said {
-            None => drop(answer.ends(7, "`own` is not what was agreed to")),
+            None => drop(answer.ends(7, "`own` differs from what you agreed to")),
             Some(said) => drop(answer.ends(7, said)),
         }
         assert!(place.read("program.lock").contains(&format!("version = \"{old}\"")));
@@ -92,7 +92,7 @@ fn pr10_wa08_an_update_that_asks_for_more_stops() {
     );
     // What was agreed to once is no more than that; the new words are asked about all the same.
     words(&place, "text", "2.0.1", "read = [\"/etc/ssl\"]\nhosts = [\"evil.test\"]");
-    let answer = place.haft(&["update"]).ends(7, "`text` is not what was agreed to");
+    let answer = place.haft(&["update"]).ends(7, "`text` differs from what you agreed to");
     assert!(!answer.stderr.contains("[new]"), "{}", answer.stderr);
     place.haft(&["update", "--yes"]).good();
     words(&place, "text", "3.0.0", "write = [\"/srv\"]");

@@ -51,7 +51,7 @@ fn u7_a_thing_of_the_same_name_from_elsewhere_takes_no_place() {
     place.write("b.wasm", saying("file"));
     place.haft(&["add", "b.wasm", "--yes"]).good();
     let source = fake.reference("a/b:1.0.0").to_string();
-    let refused = place.haft(&["add", &source, "--yes"]).ends(5, "has an entry `b` already");
+    let refused = place.haft(&["add", &source, "--yes"]).ends(5, "already has an entry `b`");
     assert!(
         refused.stderr.contains(
             "to keep both, use `haft add … --as NAME`; to replace the other, run `haft remove NAME` first"

@@ -163,12 +163,7 @@ fn only_this_machine_is_listened_to() {
     let stage = Stage::new("");
     let output = stage.command(&["dashboard", "--listen", "0.0.0.0:0"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        !output.status.success()
-            && said
-                .contains("` is reachable from other machines; expected an address such as `127.0.0.1:8080`"),
-        "{said}"
-    );
+    assert!(!output.status.success() && said.contains("is reachable from other machines"), "{said}");
     let browser = Browser::start(&stage, &["dashboard", "--listen", "127.0.0.1:0"]);
     assert!(browser.host.starts_with("127.0.0.1:"), "{}", browser.host);
     let name = format!("localhost:{}", browser.host.rsplit(':').next().unwrap());

@@ -120,7 +120,11 @@ async fn a_program_says_what_its_answers_are() {
     let check = home.haft(&["check"]);
     assert!(check.code == 3 && check.stderr.contains("at `/required`"), "{}", check.stderr);
     home.write("program.toml", "[agent]\noutput = 3\n");
-    assert!(home.haft(&["check"]).stderr.contains("expected the path of a JSON Schema, or a table"));
+    assert!(
+        home.haft(&["check"])
+            .stderr
+            .contains("expected the path of a JSON Schema, or a JSON Schema as a table")
+    );
 }
 
 #[tokio::test]
@@ -134,7 +138,7 @@ async fn a_budget_ends_a_run_and_says_how_to_go_on() {
     let (code, stdout, stderr) = run(&home, &["--json", "what time is it?"]).await;
     let ended: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
     assert_eq!((code, &ended["end"], &ended["turns"]), (4, &json!("budget"), &json!(1)), "{stderr}");
-    assert!(ended["shortfall"].as_str().unwrap().contains("of a budget of $0.0100"), "{ended}");
+    assert!(ended["shortfall"].as_str().unwrap().contains("$0.0200 of $0.0100"), "{ended}");
     assert!(ended["resume"].as_str().unwrap().starts_with("haft run --resume "), "{ended}");
     let (code, stdout, stderr) =
         run(&home, &["--resume", "last", "--max-cost", "1", "--max-tokens-total", "100"]).await;

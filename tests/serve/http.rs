@@ -272,16 +272,8 @@ fn a_token_is_made_up_where_none_is_named() {
 fn an_address_of_the_network_needs_a_token_of_its_own() {
     let stage = Stage::new("");
     for (arguments, code, said) in [
-        (
-            &["--http", "0.0.0.0:0"][..],
-            5,
-            "` is reachable from other machines; expected an address such as `127.0.0.1:8080`",
-        ),
-        (
-            &["--http", "0.0.0.0:0", "--no-token"],
-            5,
-            "` is reachable from other machines; expected an address such as `127.0.0.1:8080`",
-        ),
+        (&["--http", "0.0.0.0:0"][..], 5, "is reachable from other machines"),
+        (&["--http", "0.0.0.0:0", "--no-token"], 5, "is reachable from other machines"),
         (&["--http", "127.0.0.1:0", "--token-env", "HAFT_SHORT_TOKEN"], 5, "the token is too short"),
         (&["--http", "127.0.0.1:0", "--token-env", "HAFT_NO_TOKEN"], 5, "`HAFT_NO_TOKEN` is not set"),
         (
