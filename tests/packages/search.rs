@@ -139,7 +139,7 @@ fn what_is_found_can_be_added() {
         "{}",
         text.stdout
     );
-    assert!(text.stderr.contains("names 4 plugins in places that `haft add` refuses"), "{}", text.stderr);
+    assert!(text.stderr.contains("has 4 plugins at addresses that `haft add` refuses"), "{}", text.stderr);
     let line = format!("haft add '{source}#notes'");
     assert!(text.stdout.contains(&line), "{line}: {}", text.stdout);
     person.0.haft(&["add", found["results"][1]["place"].as_str().unwrap(), "--yes"]).good();
@@ -157,7 +157,7 @@ fn what_was_answered_is_kept_for_a_while() {
     let up = Arc::new(AtomicBool::new(true));
     let server = registry(&up);
     let person = Person::new(&format!("registries = ['{}']", server.url()));
-    person.haft(&["search", "notes", "--offline"]).ends(5, "nothing of it is in the cache");
+    person.haft(&["search", "notes", "--offline"]).ends(5, "it is not in the cache");
     assert_eq!(server.seen().len(), 0);
     let found = person.finds(&["notes"]);
     assert_eq!((names(&found), &found["sources"][0]["age_seconds"]), (vec!["io.test/notes"], &Value::Null));
@@ -166,7 +166,7 @@ fn what_was_answered_is_kept_for_a_while() {
     assert_eq!(server.seen().len(), 1);
     person.ages(3 * 3600);
     let offline = person.haft(&["search", "notes", "--offline"]).good();
-    assert!(offline.stderr.contains("is searched as it was 3 h ago"), "{}", offline.stderr);
+    assert!(offline.stderr.contains("is searched in its state of 3 h ago"), "{}", offline.stderr);
     assert_eq!(server.seen().len(), 1);
     up.store(false, Ordering::SeqCst);
     let silent = person.haft(&["search", "notes"]).good();

@@ -103,7 +103,7 @@ pub enum SearchError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Nothing of it is kept, and it is not asked.
-    #[error("nothing of it is in the cache")]
+    #[error("it is not in the cache")]
     NotKept,
 }
 

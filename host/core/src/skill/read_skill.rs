@@ -96,7 +96,7 @@ fn read(skill: &Shelved, file: &str, is_here: bool) -> Result<String, ToolError>
     }
     let mut text = head::split(&text).1.trim().to_owned();
     text.push_str(&beside(skill, is_here));
-    let tools = skill.tools.iter().map(|prefix| format!("\n\n[The tools `{prefix}…` are of this skill.]"));
+    let tools = skill.tools.iter().map(|prefix| format!("\n\n[The tools `{prefix}…` belong to this skill.]"));
     text.extend(tools);
     Ok(text)
 }

@@ -44,10 +44,10 @@ impl Search {
         let sources = sources(dirs)?;
         if sources.is_empty() {
             let hint = format!(
-                "`{}` names them: `marketplaces = [\"git+https://…\"]`, `registries = [\"https://…\"]`",
+                "add them to `{}`: `marketplaces = [\"git+https://…\"]`, `registries = [\"https://…\"]`",
                 dirs.config.join(FILE).display()
             );
-            let why = "no marketplace or registry is named, and haft asks none by itself";
+            let why = "no marketplace or registry is configured, and haft has no default";
             return Err(with_hint(Some(&hint), why));
         }
         let folder = dirs.cache.join("search");
@@ -64,14 +64,15 @@ impl Search {
             terminal.json(&data(&found))?;
         } else if found.offers.is_empty() {
             terminal
-                .message(format_args!("nothing has all of these words: {}", plain(&self.words.join(" "))));
+                .message(format_args!("no result has all of these words: {}", plain(&self.words.join(" "))));
         } else {
             let shown = found.offers.iter().take(MAX_SHOWN).map(text).collect::<Vec<_>>().join("\n");
             terminal.data(&shown)?;
             let more = found.offers.len().saturating_sub(MAX_SHOWN);
             if more > 0 {
-                terminal
-                    .message(format_args!("… and {more} more: another word narrows it, `--json` has all"));
+                terminal.message(format_args!(
+                    "… and {more} more; add a word to narrow the results, or use `--json`"
+                ));
             }
         }
         Ok(exit)
@@ -86,11 +87,11 @@ fn tell(answer: &SourceAnswer, is_offline: bool, terminal: Terminal) {
     }
     // What is less than an hour old counts as new.
     if let Some(age) = age.filter(|_| is_offline || problem.is_some()) {
-        terminal.message(format_args!("`{source}` is searched as it was {} ago", rounded(age)));
+        terminal.message(format_args!("`{source}` is searched in its state of {} ago", rounded(age)));
     }
     if *left_out > 0 {
         terminal
-            .message(format_args!("`{source}` names {left_out} plugins in places that `haft add` refuses"));
+            .message(format_args!("`{source}` has {left_out} plugins at addresses that `haft add` refuses"));
     }
 }
 

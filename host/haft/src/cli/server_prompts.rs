@@ -62,7 +62,7 @@ impl<'t> ServerPrompt<'t> {
                     entry,
                 })
             }
-            Offer::Resources { .. } | Offer::ServerResources { .. } => None,
+            Offer::Resources { .. } | Offer::ServerResources { .. } | Offer::Skill { .. } => None,
         }
     }
 

@@ -61,7 +61,7 @@ fn entries(head: &Map<String, Value>, skipped: &mut Vec<String>) -> Result<Map<S
                 Some(entry) if !all.contains_key(&name) => drop(all.insert(name, entry)),
                 Some(_) => skipped.push(format!("`{name}` is named twice")),
                 // One that the person is to have anyway.
-                None => skipped.push(format!("`{name}` is a name, and does not say how it is started")),
+                None => skipped.push(format!("`{name}` is only a name: expected `command` or `url`")),
             }
         }
     }
@@ -129,7 +129,7 @@ mod tests {
             assert_eq!(skipped, Vec::<String>::new());
         }
         for (head, why) in [
-            ("mcpServers: [github]", "`github` is a name, and does not say how it is started"),
+            ("mcpServers: [github]", "`github` is only a name: expected `command` or `url`"),
             ("mcpServers: { a: { command: x } }\nmcp_servers: { a: { command: y } }", "`a` is named twice"),
         ] {
             let (fields, mut skipped) = (head_fields(&format!("---\n{head}\n---\n")).unwrap(), Vec::new());
@@ -137,6 +137,6 @@ mod tests {
             assert_eq!(skipped, [why], "{head}");
         }
         let fields = head_fields("---\nmcpServers: text\n---\n").unwrap();
-        assert!(entries(&fields, &mut Vec::new()).unwrap_err().contains("`mcpServers` is no JSON"));
+        assert!(entries(&fields, &mut Vec::new()).unwrap_err().contains("`mcpServers` is not valid JSON"));
     }
 }

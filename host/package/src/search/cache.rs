@@ -73,7 +73,7 @@ impl Cache<'_> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let kept = Kept { form: FORM, key, at: now.as_secs(), left_out, offers };
         if let Err(error) = self.write(&kept) {
-            tracing::debug!("an answer is not kept: {error}");
+            tracing::debug!("cannot save a result in the cache: {error}");
         }
         kept
     }
