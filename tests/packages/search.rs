@@ -100,7 +100,7 @@ fn nobody_is_asked_who_was_not_named() {
     person
         .haft(&["search", "x"])
         .ends(5, "haft asks none by itself")
-        .ends(5, "/.config/haft/sources.toml` names them");
+        .ends(5, "add them to `");
     person.names("marketplaces = ['./m']");
     person.haft(&["search", "x"]).ends(5, "expected `git+https://…` or a folder");
     person.names("markets = []");
