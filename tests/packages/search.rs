@@ -97,10 +97,7 @@ fn registry(up: &Arc<AtomicBool>) -> Server {
 #[test]
 fn nobody_is_asked_who_was_not_named() {
     let person = Person::new("");
-    person
-        .haft(&["search", "x"])
-        .ends(5, "haft asks none by itself")
-        .ends(5, "add them to `");
+    person.haft(&["search", "x"]).ends(5, "haft has no default").ends(5, "add them to `");
     person.names("marketplaces = ['./m']");
     person.haft(&["search", "x"]).ends(5, "expected `git+https://…` or a folder");
     person.names("markets = []");
@@ -109,7 +106,7 @@ fn nobody_is_asked_who_was_not_named() {
     // A folder that came from elsewhere names none.
     person.0.write("sources.toml", "registries = ['http://127.0.0.1:1']");
     person.names("");
-    person.haft(&["search", "x"]).ends(5, "haft asks none by itself");
+    person.haft(&["search", "x"]).ends(5, "haft has no default");
 }
 
 /// What is found is what `haft add` takes, said without what steers a terminal, the best first.
