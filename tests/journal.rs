@@ -247,13 +247,7 @@ fn a_journal_that_cannot_be_written_stops_nothing() {
     let answer = home.bash("echo done");
     assert_eq!((answer.stdout.as_str(), answer.code), ("done\n", Some(0)));
     assert_eq!(
-        answer
-            .stderr
-            .matches(
-                "calls are not recorded in the journal \
-        `"
-            )
-            .count(),
+        answer.stderr.matches("calls are not recorded in the journal `").count(),
         1,
         "{}",
         answer.stderr

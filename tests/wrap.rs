@@ -381,11 +381,7 @@ fn rights_that_a_configuration_names_are_asked_for() {
     // A client gives nothing by itself.
     let given = stage.home.haft(&["wrap", "--grant", &more, "reaching"]);
     assert!(
-        given.code != 0
-            && given.stderr.contains(
-                "run this at a terminal to grant \
-        rights"
-            ),
+        given.code != 0 && given.stderr.contains("run this at a terminal to grant rights"),
         "{}",
         given.stderr
     );

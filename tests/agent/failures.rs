@@ -106,10 +106,7 @@ async fn pl06_redirects_are_not_followed() {
     let elsewhere = status(307, &[("location", "http://example.invalid/")], "");
     let error = failure(vec![elsewhere]).await.to_string();
     assert!(
-        error.contains(
-            "redirect to `http://example.invalid/` refused: haft follows no redirects \
-        here"
-        ),
+        error.contains("redirect to `http://example.invalid/` refused: haft follows no redirects here"),
         "{error}"
     );
 }

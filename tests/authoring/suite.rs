@@ -164,10 +164,7 @@ fn nothing_outside_can_be_granted() {
         let home = guest(&format!("{test}grant = {{ read = [{path:?}] }}\n"));
         let answer = run(&home, &[]);
         assert!(
-            answer.stderr.contains(
-                "` is outside the test's folder; a test can grant only that \
-            folder"
-            ),
+            answer.stderr.contains("` is outside the test's folder; a test can grant only that folder"),
             "{path}: {}",
             answer.stderr
         );

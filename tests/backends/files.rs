@@ -228,10 +228,7 @@ async fn only_what_is_named(kind: &Kind, folder: &str) {
         let refused =
             bed.call("write_file", json!({ "path": path, "content": "x" })).await.unwrap_err().to_string();
         assert!(
-            refused.contains(
-                "it is outside the directories of `files` in \
-            `[backend]`"
-            ),
+            refused.contains("it is outside the directories of `files` in `[backend]`"),
             "{path}: {refused}"
         );
     }

@@ -123,8 +123,7 @@ async fn tm06_text_is_typed_as_it_is() {
             (json!({ "keys": ["Retrun"] }), "tmux does not know the key `Retrun`"),
             (
                 json!({ "enter": true, "target": "%4711" }),
-                "`target` is not one of haft's panes; remove it, \
-                or write `",
+                "`target` is not one of haft's panes; remove it, or write `",
             ),
         ] {
             let refused = bed.call("send-keys", arguments).await.unwrap_err().to_string();
@@ -148,10 +147,7 @@ async fn tm06_a_person_s_own_pane_is_not_typed_into() {
             }
             let refused = bed.call(tool, arguments).await.unwrap_err().to_string();
             assert!(
-                refused.contains(
-                    "`target` is not one of haft's panes; remove it, or write \
-                `"
-                ),
+                refused.contains("`target` is not one of haft's panes; remove it, or write `"),
                 "{}: {refused}",
                 kind.name
             );

@@ -55,11 +55,7 @@ fn cl04_secrets_are_named_and_never_shown() {
     );
     let written = super::home("config = { api_token = \"hunter2\" }").haft(&["tools"]);
     assert!(
-        written.code != 0
-            && written.stderr.contains(
-                "expected the place of a secret, not the \
-        secret"
-            ),
+        written.code != 0 && written.stderr.contains("expected the place of a secret, not the secret"),
         "{}",
         written.stderr
     );

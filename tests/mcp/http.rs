@@ -102,10 +102,7 @@ async fn mc08_what_is_no_server_is_told() {
     let (_fake, page) = with(Like::Page).await;
     let error = page.error("echo", json!({})).await;
     assert!(
-        error.contains(
-            "does not follow the MCP \
-        specification:"
-        ) && error.contains("text/html"),
+        error.contains("does not follow the MCP specification:") && error.contains("text/html"),
         "{error}"
     );
     let bad = of_url("http://127.0.0.1:1/mcp".into(), &[("X", "a\nb")]);
@@ -239,10 +236,7 @@ async fn mc08_the_transport_of_2024_is_named() {
     let (_fake, fixture) = with(Like::Old).await;
     let error = fixture.error("echo", json!({})).await;
     assert!(
-        error.contains(
-            "uses the transport HTTP+SSE of 2024-11-05, which haft does not \
-        support"
-        ),
+        error.contains("uses the transport HTTP+SSE of 2024-11-05, which haft does not support"),
         "{error}"
     );
     assert!(error.contains("hint: most of these servers also have a streamable HTTP URL"), "{error}");

@@ -149,10 +149,7 @@ async fn a_word_is_no_token() {
     let account = Account::new("fake", &fake.url(), settings, store.clone(), redactor.clone());
     let error = log_in(&account, &[]).await.unwrap_err();
     assert!(
-        error.to_string().contains(
-            "the authorization server sent an invalid token: \
-        expected"
-        ),
+        error.to_string().contains("the authorization server sent an invalid token: expected"),
         "{error}"
     );
     assert_eq!((&*redactor.redact("https://a.test"), store.place()), ("https://a.test", None));

@@ -248,19 +248,11 @@ fn rp03_a_task_is_told_of_and_stopped_by_every_replica() {
     let working = two.task(ADA, "tasks/get", &id);
     assert_eq!(working["result"]["status"], "working", "{working}");
     assert!(
-        is_refused(
-            &two.task(BOB, "tasks/get", &id),
-            "you have no such task; results are stored \
-        for"
-        ),
+        is_refused(&two.task(BOB, "tasks/get", &id), "you have no such task; results are stored for"),
         "another caller"
     );
     assert!(
-        is_refused(
-            &one.task(BOB, "tasks/cancel", &id),
-            "you have no such task; results are stored \
-        for"
-        ),
+        is_refused(&one.task(BOB, "tasks/cancel", &id), "you have no such task; results are stored for"),
         "another caller"
     );
     one.home.write("go", "");

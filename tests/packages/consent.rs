@@ -186,11 +186,7 @@ fn is_more_or_less_asked_about(place: &Place) {
     place.write("own/words.wasm", code);
     is_asked_about(
         place,
-        &[
-            "component words.wasm: changed from sha256:",
-            "its code changed; its tool \
-        definitions did not",
-        ],
+        &["component words.wasm: changed from sha256:", "its code changed; its tool definitions did not"],
         "code",
     );
     place.write("own/words.wasm", other.bytes());
@@ -225,8 +221,7 @@ fn s02_whatever_changes_of_a_component_is_shown_and_asked_about() {
         (described("Counts.", "Your key"), "+  Your key"),
         (
             [described("Counts.", "The file"), b"\0\x02\x01x".to_vec()].concat(),
-            "its code changed; its tool \
-            definitions did not",
+            "its code changed; its tool definitions did not",
         ),
     ] {
         place.write("near.wasm", &bytes);

@@ -129,11 +129,8 @@ fn a_bundle_is_installed_and_its_server_runs_from_the_store() {
         assert!(added.stderr.contains("`key` is the value of the variable `API_KEY`"), "{}", added.stderr);
         let called = haft(&place, &["call", "mcp__teller__tell", "{}"]).good();
         assert_eq!(called.stdout.trim(), format!("hi from the bundle {}", SECRET.len()), "{kind}");
-        haft(&place, &["add", "./teller.mcpb#word=hi", "--yes"]).ends(
-            0,
-            "already installed: this version \
-            and content",
-        );
+        haft(&place, &["add", "./teller.mcpb#word=hi", "--yes"])
+            .ends(0, "already installed: this version and content");
         haft(&place, &["verify"]).good();
         for (path, content) in place.everything() {
             let text = String::from_utf8_lossy(&content).into_owned();
@@ -146,11 +143,7 @@ fn a_bundle_is_installed_and_its_server_runs_from_the_store() {
         assert!(verify.code == 8 && verify.stdout.contains("was changed"), "{}", verify.stdout);
         let called = haft(&place, &["call", "mcp__teller__tell", "{}"]);
         assert!(
-            called.code != 0
-                && called.stderr.contains(
-                    "` has changed since its \
-            installation:"
-                ),
+            called.code != 0 && called.stderr.contains("` has changed since its installation:"),
             "{}",
             called.stderr
         );
@@ -359,8 +352,7 @@ fn a_package_of_pypi_is_installed_from_wheels() {
         ("haft_teller-1.2.dist-info/METADATA", b"Metadata-Version: 2.1\nName: haft-teller\nVersion: 1.2\nSummary: Tells\n"),
         ("haft_teller-1.2.dist-info/WHEEL", b"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"),
         ("haft_teller-1.2.dist-info/entry_points.txt", b"[console_scripts]\nhaft-teller = haft_teller:main\n"),
-        ("haft_teller-1.2.dist-info/RECORD", b"haft_teller/__init__.py,,\nhaft_teller-1.2.dist-info/METADATA,,\n\
-          haft_teller-1.2.dist-info/WHEEL,,\nhaft_teller-1.2.dist-info/entry_points.txt,,\nhaft_teller-1.2.dist-info/RECORD,,\n"),
+        ("haft_teller-1.2.dist-info/RECORD", b"haft_teller/__init__.py,,\nhaft_teller-1.2.dist-info/METADATA,,\nhaft_teller-1.2.dist-info/WHEEL,,\nhaft_teller-1.2.dist-info/entry_points.txt,,\nhaft_teller-1.2.dist-info/RECORD,,\n"),
     ]);
     let digest = sha256(&wheel);
     let file = "haft_teller-1.2-py3-none-any.whl";

@@ -151,10 +151,7 @@ fn what_no_plugin_can_be_made_of_leaves_nothing() {
     let refused = place.haft(&["plugin", "pack", "odd", "--agent-plugin"]);
     assert!(
         refused.code != 0
-            && refused.stderr.contains(
-                "the `name` in `SKILL.md` is not a valid Agent \
-        Skill name: `"
-            ),
+            && refused.stderr.contains("the `name` in `SKILL.md` is not a valid Agent Skill name: `"),
         "{}",
         refused.stderr
     );

@@ -168,11 +168,9 @@ fn an_address_of_a_registry_becomes_a_server_of_the_program() {
     let written = place.read("program.toml");
     assert!(written.contains("url = \"https://ada.a.test/mcp\""), "{written}");
     assert!(written.contains("Authorization = { env = \"WEATHER_AUTHORIZATION\" }"), "{written}");
-    registry.haft(&place, &[&add[..], &["--yes"]].concat()).ends(
-        5,
-        "`--as NAME` gives this server another \
-        name; edit program.toml to change an entry",
-    );
+    registry
+        .haft(&place, &[&add[..], &["--yes"]].concat())
+        .ends(5, "`--as NAME` gives this server another name; edit program.toml to change an entry");
     registry.haft(&place, &[&add[..], &["--yes", "--as", "mine"]].concat()).ends(0, "wrote `mine`");
 }
 

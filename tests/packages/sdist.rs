@@ -104,8 +104,7 @@ fn a_source_distribution_is_built_where_a_person_asks_for_it() {
     let refused = with_registry(&place, &server, &add).ends(5, "has no wheel for this machine");
     assert!(
         refused.stderr.contains(
-            "`--run-scripts` builds it in the sandbox, without network; or choose a \
-            version that has a wheel"
+            "`--run-scripts` builds it in the sandbox, without network; or choose a version that has a wheel"
         ),
         "{}",
         refused.stderr

@@ -80,11 +80,9 @@ fn pr10_wa08_an_update_that_asks_for_more_stops() {
         now.iter().filter(|(path, _)| !path.starts_with(place.work().join("text"))).collect();
     assert!(changed.iter().all(|(path, bytes)| before.get(*path) == Some(bytes)), "{changed:?}");
     // Taken, with only a part of what is new.
-    place.haft(&["update", "--grant", "host=evil.test"]).ends(
-        7,
-        "nothing was changed: there is no terminal \
-        to ask at",
-    );
+    place
+        .haft(&["update", "--grant", "host=evil.test"])
+        .ends(7, "nothing was changed: there is no terminal to ask at");
     place.haft(&["update", "--grant", "host=evil.test", "--yes"]).good();
     let text = place.read("program.toml");
     assert!(text.contains("read = [\"./docs\"]") && text.contains("hosts = [\"evil.test\"]"), "{text}");

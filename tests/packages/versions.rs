@@ -54,8 +54,7 @@ fn u7_a_thing_of_the_same_name_from_elsewhere_takes_no_place() {
     let refused = place.haft(&["add", &source, "--yes"]).ends(5, "already has an entry `b`");
     assert!(
         refused.stderr.contains(
-            "to keep both, use `haft add … --as NAME`; to replace the other, run \
-        `haft remove NAME` first"
+            "to keep both, use `haft add … --as NAME`; to replace the other, run `haft remove NAME` first"
         ),
         "{}",
         refused.stderr

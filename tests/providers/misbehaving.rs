@@ -308,8 +308,7 @@ async fn settings_reach_the_wire_and_nothing_else_does() {
         });
         assert_eq!(
             reserved.err().unwrap().to_string(),
-            "`extra_body` must not set `tools`: haft sets this \
-            field"
+            "`extra_body` must not set `tools`: haft sets this field"
         );
     }
 }

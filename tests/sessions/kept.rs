@@ -88,10 +88,7 @@ fn a_session_goes_on_with_another_prompt_and_only_with_one() {
     assert_eq!((&end["event"], &end["end"]), (&json!("ended"), &json!("failed")), "every end is told");
     assert!(
         end["session"].is_string()
-            && end["shortfall"].as_str().unwrap().contains(
-                "this session has no \
-            unfinished task"
-            )
+            && end["shortfall"].as_str().unwrap().contains("this session has no unfinished task")
     );
     assert_eq!(end["resume"], json!(null), "there is nothing to go on with");
     let id = place.listed()[0]["id"].as_str().unwrap().to_owned();

@@ -84,13 +84,7 @@ impl Reading {
         }
         let data = BASE64_STANDARD.decode(data);
         let data = data.map_err(|error| {
-            told(
-                Error::invalid_params(),
-                &format!(
-                    "the file is not valid base64: \
-                {error}"
-                ),
-            )
+            told(Error::invalid_params(), &format!("the file is not valid base64: {error}"))
         })?;
         let name = uri.map(named).and_then(|path| path.rsplit('/').next().map(str::to_owned));
         self.attachments.push(Attachment { name, ..Attachment::new(kind, data) });

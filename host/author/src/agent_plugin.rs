@@ -99,8 +99,7 @@ impl AgentPlugin<'_> {
             return Ok((skill.name, written.to_owned()));
         }
         let problem = Problem::new(format!(
-            "the `name` in `SKILL.md` is not a valid Agent Skill name: \
-                `{}`",
+            "the `name` in `SKILL.md` is not a valid Agent Skill name: `{}`",
             skill.name
         ));
         Err(problem.hint("expected a-z, 0-9 and single hyphens between them, at most 64 characters").into())

@@ -109,9 +109,7 @@ impl Findings {
         if subject.sections.program.is_none() && subject.asked.is_none() && subject.sections.act.is_none() {
             let hint = "`haft plugin build` and `haft plugin pack --program program.toml` add it".to_owned();
             self.warn(
-                "the component does not declare the rights it requests; a user has to find them \
-                out"
-                .into(),
+                "the component does not declare the rights it requests; a user has to find them out".into(),
                 &[hint],
             );
         }
@@ -126,21 +124,16 @@ impl Findings {
             match import {
                 Some(import) if !is_asked && right.needs_asking && !always_imports(subject.sections) => {
                     let message = format!(
-                        "imports `{}` but does not request `{keys}`: its calls will be \
-                            refused",
+                        "imports `{}` but does not request `{keys}`: its calls will be refused",
                         import.name
                     );
-                    let hint = format!(
-                        "if it is used, request it: `[plugins.grant]` with \
-                        `{}`",
-                        right.example
-                    );
+                    let hint =
+                        format!("if it is used, request it: `[plugins.grant]` with `{}`", right.example);
                     self.warn(message, &[hint]);
                 }
                 None if is_asked => {
-                    let hint = "request only the rights that are used: a person reads and grants \
-                        them"
-                        .to_owned();
+                    let hint =
+                        "request only the rights that are used: a person reads and grants them".to_owned();
                     self.warn(format!("requests `{keys}` but imports no interface that uses it"), &[hint]);
                 }
                 _ => {}
@@ -166,10 +159,8 @@ impl Findings {
         let name = &tool.name;
         let (plain, exposed) = (format!("{}__{name}", subject.name), exposed_name(&[subject.name, name]));
         if plain != exposed {
-            let message = format!(
-                "`{name}` is exposed as `{exposed}`: models do not accept the name \
-                `{plain}`"
-            );
+            let message =
+                format!("`{name}` is exposed as `{exposed}`: models do not accept the name `{plain}`");
             self.warn(message, &["names have at most 64 letters, digits, `_` and `-`".to_owned()]);
         }
         if tool.description.trim().is_empty() {

@@ -209,8 +209,7 @@ impl Reader<'_> {
         let Some(cwd) = &process.cwd else { return };
         if self.text(cwd, "").map(|cwd| project.join(cwd)).as_deref() != Ok(project) {
             self.notes.push(format!(
-                "its working directory was `{cwd}`; servers of program.toml start in its \
-                folder"
+                "its working directory was `{cwd}`; servers of program.toml start in its folder"
             ));
         }
     }

@@ -314,8 +314,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Report {
     let problem = Problem::new(format!("cannot read `{}`: {error}", path.display()));
     let hint = match error.kind() {
         io::ErrorKind::NotFound => {
-            "`haft init` writes one; without a program.toml only the built-in tools \
-            are available"
+            "`haft init` writes one; without a program.toml only the built-in tools are available"
         }
         io::ErrorKind::IsADirectory => "give the file itself, such as `program.toml` in this folder",
         _ => return problem.into(),

@@ -142,8 +142,7 @@ impl TelemetryTable {
         if self.headers.iter().any(is_secret) && is_open(&self.endpoint) {
             section.reject(
                 "endpoint",
-                "a secret would be sent unencrypted: use `https://`, or no secret \
-                    header",
+                "a secret would be sent unencrypted: use `https://`, or no secret header",
             );
         }
         self

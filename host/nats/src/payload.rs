@@ -130,13 +130,9 @@ impl Stored {
             let piece = stream.direct_get_last_for_subject(subject).await;
             let mut piece = Vec::from(piece.map_err(|error| unusable(what, &error))?.payload);
             let opened = self.key.open_in_place(nonce(at), Aad::empty(), &mut piece);
-            bytes.extend_from_slice(opened.map_err(|_| {
-                unusable(
-                    what,
-                    &"its content differs from what was \
-                sent",
-                )
-            })?);
+            bytes.extend_from_slice(
+                opened.map_err(|_| unusable(what, &"its content differs from what was sent"))?,
+            );
             if bytes.len() > most {
                 return Err(unusable(what, &format!("it has more than {most} bytes")));
             }

@@ -67,11 +67,9 @@ impl SharedState {
     pub async fn problem(&self) -> Option<String> {
         match self.connected().await {
             Ok(connected) if connected.link.state().borrow().is_up => None,
-            Ok(_) => Some(
-                "approvals and tasks cannot be shared with other replicas: NATS is not \
-                connected"
-                    .into(),
-            ),
+            Ok(_) => {
+                Some("approvals and tasks cannot be shared with other replicas: NATS is not connected".into())
+            }
             Err(error) => Some(format!("approvals and tasks cannot be shared with other replicas: {error}")),
         }
     }

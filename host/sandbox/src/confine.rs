@@ -291,8 +291,7 @@ impl Confiner {
                 let why = error.why.to_string();
                 if let Verdict::Reduced(gaps) = lesser.verdict() {
                     tracing::warn!(
-                        "commands are confined with fewer layers than usual ({why}): \
-                        {}",
+                        "commands are confined with fewer layers than usual ({why}): {}",
                         gaps.join("; ")
                     );
                 }

@@ -230,8 +230,7 @@ impl ProviderError {
             }
             Failure::Connect(_) => {
                 format!(
-                    "is a server listening at `{}`? The address is `base_url` in \
-                    `[provider]`",
+                    "is a server listening at `{}`? The address is `base_url` in `[provider]`",
                     self.server()
                 )
             }
@@ -260,8 +259,7 @@ impl ProviderError {
             // Gemini's response to an invalid key.
             400 if text.contains("API key") || text.contains("API_KEY") => "check `[provider] api_key`",
             400 | 422 if text.contains("stream") => {
-                "set `stream = false` in `[provider]` to request whole \
-                answers"
+                "set `stream = false` in `[provider]` to request whole answers"
             }
             404 if self.provider == "ollama" => {
                 "`ollama pull` fetches a model, `ollama list` lists the local models"

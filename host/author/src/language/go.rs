@@ -146,10 +146,8 @@ fn check_package(build: &Build<'_>, interface: &str, folder: &str) -> Result<(),
         return Ok(());
     }
     let missing = |owner: &str, place: &str| {
-        let problem = Problem::new(format!(
-            "the Go package for {owner}, which the world exports, is \
-            missing"
-        ));
+        let problem =
+            Problem::new(format!("the Go package for {owner}, which the world exports, is missing"));
         Report::from(problem.hint(format!("write each of its functions in `{place}`")))
     };
     Err(match folder {

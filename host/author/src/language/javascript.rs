@@ -132,10 +132,8 @@ impl Package {
         let main = main.strip_prefix("./").unwrap_or(main).to_owned();
         if !build.path(&main).is_file() {
             let problem = Problem::new(format!("no `{main}` in `{}`", build.project.folder.display()));
-            let problem = problem.hint(
-                "write this file with the functions of the world, or set `main` in \
-                    package.json",
-            );
+            let problem = problem
+                .hint("write this file with the functions of the world, or set `main` in package.json");
             return Err(problem.into());
         }
         Ok(Self { text, main })

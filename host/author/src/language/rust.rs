@@ -104,13 +104,9 @@ fn cargo() -> Result<PathBuf, Report> {
         let problem = CARGO.missing("looked for it on PATH");
         let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
         match home.filter(|home| is_executable(&home.join("bin/cargo"))) {
-            Some(home) => problem
-                .hint(format!(
-                    "or load the installed one: `. \
-                {}/env`",
-                    home.display()
-                ))
-                .into(),
+            Some(home) => {
+                problem.hint(format!("or load the installed one: `. {}/env`", home.display())).into()
+            }
             None => problem.into(),
         }
     })

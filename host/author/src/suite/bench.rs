@@ -218,13 +218,8 @@ impl Replies {
             .unexpected
             .iter()
             .map(|asked| format!("the plugin requested `{asked}`, for which the test has no answer"));
-        let waiting = state.waiting.iter().map(|(http, _)| {
-            format!(
-                "the plugin did not request \
-            `{}`",
-                http.request
-            )
-        });
+        let waiting =
+            state.waiting.iter().map(|(http, _)| format!("the plugin did not request `{}`", http.request));
         unexpected.chain(waiting).collect()
     }
 }

@@ -162,8 +162,7 @@ impl Schema {
         if is_deeper(arguments, MAX_DEPTH) {
             let name = self.subject.name();
             return Err(ArgumentsError(format!(
-                "the {name} must not be nested deeper than {MAX_DEPTH} \
-                levels"
+                "the {name} must not be nested deeper than {MAX_DEPTH} levels"
             )));
         }
         let unchecked = |why| ArgumentsError(format!("the {} cannot be checked: {why}", self.subject.name()));

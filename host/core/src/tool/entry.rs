@@ -218,10 +218,7 @@ impl Entry {
             }
         }
         session.ledger.enter(call).map_err(|error| {
-            refused(format!(
-                "the call was not run: the journal cannot record it: \
-                {error}"
-            ))
+            refused(format!("the call was not run: the journal cannot record it: {error}"))
         })?;
         watch.runs();
         Ok(approved)

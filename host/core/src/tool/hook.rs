@@ -84,8 +84,7 @@ pub(super) async fn after(
             tracing::warn!(
                 hook = hook.name(),
                 tool = seen.call.tool,
-                "a hook was not notified of a call: \
-                {why}"
+                "a hook was not notified of a call: {why}"
             );
         }
     }

@@ -224,10 +224,8 @@ impl Add {
         if is_agreed {
             agreement.agree_to_installed()?;
         } else {
-            terminal.hint(
-                "`haft inspect SOURCE` shows the package; `haft add --yes` agrees without a \
-                question",
-            );
+            terminal
+                .hint("`haft inspect SOURCE` shows the package; `haft add --yes` agrees without a question");
         }
         Ok(is_agreed)
     }

@@ -122,11 +122,8 @@ fn missing(program: &Program) -> Vec<Problem> {
     let required = program.manifest.host_requirements.required.iter();
     let missing = required.filter(|name| find_on_path(name).is_none());
     let problem = |name: &haft_manifest::Located<String>| {
-        let problem = Problem::new(format!(
-            "`{}` is required by this program and is not \
-            installed",
-            name.value
-        ));
+        let problem =
+            Problem::new(format!("`{}` is required by this program and is not installed", name.value));
         problem.at(name.span, "not found on PATH").hint("install it, or add its directory to PATH")
     };
     missing.map(problem).collect()

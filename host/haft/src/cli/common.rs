@@ -276,10 +276,8 @@ impl Common {
 
     pub(super) async fn load(&self, terminal: Terminal, options: &Options) -> anyhow::Result<Program> {
         if self.execution.unsafe_no_sandbox {
-            terminal.warning(
-                "no sandbox: `bash` and commands have all your rights: files, processes, \
-                network",
-            );
+            terminal
+                .warning("no sandbox: `bash` and commands have all your rights: files, processes, network");
         }
         let program = Box::pin(trusted::loaded(options, terminal)).await?;
         if let Some(report) = program.report() {

@@ -202,8 +202,7 @@ impl Page<'_> {
         let (result, disk) = (format_size(result), format_size(disk));
         if !self.candidate.offered.plugins.is_empty() {
             let text = format!(
-                "memory {memory} · time {time} · result {result} · disk {disk} (unless listed \
-                    above)"
+                "memory {memory} · time {time} · result {result} · disk {disk} (unless listed above)"
             );
             sheet.line("per call", Style::new(), &text);
         }

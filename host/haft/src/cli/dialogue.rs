@@ -114,12 +114,9 @@ impl Dialogue {
     pub(super) fn resume(&mut self, saved: &Saved, greet: impl FnOnce(&Restored)) -> anyhow::Result<()> {
         let Some(sessions) = self.program.sessions() else {
             let hint = "remove `--no-journal`, and unset `HAFT_JOURNAL`";
-            return Err(Hinted::new(
-                "sessions are not saved in this run, so none can be \
-                resumed",
-                hint,
-            )
-            .into());
+            return Err(
+                Hinted::new("sessions are not saved in this run, so none can be resumed", hint).into()
+            );
         };
         let (log, restored) = sessions.resume(saved, &self.program.redactor).map_err(hinted)?;
         greet(&restored);

@@ -145,8 +145,7 @@ impl GrantVerb {
                 (Place::Entry(..), Wanted::Network) => {
                     let hint = format!("use `haft grant {} host=HOST`", self.name);
                     return Err(Hinted::new(
-                        "`network` is a right of processes; plugins are granted single \
-                            hosts",
+                        "`network` is a right of processes; plugins are granted single hosts",
                         hint,
                     )
                     .into());
@@ -197,14 +196,8 @@ fn for_process(wanted: &Wanted, folder: &Path) -> anyhow::Result<Right> {
         Right::Cache(_) => "it already has its own caches",
         _ => return Ok(right),
     };
-    Err(Hinted::new(
-        format!(
-            "`{right}` is a right of plugins; it cannot be enforced for a \
-        process"
-        ),
-        hint,
-    )
-    .into())
+    Err(Hinted::new(format!("`{right}` is a right of plugins; it cannot be enforced for a process"), hint)
+        .into())
 }
 
 /// `right` with a path that means in `folder` what it means in the current one.

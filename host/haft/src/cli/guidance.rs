@@ -34,11 +34,7 @@ fn passed_over(guidance: &Guidance) -> Option<String> {
     let name = |path: &PathBuf| format!("`{}`", plain(&path.display().to_string()));
     let named: Vec<_> = guidance.passed_over.iter().map(name).collect();
     (!named.is_empty()).then(|| {
-        format!(
-            "not read, because another file takes precedence in its folder: \
-            {}",
-            named.join(", ")
-        )
+        format!("not read, because another file takes precedence in its folder: {}", named.join(", "))
     })
 }
 

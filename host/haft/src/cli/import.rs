@@ -111,10 +111,8 @@ impl Import {
         if self.list || !(is_chosen || terminal.has_person()) {
             table::show(&found, &setting, terminal)?;
             if !self.list {
-                terminal.hint(
-                    "nothing was written: choose all servers with `--yes`, or one with `--only \
-                    NAME`",
-                );
+                terminal
+                    .hint("nothing was written: choose all servers with `--yes`, or one with `--only NAME`");
             }
         } else if found.configs.is_empty() {
             terminal.message(found.nothing(&setting));
@@ -253,9 +251,7 @@ async fn write(
             let translated = translated.and_then(|own| {
                 let is_taken = names.iter().any(|name| name == own.name.as_str());
                 if is_taken {
-                    Err("program.toml already has a server of this \
-                    name"
-                        .to_owned())
+                    Err("program.toml already has a server of this name".to_owned())
                 } else {
                     Ok(own)
                 }

@@ -160,10 +160,7 @@ fn requested_secret(offered: &Offered, name: &str) -> anyhow::Result<Request> {
         |request: &&Request| matches!(request, Request::Secret(_, secret) if secret.name.value == name);
     let found = offered.requests.iter().find(is_meant).cloned();
     found.ok_or_else(|| {
-        anyhow::anyhow!(
-            "`--grant secret={name}`: the package requests no secret of this \
-        name"
-        )
+        anyhow::anyhow!("`--grant secret={name}`: the package requests no secret of this name")
     })
 }
 

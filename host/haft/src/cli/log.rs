@@ -305,11 +305,8 @@ async fn copied(log: &Log, common: &Common, terminal: Terminal) -> anyhow::Resul
     let folder = TempDir::with_prefix("haft-log-")?;
     let fetched = fetch(&link, log.since.map(|since| since.0.into()), folder.path()).await?;
     if fetched.foreign > 0 {
-        let text = format!(
-            "skipped lines that a worker sent under another worker's name: \
-            {}",
-            fetched.foreign
-        );
+        let text =
+            format!("skipped lines that a worker sent under another worker's name: {}", fetched.foreign);
         terminal.warning(&text);
     }
     Ok(Some(folder))

@@ -25,9 +25,9 @@ const PATIENCE: Duration = Duration::from_mins(15);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-haft stores a login in your keyring or, without a keyring, in a file that no tool can read, and renews it \
-automatically. If a new login is needed, the server's tools fail with the command to run. A server with \
-`Authorization` in its `headers` in program.toml needs no login.
+A login is stored in your keyring or, without a keyring, in a file that no tool can read, and is renewed automatically. \
+If a new login is needed, the server's tools fail with the command to run. A server with `Authorization` in its \
+`headers` in program.toml needs no login.
 
 Examples:
   haft mcp login tracker
@@ -145,10 +145,9 @@ async fn log_out(account: &Account, terminal: Terminal) -> anyhow::Result<Exit> 
     let server = account.server();
     match account.log_out().await.map_err(|error| told(account, &error))? {
         None => terminal.message(format_args!("you were not logged in to `{server}`")),
-        Some(Revoked::Yes) => terminal.message(format_args!(
-            "logged out of `{server}`: the token is \
-            revoked"
-        )),
+        Some(Revoked::Yes) => {
+            terminal.message(format_args!("logged out of `{server}`: the token is revoked"))
+        }
         Some(Revoked::NotOffered) => terminal.message(format_args!(
             "logged out of `{server}`: the token is deleted here; the server does not support revocation, so \
              the token is valid until it expires"

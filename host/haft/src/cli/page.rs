@@ -87,8 +87,7 @@ pub(super) fn start(
 /// Told once, before its key counts as a secret that nothing may print.
 fn tell(link: &Link, terminal: Terminal) {
     terminal.message(format_args!(
-        "open the dashboard in your browser (the link works once):\n  \
-        {}",
+        "open the dashboard in your browser (the link works once):\n  {}",
         link.url().expose_secret()
     ));
     terminal.redactor().add([link.key()]);

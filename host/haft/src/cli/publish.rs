@@ -202,8 +202,7 @@ fn report_pushed(reference: &Reference, pushed: &Pushed, terminal: Terminal) -> 
     terminal.message(format_args!("`{reference}` {verb} ({})", rounded(pushed.size)));
     terminal.data(&pushed.digest.to_string())?;
     terminal.message(format_args!(
-        "next: `haft add {reference}`, or `haft add {pinned}` for exactly this \
-        content"
+        "next: `haft add {reference}`, or `haft add {pinned}` for exactly this content"
     ));
     Ok(())
 }

@@ -173,12 +173,9 @@ fn tell_way_on(id: Option<&str>, terminal: Terminal) {
 fn prompt(text: &str) -> anyhow::Result<String> {
     let prompt = if text == "-" { pipes::input("the prompt", MAX_PROMPT)? } else { text.to_owned() };
     if prompt.trim().is_empty() {
-        return Err(Hinted::new(
-            "the prompt is empty",
-            "`haft run --resume` continues without a \
-            prompt",
-        )
-        .into());
+        return Err(
+            Hinted::new("the prompt is empty", "`haft run --resume` continues without a prompt").into()
+        );
     }
     Ok(prompt)
 }

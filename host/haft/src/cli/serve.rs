@@ -39,7 +39,7 @@ const CLOSING: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-haft lists the tools from its cache; a plugin or MCP server that is not in the cache is listed first, for at \
+The list of tools comes from a cache; a plugin or MCP server that is not in the cache is listed first, for at \
 most 8 s. Changes to program.toml, program.lock and plugin files take effect at once; tools that need more \
 rights than you agreed to (`haft trust`) are left out. When standard input ends, haft answers the last requests \
 for at most 10 s and stops older calls.
@@ -95,10 +95,8 @@ impl Serve {
             return self.print(client, common, terminal);
         }
         if common.execution.unsafe_no_sandbox {
-            terminal.warning(
-                "no sandbox: `bash` and commands have all your rights: files, processes, \
-                network",
-            );
+            terminal
+                .warning("no sandbox: `bash` and commands have all your rights: files, processes, network");
         }
         answer_prometheus(self.metrics, terminal).await?;
         let options = common.options(terminal, true)?;
@@ -280,8 +278,7 @@ pub(super) fn report_news(terminal: Terminal, news: &News<'_>) {
             terminal
                 .warning("the program has changed; the previous program is served until haft is restarted");
             terminal.hint(
-                "this kernel cannot stop commands from writing program.toml: a command may have \
-                changed it",
+                "this kernel cannot stop commands from writing program.toml: a command may have changed it",
             );
         }
         News::Reloaded(is_other) => {

@@ -218,8 +218,7 @@ impl Runner {
                 }
                 Searched::NoArguments => {
                     format!(
-                        "  {FAILED}FAIL{FAILED:#}  {}\n        cannot generate arguments for its \
-                        schema",
+                        "  {FAILED}FAIL{FAILED:#}  {}\n        cannot generate arguments for its schema",
                         tool.name
                     )
                 }

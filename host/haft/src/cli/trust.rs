@@ -40,14 +40,8 @@ impl TrustVerb {
         if agreement.is_complete() {
             return Ok(Exit::Success);
         }
-        let is_agreed = self.yes
-            || (terminal.has_person()
-                && terminal
-                    .confirm(
-                        "agree to these \
-            rights?",
-                    )
-                    .await?);
+        let is_agreed =
+            self.yes || (terminal.has_person() && terminal.confirm("agree to these rights?").await?);
         if !is_agreed {
             terminal.hint("`haft trust --yes` agrees without a question");
             return Ok(Exit::Declined);

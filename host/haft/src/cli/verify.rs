@@ -80,8 +80,7 @@ impl Verify {
         let bad = all.iter().filter(|found| found.state == State::Bad).count();
         if bad > 0 && !terminal.json {
             terminal.hint(
-                "`haft add` fetches the pinned content; `haft update NAME` shows the new content and \
-                    asks",
+                "`haft add` fetches the pinned content; `haft update NAME` shows the new content and asks",
             );
         }
         Ok(if bad > 0 { Exit::Changed } else { Exit::Success })

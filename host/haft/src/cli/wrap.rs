@@ -219,11 +219,7 @@ impl Start {
     fn sheet(&self, rights: &[Right]) -> String {
         let Wrapping { name, words, files, .. } = &self.command;
         let mut lines = vec![
-            format!(
-                "The MCP server `{}` needs rights that it does not \
-                have:",
-                plain(name)
-            ),
+            format!("The MCP server `{}` needs rights that it does not have:", plain(name)),
             String::new(),
         ];
         let runner = self.fetch.runner().filter(|_| self.fetches());

@@ -93,12 +93,8 @@ impl Family {
         if chain.len() > MAX_DEPTH {
             return Some(format!("agents may call each other at most {MAX_DEPTH} deep: {}", named(chain)));
         }
-        (self.seen.len() >= MAX_PROGRAMS).then(|| {
-            format!(
-                "a program may have at most {MAX_PROGRAMS} agent \
-            programs"
-            )
-        })
+        (self.seen.len() >= MAX_PROGRAMS)
+            .then(|| format!("a program may have at most {MAX_PROGRAMS} agent programs"))
     }
 
     /// The files of the programs that it works for, and its own.

@@ -182,8 +182,7 @@ impl<'a> Grants<'a> {
             if !all_asked.iter().any(is_asked) {
                 let name = declared.name.as_str();
                 let text = format!(
-                    "`{right}` in `[packages.grant]` has no effect: `{name}` does not request this \
-                        right"
+                    "`{right}` in `[packages.grant]` has no effect: `{name}` does not request this right"
                 );
                 let problem = Problem::new(text).at(declared.name.span, "this package");
                 self.problems.push(problem.hint("remove it"));

@@ -48,8 +48,7 @@ fn compiled(schema: &Value, name: &str) -> Result<OutputSchema, Problem> {
     OutputSchema::new(schema).map_err(|error| {
         let way_out = match error {
             OutputSchemaError::TooLarge(_) => {
-                "write recurring parts once, in `$defs`, and refer to them \
-                with `$ref`"
+                "write recurring parts once, in `$defs`, and refer to them with `$ref`"
             }
             OutputSchemaError::Invalid(_) => "a `$ref` may only refer to the schema's own `$defs`",
         };

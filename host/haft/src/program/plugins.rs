@@ -103,8 +103,7 @@ pub(super) fn pending<'a>(rights: &Rights<'a>) -> (Vec<PendingPlugin<'a>>, Contr
         // A hook sees the calls of any machine that it is declared on.
         if plugin.hooks.is_none() && !rights.placement.loads(&plugin.on) {
             let why = format!(
-                "plugin `{}` is not available: \
-                    {}",
+                "plugin `{}` is not available: {}",
                 plugin.name.as_str(),
                 machines::elsewhere(&plugin.on)
             );
@@ -372,8 +371,7 @@ fn not_agreed_to(pending: &PendingPlugin<'_>, exposed: &str) -> Problem {
         (None, span) => (pending.name.as_str(), span),
     };
     let problem = Problem::new(format!(
-        "the definition of the tool `{exposed}` differs from the one that you \
-        agreed to"
+        "the definition of the tool `{exposed}` differs from the one that you agreed to"
     ));
     let problem = problem.hint(format!("`haft update {name}` shows the new definition and asks"));
     span.into_iter().fold(problem, |problem, span| problem.at(span, "left out"))

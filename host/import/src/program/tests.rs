@@ -55,8 +55,7 @@ fn each_client_has_its_own_references() {
     assert_eq!(values(python), ["DATABASE_URL<DB_URL", "API_KEY<TEAM_KEY"]);
     assert_eq!(
         python.notes,
-        ["its working directory was `./tools`; servers of program.toml start in its \
-        folder"]
+        ["its working directory was `./tools`; servers of program.toml start in its folder"]
     );
     let servers = translated("cursor", "cursor.json");
     let local = servers[0].as_ref().unwrap();
@@ -72,10 +71,7 @@ fn each_client_has_its_own_references() {
     assert!(perplexity.notes[0].contains("VS Code asks for it as `perplexity-key`"), "{perplexity:?}");
     let database = servers[1].as_ref().unwrap_err();
     assert!(
-        database.starts_with(
-            "its command line contains a secret; pass the secret in a variable \
-        first"
-        ),
+        database.starts_with("its command line contains a secret; pass the secret in a variable first"),
         "{database}"
     );
     let servers = translated("opencode", "opencode.json");
@@ -99,10 +95,7 @@ fn a_header_that_is_put_together_is_one_secret() {
     let sentry = of_text("claude", "x", text.to_owned()).remove(0).unwrap();
     assert_eq!(values(&sentry), ["Authorization<SENTRY_AUTHORIZATION"]);
     assert!(
-        sentry.notes[0].contains(
-            "it must contain the whole value, which is combined in \
-        `"
-        ),
+        sentry.notes[0].contains("it must contain the whole value, which is combined in `"),
         "{sentry:?}"
     );
 }

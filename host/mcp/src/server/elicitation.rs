@@ -192,8 +192,7 @@ fn missing(question: &Question) -> ErrorData {
     let mut error = ErrorData::missing_required_client_capability(needed);
     let tool = &question.tool;
     error.message = format!(
-        "`{tool}` did not run: it needs a person's approval, and the client does not support \
-            elicitation"
+        "`{tool}` did not run: it needs a person's approval, and the client does not support elicitation"
     )
     .into();
     error
@@ -204,10 +203,7 @@ fn form(question: &Question) -> ElicitRequestParams {
     let mut schema = ElicitationSchema::builder().required_bool_with(APPROVE, |approve| {
         approve
             .title(format!("{verb} it"))
-            .description(
-                "The tool runs only if you answer \
-            yes",
-            )
+            .description("The tool runs only if you answer yes")
             .with_default(false)
     });
     let written_by = question.written_by.as_ref();

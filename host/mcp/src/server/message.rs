@@ -344,8 +344,7 @@ pub(super) fn call_result(result: ToolResult, has_schema: bool) -> CallToolResul
     if is_missing {
         // Clients refuse such an answer unless it is an error; the model should see it all the same.
         blocks.push(ContentBlock::text(
-            "(the tool returned no data, although its output schema requires \
-            data)",
+            "(the tool returned no data, although its output schema requires data)",
         ));
     }
     if blocks.is_empty() || (!has_text && structured.is_some()) {

@@ -119,8 +119,7 @@ impl<'a> Attempt<'a> {
                     if self.is_unknown_there().await {
                         if self.never_runs().await {
                             return Ok(Ended::Unrun(format!(
-                                "worker `{}` never received \
-                                it",
+                                "worker `{}` never received it",
                                 self.lease.worker
                             )));
                         }

@@ -87,10 +87,8 @@ impl Copying<'_> {
         };
         match copied {
             Err(TreeError::Io { source, .. }) if is_refused(&source) => {
-                self.left_out.insert(format!(
-                    "{path} (a link to a target outside the plugin, or to no \
-                    file)"
-                ));
+                self.left_out
+                    .insert(format!("{path} (a link to a target outside the plugin, or to no file)"));
                 Ok(())
             }
             Err(TreeError::Changed(path)) => {

@@ -105,8 +105,7 @@ pub(crate) fn find(folder: &Path, name: &str, is_local: bool) -> Result<Entry, M
 pub(crate) fn told(folder: &Path) -> Option<String> {
     let market = read(folder).ok()?;
     Some(format!(
-        "this is a marketplace: add one of its plugins with `haft add PLACE#NAME`: \
-        {}",
+        "this is a marketplace: add one of its plugins with `haft add PLACE#NAME`: {}",
         names(&market)
     ))
 }

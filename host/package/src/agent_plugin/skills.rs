@@ -104,8 +104,7 @@ fn strict(text: &str, folder: &str) -> Result<Skill, String> {
         && !name.contains("--");
     if !is_name {
         return Err(format!(
-            "`{name}` is not a valid skill name: expected 1 to 64 of `a-z`, `0-9` and single \
-            `-`"
+            "`{name}` is not a valid skill name: expected 1 to 64 of `a-z`, `0-9` and single `-`"
         ));
     }
     let description = field("description").ok_or("its head has no `description`")?;

@@ -67,8 +67,7 @@ pub enum FetchError {
     Form(String),
     /// The bytes are a zip archive, and the name is not that of an MCP bundle.
     #[error(
-        "`{0}` is a zip archive: haft reads zip archives only as MCP bundles, with the extension \
-        `.mcpb`"
+        "`{0}` is a zip archive: haft reads zip archives only as MCP bundles, with the extension `.mcpb`"
     )]
     Zip(String),
     /// The digest differs from the expected digest.

@@ -121,9 +121,7 @@ fn environment(
                 let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
                 if !is_name {
                     return Err(ForeignError::Unsupported(
-                        "one of its variables has an invalid \
-                        name"
-                            .to_owned(),
+                        "one of its variables has an invalid name".to_owned(),
                     ));
                 }
                 let _ = writeln!(exports, "export {name}={}", parts.join("\"$here\""));

@@ -64,8 +64,7 @@ fn settings_of_npm_and_pypi_are_words_and_variables() {
     let error = added(&foreign("pypi:a#scripts=run"), &["bin"]).unwrap_err().to_string();
     assert_eq!(
         error,
-        "it has no setting `scripts`; its settings are `arg`, `env`, `env.NAME`, \
-        `secret.NAME`, `bin`"
+        "it has no setting `scripts`; its settings are `arg`, `env`, `env.NAME`, `secret.NAME`, `bin`"
     );
 }
 

@@ -199,11 +199,7 @@ fn read(path: &Path) -> Result<Option<Stored>, String> {
     }
     // The message of serde_json contains the wrong value.
     let wrong = |error: serde_json::Error| {
-        format!(
-            "it is not in the format of `docker login` (line \
-            {})",
-            error.line()
-        )
+        format!("it is not in the format of `docker login` (line {})", error.line())
     };
     serde_json::from_slice(&text).map(Some).map_err(wrong)
 }

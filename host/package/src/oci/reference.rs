@@ -116,12 +116,7 @@ impl Reference {
         let (rest, digest) = match rest.split_once('@') {
             Some((rest, digest)) => (
                 rest,
-                Some(self::digest(digest).map_err(|why| {
-                    format!(
-                        "`{digest}` is not a digest: \
-                    {why}"
-                    )
-                })?),
+                Some(self::digest(digest).map_err(|why| format!("`{digest}` is not a digest: {why}"))?),
             ),
             None => (rest, None),
         };

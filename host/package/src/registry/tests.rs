@@ -69,8 +69,7 @@ fn arguments_and_variables_become_settings() {
     }));
     assert_eq!(
         source(&entry, &["dir=.", "dir=./b", "place=Rome", "p=3"]),
-        "npm:@a/weather@1.2.0#arg=.&arg=./b&arg=--units%3Dmetric&arg=-p&arg=3&arg=--verbose&arg=--at%3DRome:UTC{x}\
-         &env=WEATHER_API_KEY&env.LEVEL=a%26b"
+        "npm:@a/weather@1.2.0#arg=.&arg=./b&arg=--units%3Dmetric&arg=-p&arg=3&arg=--verbose&arg=--at%3DRome:UTC{x}&env=WEATHER_API_KEY&env.LEVEL=a%26b"
     );
     let named = source(
         &entry,
@@ -87,13 +86,11 @@ fn arguments_and_variables_become_settings() {
         (&["dir=.", "place=a", "p=x"], "`p` is not usable: expected a number"),
         (
             &["dir=.", "place=a", "place2=b"],
-            "it has no setting `place2`; its settings are `LEVEL`, \
-            `OTHER_TOKEN`",
+            "it has no setting `place2`; its settings are `LEVEL`, `OTHER_TOKEN`",
         ),
         (
             &["dir=.", "place=a", "WEATHER_API_KEY=hunter2"],
-            "it is a secret and is never stored in a file: \
-            put it into a variable and use `--set",
+            "it is a secret and is never stored in a file: put it into a variable and use `--set",
         ),
         (&["dir=.", "place=a", "verbose=x"], "it has no setting `verbose`"),
     ] {
@@ -113,8 +110,7 @@ fn what_cannot_be_installed_is_told_with_its_way_out() {
     for (entry, expected, way_out) in [
         (
             json!({}),
-            "it has neither a package nor a streamable HTTP URL: haft does not support the older \
-            HTTP+SSE",
+            "it has neither a package nor a streamable HTTP URL: haft does not support the older HTTP+SSE",
             "",
         ),
         (image, "is a container image", "docker run -i --rm IMAGE"),

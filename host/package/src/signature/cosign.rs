@@ -47,10 +47,8 @@ pub(super) fn verify(
 
 /// Verifies that a signed payload names this manifest.
 pub(super) fn is_of(payload: &[u8], manifest: &Digest) -> Result<(), String> {
-    let payload: Payload = serde_json::from_slice(payload).map_err(|_| {
-        "its payload is not a signature \
-        payload"
-    })?;
+    let payload: Payload =
+        serde_json::from_slice(payload).map_err(|_| "its payload is not a signature payload")?;
     if payload.critical.r#type != TYPE {
         return Err("its payload signs other content".to_owned());
     }

@@ -113,10 +113,7 @@ fn a_pin_is_read_back_and_wants_the_same_key() {
     let other = Pair::new();
     let error = judged(&other.sign(b"test"), b"test", &trust).unwrap_err().to_string();
     assert!(
-        error.contains(
-            "the installed content is signed with the minisign key \
-        E7620F1842B4E81F"
-        ),
+        error.contains("the installed content is signed with the minisign key E7620F1842B4E81F"),
         "{error}"
     );
     assert!(

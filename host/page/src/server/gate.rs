@@ -37,8 +37,7 @@ pub(super) fn refusal(
     if !headers.contains_key(ORIGIN) || !is_json {
         return Some((
             StatusCode::FORBIDDEN,
-            "expected a request of the dashboard, with its `Origin` and \
-            JSON",
+            "expected a request of the dashboard, with its `Origin` and JSON",
         ));
     }
     None

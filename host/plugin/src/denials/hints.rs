@@ -321,8 +321,7 @@ fn environment(context: &HintContext<'_>, state: &GuestState, message: &str) -> 
     let is_about_one = state.shared.denied.environment && message.to_lowercase().contains(VARIABLE);
     is_about_one.then(|| {
         format!(
-            "`{plugin}` may read no environment variable; to allow one, add `env = [\"NAME\"]` to \
-            {table}"
+            "`{plugin}` may read no environment variable; to allow one, add `env = [\"NAME\"]` to {table}"
         )
     })
 }

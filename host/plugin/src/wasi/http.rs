@@ -126,8 +126,7 @@ impl Outgoing {
         if is_refused(request.method()) {
             return Err(self.refuse(
                 &what,
-                "haft does not support such \
-                requests",
+                "haft does not support such requests",
                 Error::HttpRequestMethodInvalid,
             ));
         }

@@ -129,8 +129,7 @@ impl Paned {
         let name = &self.session.name;
         let notice = match *state {
             "again" => Some(format!(
-                "the pane of session `{name}` was closed or had other rights; this is a new \
-                    pane"
+                "the pane of session `{name}` was closed or had other rights; this is a new pane"
             )),
             _ => None,
         };

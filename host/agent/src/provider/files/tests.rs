@@ -38,9 +38,7 @@ fn g09_what_is_not_sent_is_told_and_why() {
     assert_eq!(
         only(vec![sound]),
         (
-            "see\n[not shown: a.wav: audio/wav, 4 bytes: the model's API does not accept \
-            `audio/wav`]"
-                .into(),
+            "see\n[not shown: a.wav: audio/wav, 4 bytes: the model's API does not accept `audio/wav`]".into(),
             vec![]
         )
     );

@@ -73,15 +73,12 @@ impl Entry {
             Decision::Written => {
                 let written = session.widening.write(name, &rights).await;
                 notes.decision(|| match written {
-                    Ok(()) => format!(
-                        "granted by a person and written to program.toml: \
-                        {}",
-                        asked.join(", ")
-                    ),
-                    Err(why) => format!(
-                        "granted by a person for this session; not written to program.toml: \
-                        {why}"
-                    ),
+                    Ok(()) => {
+                        format!("granted by a person and written to program.toml: {}", asked.join(", "))
+                    }
+                    Err(why) => {
+                        format!("granted by a person for this session; not written to program.toml: {why}")
+                    }
                 });
                 session.widening.give(name, &rights);
             }

@@ -101,11 +101,8 @@ impl Sandbox {
         if self.layers.seatbelt {
             return vec![Line::new(Mark::Good, "seatbelt", "the sandbox of macOS")];
         }
-        let (filter, no_filter) = (
-            "a filter of system calls",
-            "not available for this processor \
-            architecture",
-        );
+        let (filter, no_filter) =
+            ("a filter of system calls", "not available for this processor architecture");
         vec![
             self.namespaces_line(),
             self.landlock_line(),
@@ -113,8 +110,7 @@ impl Sandbox {
             self.layer(
                 self.layers.capabilities,
                 "capabilities",
-                "no capabilities, and no way to gain \
-                any",
+                "no capabilities, and no way to gain any",
                 "",
             ),
         ]
@@ -158,12 +154,10 @@ impl Sandbox {
                 line(Mark::Bad, "refused: `bash` and commands are not started").more([why.as_str()])
             }
             (None, FULL) => line(Mark::Good, "full: everything that is not granted is blocked"),
-            (None, REDUCED) => line(
-                Mark::Warning,
-                "reduced: `bash` and commands run without these \
-                protections:",
-            )
-            .more(self.gaps.iter().map(|gap| format!("- {gap}"))),
+            (None, REDUCED) => {
+                line(Mark::Warning, "reduced: `bash` and commands run without these protections:")
+                    .more(self.gaps.iter().map(|gap| format!("- {gap}")))
+            }
             (None, _) => line(Mark::Bad, "off (`--unsafe-no-sandbox`): commands have all your rights"),
         }
     }

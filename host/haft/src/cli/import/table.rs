@@ -86,11 +86,9 @@ pub(super) fn left(server: &Server, config: &Config, setting: &Setting) -> Optio
         }
         Start::Process(_) => None,
         Start::Http { .. } => Some("not changed: it uses HTTP and starts no process".to_owned()),
-        Start::Elsewhere => Some(format!(
-            "not changed: {} stores its command in another \
-            place",
-            config.client.title
-        )),
+        Start::Elsewhere => {
+            Some(format!("not changed: {} stores its command in another place", config.client.title))
+        }
     }
 }
 
@@ -161,12 +159,8 @@ fn file(source: &str) -> anyhow::Result<&Path> {
     }
     let names = CLIENTS.iter().map(|client| client.name);
     let near = nearest(source, names.clone()).map(|near| format!("; did you mean `{near}`?"));
-    let message = format!(
-        "expected a client or a file, found \
-        `{}`{}",
-        plain(source),
-        near.unwrap_or_default()
-    );
+    let message =
+        format!("expected a client or a file, found `{}`{}", plain(source), near.unwrap_or_default());
     let names: Vec<_> = names.collect();
     Err(Hinted::new(message, format!("clients: {}", names.join(", "))).into())
 }

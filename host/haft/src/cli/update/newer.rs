@@ -20,8 +20,7 @@ pub(super) async fn check(
         let name = entry.name.as_str();
         let Some(pin) = session.project.lock.find(entry.kind, name) else {
             terminal.message(format_args!(
-                "`{name}` is not pinned: run `haft add` to pin the entries of \
-                program.toml"
+                "`{name}` is not pinned: run `haft add` to pin the entries of program.toml"
             ));
             continue;
         };

@@ -115,14 +115,8 @@ impl Asked<'_> {
             let has_person = terminal.has_person();
             if !has_person {
                 let hint = "`--yes` agrees without a question";
-                terminal.fail(
-                    &Hinted::new(
-                        "nothing was changed: there is no terminal to ask \
-                    at",
-                        hint,
-                    )
-                    .into(),
-                );
+                terminal
+                    .fail(&Hinted::new("nothing was changed: there is no terminal to ask at", hint).into());
             }
             has_person && terminal.confirm(&format!("pin `{name}` to these tools?")).await?
         };

@@ -171,11 +171,9 @@ pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
     match is_answered {
         Some(true) => start.fetch.finish(),
         Some(false) => Ok(()),
-        None => Err(anyhow::anyhow!(
-            "`{}` was not fetched: haft received a signal to \
-            end",
-            start.command.name
-        )),
+        None => {
+            Err(anyhow::anyhow!("`{}` was not fetched: haft received a signal to end", start.command.name))
+        }
     }
 }
 

@@ -123,8 +123,7 @@ impl Account {
     pub(super) fn exchange(&self) -> Result<Exchange, LoginError> {
         if self.learned.load(Ordering::Relaxed) > MAX_LEARNED {
             let why = format!(
-                "the authorization server has sent {} MiB of tokens since the start of \
-                haft",
+                "the authorization server has sent {} MiB of tokens since the start of haft",
                 MAX_LEARNED >> 20
             );
             return Err(LoginError::new(why).with_hint("restart haft"));

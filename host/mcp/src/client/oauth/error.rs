@@ -55,19 +55,15 @@ impl From<AuthError> for LoginError {
                 ))
             }
             AuthError::AuthorizationServerMissingIssuer { expected_issuer } => Self::new(format!(
-                "the answer does not name its issuer, expected \
-                    {}",
+                "the answer does not name its issuer, expected {}",
                 quoted(expected_issuer)
             )),
-            AuthError::RegistrationFailed(why) => Self::new(format!(
-                "haft cannot register a client there: \
-                {}",
-                quoted(why)
-            ))
-            .with_hint(
-                "register a client there by hand, and write its `client_id` to `[mcp_servers.oauth]` of \
+            AuthError::RegistrationFailed(why) => {
+                Self::new(format!("haft cannot register a client there: {}", quoted(why))).with_hint(
+                    "register a client there by hand, and write its `client_id` to `[mcp_servers.oauth]` of \
                      the server's entry",
-            ),
+                )
+            }
             AuthError::DiscoveryRequestFailed { url, source } => {
                 let why = shortened(format!("{source}: {}", chain(source.as_ref())));
                 Self::new(format!("`{url}` cannot be read: {}", foreign(&why)))

@@ -137,9 +137,7 @@ impl Account {
             (None, None) => {
                 if metadata.registration_endpoint.is_none() {
                     return Err(AuthError::RegistrationFailed(
-                        "it does not support dynamic client \
-                            registration"
-                            .to_owned(),
+                        "it does not support dynamic client registration".to_owned(),
                     )
                     .into());
                 }
@@ -187,11 +185,9 @@ impl SignIn {
             if let Some(browser) = browser {
                 let (status, line) = match &step {
                     Ok(Step::Done(_)) => ("200 OK", "You are logged in. You can close this window."),
-                    Ok(Step::Passed(_)) => (
-                        "400 Bad Request",
-                        "This login does not belong to the current \
-                        request.",
-                    ),
+                    Ok(Step::Passed(_)) => {
+                        ("400 Bad Request", "This login does not belong to the current request.")
+                    }
                     Err(_) => ("400 Bad Request", "The login failed; see haft's terminal for the reason."),
                 };
                 browser.answer(status, line).await;

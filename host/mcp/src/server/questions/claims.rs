@@ -121,15 +121,8 @@ impl Claims for FolderClaims {
 impl Claims for ReplicaClaims {
     async fn claim(&self, tag: &[u8; TAG], _: u64) -> io::Result<bool> {
         let claimed = self.0.claim(&hex(tag)).await;
-        claimed.map_err(|error| {
-            io::Error::new(
-                error.kind(),
-                format!(
-                    "the answer cannot be recorded: \
-            {error}"
-                ),
-            )
-        })
+        claimed
+            .map_err(|error| io::Error::new(error.kind(), format!("the answer cannot be recorded: {error}")))
     }
 }
 

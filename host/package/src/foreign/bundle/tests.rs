@@ -90,8 +90,7 @@ async fn what_is_missing_or_wrong_is_named_and_a_secret_is_not() {
         ("", "it needs `dirs` (Directories)"),
         (
             "#dirs=.&other=1",
-            "it has no setting `other`; its settings are `api_key`, `dirs`, `limit`, \
-            `nothing`",
+            "it has no setting `other`; its settings are `api_key`, `dirs`, `limit`, `nothing`",
         ),
         ("#dirs=.&limit=101", "`limit` is not usable: expected a number within its limits"),
         ("#dirs=.&limit=NaN", "`limit` is not usable"),
@@ -115,8 +114,7 @@ async fn what_is_missing_or_wrong_is_named_and_a_secret_is_not() {
         ),
         (
             json!({ "server": run(json!([]), json!({ "MY_TOKEN": "abc" })) }),
-            "its manifest contains a secret: \
-            `",
+            "its manifest contains a secret: `",
         ),
         (json!({ "server": run(json!(["--x=${__dirname}/y"]), json!({})) }), "in the middle"),
         (json!({ "name": "…" }), "it has no usable name (`"),
