@@ -116,7 +116,11 @@ async fn what_cannot_be_attached_is_refused_before_anything_is_asked() {
     let expected = "`page.pdf: application/pdf, 9 bytes` is not shown to `m`: the model's API does not \
         accept `application/pdf`";
     assert!(answer.code != 0 && answer.stderr.contains(expected), "{}", answer.stderr);
-    assert!(answer.stderr.contains("hint: choose another provider, or convert it"), "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("hint: choose another provider, or convert the file"),
+        "{}",
+        answer.stderr
+    );
     assert_eq!(good(&other, &["session", "list"]).await.stdout, "");
     fake.assert_done();
 }

@@ -366,7 +366,7 @@ async fn a_long_command_runs_too() {
     assert!(result.content.ends_with("\n(exit code: 7)"), "{}", result.content);
     let text = "x".repeat(200_000);
     assert_eq!(bash(&Workspace::new(), &format!("printf %s {text} | wc -c; cat")).await.content, "200000\n");
-    assert!(invalid(json!({"command": "x".repeat((1 << 20) + 1)})).await.contains("at most 1048576"));
+    assert!(invalid(json!({"command": "x".repeat((1 << 20) + 1)})).await.contains("the limit is 1048576"));
     assert!(invalid(json!({"command": "a\0b"})).await.contains("NUL"));
 }
 

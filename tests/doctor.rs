@@ -23,9 +23,9 @@ const SECRET: &str = "sk-never-to-be-seen-0815";
 
 /// What a kernel without namespaces cannot keep.
 const GAPS_WITHOUT_NAMESPACES: [&str; 4] = [
+    "change a protected file in the workspace",
     "change the mode of a file outside",
     "change the time of a file outside",
-    "change a protected file in the workspace",
     "see haft's process",
 ];
 
@@ -306,7 +306,7 @@ fn sb08_without_a_sandbox_only_on_request_and_loudly() {
     let answer = home.haft(Lacks::Nothing, &["--unsafe-no-sandbox", "doctor"]);
     assert_eq!(answer.code, Some(6));
     assert!(answer.stdout.contains("✗ verdict       off (`--unsafe-no-sandbox`)"), "{}", answer.stdout);
-    assert!(answer.stdout.contains("not held: make a file outside"), "{}", answer.stdout);
+    assert!(answer.stdout.contains("not blocked: make a file outside"), "{}", answer.stdout);
 }
 
 /// SB08: without namespaces files are kept, and what is not is said, by doctor and at every call.
@@ -361,7 +361,7 @@ fn a_wrong_program_does_not_keep_doctor_from_the_rest() {
     let answer = home.haft(Lacks::Nothing, &["doctor"]);
     assert_eq!(answer.code, Some(3), "{}", answer.stdout);
     for expected in
-        ["✗ program.toml  cannot be used: ", "hint: `haft check`", "✓ verdict       full", "✓ bash"]
+        ["✗ program.toml  cannot be used: ", "hint: run `haft check`", "✓ verdict       full", "✓ bash"]
     {
         assert!(answer.stdout.contains(expected), "{}", answer.stdout);
     }

@@ -202,7 +202,7 @@ async fn te20_what_is_no_file_is_an_error_at_once() {
     for (path, why) in [
         ("missing", "there is no such file"),
         ("missing/file", "there is no such file"),
-        ("file/below", "a part of the path is a file, not a directory"),
+        ("file/below", "a part of the path is a file and no directory"),
         ("folder", "it is a directory"),
         ("fifo", "it is not a regular file"),
         ("socket", "it is not a regular file"),
@@ -321,8 +321,8 @@ async fn te21_write_refuses_what_makes_no_sense() {
         ("folder", "it is a directory"),
         ("folder/", "it is a directory"),
         ("fifo", "it is not a regular file"),
-        ("file/below", "a part of the path is a file, not a directory"),
-        ("file/below/deep", "a part of the path is a file, not a directory"),
+        ("file/below", "a part of the path is a file and no directory"),
+        ("file/below/deep", "a part of the path is a file and no directory"),
     ] {
         let shown = sandbox.path(path.trim_end_matches('/')).display().to_string();
         assert_eq!(
@@ -753,7 +753,7 @@ async fn c15_a_file_with_a_slash_is_no_file() {
                 ];
                 for answer in answers {
                     assert!(
-                        answer.contains("a part of the path is a file, not a directory"),
+                        answer.contains("a part of the path is a file and no directory"),
                         "{path}: {answer}"
                     );
                 }

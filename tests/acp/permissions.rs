@@ -43,7 +43,7 @@ fn rs06_a_no_is_no_and_silence_is_none() {
     for (permit, why) in [
         (Ok("dismiss"), "dismissed"),
         (Err(-32601), "the editor failed to ask:"),
-        (Ok("yes"), "was not asked"),
+        (Ok("yes"), "does not fit the question"),
     ] {
         let (said, _) = outcome(permit);
         assert!(said.contains("it needs a person's approval") && said.contains(why), "{said}");

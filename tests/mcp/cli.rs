@@ -176,7 +176,7 @@ fn x1_a_schema_that_doubles_ends_no_more_than_its_call() {
     home.write("program.toml", &format!("{HEAD}{}", fake::toml("s", &json!({ "tools": "doubling" }), "")));
     let answer = home.haft(&["call", "mcp__s__echo", "{\"x\": \"s\"}"]);
     assert!(
-        answer.stderr.contains("the arguments cannot be checked: the schema takes more"),
+        answer.stderr.contains("the arguments cannot be checked: checking this takes more"),
         "{}",
         answer.stderr
     );
@@ -216,9 +216,11 @@ fn mc02_a_package_brings_its_server() {
     }
     let (names, complaints) = tools(&home, &[]);
     assert_eq!(names.len(), 16);
-    for expected in
-        ["does not get `KEY`", "`env = [\"OPENAI_API_KEY\"]` in `[packages.grant]`", "does not get `FILE`"]
-    {
+    for expected in [
+        "is not granted `KEY`",
+        "`env = [\"OPENAI_API_KEY\"]` in `[packages.grant]`",
+        "is not granted `FILE`",
+    ] {
         assert!(complaints.contains(expected), "{expected}: {complaints}");
     }
     let answer = home.haft(&["call", "mcp__own__env", "{}"]);

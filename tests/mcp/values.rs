@@ -96,8 +96,8 @@ fn what_is_wrong_with_a_schema_is_told_by_a_check() {
     assert!(home.haft(&["call", "mcp__s__echo", r#"{"n": true}"#]).stderr.contains("invalid arguments"));
     let check = home.haft(&["check"]);
     for told in [
-        "schema of an MCP server mended: mcp__s__echo: `/properties/n/type`: taken as `\"number\"`",
-        "`/properties/s/pattern`: left unchecked: haft cannot read this regular expression",
+        "schema of an MCP server mended: mcp__s__echo: `/properties/n/type`: read as `\"number\"`",
+        "`/properties/s/pattern`: not checked: haft cannot read this regular expression",
         "`/properties/r/$ref`: not checked: the reference has no target",
     ] {
         assert!(check.stderr.contains(told), "{told}\n{}", check.stderr);
@@ -116,7 +116,7 @@ async fn values_given_as_text_are_taken_as_the_schema_says() {
     let meant = r#"{"n":5,"on":false,"list":["a"],"o":{"x":1},"s":"7"}"#;
     let said = home.haft(&["call", "mcp__s__echo", given]);
     assert_eq!((said.stdout.trim(), said.code), (meant, 0), "{}", said.stderr);
-    assert!(said.stderr.contains("note: `n` was given as text and taken as a number"), "{}", said.stderr);
+    assert!(said.stderr.contains("note: `n` was given as text and read as a number"), "{}", said.stderr);
     assert!(!said.stderr.contains("note: `s`"), "{}", said.stderr);
     let model = Fake::start([calls(&[("call_1", "mcp__s__echo", given)]), says("Done.")]).await;
     let url = model.base_url();
@@ -125,7 +125,7 @@ async fn values_given_as_text_are_taken_as_the_schema_says() {
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     let told = &crate::agent::answers(&model.requests().pop().unwrap())[0].1;
     assert!(
-        told.starts_with(meant) && told.contains("\n[`on` was given as text and taken as a truth value]"),
+        told.starts_with(meant) && told.contains("\n[`on` was given as text and read as a truth value]"),
         "{told}"
     );
 }

@@ -66,14 +66,20 @@ fn redacted(place: &Place, page: &str) -> String {
     page.replace(&page[page.find(" (").unwrap() + 2..=page.find("B)").unwrap()], "SIZE")
 }
 
+/// The page of the package `github`, which nobody is there to agree to.
+fn shown() -> (Place, String) {
+    let place = Place::new();
+    github(&place);
+    let answer = place.haft(&["add", "./github"]);
+    let page =
+        redacted(&place, &answer.ends(7, "nothing was changed: there is no terminal to ask at").stderr);
+    (place, page)
+}
+
 /// PR07, PR11, WA08: the page says what a stranger has to know, and no more is asked for by it.
 #[test]
 fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
-    let place = Place::new();
-    github(&place);
-    let answer =
-        place.haft(&["add", "./github"]).ends(7, "nothing was changed: there is no terminal to ask at");
-    let page = redacted(&place, &answer.stderr);
+    let (place, page) = shown();
     insta::assert_snapshot!(page, @r#"
     github 1.2.0: Works with issues
       from      ./github (SIZE)

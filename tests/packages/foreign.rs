@@ -353,8 +353,7 @@ fn a_package_of_pypi_is_installed_from_wheels() {
         ("haft_teller-1.2.dist-info/METADATA", b"Metadata-Version: 2.1\nName: haft-teller\nVersion: 1.2\nSummary: Tells\n"),
         ("haft_teller-1.2.dist-info/WHEEL", b"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"),
         ("haft_teller-1.2.dist-info/entry_points.txt", b"[console_scripts]\nhaft-teller = haft_teller:main\n"),
-        ("haft_teller-1.2.dist-info/RECORD", b"haft_teller/__init__.py,,\nhaft_teller-1.2.dist-info/METADATA,,\n\
-          haft_teller-1.2.dist-info/WHEEL,,\nhaft_teller-1.2.dist-info/entry_points.txt,,\nhaft_teller-1.2.dist-info/RECORD,,\n"),
+        ("haft_teller-1.2.dist-info/RECORD", b"haft_teller/__init__.py,,\nhaft_teller-1.2.dist-info/METADATA,,\nhaft_teller-1.2.dist-info/WHEEL,,\nhaft_teller-1.2.dist-info/entry_points.txt,,\nhaft_teller-1.2.dist-info/RECORD,,\n"),
     ]);
     let digest = sha256(&wheel);
     let file = "haft_teller-1.2-py3-none-any.whl";

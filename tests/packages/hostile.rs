@@ -74,7 +74,7 @@ fn pr08_hostile_archives_leave_nothing() {
         ("occurs twice", good().file("W.wasm", b"x").end()),
         ("` has characters that are not allowed in file names", good().file("a\x1b]0;evil\x07", b"x").end()),
         ("` has characters that are not allowed in file names", good().file("a\\b", b"x").end()),
-        ("is written by haft", good().file("program.lock", b"version = 1\n").end()),
+        ("haft writes", good().file("program.lock", b"version = 1\n").end()),
         ("more than 10000 files", many.end()),
         ("the archive has more than", bomb),
         ("the archive cannot be read", cut),

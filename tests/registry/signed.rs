@@ -210,6 +210,6 @@ async fn a_bundle_counts_where_it_is_a_signature() {
     bundle(&fake, &digest, &certificate, SIGN, &pair);
     let verdict = judged(&fake, &Trust::Nobody).await.unwrap();
     let Verdict::Unchecked(claims) = verdict else { panic!("{verdict:?}") };
-    let report = "keylessly by `a@b.example` (known to `https://a.b/c/d`), which is invalid: ";
+    let report = "keylessly by `a@b.example` (issuer `https://a.b/c/d`), which is invalid: ";
     assert!(claims.len() == 1 && claims[0].starts_with(report), "{claims:?}");
 }

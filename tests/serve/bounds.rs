@@ -113,5 +113,5 @@ fn c04_what_takes_too_long_is_told_that_haft_ends() {
     let id = peer.ask("tools/call", json!({"name": "bash", "arguments": {"command": "sleep 4711"}}));
     assert_eq!(peer.hang_up(), Some(0));
     let answer = peer.answer(id);
-    assert!(answer["error"]["message"].as_str().unwrap().starts_with("haft is ending"), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().starts_with("haft is shutting down"), "{answer}");
 }

@@ -244,7 +244,7 @@ fn calls_are_counted() {
         until("the call is under way", || stage.path("begun").exists());
         let said = echo(BOB);
         std::fs::write(stage.path("go"), "").unwrap();
-        assert!(said["content"][0]["text"].as_str().unwrap().contains("1 calls under way"), "{said}");
+        assert!(said["content"][0]["text"].as_str().unwrap().contains("1 calls at once"), "{said}");
         assert_eq!(slow.join().unwrap()["result"]["isError"], false);
     });
     assert_eq!(echo(BOB)["isError"], false);

@@ -225,7 +225,7 @@ fn judged(path: &Path, change: &Change) -> Result<Option<State>, String> {
         _ if now == change.was => Ok(None),
         None => Err("is left as it is: haft ended while the file was being changed".to_owned()),
         Some(is) if now == *is && !matches!(now, State::Large | State::Other) => Ok(Some(now)),
-        Some(_) => Err("was changed since".to_owned()),
+        Some(_) => Err("was edited later".to_owned()),
     }
 }
 

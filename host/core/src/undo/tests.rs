@@ -180,7 +180,7 @@ fn u11_what_cannot_be_put_back_is_left_and_named() {
     let [large, made, mine, secret, torn] = why.as_slice() else { panic!("{why:?}") };
     assert_eq!(*large, "cannot be put back: the file was too large to save");
     assert!(made.starts_with("cannot be put back: ") && made.contains("not empty"), "{made}");
-    assert_eq!(*mine, "was changed since");
+    assert_eq!(*mine, "was edited later");
     assert_eq!(*secret, "cannot be put back: the file contained a secret, which is not saved");
     assert_eq!(*torn, "is left as it is: haft ended while the file was being changed");
     assert_eq!(fs::read_to_string(place.path("mine")).unwrap(), "my own");

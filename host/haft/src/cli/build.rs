@@ -22,9 +22,8 @@ const MAX_ABOVE: usize = 4;
 const MAX_NAMED: usize = 3;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-A component is built again only if its sources, the tools or haft have changed. A `[build] command` runs each \
-time.")]
+#[command(after_help = "A component is built again only if its sources, the tools or haft have changed. A \
+`[build] command` runs each time.")]
 pub(super) struct Build {
     /// The project's folder
     #[arg(default_value = ".")]

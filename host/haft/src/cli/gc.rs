@@ -17,12 +17,11 @@ use haft_sandbox::process::caches;
 use haft_state::{Kept, Swept as SweptState};
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-haft knows a program from the first `haft add` or `haft update` in it, as long as its program.lock stays in its \
-place. Installations of the last 10 minutes are kept; `haft add` fetches removed ones again. If a program.toml \
-is gone, its plugins' caches are removed too, their other data only with `--state`. A compiler that `haft \
-plugin build` installed is removed after 30 days without use, and so are the caches of package managers that \
-commands and MCP servers have in the sandbox.")]
+#[command(after_help = "A program is known from the first `haft add` or `haft update` in it, as long as \
+its program.lock stays in its place. Installations of the last 10 minutes are kept; `haft add` fetches \
+removed ones again. If a program.toml is gone, its plugins' caches are removed too, their other data only \
+with `--state`. A compiler that `haft plugin build` installed is removed after 30 days without use, and so \
+are the caches of package managers that commands and MCP servers have in the sandbox.")]
 pub(super) struct Gc {
     /// Only print what would be removed
     #[arg(short = 'n', long)]

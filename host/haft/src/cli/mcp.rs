@@ -25,9 +25,9 @@ const PATIENCE: Duration = Duration::from_mins(15);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-haft stores a login in your keyring or, without a keyring, in a file that no tool can read, and renews it \
-automatically. If a new login is needed, the server's tools fail with the command to run. A server with \
-`Authorization` in its `headers` in program.toml needs no login.
+A login is stored in your keyring or, without a keyring, in a file that no tool can read, and is renewed automatically. \
+If a new login is needed, the server's tools fail with the command to run. A server with `Authorization` in its \
+`headers` in program.toml needs no login.
 
 Examples:
   haft mcp login tracker

@@ -39,7 +39,7 @@ const CLOSING: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-haft lists the tools from its cache; a plugin or MCP server that is not in the cache is listed first, for at \
+The list of tools comes from a cache; a plugin or MCP server that is not in the cache is listed first, for at \
 most 8 s. Changes to program.toml, program.lock and plugin files take effect at once; tools that need more \
 rights than you agreed to (`haft trust`) are left out. When standard input ends, haft answers the last requests \
 for at most 10 s and stops older calls.

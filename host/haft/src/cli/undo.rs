@@ -18,7 +18,7 @@ const MAX_NAMED: usize = 50;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-haft restores the files that plugins (also the built-in `edit` and `write`) changed in the last prompt with \
+This restores the files that plugins (also the built-in `edit` and `write`) changed in the last prompt with \
 changes. A file that was edited later is not restored, and is listed. Changes by `bash`, commands and MCP \
 servers are not undone; their calls are listed.
 

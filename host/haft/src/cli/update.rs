@@ -19,11 +19,12 @@ mod newer;
 mod servers;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-haft shows every change and asks: scripts, SKILL.md, tool definitions. It also lists the tools of the MCP \
-servers and pins them again, with the tools that were held back. `--yes` agrees. `haft add SOURCE` changes to \
-another version. Existing grants do not change. Rights that the new version requests are added; `--grant RIGHT` \
-adds only these rights, `--no-grant` adds none.")]
+#[command(
+    after_help = "Every change is shown, with a question: scripts, SKILL.md, tool definitions. It also lists \
+the tools of the MCP servers and pins them again, with the tools that were held back. `--yes` agrees. `haft \
+add SOURCE` changes to another version. Existing grants do not change. Rights that the new version requests \
+are added; `--grant RIGHT` adds only these rights, `--no-grant` adds none."
+)]
 pub(super) struct Update {
     /// The packages, plugins and MCP servers to update [default: all]
     #[arg(value_name = "NAME", add = super::completions::plugins())]

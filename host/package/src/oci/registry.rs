@@ -183,7 +183,7 @@ impl<'a> Registry<'a> {
     /// Describes the credentials of the requests, for messages.
     fn who(&self) -> String {
         let credential = self.credential.get().and_then(Option::as_ref);
-        credential.map_or_else(|| "without a login".to_owned(), Credential::describe)
+        credential.map_or_else(|| "a request without a login".to_owned(), Credential::describe)
     }
 }
 

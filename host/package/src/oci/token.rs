@@ -71,7 +71,8 @@ impl Asker<'_> {
         let response = exchange(self.asking, &ask, shown.as_ref().map(|shown| &shown.header), WITHIN).await?;
         let status = response.status().as_u16();
         if matches!(status, 400 | 401 | 403) {
-            let who = self.credential.map_or_else(|| "without a login".to_owned(), Credential::describe);
+            let who =
+                self.credential.map_or_else(|| "a request without a login".to_owned(), Credential::describe);
             return Err(Failure::Denied { who, body: explained(response).await });
         }
         if !response.status().is_success() {

@@ -69,8 +69,7 @@ fn arguments_and_variables_become_settings() {
     }));
     assert_eq!(
         source(&entry, &["dir=.", "dir=./b", "place=Rome", "p=3"]),
-        "npm:@a/weather@1.2.0#arg=.&arg=./b&arg=--units%3Dmetric&arg=-p&arg=3&arg=--verbose&arg=--at%3DRome:UTC{x}\
-         &env=WEATHER_API_KEY&env.LEVEL=a%26b"
+        "npm:@a/weather@1.2.0#arg=.&arg=./b&arg=--units%3Dmetric&arg=-p&arg=3&arg=--verbose&arg=--at%3DRome:UTC{x}&env=WEATHER_API_KEY&env.LEVEL=a%26b"
     );
     let named = source(
         &entry,
