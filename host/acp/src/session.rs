@@ -158,13 +158,13 @@ impl Session {
         let events = Events::to(move |event| updates.hear(event));
         let (cancel, approvals) = (working.cancel.clone(), self.approvals.clone());
         let turn = Turn { events, cancel, approvals, is_planning: self.is_planning() };
+        self.client.outbox().room().await;
+        self.updates.open();
         let invoked = self.invoked(conversation.as_mut(), prompt, &turn).await;
         if working.cancel.is_cancelled() {
             return Ok(PromptResponse::new(StopReason::Cancelled));
         }
         let Some(prompt) = invoked? else { return Ok(PromptResponse::new(StopReason::EndTurn)) };
-        self.client.outbox().room().await;
-        self.updates.open();
         let outcome = conversation.prompt(prompt, turn).await;
         if let Ok(outcome) = &outcome {
             self.tell_usage(outcome, conversation.window());

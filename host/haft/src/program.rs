@@ -133,7 +133,7 @@ pub struct Program {
     /// The hooks that see the calls of its tools.
     hooks: Vec<Watching>,
     dirs: Dirs,
-    /// The skills of installed packages.
+    /// The skills of installed packages and of MCP servers.
     skills: Vec<Shelved>,
     /// [`Self::guidance`], once it was read.
     guidance: OnceLock<Guidance>,

@@ -14,9 +14,9 @@ use sha2::{Digest as _, Sha256};
 const TEXT: &[&str] = &["title", "description"];
 /// Its schemas.
 const SCHEMAS: &[&str] = &["inputSchema", "outputSchema"];
-/// Characters of a hexadecimal SHA-256 digest.
+/// The end of a skill's URI.
 const SKILL: &str = "/SKILL.md";
-/// A hexadecimal SHA-256 digest has so many characters.
+/// Characters of a hexadecimal SHA-256 digest.
 const DIGITS: usize = 64;
 /// The parts of a tool, in the order of their digests.
 const PARTS: [Part; 3] = [Part::Text, Part::Schemas, Part::Annotations];

@@ -14,6 +14,7 @@ mod skill_servers;
 mod skills;
 mod written;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use haft_core::report::{Report, plain};
@@ -173,7 +174,9 @@ impl AgentPlugin {
         let is_claude = files.has(CLAUDE) && !is_agent(&files);
         let mut plugin = if is_claude { claude::read(&files) } else { manifest::read(&files) }?;
         let Self { skills, servers, faults, .. } = &mut plugin;
+        let mut taken = BTreeSet::new();
         for skill in skills {
+            skill.without_taken(&mut taken, faults);
             if let Err(why) = written::check_components(skill) {
                 let text = format!("the components of skill `{}` are left out: {why}", skill.skill.name);
                 faults.push(Fault::new(FaultKind::ComponentInvalid, text));

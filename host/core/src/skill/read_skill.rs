@@ -67,9 +67,14 @@ impl Tool for ReadSkill {
         &self.def
     }
 
-    async fn call(&self, call: &ToolCall, _context: &Context<'_>) -> Result<ToolResult, ToolError> {
+    async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         let text = |key: &str| call.arguments.get(key).and_then(Value::as_str).map(str::to_owned);
         let skill = self.skill(&text("name").unwrap_or_default())?.clone();
+        // Reading such a skill may start its server, with all rights of the server.
+        if skill.files.folder().is_none() && context.grant.is_planning() {
+            let why = "skills of MCP servers cannot be read in plan mode";
+            return Err(ToolError::ExecutionFailed(why.to_owned()));
+        }
         let file = text("file").filter(|file| !file.trim().is_empty());
         let is_here = self.is_here;
         let work = move || read(&skill, file.as_deref().unwrap_or(FILE), is_here);
@@ -183,11 +188,11 @@ mod tests {
     async fn what_cannot_be_given_says_why() {
         let place = place(true);
         for (arguments, expected) in [
-            (json!({ "name": "pfd" }), "no skill is called `pfd`; did you mean `pdf`? There are: `pdf`"),
-            (json!({ "name": "pdf", "file": "logo.png" }), "it is not text in UTF-8; the folder is `"),
+            (json!({ "name": "pfd" }), "there is no skill `pfd`; did you mean `pdf`? The skills are: `pdf`"),
+            (json!({ "name": "pdf", "file": "logo.png" }), "it is not UTF-8 text; the folder is `"),
             (
                 json!({ "name": "pdf", "file": "../x" }),
-                "cannot read `../x` of the skill `pdf`: it leads out of",
+                "cannot read `../x` of the skill `pdf`: it points outside",
             ),
             (json!({ "name": "pdf", "file": "/etc/passwd" }), "it points outside the folder"),
             (json!({ "name": "pdf", "file": "none" }), "No such file"),

@@ -143,12 +143,13 @@ impl Entry {
     }
 
     /// Returns the entry in plan mode.
-    pub(super) fn planning(&self) -> Self {
+    #[must_use]
+    pub fn planning(&self) -> Self {
         Self { grant: self.grant.planning(), ..self.again() }
     }
 
     /// Returns whether a narrower grant would leave it with the rights that it has ([`Tool::has_fixed_rights`]).
-    pub(super) fn has_fixed_rights(&self) -> bool {
+    pub fn has_fixed_rights(&self) -> bool {
         self.tool.has_fixed_rights()
     }
 

@@ -162,7 +162,7 @@ impl Conversation {
         let session = self.dialogue.program.session(self.verb, self.screen.events());
         let session = Session { approvals: self.approvals.clone(), ..session };
         tokio::select! {
-            got = prompt.get(words, &session) => got,
+            got = prompt.get(words, &session, self.dialogue.is_planning()) => got,
             _ = tokio::signal::ctrl_c() => anyhow::bail!("`/{}` was stopped", prompt.name),
         }
     }

@@ -8,6 +8,7 @@ use super::dialogue::Dialogue;
 use haft_agent::provider::Prompt;
 use haft_core::call::ToolCall;
 use haft_core::report::{plain, shortened};
+use haft_core::skill::SkillOffer;
 use haft_core::tool::{Entry, Offer, Session, Toolbox, exposed_name};
 
 /// Characters of a prompt's description in a list.
@@ -29,7 +30,13 @@ pub(super) struct ServerPrompt<'t> {
 /// The prompts of the program's plugins and MCP servers. Of two with one name the first is used.
 pub(super) fn all(dialogue: &Dialogue) -> Vec<ServerPrompt<'_>> {
     let mut found: Vec<ServerPrompt<'_>> = Vec::new();
-    for prompt in dialogue.program.toolbox.offers().filter_map(ServerPrompt::of) {
+    // To ask a skill for its definition is to read and hash its files.
+    let is_skill = |entry: &&Entry| {
+        let own = entry.def().name.strip_prefix(SkillOffer::PREFIX);
+        own.is_some_and(|own| !own.contains('/'))
+    };
+    let offers = dialogue.program.toolbox.offers().filter(|entry| !is_skill(entry));
+    for prompt in offers.filter_map(ServerPrompt::of) {
         if found.iter().all(|other| other.name != prompt.name) {
             found.push(prompt);
         }
@@ -75,11 +82,20 @@ impl<'t> ServerPrompt<'t> {
         self.arguments.iter().map(shown).collect::<Vec<_>>().join(" ")
     }
 
-    /// Gets the prompt, with `words` for its arguments.
+    /// Gets the prompt, with `words` for its arguments; in plan mode with the right to read alone.
     ///
     /// # Errors
-    /// `words` are not its arguments, or the call failed.
-    pub(super) async fn get(&self, words: &str, session: &Session) -> anyhow::Result<Prompt> {
+    /// `words` are not its arguments, the call failed, or its rights cannot be reduced to reading in plan mode.
+    pub(super) async fn get(
+        &self,
+        words: &str,
+        session: &Session,
+        is_planning: bool,
+    ) -> anyhow::Result<Prompt> {
+        let refusal =
+            "is not available in plan mode: the rights of an MCP server cannot be reduced to reading";
+        anyhow::ensure!(!(is_planning && self.entry.has_fixed_rights()), "`/{}` {refusal}", self.name);
+        let planned = is_planning.then(|| self.entry.planning());
         let values: Value = values(&self.name, &self.arguments, words)?.into();
         let arguments = match self.own {
             None => values,
@@ -89,7 +105,7 @@ impl<'t> ServerPrompt<'t> {
         };
         let tool = self.entry.def().name.clone();
         let call = ToolCall { id: "prompt".into(), tool, arguments };
-        let result = Toolbox::dispatch_to(self.entry, call, session).await;
+        let result = Toolbox::dispatch_to(planned.as_ref().unwrap_or(self.entry), call, session).await;
         anyhow::ensure!(!result.is_error, "`/{}` failed: {}", self.name, plain(&result.content));
         Ok(Prompt { text: result.content, attachments: result.attachments })
     }

@@ -26,9 +26,9 @@ pub(super) struct Contribution {
     pub(super) tools: Vec<NewTool>,
     /// Prompts and resources.
     pub(super) offers: Vec<NewTool>,
-    /// Hooks that see the calls of tools.
+    /// Skills of MCP servers.
     pub(super) skills: Vec<Shelved>,
-    /// What sees the calls of tools.
+    /// Hooks that see the calls of tools.
     pub(super) hooks: Vec<Watching>,
     /// Problems that do not affect the rest.
     pub(super) problems: Vec<Problem>,

@@ -1,6 +1,6 @@
 //! Instructions to a model besides its task: `AGENTS.md` or `CLAUDE.md` of the workspace's repository, and the
-//! skills. Read once, at the first use, so that every request of a run begins with the same text. `haft serve` uses
-//! none of it, since its clients have their own instructions.
+//! skills. Read once, at the first use, so that every request of a run begins with the same text. `haft serve` serves
+//! the skills of the program and of its packages; its clients have their own instructions.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Program {
     }
 }
 
-/// Returns `patterns` with the tool for skills: an agent that may call any tool may read the listed skills.
+/// Returns the skills that MCP clients get: the skills beside program.toml and of packages.
 pub(super) fn skill_offers(rights: &Rights<'_>) -> Contribution {
     let Rights { manifest, installed, dirs, .. } = rights;
     let (mut shelf, mut found) = (Shelf::default(), Contribution::default());

@@ -356,7 +356,13 @@ impl Declared<'_> {
         if !found.first_lists.is_empty() {
             return;
         }
-        let differences = listed.differences.iter().filter(|one| self.offers(one.tool()));
+        // Patterns know a skill by its name, and pins by its URI.
+        let is_offered =
+            |own: &str| match own.strip_suffix("/SKILL.md").and_then(|path| path.rsplit('/').next()) {
+                Some(name) => self.offers(&format!("skills/{name}")),
+                None => self.offers(own),
+            };
+        let differences = listed.differences.iter().filter(|one| is_offered(one.tool()));
         let hint = way_out(&server.config().name);
         for one in differences {
             let line = format!("MCP server `{}`: {one}", self.name());

@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(listing.page(&page("a", "1")).unwrap().as_deref(), Some("1"));
         assert_eq!(listing.page(&page("b", "2")).unwrap().as_deref(), Some("2"));
         assert_eq!(listing.page(&page("c", "1")).unwrap(), None);
-        assert!(listing.finish().rejected[0].why.contains("circle"));
+        assert!(listing.finish().rejected[0].why.contains("repeats"));
         let mut listing = ToolListBuilder::default();
         let pages = (0..).take_while(|number| {
             listing.page(&page(&number.to_string(), &format!("next {number}"))).unwrap().is_some()

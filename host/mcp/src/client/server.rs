@@ -212,8 +212,7 @@ impl Server {
         Ok(Answer { value, hints })
     }
 
-    /// Requests the server's lists if it has reported a change. A caller that waits sees the state after the last
-    /// call.
+    /// Reads the file `uri` of the skill `skill`, unless the skill is held back.
     pub(super) async fn read_skill(self: &Arc<Self>, skill: &str, uri: &str) -> Result<Value, ServerError> {
         let connection = self.connection().await?;
         self.refuse_held(skill, &connection).await?;

@@ -118,12 +118,12 @@ impl ClientOffers {
         &self.templates
     }
 
-    /// Returns the prompt that clients know as `name`, in `toolbox`, of which these are.
+    /// Returns the skills.
     pub(super) fn skills(&self) -> &[Value] {
         &self.skills
     }
 
-    /// The prompt that clients know as `name`, in `toolbox`, of which these are.
+    /// Returns the prompt that clients know as `name`, in the `toolbox` of these offers.
     pub(super) fn prompt<'t>(&self, toolbox: &'t Toolbox, name: &str) -> Option<&'t Entry> {
         let (_, own) = self.names.iter().find(|(shown, _)| shown == name)?;
         toolbox.find_offer(own)

@@ -12,6 +12,9 @@ use super::skills::text;
 use super::{Fault, FaultKind, Files, PluginSkill};
 use crate::listing::listed;
 
+/// Maximal number of faults of one head that are reported.
+const MAX_FAULTS: usize = 8;
+
 /// The key below which the others may be too.
 const METADATA: &str = "metadata";
 
@@ -31,6 +34,9 @@ pub(super) fn discovered(
         skipped.push(why);
         Map::new()
     });
+    let more = skipped.len().saturating_sub(MAX_FAULTS);
+    skipped.truncate(MAX_FAULTS);
+    skipped.extend((more > 0).then(|| format!("and {more} more")));
     for why in skipped {
         let text = format!("servers that the head of skill `{name}` names are left out: {why}");
         faults.push(Fault::new(FaultKind::ServerSkipped, text));
@@ -55,7 +61,7 @@ fn entries(head: &Map<String, Value>, skipped: &mut Vec<String>) -> Result<Map<S
             continue;
         }
         let parsed = value.as_str().map(serde_json::from_str::<Value>).transpose();
-        let parsed = parsed.map_err(|error| format!("the text of `{key}` is no JSON: {error}"))?;
+        let parsed = parsed.map_err(|error| format!("the text of `{key}` is not valid JSON: {error}"))?;
         for (name, entry) in named(parsed.as_ref().unwrap_or(value)) {
             match entry {
                 Some(entry) if !all.contains_key(&name) => drop(all.insert(name, entry)),
@@ -96,8 +102,8 @@ fn placed(files: &Files<'_>, folder: &str, start: Start) -> Start {
     let Start::Stdio { words, env, directory } = start else { return start };
     let own = |word: String| {
         let path = word.strip_prefix("./").unwrap_or(&word);
-        let (inside, is_named) = (listed(folder, path), path.len() < word.len());
-        let is_own = !path.split('/').any(|part| part == "..") && (files.has(&inside) || is_named);
+        let inside = listed(folder, path);
+        let is_own = !path.split('/').any(|part| part == "..") && files.has(&inside);
         if is_own { format!("./{inside}") } else { word }
     };
     let directory = match directory {

@@ -1,6 +1,8 @@
 //! The skills of a plugin (§7.1): each folder in `skills` with a `SKILL.md`. A script of a skill is an executable
 //! file, or a file whose extension names its interpreter.
 
+use std::collections::BTreeSet;
+
 use haft_core::grant::Right;
 use haft_core::skill::{FILE, MAX_DESCRIPTION, MAX_FILE, Skill, check_name};
 use haft_plugin_host::inspect;
@@ -37,6 +39,21 @@ pub struct PluginSkill {
     pub tool: String,
     /// The author's proposal; `None` if nothing is proposed for any part of the plugin.
     pub proposed: Option<Vec<Right>>,
+}
+
+impl PluginSkill {
+    /// Removes the components whose names are in `taken`, with a fault for each, and adds the names of the others.
+    pub(super) fn without_taken(&mut self, taken: &mut BTreeSet<String>, faults: &mut Vec<Fault>) {
+        let folder = &self.folder;
+        self.components.retain(|(name, path)| {
+            let is_new = taken.insert(name.clone());
+            if !is_new {
+                let text = format!("`{folder}/{path}` is left out: another component has the name `{name}`");
+                faults.push(Fault::new(FaultKind::ComponentInvalid, text));
+            }
+            is_new
+        });
+    }
 }
 
 /// Returns the skills in the fixed location.

@@ -66,7 +66,7 @@ impl Bundle {
             .any(|skill| skill.scripts.iter().any(|script| listed(&skill.folder, script) == path))
     }
 
-    /// Returns the name of the tool that runs the scripts of the skill in the folder `inside`.
+    /// Returns the prefixes of the tools that belong to the skill in the folder `inside`.
     fn tools_of(&self, inside: &str) -> Vec<String> {
         let skills = self.agent_plugin.iter().flat_map(|plugin| &plugin.skills);
         let Some(own) = skills.clone().find(|skill| skill.folder == inside) else { return Vec::new() };

@@ -112,7 +112,7 @@ impl Conversation for Talk {
                 let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) else {
                     return Err(Failure(format!("`/{name}` does not take `{argument}`")));
                 };
-                let got = prompt.get(argument, &session(&self.dialogue, turn)).await;
+                let got = prompt.get(argument, &session(&self.dialogue, turn), turn.is_planning).await;
                 return got.map(Invoked::Prompt).map_err(failure);
             }
         };

@@ -23,10 +23,10 @@ use haft_core::tool::{Entry, Offer};
 /// The prefix of the error about a call's arguments.
 const WRONG: &str = "invalid arguments: ";
 
-/// The answers to questions in a request.
+/// The maximum size in bytes of a page of skills, as JSON, unless one skill is larger.
 const MAX_PAGE: usize = 256 << 10;
 
-/// What a request brings that answers a question about it.
+/// The answers to questions in a request.
 type Brought = (Option<InputResponses>, Option<String>);
 
 impl Handler {
@@ -80,8 +80,7 @@ impl Handler {
         }
     }
 
-    /// Completes an argument of a prompt or a parameter of a template of an MCP server; for other offers returns no
-    /// completions.
+    /// Returns a page of the skills.
     pub(super) async fn list_skills(&self, request: Option<PaginatedRequestParams>) -> Answer {
         let snapshot = self.shared.snapshots.complete_within(self.patience()).await;
         let skills = snapshot.offers().skills();
@@ -144,7 +143,8 @@ impl Handler {
         Ok(raw(json!({ "resources": children })))
     }
 
-    /// Completes an argument of a prompt or a parameter of a template of an MCP server; of others there is nothing to say.
+    /// Completes an argument of a prompt or a parameter of a template of an MCP server; for other offers
+    /// returns no completions.
     pub(super) async fn complete(&self, request: CompleteRequestParams, requester: Requester) -> Answer {
         let snapshot = self.shared.snapshots.complete().await;
         let (entry, server, key, own) = match &request.r#ref {
