@@ -139,9 +139,11 @@ def started(plugin):
         names = tools_of(place, seen)
         if all(any(tool.startswith(f"mcp__{name}__") for tool in names) for name in rest):
             break
+    if not all(seen.values()):
+        return outcome | {name: "runs, NOT CONFINED" for name in rest}
     for name in rest:
         if any(tool.startswith(f"mcp__{name}__") for tool in names):
-            outcome[name] = "runs, confined" if seen and all(seen.values()) else "runs, NOT CONFINED"
+            outcome[name] = "runs, confined" if seen else "runs, NOT CONFINED"
         else:
             why = [line for line in (place / "said").read_text().splitlines() if name in line]
             outcome[name] = f"does not answer ({why[0][:150] if why else 'no reason'})"

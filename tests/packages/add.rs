@@ -242,8 +242,8 @@ fn pr11_the_list_has_every_kind_in_one_table() {
         ["github", "package", "package", "as agreed"],
         ["look", "package", "Claude plugin", "as agreed"],
         ["said", "plugin", "component", "as agreed"],
-        ["near", "mcp-server", "MCP server", "not pinned"],
-        ["far", "mcp-server", "MCP server", "not pinned"],
+        ["near", "mcp-server", "MCP server", "first use"],
+        ["far", "mcp-server", "MCP server", "first use"],
         ["tidy", "skill", "skill", "not pinned"],
     ];
     assert_eq!(rows, expected);

@@ -19,10 +19,10 @@ use crate::{Digest, PackageSource};
 /// Limit on the bytes of an answer: an entry with a hundred settings takes a tenth.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// Maximal number of proposed names for an unknown one.
+/// Maximal size in bytes of a page of a list.
 const MAX_PAGE: usize = 8 << 20;
 
-/// The maximum number of names that are proposed for an unknown name.
+/// Maximal number of proposed names for an unknown one.
 const MAX_NEAR: usize = 10;
 
 /// Servers of a page: the most that the API gives.

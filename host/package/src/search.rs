@@ -85,6 +85,8 @@ pub struct SourceAnswer {
     pub problem: Option<SearchError>,
     /// Plugins that it names and `haft add` refuses: their places are in a form that is not read, or are not public.
     pub left_out: usize,
+    /// Whether some of the words got no answer, neither now nor from the cache.
+    pub is_partial: bool,
 }
 
 /// Reasons why a source says nothing.
@@ -174,7 +176,8 @@ impl Installer<'_> {
     }
 
     async fn ask_all(&self, source: &str, questions: &[Question<'_>], cache: &Cache<'_>, found: &mut Found) {
-        let mut answer = SourceAnswer { source: plain(source), age: None, problem: None, left_out: 0 };
+        let mut answer =
+            SourceAnswer { source: plain(source), age: None, problem: None, left_out: 0, is_partial: false };
         for question in questions {
             // Who does not answer once is not asked again.
             let is_silent = answer.problem.is_some();
@@ -194,6 +197,8 @@ impl Installer<'_> {
                 answer.left_out += left_out;
                 answer.age = answer.age.max(Some(age));
                 found.offers.extend(offers);
+            } else {
+                answer.is_partial = true;
             }
         }
         found.answers.push(answer);

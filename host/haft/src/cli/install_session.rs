@@ -17,11 +17,14 @@ use haft_package::{
 /// The variable that names a registry of MCP servers, before those of `sources.toml`.
 const REGISTRY: &str = "HAFT_MCP_REGISTRY";
 
-/// The marketplaces and registries that the person named.
+/// Returns the marketplaces and registries that the user configured, the registry of the variable first.
 pub(super) fn sources(dirs: &Dirs) -> anyhow::Result<Sources> {
     let mut sources = Sources::in_folder(&dirs.config, &dirs.home)?;
     let named = std::env::var(REGISTRY).ok().filter(|url| !url.is_empty());
-    sources.registries.splice(0..0, named.map(|url| Registry { url }));
+    if let Some(own) = named.map(|url| Registry { url }) {
+        sources.registries.retain(|other| other.shown() != own.shown());
+        sources.registries.insert(0, own);
+    }
     Ok(sources)
 }
 

@@ -58,8 +58,8 @@ impl Search {
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         };
         found.answers.iter().for_each(|answer| tell(answer, self.offline, terminal));
-        let is_silent = |answer: &SourceAnswer| answer.problem.is_some() && answer.age.is_none();
-        let exit = if found.answers.iter().any(is_silent) { Exit::Failure } else { Exit::Success };
+        let exit =
+            if found.answers.iter().any(|answer| answer.is_partial) { Exit::Failure } else { Exit::Success };
         if terminal.json {
             terminal.json(&data(&found))?;
         } else if found.offers.is_empty() {
@@ -81,7 +81,7 @@ impl Search {
 
 /// Says of a source what is not as usual.
 fn tell(answer: &SourceAnswer, is_offline: bool, terminal: Terminal) {
-    let SourceAnswer { source, age, problem, left_out } = answer;
+    let SourceAnswer { source, age, problem, left_out, .. } = answer;
     if let Some(problem) = problem {
         terminal.warning(&format!("`{source}` could not be asked again: {}", plain(&problem.to_string())));
     }

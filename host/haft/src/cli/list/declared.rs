@@ -8,12 +8,11 @@ use haft_manifest::{McpServer, ProcessGrant, Transport};
 
 /// The servers, in the order of the file.
 pub(super) fn servers(session: &InstallSession) -> Vec<Row> {
-    session.project.manifest.mcp_servers.iter().map(|server| row(session, server)).collect()
+    session.project.manifest.mcp_servers.iter().map(row).collect()
 }
 
-fn row(session: &InstallSession, server: &McpServer) -> Row {
+fn row(server: &McpServer) -> Row {
     let name = server.name.to_string();
-    let pin = session.project.lock.servers.iter().find(|pin| pin.name == name);
     let (source, granted) = match &server.transport {
         Transport::Stdio { command, .. } => {
             (shell_words::join(&command.value), server.grant.as_ref().map(rights))
@@ -23,20 +22,14 @@ fn row(session: &InstallSession, server: &McpServer) -> Row {
             (url.value.split(['?', '#']).next().unwrap_or_default().to_owned(), Some(Vec::new()))
         }
     };
-    let state = match pin {
-        _ if !server.pinned => "not held",
-        Some(_) => "as agreed",
-        None => "not pinned",
-    };
+    // The pins of its tools are in the person's own record, and not in a program.lock that came with the folder.
+    let state = if server.pinned { "first use" } else { "not pinned" };
     Row {
         kind: "mcp-server",
         form: "MCP server",
         enabled: server.enabled,
         state,
         source,
-        tools: pin
-            .map(|pin| pin.tools.keys().map(|tool| format!("mcp__{name}__{tool}")).collect())
-            .unwrap_or_default(),
         granted,
         name,
         ..Row::default()
