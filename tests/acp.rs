@@ -1,7 +1,7 @@
 //! `haft acp` from an editor's side: raw JSON-RPC on its standard streams, and the protocol's official client
 //! library.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 mod agents;
 mod bounds;

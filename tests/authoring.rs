@@ -1,7 +1,7 @@
 //! Plugin development from a user's side: `haft plugin new`, `build`, `check`, `call`, `dev`, `pack`. Tests that
 //! need a language's own tools report missing ones; `.ci/authoring` has all of them.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 use std::fs;
 use std::path::Path;

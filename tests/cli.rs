@@ -1,6 +1,6 @@
 //! haft from the side of a person or a script: the program itself, its two output streams and its exit code.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 use std::fs;
 use std::path::PathBuf;

@@ -27,9 +27,9 @@ pub(crate) fn hostile() -> PathBuf {
     repository().join("tests/guests/built/hostile.wasm")
 }
 
-/// Where the tests keep compiled components between runs. What part of haft carries is in it: it is compiled once, and not
+/// Where the tests keep compiled components between runs. What haft itself carries is in it: it is compiled once, and not
 /// by each of the tests that begin at the same time, which takes a machine with two processors half a minute.
-#[expect(clippy::disallowed_methods, reason = "this starts part of haft")]
+#[expect(clippy::disallowed_methods, reason = "this starts haft itself")]
 pub(crate) fn cache() -> PathBuf {
     static COMPILED: Once = Once::new();
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
@@ -56,7 +56,7 @@ pub(crate) fn same_environment(own: &Command, other: &mut Command) {
     }
 }
 
-/// A cache of its own below `place`, with what part of haft carries and nothing else. Gives the cache's folder.
+/// A cache of its own below `place`, with what haft itself carries and nothing else. Gives the cache's folder.
 pub(crate) fn own_cache(place: &Path) -> PathBuf {
     let (own, compiled) = (place.join("cache"), "haft/components");
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(own.join(compiled)).unwrap();

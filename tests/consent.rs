@@ -1,7 +1,7 @@
 //! Consent (`act:consent`) and secrets (`act:credentials`) for components of `act:tools@0.2`: granted by
 //! program.toml, or approved by the user.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 use std::fs;
 use std::path::Path;

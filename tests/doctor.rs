@@ -1,7 +1,7 @@
 //! The self-test of the sandbox, and `haft doctor`, on this kernel and on restricted ones: without Landlock, and
 //! without namespaces, as in most containers.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 use std::collections::BTreeMap;
 use std::fs;

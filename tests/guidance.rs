@@ -185,7 +185,8 @@ async fn skills_are_told_by_name_and_read_on_demand() {
     let check = place.good(&["check"]).await;
     assert!(check.stdout.contains("\nskill `forms` of `"), "{}", check.stdout);
     assert!(
-        check.stderr.contains("the skill `style` of `") && check.stderr.contains("takes precedence"),
+        check.stderr.contains("the skill `style` of `")
+            && check.stderr.contains("has a skill of this name and takes precedence"),
         "{}",
         check.stderr
     );

@@ -29,7 +29,7 @@ fn a_hook_sees_calls_and_refuses_some() {
     let home = home("\"bash\"", "");
     assert_eq!(home.call("bash", &json!({"command": "echo 1"})).stdout, "1\n");
     let refused = home.call("bash", &json!({"command": "touch ran # hook-refuse"})).stderr;
-    let expected = "`bash` did not run: the hook `guard` refused the call: bash of built in with \
+    let expected = "`bash` did not run: the hook `guard` refuses the call: bash of built in with \
         {\"command\":\"touch ran # hook-refuse\"} is not wanted";
     assert!(refused.contains(expected), "{refused}");
     assert!(!home.work().join("ran").exists());

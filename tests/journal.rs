@@ -1,7 +1,7 @@
 //! The journal after the fact: it contains every call and its outcome, for every way that haft can end, and
 //! `haft log` shows it.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -33,7 +33,7 @@ async fn n01_a_call_runs_on_the_worker_that_has_its_label() {
     let gate = world.gate().await;
     let early = gate.call("time", json!({})).await;
     assert!(early.is_error && early.content.contains("no worker labelled"), "{}", early.content);
-    assert!(early.content.contains("can be made again"), "{}", early.content);
+    assert!(early.content.contains("can be repeated"), "{}", early.content);
     let _worker = world.worker("eu-1", &["--label", "eu"]);
     let answer = gate.until_answered("time", json!({})).await;
     assert!(answer.content.parse::<u64>().is_ok(), "{}", answer.content);

@@ -1,7 +1,7 @@
 //! Prompts and resources of plugins (`wit/offers.wit`), through `haft serve`, from the side of its clients: honest
 //! plugins, and plugins that request too much, trap or impersonate another one.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Third-party packages from a user's side: every verb, by the program itself, on real folders, archives,
 //! repositories and a server of the test.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 mod add;
 mod attested;

@@ -2,7 +2,7 @@
 //! compared. A line that no test runs fails here, and so does a tested line that no page contains. Only URLs are
 //! replaced: by those of this test's servers.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start part of haft, by a shell")]
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself, by a shell")]
 
 mod agents;
 mod cookbook;
@@ -133,7 +133,7 @@ impl Reader {
         Self { home, programs, others: Vec::new(), has_agreed: true }
     }
 
-    /// Who agreed to nothing: all is in haft's repository, or written by part of haft.
+    /// Who agreed to nothing: all is in haft's repository, or written by haft itself.
     fn asked(self) -> Self {
         Self { has_agreed: false, ..self }
     }

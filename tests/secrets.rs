@@ -1,7 +1,7 @@
 //! Secrets appear only at their sources and their destinations: the tests run haft with several secrets, try
 //! everything that could show one, and search every file and every output.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,7 @@
 //! `haft serve` from a client's side: raw JSON-RPC on its standard streams and over HTTP, and the client library of
 //! another implementation.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 mod approvals;
 pub(crate) mod bounds;

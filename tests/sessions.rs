@@ -1,7 +1,7 @@
 //! Sessions from a user's side: the saved data of a run, its continuation after any end, and `haft chat` at a real
 //! terminal.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start part of haft, and a terminal for it")]
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself, and a terminal for it")]
 
 mod asking;
 mod attached;

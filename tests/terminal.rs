@@ -1,7 +1,7 @@
 //! Output to a terminal: no control sequence except haft's own styles, and no line wider than the terminal. Run in
 //! terminals that `script` creates.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start part of haft, and a terminal for it")]
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself, and a terminal for it")]
 
 use std::io::Read;
 use std::process::{Command, Stdio};

@@ -158,7 +158,7 @@ fn consent_holds_for_less_and_not_for_more() {
     assert_eq!(String::from_utf8(by_environment.stdout).unwrap(), "one\n");
 }
 
-/// What stays in its folder, takes no key and starts no process runs unasked, and so does what part of haft wrote.
+/// What stays in its folder, takes no key and starts no process runs unasked, and so does what haft itself wrote.
 #[test]
 fn what_reaches_nothing_needs_no_consent() {
     let home = Home::new();

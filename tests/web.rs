@@ -1,7 +1,7 @@
 //! haft with its built-in tools for the web, started like a user starts it: `[builtins]` limits the hosts that they
 //! reach.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 use std::fs;
 use std::process::{Command, Stdio};

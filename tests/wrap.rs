@@ -1,7 +1,7 @@
 //! MCP servers of any client behind `haft wrap`: messages that pass, refused accesses, and the single question to
 //! the user.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start part of haft")]
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 mod fetched;
 

@@ -178,10 +178,12 @@ fn s01_a_packed_component_has_nothing_of_the_program_around_it() {
     wordcount(&home);
     fs::create_dir(home.work().join("wit")).unwrap();
     home.write("wit/world.wit", WIT);
-    let around = "[program]\nname = \"notes\"\nversion = \"1.0.0\"\n# planted-comment\n[provider]\nname = \
-        \"openai\"\nbase_url = \"http://127.0.0.1:9/planted-address\"\n[[mcp_servers]]\nname = \
-        \"s\"\ncommand = \"server\"\nargs = [\"--password=planted-argument\"]\nenv = { MODE = \
-        \"planted-value\" }\n[[plugins]]\nname = \"other\"\ncomponent = \"planted-other.wasm\"\n";
+    let around = "[program]\nname = \"notes\"\nversion = \"1.0.0\"\n\
+        # planted-comment\n\
+        [provider]\nname = \"openai\"\nbase_url = \"http://127.0.0.1:9/planted-address\"\n\
+        [[mcp_servers]]\nname = \"s\"\ncommand = \"server\"\nargs = [\"--password=planted-argument\"]\n\
+        env = { MODE = \"planted-value\" }\n\
+        [[plugins]]\nname = \"other\"\ncomponent = \"planted-other.wasm\"\n";
     // What looks like a secret anywhere does not keep the file from being read once more.
     let entry = "[[plugins]]\nname = \"mine\"\ncomponent = \"p.wasm\"\ngrant.read = [\"docs\"]\n\
         descriptions = { get_token = \"Gets one\" }\n";

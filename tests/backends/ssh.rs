@@ -167,7 +167,7 @@ async fn sb_on_a_host_with_a_haft_commands_are_confined_by_it() {
     };
     fs::remove_file(Path::new(&bin).join("haft")).unwrap();
     let (said, done) = done.expect("not connected");
-    assert!(said.contains("confined on `box` by the haft"), "{said}");
+    assert!(said.contains("confined on `box` by the installed haft"), "{said}");
     assert!(done.output.starts_with(b"1\n"), "{done:?}");
     assert!(!Path::new("/etc/written-by-a-test").exists());
 }

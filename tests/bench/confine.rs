@@ -90,7 +90,7 @@ async fn measure() -> Ways {
         "watched, cold",
         "watched, prepared",
         "confined, cold",
-        "the same by part of haft",
+        "the same by haft itself",
         "confined, prepared",
     ];
     let mut times = vec![Vec::new(); names.len()];

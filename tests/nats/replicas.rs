@@ -237,7 +237,7 @@ fn rp02_a_session_says_where_it_lives() {
     assert_eq!(one.in_session("POST", session).status, 200, "nothing ended it");
     assert_eq!(one.in_session("DELETE", session).status, 204);
     let over = one.in_session("POST", session);
-    assert!(over.status == 404 && !over.body.contains("lives at"), "{over:?}");
+    assert!(over.status == 404 && !over.body.contains("belongs to the replica"), "{over:?}");
 }
 
 /// RP03: what takes long is a task, whose state and answer every replica has for its caller alone; any can stop it.

@@ -83,7 +83,7 @@ fn a_component_becomes_a_plugin_that_any_client_starts() {
     assert!(skill.starts_with("---\nname: hello\ndescription: "), "{skill}");
     let (answers, _) = asked(&place, &plugin, server, "${PLUGIN_ROOT}", &[listing()]);
     let names = tools(&answers);
-    // No tool of part of haft.
+    // No tool of haft itself.
     assert!(names.len() == 1 && skill.contains(&format!("\n## {}\n", names[0])), "{names:?}");
     let call = calling(&names[0], &json!({}));
     let (answers, _) = asked(&place, &plugin, server, "${PLUGIN_ROOT}", std::slice::from_ref(&call));
@@ -150,8 +150,7 @@ fn what_no_plugin_can_be_made_of_leaves_nothing() {
     place.write("odd/SKILL.md", "---\nname: Not a name\ndescription: x\n---\n");
     let refused = place.haft(&["plugin", "pack", "odd", "--agent-plugin"]);
     assert!(
-        refused.code != 0
-            && refused.stderr.contains("the `name` in `SKILL.md` is not a valid Agent Skill name: `"),
+        refused.code != 0 && refused.stderr.contains("the `name` in `SKILL.md`: `Not a name`"),
         "{}",
         refused.stderr
     );

@@ -110,7 +110,7 @@ fn a_source_distribution_is_built_where_a_person_asks_for_it() {
         refused.stderr
     );
     let added = with_registry(&place, &server, &[&add[..], &["--run-scripts"]].concat()).good();
-    let told = "`haft-teller 1.2` has no wheel: it was built from its sources in the sandbox";
+    let told = "`haft-teller 1.2` has no wheel: it was built from its sources: its code ran in the sandbox";
     assert!(added.stderr.contains(told), "{}", added.stderr);
     let tree = place.kept()[0].join("tree");
     assert_eq!(

@@ -65,7 +65,10 @@ fn u2_a_client_s_person_gives_what_was_refused() {
         let call = peer.ask("tools/call", call);
         let question = peer.await_one(|message| message["method"] == "elicitation/create");
         assert!(
-            question["params"]["message"].as_str().unwrap().contains("\n\nCommand: `haft grant bash write="),
+            question["params"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("\n\nTo write the right to program.toml: `haft grant bash write="),
             "{question}"
         );
         let answer = json!({"action": "accept", "content": content});

@@ -42,7 +42,7 @@ fn another_program_is_served_without_dropping_a_call() {
     let answer = peer.answer(slow);
     assert_eq!(text(&answer["result"]), "held to the end", "{answer}");
     stage.program("\n[[tools]]\nname = \"say\"\nno_such_key = 1\n");
-    let said = peer.says("what was served before still is");
+    let said = peer.says("the previous program is still served");
     assert!(said.contains("no_such_key"), "{said}");
     assert!(names(&mut peer).contains(&"program__stage__say".to_owned()));
     // The same tools again: no notification.

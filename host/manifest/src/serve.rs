@@ -221,9 +221,7 @@ fn algorithms(entry: &Entry<'_>) -> Option<Vec<JwtAlgorithm>> {
 fn keys_url(entry: &Entry<'_>) -> Option<String> {
     let url = entry.url()?;
     match url.strip_prefix("http://") {
-        Some(rest) if !is_loopback(host_of(rest)) => {
-            entry.reject("keys must be fetched over `https://`: fetch them with `https://`")
-        }
+        Some(rest) if !is_loopback(host_of(rest)) => entry.reject("keys must be fetched over `https://`"),
         _ => Some(url),
     }
 }

@@ -87,7 +87,7 @@ impl FileQuota {
         size_of(&self.directory).map(|used| self.quota.saturating_sub(used)).map_err(|_| QuotaError::Unusable)
     }
 
-    /// Returns charged bytes that were not written.
+    /// Gives back charged bytes that were not written.
     pub fn refund(&self, bytes: u64) {
         if let Some(left) = &mut *self.left.lock().unwrap_or_else(PoisonError::into_inner) {
             *left = left.saturating_add(bytes);

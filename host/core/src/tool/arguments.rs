@@ -182,7 +182,7 @@ impl Schema {
                 matches!(error.kind(), Kind::Required { .. } | Kind::AdditionalProperties { .. });
             match place.as_str() {
                 "" if !hidden.is_empty() && !names_keys => {
-                    format!("the {} do not match as a whole", self.subject.name())
+                    format!("the schema does not accept the {} as a whole", self.subject.name())
                 }
                 _ if hidden.contains(&key.as_str()) => {
                     format!("at `{place}`: the value (a secret) does not match")
@@ -292,7 +292,7 @@ mod tests {
         assert!(check(&schema, &json!({ "n": "x" })).starts_with("at `/n`: \"x\" does not match"));
         assert_eq!(
             check(&schema, &json!({ "n": null })),
-            "at `/n`: null is none of: an integer of at least 0; a string"
+            "at `/n`: null is not one of: an integer of at least 0; a string"
         );
         assert_eq!(
             check(&schema, &json!({ "v": { "tag": "b", "val": "c" } })),
@@ -312,10 +312,10 @@ mod tests {
             r#"at `/e`: "x" is not one of "n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8""#
         );
         let many = check(&schema(1000), &json!({ "e": "x" }));
-        assert!(many.ends_with(r#""n59" and 940 more, which the schema lists"#), "{many}");
+        assert!(many.ends_with(r#""n59" and 940 more (see the schema)"#), "{many}");
         let long = json!({ "type": "object", "properties": { "e": { "enum": vec!["x".repeat(900); 5] } } });
         let long = check(&long, &json!({ "e": "y" }));
-        assert!(long.len() < 2500 && long.ends_with("and 3 more, which the schema lists"), "{long}");
+        assert!(long.len() < 2500 && long.ends_with("and 3 more (see the schema)"), "{long}");
         assert!(check(&schema(9), &json!({ "e": "x".repeat(5000) })).contains("\"n8\""), "the choices stay");
     }
 
@@ -332,7 +332,7 @@ mod tests {
             empty, case("circle", json!({ "type": "number" })), case("named", json!({ "type": "string" })),
         ] });
         let schema = json!({ "type": "object", "properties": { "shape": shape } });
-        let expected = r#"is none of: {"tag": "empty" | "all"}; {"tag": "circle", "val": a number}; {"tag": "named", "val": a string}"#;
+        let expected = r#"is not one of: {"tag": "empty" | "all"}; {"tag": "circle", "val": a number}; {"tag": "named", "val": a string}"#;
         for wrong in [json!({ "tag": "x" }), json!({ "circle": 1 }), json!("circle"), json!(null)] {
             assert_eq!(
                 check(&schema, &json!({ "shape": wrong })),

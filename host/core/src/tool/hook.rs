@@ -60,7 +60,7 @@ pub(super) async fn before(
             Err(Objection::Refused(reason)) => {
                 notes.decision(|| format!("refused by hook `{name}`"));
                 let reason = clip(&reason, MAX_REASON, Keep::Ends);
-                return Err(format!("`{tool}` did not run: the hook `{name}` refused the call: {reason}"));
+                return Err(format!("`{tool}` did not run: the hook `{name}` refuses the call: {reason}"));
             }
             Err(Objection::Failed(why)) => {
                 notes.decision(|| format!("refused: hook `{name}` did not answer: {why}"));
@@ -224,11 +224,11 @@ mod tests {
         for (answer, expected) in [
             (
                 Objection::Refused("not today".into()),
-                "`one` did not run: the hook `watcher` refuses the call and says: not today",
+                "`one` did not run: the hook `watcher` refuses the call: not today",
             ),
             (
                 Objection::Failed("it traps".into()),
-                "`one` did not run: the hook `watcher` sees its calls and gave no answer: it traps",
+                "`one` did not run: the hook `watcher` did not answer: it traps",
             ),
         ] {
             let watcher = Watcher::new(Err(answer));

@@ -56,7 +56,7 @@ pub(super) struct Add {
     /// Install it under another name; the names of a package's plugins then start with this name
     #[arg(long = "as", alias = "name", value_name = "NAME", requires = "source")]
     name: Option<Name>,
-    /// The registry of MCP servers for `mcp:NAME` [default: `HAFT_MCP_REGISTRY`, else none]
+    /// The registry of MCP servers for `mcp:NAME` [default: `HAFT_MCP_REGISTRY`, else the first of `registries` in sources.toml; there is none by itself]
     #[arg(long, value_name = "URL", requires = "source")]
     registry: Option<String>,
     /// The SHA-256 digest that the fetched content must have

@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(field(&json!({ "type": "string" }), false).read(""), Ok(None));
         let described =
             field(&json!({ "type": "boolean", "title": "Sure?", "default": true }), true).describe();
-        assert_eq!(described, "field: Sure?, y or n; enter for true");
+        assert_eq!(described, "field: Sure?, y or n; Enter for true");
         let schema = json!({ "properties": { "b": {}, "a": {} }, "required": ["a"] });
         let names: Vec<_> =
             Field::all(&schema).into_iter().map(|field| (field.name, field.is_required)).collect();

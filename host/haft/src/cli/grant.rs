@@ -22,7 +22,7 @@ use haft_sandbox::native::command;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 NAME is a plugin, a package, an MCP server, a command or one of their tools. `bash` and the built-in tools have \
-the rights of `[sandbox]`; `sandbox` is their NAME too. For a server or command without a grant, haft also \
+the rights of `[sandbox]`; use `sandbox` as NAME for all of them. For a server or command without a grant, haft also \
 writes its default rights. Relative paths start in the current folder. The grant applies from the next call of \
 `haft serve`, and to processes that start from now on. Writing a grant is consent: `haft trust` does not ask \
 about it.

@@ -18,7 +18,7 @@ const MAX_NAMED: usize = 50;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-This restores the files that plugins (also the built-in `edit` and `write`) changed in the last prompt with \
+The verb restores the files that plugins (also the built-in `edit` and `write`) changed in the last prompt with \
 changes. A file that was edited later is not restored, and is listed. Changes by `bash`, commands and MCP \
 servers are not undone; their calls are listed.
 
@@ -26,7 +26,7 @@ Examples:
   haft session undo                     the last changes of the newest session of this program in this folder
   haft session undo 3f9ac801 --all")]
 pub(super) struct Undo {
-    /// The session: its id, the start of its id, or `last`, the newest of this program in this folder
+    /// The session: its id, the start of its id, or `last` for the newest session of this program in this folder
     #[arg(value_name = "ID", default_value = "last")]
     session: SessionName,
     /// Undo all changes of the session

@@ -20,7 +20,7 @@ mod servers;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Every change is shown, with a question: scripts, SKILL.md, tool definitions. It also lists \
+    after_help = "Every change is shown and asked about: scripts, SKILL.md, tool definitions. It also lists \
 the tools of the MCP servers and pins them again, with the tools that were held back. `--yes` agrees. `haft \
 add SOURCE` changes to another version. Existing grants do not change. Rights that the new version requests \
 are added; `--grant RIGHT` adds only these rights, `--no-grant` adds none."

@@ -58,14 +58,13 @@ fn reach(sandbox: &Sandbox) -> String {
     let written = match sandbox.mode {
         SandboxMode::Rwx => "Files can be written anywhere".to_owned(),
         SandboxMode::Sandbox | SandboxMode::Rx => format!(
-            "Files can be written only in the workspace, `~/.haft` and the directory for temporary files{}",
+            "Files can be written only in these places: the workspace, `~/.haft`, the directory for temporary files{}",
             listed(&sandbox.write)
         ),
     };
-    let read = sandbox
-        .read
-        .as_deref()
-        .map(|read| format!("; other readable directories: {}", listed(read).trim_start_matches(", ")));
+    let read = sandbox.read.as_deref().map(|read| {
+        format!("; of other directories only these are readable: {}", listed(read).trim_start_matches(", "))
+    });
     let network = if sandbox.network { "" } else { "; there is no network" };
     format!("{written}{}{network}.", read.unwrap_or_default())
 }

@@ -222,7 +222,7 @@ fn prices(section: &manifest::Provider) -> BTreeMap<String, Prices> {
     section.prices.iter().map(|(model, own)| (model.clone(), price(own))).collect()
 }
 
-/// Returns the models: the named one, those of program.toml, or the vendor's defaults.
+/// Sets the models: the named one, those of program.toml, or the vendor's defaults.
 fn models(
     choice: &ModelChoice,
     own: Option<&manifest::Provider>,

@@ -164,7 +164,7 @@ impl ContentBuilder {
         }
     }
 
-    /// Returns the line for binary data, which is an attachment if there was room.
+    /// Adds the line for binary data, which is an attachment if there was room.
     fn attached(&mut self, what: &str, media_type: Option<&str>, place: Option<&Value>) {
         let index = place.and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
         if let Some(file) = index.and_then(|index| self.attachments.get(index)) {
@@ -267,8 +267,8 @@ mod tests {
             answer.content,
             "line one\nline two\n[image, image/png, 2 bytes]\n[audio, audio/wav: left out: not valid \
              base64]\n[resource a <file:///a>, 7 bytes, An a]\n[resource <x:1>, \
-             text/plain]\ninside\n[resource <x:2>, application/octet-stream, 3 bytes]\n[content of type \
-             `hologram`, which haft does not know]"
+             text/plain]\ninside\n[resource <x:2>, application/octet-stream, 3 bytes]\n[content of the \
+             unknown type `hologram`]"
         );
         assert!(answer.is_error);
         let types: Vec<_> = answer.attachments.iter().map(|attached| attached.media_type.as_str()).collect();
@@ -378,6 +378,6 @@ mod tests {
         let picture = json!({ "type": "image", "mimeType": "image/png", "data": picture });
         let answer = to_tool_result(&json!({ "content": [picture, picture] }), 1000);
         assert_eq!(answer.attachments.len(), 1);
-        assert!(answer.content.ends_with("left out, an answer holds 8 MiB]"), "{}", answer.content);
+        assert!(answer.content.ends_with("left out, the limit of an answer is 8 MiB]"), "{}", answer.content);
     }
 }

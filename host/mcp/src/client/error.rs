@@ -127,7 +127,7 @@ impl ServerError {
             Self::NotFound(name) => vec![format!("install `{name}`, or write its path in `command`")],
             Self::Unauthorized(_) => vec![
                 "set the credentials in program.toml: `headers = { Authorization = { env = \"NAME\" } }`, \
-                 where the variable is `Bearer …`"
+                 where the variable's value is `Bearer …`"
                     .to_owned(),
             ],
             Self::Login { server, scopes, .. } => {

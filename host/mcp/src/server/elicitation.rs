@@ -211,7 +211,9 @@ fn form(question: &Question) -> ElicitRequestParams {
         let values = [CALL, SESSION, WRITTEN].map(str::to_owned).to_vec();
         schema = schema.optional_enum_schema(HOLDS, EnumSchema::builder(values).build());
     }
-    let written_by = written_by.map(|command| format!("\n\nCommand: `{command}`.")).unwrap_or_default();
+    let written_by = written_by
+        .map(|command| format!("\n\nTo write the right to program.toml: `{command}`."))
+        .unwrap_or_default();
     let agent = agent.as_ref().map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
     let message = format!("`{tool}`{agent} needs your approval.\n\n{verb}: {}{written_by}", question.text);
     ElicitRequestParams::FormElicitationParams {
@@ -277,8 +279,8 @@ mod tests {
         for (answer, why) in [
             (json!({"action": "decline", "content": {"approve": true}}), "declined for its user"),
             (json!({"action": "cancel"}), "dismissed the question"),
-            (json!({"action": "sing"}), "what it was not asked"),
-            (json!(true), "what it was not asked"),
+            (json!({"action": "sing"}), "does not fit the question"),
+            (json!(true), "does not fit the question"),
         ] {
             let Decision::Unasked(said) = decision(&answer, true) else { panic!("{answer}") };
             assert!(said.contains(why), "{answer}: {said}");

@@ -159,7 +159,7 @@ fn pr08_hostile_entries_are_refused() {
         ("`program.toml` occurs twice", program().file("program.toml", b"y")),
         ("`PROGRAM.toml` occurs twice", program().file("PROGRAM.toml", b"y")),
         ("` has characters that are not allowed in file names", program().file("a\u{1b}[2Jb", b"")),
-        ("`program.lock` is written by haft", program().file("program.lock", b"")),
+        ("haft writes `program.lock`", program().file("program.lock", b"")),
         ("is too long", program().add(&header(b"n", EntryType::GNULongName, 70_000), &long)),
         ("is too long", program().add(&header(b"n", EntryType::XHeader, 70_000), &long)),
         ("is a sparse file", program().add(&header(b"n", EntryType::XHeader, 12), sized)),

@@ -171,7 +171,7 @@ fn an_entry_of_another_form_is_told() {
     for (entry, expected, way_out) in [
         (
             json!({ "$schema": "https://static.modelcontextprotocol.io/schemas/2026-01-01/server.schema.json" }),
-            "its entry has the schema `",
+            "this haft supports schemas up to 2025-12-11",
             "",
         ),
         (json!({ "name": "io.test/other" }), "the registry answers with `io.test/other` 1.2.0 instead", ""),

@@ -99,7 +99,7 @@ impl Disk {
         })
     }
 
-    /// Returns the charge for an object that was not created.
+    /// Gives back the charge for an object that was not created.
     fn refund(&self, bytes: u64) {
         match &self.private {
             Some(private) => {

@@ -56,8 +56,7 @@ fn delays(what: &str) -> [Value; 2] {
     let text = format!("Delay before {what}: 500ms, 2s, 1m, or seconds");
     [
         json!({"type": ["string", "integer"], "description": text}),
-        json!({"type": "integer", "minimum": 0, "description": format!("The delay in milliseconds, instead \
-            of `delay`")}),
+        json!({"type": "integer", "minimum": 0, "description": "The delay in milliseconds, instead of `delay`"}),
     ]
 }
 

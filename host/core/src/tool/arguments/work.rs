@@ -66,7 +66,7 @@ impl Work {
         self.registry.is_none() && self.size.saturating_mul(size(value)) <= FEW_STEPS
     }
 
-    /// Returns whether `value` can be checked against `schema`, which this is of.
+    /// Returns an error if checking `value` against `schema` takes too much work.
     pub(super) fn admits(&self, schema: &Value, value: &Value) -> Result<(), TooMuch> {
         if self.is_little(value) {
             return Ok(());
@@ -284,7 +284,7 @@ mod tests {
         for twice in ways {
             let said = check(&doubled(48, twice), &json!({ "x": { "a": 1, "b": "s" } })).unwrap_err();
             assert!(
-                said.starts_with("the arguments cannot be checked: the schema takes more than"),
+                said.starts_with("the arguments cannot be checked: checking this takes more than"),
                 "{said}"
             );
         }

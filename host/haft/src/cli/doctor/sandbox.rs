@@ -236,7 +236,7 @@ fn finding_text(finding: &Finding) -> Option<String> {
     let Finding { attempt, promise, outcome } = finding;
     match outcome {
         Outcome::Held(_) => None,
-        Outcome::Escaped(how) => Some(format!("NOT BLOCKED: {attempt}: {how} (promised: {promise})")),
+        Outcome::Escaped(how) => Some(format!("ESCAPED: {attempt}: {how} (promised: {promise})")),
         Outcome::Gap(how) => Some(format!("not blocked: {attempt}: {how}")),
         Outcome::Untried(why) => Some(format!("not tried: {attempt}: {why}")),
     }
@@ -276,7 +276,7 @@ mod tests {
     fn sb08_what_keeps_namespaces_away_is_named() {
         let none = |_: &str| None;
         assert!(ways_to_namespaces(none, None).is_empty());
-        assert!(ways_to_namespaces(none, Some("Docker"))[0].starts_with("Docker refuses"));
+        assert!(ways_to_namespaces(none, Some("Docker"))[0].starts_with("Docker blocks"));
         let debian = |name: &str| name.ends_with("userns_clone").then(|| "0\n".to_owned());
         assert!(ways_to_namespaces(debian, None)[0].contains("userns_clone=1"));
         let ubuntu = |name: &str| name.contains("apparmor").then(|| "1\n".to_owned());
@@ -293,6 +293,6 @@ mod tests {
             finding(Outcome::Untried("u".into())),
         ];
         let lines: Vec<_> = findings.iter().filter_map(finding_text).collect();
-        assert_eq!(lines, ["not held: a: g", "GOT OUT: a: e (promised: p)", "not tried: a: u"]);
+        assert_eq!(lines, ["not blocked: a: g", "ESCAPED: a: e (promised: p)", "not tried: a: u"]);
     }
 }

@@ -113,7 +113,7 @@ fn told(refusal: &Refusal, name: &str, grant: &Grant) -> String {
         Some(right) => line(&[right], name, &[]),
         None => why_closed(refusal, grant),
     };
-    plain(&format!("haft: {name} was denied to {refusal}: {way_out}"))
+    plain(&format!("haft: {name} was refused to {refusal}: {way_out}"))
 }
 
 /// Why no right is proposed.

@@ -88,7 +88,7 @@ const SHEET: &str = "`FOLDER/program.toml` requests rights beyond its folder:
   plugin     `x` reads /etc
   plugin     `x` reaches api.example.com
   plugin     `x` sees $HOME
-  plugin     `x` has $X_TOKEN as `api_token`
+  plugin     `x` gets $X_TOKEN as `api_token`
   plugin     `x` sends $X_KEY to api.example.com as Authorization
   agent      `a`: FOLDER/./a
   sandbox    `bash` and the tools for files work in /srv/work

@@ -50,7 +50,7 @@ impl Reach {
         Arc::new(Self { server: server.clone(), own: OnceCell::new(), proxies: proxies.collect() })
     }
 
-    /// Returns whether `url` may be requested, or opened by a browser, by its text; [`Self::resolved`] checks
+    /// Returns an error unless `url` may be requested, or opened by a browser, by its text; [`Self::resolved`] checks
     /// names.
     pub(super) async fn judge(&self, url: &Url) -> Result<(), Unreachable> {
         if !is_safe(url) {
@@ -166,7 +166,10 @@ mod tests {
             assert!(judged("http://127.0.0.1:1/mcp", other).await.is_err(), "{other}");
         }
         for plain in ["http://8.8.8.8/token", "ftp://8.8.8.8/", "javascript:alert(1)", "file:///etc/passwd"] {
-            assert!(judged(PUBLIC, plain).await.unwrap_err().contains("everybody on the way"), "{plain}");
+            assert!(
+                judged(PUBLIC, plain).await.unwrap_err().contains("would send data unencrypted"),
+                "{plain}"
+            );
         }
     }
 

@@ -70,7 +70,7 @@ impl Built {
     /// Returns the note for the user.
     pub(super) fn note(&self) -> String {
         format!(
-            "`{} {}` has no wheel: it was built from its sources in the sandbox, without network",
+            "`{} {}` has no wheel: it was built from its sources: its code ran in the sandbox, without network",
             self.name, self.version
         )
     }

@@ -240,7 +240,7 @@ mod tests {
     fn refusals_are_told_once() {
         let mut refusals = Refusals::default();
         refusals.add("it says no".into(), "/mcp");
-        refusals.add("it printed nothing".into(), "/");
+        refusals.add("it says nothing".into(), "/");
         refusals.add("it says no".into(), "/v1/mcp");
         assert_eq!(refusals.text(), "it says no at `/mcp`, `/v1/mcp`; it says nothing at `/`");
     }

@@ -43,7 +43,7 @@ pub(crate) async fn exchange(
     }
 }
 
-/// Returns whether the guest does nothing any more, soon.
+/// Waits a short time until the guest is idle; returns whether it is.
 async fn finished(store: &Accessor<GuestState>) -> AfterAnswer {
     let mut idle = pin!(poll_fn(|context| store.poll_no_interesting_tasks(context)));
     match timeout(FINISH, &mut idle).await {

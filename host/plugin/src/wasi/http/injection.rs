@@ -41,7 +41,7 @@ pub enum InjectionError {
     #[error("the secret has fewer than {} bytes, which is too short", Injection::MIN_SECRET)]
     Short,
     /// More bytes than servers take.
-    #[error("the secret has more than {} bytes; servers accept no longer headers", Injection::MAX_SECRET)]
+    #[error("the secret has more than {} bytes; servers refuse longer headers", Injection::MAX_SECRET)]
     Long,
 }
 
