@@ -147,11 +147,11 @@ mod tests {
         let long = "a/".repeat(40) + "b";
         for (path, reason) in [
             ("/etc/passwd", "absolute"),
-            ("../x", "leads out"),
-            ("a/../../x", "leads out"),
-            ("a//x", "leads out"),
-            ("./x", "leads out"),
-            ("", "leads out"),
+            ("../x", "is outside"),
+            ("a/../../x", "is outside"),
+            ("a//x", "is outside"),
+            ("./x", "is outside"),
+            ("", "is outside"),
             ("a\u{7}b", "characters"),
             ("a\nb", "characters"),
             ("a\\b", "characters"),
