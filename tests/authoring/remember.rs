@@ -72,7 +72,7 @@ fn u4_what_is_older_than_its_sources_is_built_first_or_refused() {
     let call = || home.haft(&["call", "p__hello", "-a", "name=you"]);
     assert_eq!((call().stdout.as_str(), runs(&home)), ("hello you\n", 1));
     fs::write(home.work().join("more"), "new").unwrap();
-    let told = "`p.wasm` is older than its sources: `more` changed";
+    let told = "`p.wasm` is out of date: `more` changed";
     for checked in [home.haft(&["check"]), home.haft(&["check", "p.wasm"])] {
         assert!(checked.code == 0 && checked.stderr.contains(told), "{}", checked.stderr);
     }
