@@ -23,9 +23,9 @@ const SECRET: &str = "sk-never-to-be-seen-0815";
 
 /// What a kernel without namespaces cannot keep.
 const GAPS_WITHOUT_NAMESPACES: [&str; 4] = [
-    "change a protected file in the workspace",
     "change the mode of a file outside",
     "change the time of a file outside",
+    "overwrite a protected file in the workspace",
     "see haft's process",
 ];
 
@@ -40,7 +40,7 @@ const OUT_WITHOUT_LAYERS: [&str; 16] = [
     "change the time of a file outside",
     "read a hidden file",
     "change a hidden file",
-    "change a protected file in the workspace",
+    "overwrite a protected file in the workspace",
     "leave a set-user-ID program behind",
     "see haft's process",
     "signal haft",

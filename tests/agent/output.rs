@@ -150,7 +150,7 @@ async fn a_task_ends_when_it_has_cost_what_it_may() {
     let fake = Fake::start([turn("a")]).await;
     let (outcome, _) = spend(budget, settings(&fake), Usage::default()).await;
     let why = outcome.shortfall().unwrap();
-    assert!(why.contains("no price of `fake-model-1` is known"), "{why}");
+    assert!(why.contains("the price of `fake-model-1` is unknown"), "{why}");
     fake.assert_done();
 }
 

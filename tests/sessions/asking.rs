@@ -33,10 +33,10 @@ fn what_is_allowed_to_an_agent_is_shown_and_taken_back() {
     terminal.sees("part: Run: echo part-$((4700 + 11)) [y/N/always]", 1);
     terminal.enter("always");
     terminal.sees("The agent said: part-4711", 1);
-    terminal.sees("tokens read", 1);
+    terminal.sees("input tokens", 1);
     terminal.enter("two");
     terminal.sees("The agent said: part-4711", 2);
-    terminal.sees("tokens read", 2);
+    terminal.sees("input tokens", 2);
     terminal.enter("/allow");
     terminal.sees("allowed in this session: part: bash", 1);
     terminal.enter("/deny bash");

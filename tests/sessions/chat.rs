@@ -86,7 +86,7 @@ fn streams(terminal: &Terminal) {
     SEEN.store(true, Ordering::Relaxed);
     let screen = terminal.sees("nine ten", 1);
     assert!(screen.contains("\nCounting\n"), "the mark of a heading is not shown:\n{screen}");
-    terminal.sees("tokens read", 1);
+    terminal.sees("input tokens", 1);
 }
 
 /// A call is shown exactly, runs after a yes and not after a no, and its line is told.
@@ -98,13 +98,13 @@ fn approves_and_denies(terminal: &Terminal) {
     terminal.enter("y");
     let screen = terminal.sees("The tool said: yes-4711.", 1);
     assert!(screen.contains("✓ bash echo yes-$((4700 + 11)) ("), "{screen}");
-    terminal.sees("tokens read", 2);
+    terminal.sees("input tokens", 2);
     terminal.enter("no");
     terminal.sees("[y/N/always]", 2);
     terminal.enter("n");
     let screen = terminal.sees("Command execution denied by user.", 2);
     assert!(screen.contains("✗ bash") && !screen.contains("no-4711"), "{screen}");
-    terminal.sees("tokens read", 3);
+    terminal.sees("input tokens", 3);
 }
 
 /// Ctrl-C stops while the person is asked, and while the tool works: nothing is left behind.
@@ -113,7 +113,7 @@ fn stops(terminal: &Terminal) {
     terminal.sees("[y/N/always]", 3);
     terminal.key("C-c");
     terminal.sees("[cancelled]", 1);
-    terminal.sees("tokens read", 4);
+    terminal.sees("input tokens", 4);
     let nap = nap(1);
     terminal.enter(&nap);
     terminal.sees("[y/N/always]", 4);
@@ -122,7 +122,7 @@ fn stops(terminal: &Terminal) {
     terminal.key("C-c");
     terminal.sees("[cancelled]", 2);
     until("the tool goes on", || !somebody_naps(&nap));
-    terminal.sees("tokens read", 5);
+    terminal.sees("input tokens", 5);
 }
 
 /// `always` holds for the session, and can be taken back.
@@ -132,10 +132,10 @@ fn allows(terminal: &Terminal) {
     terminal.enter("always");
     terminal.sees("to allow this call permanently, add \"", 1);
     terminal.sees("The tool said: again-4711.", 1);
-    terminal.sees("tokens read", 6);
+    terminal.sees("input tokens", 6);
     terminal.enter("more");
     terminal.sees("The tool said: more-4711.", 1);
-    terminal.sees("tokens read", 7);
+    terminal.sees("input tokens", 7);
     terminal.enter("/allow");
     terminal.sees("allowed in this session: bash", 1);
     terminal.enter("/deny bash");
@@ -185,12 +185,12 @@ fn comes_back(terminal: &Terminal, id: &str) {
     terminal.sees(&format!("continuing session {id}"), 1);
     terminal.enter("first");
     terminal.sees("You began with count.", 1);
-    terminal.sees("tokens read", 1);
+    terminal.sees("input tokens", 1);
     terminal.enter("later");
     terminal.sees("[y/N/always]", 1);
     terminal.enter("");
     terminal.sees("Command execution denied by user.", 1);
-    terminal.sees("tokens read", 2);
+    terminal.sees("input tokens", 2);
     terminal.enter("/quit");
     terminal.sees("ended with 0", 1);
 }

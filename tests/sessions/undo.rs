@@ -158,7 +158,7 @@ fn u11_a_person_undoes_what_was_done_in_chat() {
     for (number, file) in (1..).zip(["one", "two"]) {
         terminal.prompts(number);
         terminal.enter(file);
-        terminal.sees("tokens read", number);
+        terminal.sees("input tokens", number);
     }
     assert_eq!([place.read("one"), place.read("two")], ["of the tool", "of the tool"]);
     terminal.prompts(3);
@@ -171,7 +171,7 @@ fn u11_a_person_undoes_what_was_done_in_chat() {
     terminal.prompts(5);
     assert_eq!(place.read("one"), "");
     terminal.enter("three");
-    terminal.sees("tokens read", 3);
+    terminal.sees("input tokens", 3);
     let id = place.listed()[0]["id"].as_str().unwrap().to_owned();
     let replayed = place.haft(&["session", "show", &id]).stdout;
     assert!(replayed.contains("[The user has undone your changes to `"), "{replayed}");

@@ -146,7 +146,7 @@ async fn log_out(account: &Account, terminal: Terminal) -> anyhow::Result<Exit> 
     match account.log_out().await.map_err(|error| told(account, &error))? {
         None => terminal.message(format_args!("you were not logged in to `{server}`")),
         Some(Revoked::Yes) => {
-            terminal.message(format_args!("logged out of `{server}`: the token is revoked"))
+            terminal.message(format_args!("logged out of `{server}`: the token is revoked"));
         }
         Some(Revoked::NotOffered) => terminal.message(format_args!(
             "logged out of `{server}`: the token is deleted here; the server does not support revocation, so \

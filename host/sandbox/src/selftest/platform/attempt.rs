@@ -109,7 +109,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         evidence: fixture::hidden_changed,
     },
     Attempt {
-        name: "change a protected file in the workspace",
+        name: "overwrite a protected file in the workspace",
         promise: FIXED,
         gap: without_mounts,
         act: files::change_fixed,
