@@ -4,25 +4,35 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use super::editor::Editor;
 use super::{Place, begin, prompt};
 use crate::mcp::fake;
 use crate::sessions::{Says, asked};
 
-/// A prompt is among the commands with its arguments, and what it says goes to the model in place of the command.
-#[test]
-fn a_prompt_of_a_server_is_a_command() {
+/// A session with the prompt of a server, once its command was announced; with that message.
+fn opened(builtins: &str) -> (Place, Editor, String, Value) {
     let place = Place::new(|messages| Says::text(format!("<{}>", asked(messages))));
-    let folder = place.program("", "");
-    let program = folder.join("program.toml");
+    let program = place.program("", builtins).join("program.toml");
     let server = fake::toml("own", &fake::with_prompt(), "");
     fs::write(&program, fs::read_to_string(&program).unwrap() + &server).unwrap();
     assert_eq!(place.home.haft(&["trust", "--yes"]).code, 0);
     let mut editor = place.editor();
-    let session = begin(&mut editor, &folder);
+    let session = begin(&mut editor, &place.folder());
     let told = editor.until(|message| {
         let commands = message["params"]["update"]["availableCommands"].as_array();
-        commands.is_some_and(|commands| commands.iter().any(|one| one["name"] == "mcp__own__review"))
+        commands.is_some_and(|all| all.iter().any(|one| one["name"] == "mcp__own__review"))
     });
+    (place, editor, session, told)
+}
+
+fn was_got(place: &Place) -> bool {
+    fake::methods(&place.folder()).iter().any(|method| *method == "prompts/get")
+}
+
+/// A prompt is among the commands with its arguments, and what it says goes to the model in place of the command.
+#[test]
+fn a_prompt_of_a_server_is_a_command() {
+    let (place, mut editor, session, told) = opened("");
     let commands = told["params"]["update"]["availableCommands"].as_array().unwrap();
     let review = commands.iter().find(|one| one["name"] == "mcp__own__review").unwrap();
     assert_eq!(
@@ -35,7 +45,7 @@ fn a_prompt_of_a_server_is_a_command() {
     let answer = editor.ask("session/prompt", prompt(&session, "/mcp__own__review 'a b.rs' depth=2"));
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     assert_eq!(editor.said(), "<User:\nReview it.\n\nAssistant:\nI do.>");
-    let got: Vec<Value> = fake::received(&folder);
+    let got: Vec<Value> = fake::received(&place.folder());
     let got = got.iter().find(|message| message["method"] == "prompts/get").unwrap();
     assert_eq!(
         (&got["params"]["name"], &got["params"]["arguments"]),
@@ -45,4 +55,28 @@ fn a_prompt_of_a_server_is_a_command() {
     editor.ask("session/prompt", prompt(&session, "/mcp__own__other a"));
     assert!(editor.said().ends_with("</mcp__own__other a>"), "{}", editor.said());
     place.model.assert_content();
+}
+
+/// A server cannot be held to reading: its prompts are not requested in plan mode.
+#[test]
+fn a_prompt_of_a_server_is_not_got_in_plan_mode() {
+    let (place, mut editor, session, _) = opened("");
+    editor.ask("session/set_mode", json!({ "sessionId": session, "modeId": "plan" }));
+    let answer = editor.ask("session/prompt", prompt(&session, "/mcp__own__review a"));
+    let why = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(why.contains("is not available in plan mode"), "{answer}");
+    assert!(!was_got(&place) && !editor.said().contains('<'));
+}
+
+/// A rule that asks is asked of the user, who can refuse and allow.
+#[test]
+fn a_rule_has_the_user_asked_about_a_prompt() {
+    let (place, mut editor, session, _) = opened("[agent]\nask = [\"mcp__own__*\"]");
+    editor.permit = Ok("reject");
+    let answer = editor.ask("session/prompt", prompt(&session, "/mcp__own__review a"));
+    assert!(answer["error"]["message"].is_string(), "{answer}");
+    assert!(!was_got(&place) && editor.questions() == 1);
+    editor.permit = Ok("allow-once");
+    editor.ask("session/prompt", prompt(&session, "/mcp__own__review a"));
+    assert!(was_got(&place) && editor.questions() == 2 && editor.said().contains("<User:"));
 }

@@ -165,3 +165,17 @@ async fn a_skill_that_is_not_what_was_agreed_to_is_held_back() {
         assert!(requests[0].to_string().contains("mcp__own__far"), "{}", requests[0]);
     }
 }
+
+/// An agent whose `tools` name nothing of a server is told of none of its skills.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_without_a_server_has_none_of_its_skills() {
+    let like = like(&json!([entry("Goes far")]), ("skill://far/SKILL.md", SKILL));
+    for (tools, is_told) in [("read", false), ("mcp__own__*", true)] {
+        let (home, fake) = (Home::new(), Fake::start([says("done")]).await);
+        let agent = format!("\n[agent]\ntools = [\"{tools}\"]\n");
+        home.write("program.toml", &(program(&like, &fake.base_url()) + &agent));
+        let mut command = home.command(&["run", "go"]);
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        assert_eq!(fake.requests()[0].to_string().contains("mcp__own__far"), is_told, "{tools}");
+    }
+}

@@ -1,5 +1,5 @@
 //! What is planted in a copy of a plugin: its server and the script of its skill try the same things, and nothing of it
-//! succeeds without a grant. With the grant it does, so that each attempt is known to be one.
+//! succeeds without a grant. With the grant, or without haft, it does, so that each attempt is known to be one.
 
 use std::fs;
 use std::net::TcpListener;
@@ -84,6 +84,14 @@ fn what_is_planted_in_a_plugin_gets_nothing() {
         for ((name, is_grantable, _), outcome) in all.iter().zip(&outcomes) {
             assert_eq!(outcome.starts_with("did"), *is_grantable, "{tool}, {name}: {outcome}");
         }
+    }
+    // Without haft each succeeds, but for the store, which may be read-only.
+    let mut alone = std::process::Command::new("python3");
+    alone.arg(place.work().join("evil/skills/probe/scripts/try.py")).arg(what.to_string()).env("TOKEN", "x");
+    let said: Vec<String> = serde_json::from_slice(&alone.output().unwrap().stdout).unwrap();
+    let all = all.iter().zip(&said).filter(|((name, ..), _)| *name != "the code of another plugin");
+    for ((name, ..), outcome) in all {
+        assert!(outcome.starts_with("did"), "{name} is no attempt: {outcome}");
     }
 }
 

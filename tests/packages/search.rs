@@ -107,6 +107,26 @@ fn nobody_is_asked_who_was_not_named() {
     person.0.write("sources.toml", "registries = ['http://127.0.0.1:1']");
     person.names("");
     person.haft(&["search", "x"]).ends(5, "haft has no default");
+    // Nor is its program.toml read, which could open stores to git.
+    person.0.write("program.toml", "x =");
+    person.haft(&["search", "x"]).ends(5, "haft asks none by itself");
+}
+
+/// Pages are read up to a bound, and the rest is reported.
+#[test]
+fn a_registry_of_many_pages_is_read_to_a_bound() {
+    let server = Server::answering(|head| {
+        let page = head.split(' ').nth(1).and_then(|url| url.split("&cursor=").nth(1)).unwrap_or("0");
+        let page: usize = page.parse().unwrap();
+        let server = json!({ "server": { "name": format!("io.test/notes{page}") } });
+        let next = json!({ "nextCursor": (page + 1).to_string() });
+        ok(&json!({ "servers": [server], "metadata": next }).to_string())
+    });
+    let person = Person::new("");
+    person.names(&format!("registries = ['{}']", server.url()));
+    let found = person.finds(&["notes"]);
+    assert_eq!((names(&found).len(), server.seen().len()), (5, 5));
+    assert_eq!(found["sources"][0]["is_cut"], true);
 }
 
 /// What is found is what `haft add` takes, said without what steers a terminal, the best first.
@@ -172,6 +192,10 @@ fn what_was_answered_is_kept_for_a_while() {
         "{}",
         silent.stderr
     );
+    // It is asked for the first word alone.
+    let before = server.seen().len();
+    person.haft(&["search", "notes", "other"]).ends(5, "answered 503");
+    assert_eq!(server.seen().len(), before + 1);
     person.ages(31 * 24 * 3600);
     let gone = person.haft(&["search", "notes"]).ends(5, "answered 503");
     assert_eq!(gone.stdout, "");

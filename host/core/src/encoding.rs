@@ -6,6 +6,13 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).flatten().collect()
 }
 
+/// Percent-encodes the bytes of `text` but the unreserved ones of RFC 3986 (section 2.3) and those in `also`.
+pub fn percent_encoded(text: &str, also: &[u8]) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || also.contains(&byte);
+    let byte = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(byte).collect()
+}
+
 /// Decodes the percent-encoded bytes in `text`, such as `%61`.
 pub fn percent_decoded(text: &str) -> String {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
@@ -37,5 +44,9 @@ mod tests {
     #[test]
     fn what_is_no_escape_stays() {
         assert_eq!(percent_decoded("a%20b%2F%zz%+1%4"), "a b/%zz%+1%4");
+        assert_eq!(
+            (percent_encoded("a /é", b"/"), percent_encoded("/", b"")),
+            ("a%20/%C3%A9".into(), "%2F".into())
+        );
     }
 }

@@ -20,7 +20,7 @@ pub enum ToolPatternError {
     #[error("a pattern has at most {MAX} characters")]
     TooLong,
     /// A character that no tool's name has.
-    #[error("{0:?} is not allowed: a pattern has only letters, digits, `_`, `-` and `*`")]
+    #[error("{0:?} is not allowed: a pattern has only letters, digits, `_`, `-`, `/` and `*`")]
     Character(char),
 }
 
@@ -67,7 +67,8 @@ impl FromStr for ToolPattern {
         if text.len() > MAX {
             return Err(ToolPatternError::TooLong);
         }
-        let stranger = text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*')));
+        let stranger =
+            text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*' | '/')));
         stranger.map_or(Ok(Self(text)), |found| Err(ToolPatternError::Character(found)))
     }
 }
@@ -97,6 +98,7 @@ mod tests {
         assert!(matches("a*b*c", "a1b2c") && !matches("a*b*c", "a1c2b"));
         assert!(!matches("aa*aa", "aaa"), "the two ends may not overlap");
         assert!(!matches("READ", "read"));
+        assert!(matches("mcp__s__prompts/x", "mcp__s__prompts/x") && matches("skills/*", "skills/far"));
     }
 
     #[test]

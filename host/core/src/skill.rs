@@ -15,8 +15,8 @@ use crate::grant::{Folder, Kind, Root};
 use crate::report::plain;
 
 pub use self::find::{of_folder, of_person, of_project};
-pub use self::head::{check_name, frontmatter, head_field, head_fields, server_keys};
-pub use self::offer::SkillOffer;
+pub use self::head::{check_name, frontmatter, head_field, head_fields, is_server_key, server_keys};
+pub use self::offer::{MAX_BYTES, MAX_FILES, SkillOffer};
 pub use self::read_skill::ReadSkill;
 
 /// The name of the file at the top of a skill's folder.
@@ -121,6 +121,14 @@ pub struct Shelf {
 }
 
 impl Shelf {
+    /// Returns the skills for which `is_meant` holds.
+    #[must_use]
+    pub fn only(&self, is_meant: impl FnMut(&Shelved) -> bool) -> Self {
+        let mut shelf = self.clone();
+        shelf.skills.retain(is_meant);
+        shelf
+    }
+
     /// Appends a skill. Earlier skills of the same name stay, and so do the first [`MAX_SKILLS`].
     pub fn put(&mut self, new: Shelved) {
         let name = &new.skill.name;

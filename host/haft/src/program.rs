@@ -163,7 +163,7 @@ impl Program {
         let Contribution { hooks, problems, uncallable, files, is_partial, servers, backend, .. } = rest;
         let Contribution { mut unseen, held, first_lists, notices, skills, .. } = rest;
         unseen.extend(held.iter().cloned());
-        let skills = packages::skills(&installed).into_iter().chain(skills).collect();
+        let skills = packages::skills(&loaded.manifest, &installed).into_iter().chain(skills).collect();
         let Rights { grant, confiner, placement, .. } = rights;
         drop(installed);
         let Loaded { dirs, manifest, lock, redactor, agreement, left_out, .. } = loaded;
@@ -296,7 +296,7 @@ impl Program {
     /// `[agent] tool_budget`.
     pub fn agent_tools(&self, patterns: &[ToolPattern]) -> Toolbox {
         let agent = &self.manifest.agent;
-        let all = self.with_read_skill();
+        let all = self.with_read_skill(patterns);
         let tools = match &agent.tools {
             _ if !patterns.is_empty() => all.select(&guidance::and_read_skill(patterns), None),
             Some(allowed) => all.select(&guidance::and_read_skill(&allowed.value), None),

@@ -26,8 +26,8 @@ texts! {
     CredentialStore: Kind::OneOf(|| CredentialStore::all().map(CredentialStore::name).collect()),
     HostName: Kind::Pattern("^([A-Za-z0-9_.-]+|\\[[0-9A-Fa-f:.]+\\])$"),
     HostPattern: Kind::Pattern("^(https?://)?[^/?#@]+$"),
-    RulePattern: Kind::Pattern("^[A-Za-z0-9_:*-]+(\\(.+\\))?$"),
-    ToolPattern: Kind::Pattern("^[A-Za-z0-9_:*-]+$"),
+    RulePattern: Kind::Pattern("^[A-Za-z0-9_:*/-]+(\\(.+\\))?$"),
+    ToolPattern: Kind::Pattern("^[A-Za-z0-9_:*/-]+$"),
 }
 
 choices! { ApiFormat, Effect, Effort, Route, SandboxMode }

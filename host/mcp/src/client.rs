@@ -43,6 +43,6 @@ pub use self::oauth::Account;
 pub use self::offer::ServerOffer;
 pub use self::offers::ServerOffers;
 pub use self::server::{Host, Server};
-pub use self::skill::server_skills;
+pub use self::skill::{server_skills, skill_pattern};
 pub use self::tool::{ServerTool, exposed, limits, owns};
 pub use self::tool_cache::{MAX_AGE, MAX_UNTOLD_AGE};

@@ -6,6 +6,7 @@ mod error;
 mod input;
 mod resolve;
 
+use haft_core::encoding::percent_encoded;
 use haft_manifest::TextOrSecret;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -168,7 +169,11 @@ impl Registry {
     /// The registry does not answer, has no such server, or its entry is none that haft can use.
     pub async fn find(&self, wanted: &Wanted) -> Result<Registered, RegistryError> {
         let version = wanted.version.as_deref().unwrap_or("latest");
-        let path = format!("servers/{}/versions/{}", encoded(&wanted.name), encoded(version));
+        let path = format!(
+            "servers/{}/versions/{}",
+            percent_encoded(&wanted.name, b""),
+            percent_encoded(version, b"")
+        );
         let answer: Answer = match self.ask(&path, MAX_ANSWER).await {
             Err(RegistryError::Download(DownloadError::Status { status, .. }))
                 if status.starts_with("404") =>
@@ -186,23 +191,24 @@ impl Registry {
         download::shown_text(&self.url)
     }
 
-    /// Lists the servers whose names have `word` in them, as the API searches.
-    pub(crate) async fn search(&self, word: &str) -> Result<Vec<Named>, RegistryError> {
+    /// Lists the servers whose names have `word` in them, as the API searches, and whether there are more.
+    pub(crate) async fn search(&self, word: &str) -> Result<(Vec<Named>, bool), RegistryError> {
         let (mut found, mut after) = (Vec::new(), String::new());
         for _ in 0..MAX_PAGES {
             let page = self.page(word, PAGE, &after).await?;
             let next = page.metadata.next_cursor.clone().filter(|next| !next.is_empty());
             found.extend(page.servers());
             match next {
-                Some(next) => after = format!("&cursor={}", encoded(&next)),
-                None => break,
+                Some(next) => after = format!("&cursor={}", percent_encoded(&next, b"")),
+                None => return Ok((found, false)),
             }
         }
-        Ok(found)
+        Ok((found, true))
     }
 
     async fn page(&self, word: &str, limit: usize, after: &str) -> Result<Page, RegistryError> {
-        let path = format!("servers?search={}&version=latest&limit={limit}{after}", encoded(word));
+        let path =
+            format!("servers?search={}&version=latest&limit={limit}{after}", percent_encoded(word, b""));
         self.ask(&path, MAX_PAGE).await
     }
 
@@ -227,15 +233,6 @@ impl Registry {
         let version = wanted.version.as_ref().map(|version| format!("@{version}")).unwrap_or_default();
         RegistryError::Unknown { name: format!("{}{version}", wanted.name), near: near.collect() }
     }
-}
-
-/// Returns a part of a path or query of a URL.
-fn encoded(text: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(byte).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ mod cache;
 mod sources;
 
 use std::collections::HashSet;
-use std::path::Path;
 use std::time::Duration;
 
 use haft_core::report::{plain, shortened};
@@ -15,7 +14,6 @@ pub use self::cache::Cache;
 use self::cache::Kept;
 pub use self::sources::{FILE, Sources, SourcesError};
 use crate::agent_plugin::{MarketplaceError, marketplace};
-use crate::download;
 use crate::git;
 use crate::registry::{Registry, RegistryError, Wanted};
 use crate::runner::ProgramError;
@@ -30,6 +28,9 @@ const MAX_WORD: usize = 100;
 
 /// Plugins or servers of one source: three times the largest marketplace in use.
 const MAX_OFFERS: usize = 10_000;
+
+/// The longest wait for one answer: a marketplace is a few megabytes.
+const MAX_WAIT: Duration = Duration::from_mins(1);
 
 /// Characters that are kept of a description and of keywords.
 const MAX_TEXT: usize = 300;
@@ -55,6 +56,14 @@ pub struct Offer {
     keywords: String,
 }
 
+impl Offer {
+    fn new(kind: OfferKind, name: String, place: String, description: &str, keywords: &str) -> Self {
+        let text = |text: &str| shortened(&plain(text.trim()), MAX_TEXT);
+        let (description, keywords) = (text(description), text(keywords));
+        Self { name, kind, place, registry: None, description, source: String::new(), keywords }
+    }
+}
+
 /// The kinds of an [`Offer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -75,7 +84,7 @@ pub struct Found {
 }
 
 /// How a source answered.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SourceAnswer {
     /// The source, without a user's name and password.
     pub source: String,
@@ -85,6 +94,8 @@ pub struct SourceAnswer {
     pub problem: Option<SearchError>,
     /// Plugins that it names and `haft add` refuses: their places are in a form that is not read, or are not public.
     pub left_out: usize,
+    /// Whether it has more than haft reads.
+    pub is_cut: bool,
     /// Whether some of the words got no answer, neither now nor from the cache.
     pub is_partial: bool,
 }
@@ -104,6 +115,9 @@ pub enum SearchError {
     /// There is no room to fetch it into.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// It takes too long.
+    #[error("no answer within {} s", MAX_WAIT.as_secs())]
+    TimedOut,
     /// Nothing of it is kept, and it is not asked.
     #[error("it is not in the cache")]
     NotKept,
@@ -156,14 +170,13 @@ impl Installer<'_> {
     pub async fn search(&self, sources: &Sources, words: &Words, cache: &Cache<'_>) -> Found {
         let mut found = Found::default();
         for place in &sources.marketplaces {
-            self.ask_all(&place.to_string(), &[Question::Marketplace(place)], cache, &mut found).await;
+            let (source, question) = (place.to_string(), Question::Marketplace(place));
+            self.ask_all((&source, None), &[question], cache, &mut found).await;
         }
         for (index, registry) in sources.registries.iter().enumerate() {
             let questions: Vec<_> = words.0.iter().map(|word| Question::Registry(registry, word)).collect();
-            let before = found.offers.len();
-            self.ask_all(&registry.shown(), &questions, cache, &mut found).await;
-            let new = found.offers.iter_mut().skip(before).filter(|_| index > 0);
-            new.for_each(|offer| offer.registry = Some(registry.shown()));
+            let shown = registry.shown();
+            self.ask_all((&shown, (index > 0).then_some(&shown)), &questions, cache, &mut found).await;
         }
         // A registry has one server for several words.
         let mut places = HashSet::new();
@@ -175,69 +188,69 @@ impl Installer<'_> {
         found
     }
 
-    async fn ask_all(&self, source: &str, questions: &[Question<'_>], cache: &Cache<'_>, found: &mut Found) {
-        let mut answer =
-            SourceAnswer { source: plain(source), age: None, problem: None, left_out: 0, is_partial: false };
+    async fn ask_all(
+        &self,
+        (source, registry): (&str, Option<&String>),
+        questions: &[Question<'_>],
+        cache: &Cache<'_>,
+        found: &mut Found,
+    ) {
+        let mut answer = SourceAnswer { source: plain(source), ..SourceAnswer::default() };
         for question in questions {
-            // Who does not answer once is not asked again.
-            let is_silent = answer.problem.is_some();
-            let kept = cache.read(&question.key());
-            let is_enough = kept.as_ref().is_some_and(|(_, age)| cache.is_enough(*age));
-            if !is_enough && !is_silent {
-                match self.asked(question, source, cache).await {
-                    Ok(Kept { offers, left_out, .. }) => {
-                        answer.left_out += left_out;
-                        found.offers.extend(offers);
-                        continue;
-                    }
+            let key = question.key();
+            let mut known = cache.read(&key).map(|(kept, age)| (kept, Some(age)));
+            let is_enough =
+                known.as_ref().is_some_and(|(_, age)| age.is_some_and(|age| cache.is_enough(age)));
+            // A source that does not answer once is not asked again.
+            if !is_enough && answer.problem.is_none() {
+                match self.asked(question, cache).await {
+                    Ok(new) => known = Some((cache.keep(&key, new), None)),
                     Err(problem) => answer.problem = Some(problem),
                 }
             }
-            if let Some((Kept { offers, left_out, .. }, age)) = kept {
-                answer.left_out += left_out;
-                answer.age = answer.age.max(Some(age));
-                found.offers.extend(offers);
-            } else {
+            let Some((kept, age)) = known else {
                 answer.is_partial = true;
-            }
+                continue;
+            };
+            answer.age = answer.age.max(age);
+            answer.left_out += kept.left_out;
+            answer.is_cut |= kept.is_cut;
+            let named = |offer| Offer { source: answer.source.clone(), registry: registry.cloned(), ..offer };
+            found.offers.extend(kept.offers.into_iter().map(named));
         }
         found.answers.push(answer);
     }
 
-    async fn asked(
-        &self,
-        question: &Question<'_>,
-        source: &str,
-        cache: &Cache<'_>,
-    ) -> Result<Kept, SearchError> {
+    async fn asked(&self, question: &Question<'_>, cache: &Cache<'_>) -> Result<Kept, SearchError> {
         if cache.is_offline {
             return Err(SearchError::NotKept);
         }
-        let (mut offers, left_out) = match question {
-            Question::Marketplace(place) => self.plugins(place).await?,
-            Question::Registry(registry, word) => (servers(registry, word).await?, 0),
+        let asking = async {
+            match question {
+                Question::Marketplace(place) => self.plugins(place).await,
+                Question::Registry(registry, word) => servers(registry, word).await,
+            }
         };
-        offers.truncate(MAX_OFFERS);
-        for offer in &mut offers {
-            source.clone_into(&mut offer.source);
-            offer.description = shortened(&plain(offer.description.trim()), MAX_TEXT);
-            offer.keywords = shortened(&plain(&offer.keywords), MAX_TEXT);
-        }
-        Ok(cache.keep(question.key(), offers, left_out))
+        let mut kept = tokio::time::timeout(MAX_WAIT, asking).await.map_err(|_| SearchError::TimedOut)??;
+        kept.is_cut |= kept.offers.len() > MAX_OFFERS;
+        kept.offers.truncate(MAX_OFFERS);
+        Ok(kept)
     }
 
-    /// The plugins of a marketplace, and how many of them `haft add` refuses.
-    async fn plugins(&self, source: &PackageSource) -> Result<(Vec<Offer>, usize), SearchError> {
+    /// The plugins of a marketplace.
+    async fn plugins(&self, source: &PackageSource) -> Result<Kept, SearchError> {
         let installing = self.store.install()?;
-        let (listed, mut left_out) = match source {
+        let (listed, left_out) = match source {
             PackageSource::Git { url, reference, .. } => {
                 let fetching = self.fetching(installing.directory(), &Trust::Nobody);
                 let (folder, _) = git::clone(url, reference.as_deref(), &fetching).await?;
                 marketplace::list(&folder, false)?
             }
-            folder => marketplace::list(Path::new(&folder.to_string()), true)?,
+            PackageSource::Path(folder) => marketplace::list(folder, true)?,
+            // `Sources` has no others.
+            _ => (Vec::new(), 0),
         };
-        let mut offers = Vec::new();
+        let mut kept = Kept { left_out, ..Kept::default() };
         for plugin in listed {
             let place = format!("{source}#{}", plugin.name);
             // A name could be that of another place.
@@ -246,37 +259,25 @@ impl Installer<'_> {
                 Ok(PackageSource::Path(_)) => !plugin.name.contains(['#', '/']),
                 _ => false,
             };
-            if !is_it || plugin.name.is_empty() {
-                left_out += 1;
-                continue;
+            if is_it && !plugin.name.is_empty() {
+                let (description, keywords) = (&plugin.description, &plugin.keywords);
+                kept.offers.push(Offer::new(OfferKind::Plugin, plugin.name, place, description, keywords));
+            } else {
+                kept.left_out += 1;
             }
-            offers.push(Offer {
-                name: plugin.name,
-                kind: OfferKind::Plugin,
-                place,
-                registry: None,
-                description: plugin.description,
-                source: String::new(),
-                keywords: plugin.keywords,
-            });
         }
-        Ok((offers, left_out))
+        Ok(kept)
     }
 }
 
-async fn servers(registry: &Registry, word: &str) -> Result<Vec<Offer>, RegistryError> {
-    let servers = registry.search(word).await?.into_iter();
-    let servers = servers.filter(|server| Wanted::parse(&server.name).is_ok());
-    let offer = |server: crate::registry::Named| Offer {
-        place: format!("mcp:{}", server.name),
-        name: server.name,
-        kind: OfferKind::McpServer,
-        registry: None,
-        description: server.description,
-        source: String::new(),
-        keywords: server.title,
+async fn servers(registry: &Registry, word: &str) -> Result<Kept, SearchError> {
+    let (servers, is_cut) = registry.search(word).await?;
+    let servers = servers.into_iter().filter(|server| Wanted::parse(&server.name).is_ok());
+    let offer = |server: crate::registry::Named| {
+        let place = format!("mcp:{}", server.name);
+        Offer::new(OfferKind::McpServer, server.name, place, &server.description, &server.title)
     };
-    Ok(servers.map(offer).collect())
+    Ok(Kept { offers: servers.map(offer).collect(), is_cut, ..Kept::default() })
 }
 
 impl Question<'_> {
@@ -284,9 +285,7 @@ impl Question<'_> {
     fn key(&self) -> String {
         match self {
             Self::Marketplace(source) => format!("marketplace {source}"),
-            Self::Registry(registry, word) => {
-                format!("registry {} {word}", download::shown_text(&registry.url))
-            }
+            Self::Registry(registry, word) => format!("registry {} {word}", registry.shown()),
         }
     }
 }
@@ -297,14 +296,8 @@ mod tests {
 
     #[test]
     fn offers_are_ranked_by_their_names() {
-        let offer = |name: &str, description: &str| Offer {
-            name: name.to_owned(),
-            kind: OfferKind::Plugin,
-            place: name.to_owned(),
-            registry: None,
-            description: description.to_owned(),
-            source: String::new(),
-            keywords: "Category".to_owned(),
+        let offer = |name: &str, description: &str| {
+            Offer::new(OfferKind::Plugin, name.to_owned(), name.to_owned(), description, "Category")
         };
         let words = Words::new(&["Git hub"]).unwrap();
         assert_eq!(words.rank(&offer("git-hub", "")), Some(0));

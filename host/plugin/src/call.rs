@@ -189,7 +189,7 @@ impl ActiveCall {
         cancelled || self.warned
     }
 
-    /// Returns whether the guest may continue, for host functions that block its thread.
+    /// Returns a function that returns whether the guest may continue, for host functions that block its thread.
     pub(crate) fn goes_on(&self) -> GoesOn {
         let (cancel, deadline) = (self.cancel.clone(), self.deadline);
         Arc::new(move || !cancel.is_cancelled() && Instant::now() < deadline)

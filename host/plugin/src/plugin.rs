@@ -188,7 +188,7 @@ impl Plugin {
         self.0.discovered.listing.contract
     }
 
-    /// Returns SHA-256 of the component, in hexadecimal.
+    /// Returns the SHA-256 of the component, in hexadecimal.
     pub fn digest(&self) -> &str {
         self.0.discovered.digest.as_str()
     }

@@ -120,18 +120,20 @@ fn escaped(rest: &mut impl Iterator<Item = char>) -> Option<char> {
 }
 
 /// Returns the keys in the head of a SKILL.md that declare MCP servers for other hosts: `mcp_servers`,
-/// `mcpServers`. haft ignores them.
+/// `mcpServers`. haft starts those of plugins' skills alone.
 pub fn server_keys(text: &str) -> Vec<String> {
     let (head, _) = split(text);
     let keys = head.lines().filter_map(|line| {
         let key = line.trim_start_matches([' ', '\t', '-', '"', '\'']).split(':').next()?;
         Some(key.trim_end_matches(['"', '\'', ' ']))
     });
-    let names_servers = |key: &&str| {
-        let bare: String = key.chars().filter(char::is_ascii_alphanumeric).collect();
-        matches!(bare.to_ascii_lowercase().as_str(), "mcp" | "mcpserver" | "mcpservers")
-    };
-    keys.filter(names_servers).map(str::to_owned).collect()
+    keys.filter(|key| is_server_key(key)).map(str::to_owned).collect()
+}
+
+/// Returns whether a key of a head declares MCP servers, in any spelling.
+pub fn is_server_key(key: &str) -> bool {
+    let bare: String = key.chars().filter(char::is_ascii_alphanumeric).collect();
+    matches!(bare.to_ascii_lowercase().as_str(), "mcp" | "mcpserver" | "mcpservers")
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! A skill for MCP clients (SEP-2640): its head, a digest of each of its files, and the files, read by their URIs. A file that is
-//! not the one that was listed is not given.
+//! Serves a skill to MCP clients (SEP-2640): its head, a SHA-256 digest of each file, and the files by URI. Refuses a file
+//! that differs from its digest.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -10,14 +10,14 @@ use sha2::{Digest, Sha256};
 
 use super::{FILE, MAX_FILE, Shelved, SkillFiles, check_name, frontmatter};
 use crate::call::{Attachment, Hints, ResourceContents, ToolCall, ToolDef, ToolResult};
-use crate::encoding::hex;
+use crate::encoding::{hex, percent_encoded};
 use crate::tool::{Context, Offer, Tool, ToolError};
 
-/// Files of one skill: what the specification has clients take.
-const MAX_FILES: usize = 512;
+/// Maximal number of files of a skill; SEP-2640 requires clients to accept as many.
+pub const MAX_FILES: usize = 512;
 
-/// Bytes of all files of one skill: what the specification has clients take.
-const MAX_BYTES: u64 = 16 << 20;
+/// Maximal size in bytes of all files of a skill, likewise.
+pub const MAX_BYTES: u64 = 16 << 20;
 
 /// The media types of the texts that skills have, by how names end; of other texts it is `text/plain`.
 const MEDIA_TYPES: &[(&str, &str)] = &[
@@ -67,7 +67,7 @@ pub struct SkillOffer {
 }
 
 impl SkillOffer {
-    /// What the names of these begin with where lists of tools name them: `skill__NAME`.
+    /// The prefix of the names of skills in lists of tools: `skill__NAME`.
     pub const PREFIX: &'static str = "skill__";
 
     /// Offers `skill`.
@@ -91,6 +91,7 @@ impl SkillOffer {
         Ok(Self { def, name, files: skill.files.clone(), served: OnceLock::new() })
     }
 
+    /// Reads and hashes the files at the first call, which blocks. `None` if clients cannot have the skill.
     fn served(&self) -> Option<&ServedSkill> {
         let read = || {
             let read = ServedSkill::read(&self.name, &*self.files);
@@ -122,7 +123,7 @@ impl ServedSkill {
                 bytes.map_err(|error: io::Error| format!("`{path}`, of {MAX_BYTES} bytes: {error}"))?;
             let size = bytes.len() as u64;
             left -= size;
-            let uri = format!("skill://{name}/{}", encoded(&path));
+            let uri = format!("skill://{name}/{}", percent_encoded(&path, b"/"));
             files.push(File { uri, path, digest: hex(&Sha256::digest(&bytes)), size });
         }
         Ok(Self::new(&head, files, text.len()))
@@ -146,13 +147,6 @@ impl ServedSkill {
     fn file(&self, uri: &str) -> Option<&File> {
         self.files.iter().find(|file| file.uri == uri)
     }
-}
-
-/// A path as part of a URI.
-fn encoded(path: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    let byte = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    path.bytes().map(byte).collect()
 }
 
 /// Reads a file as it was listed.

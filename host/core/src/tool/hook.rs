@@ -15,7 +15,7 @@ pub trait Hook: Send + Sync {
     /// Returns the name for people.
     fn name(&self) -> &str;
 
-    /// Returns whether the call may run. The hook bounds its own time; dropping the future stops it.
+    /// Returns the objection if the call must not run. The hook bounds its own time; dropping the future stops it.
     async fn before(&self, seen: &Seen<'_>) -> Result<(), Objection>;
 
     /// Reports the end of the call to the hook. An error is the reason why the report failed.

@@ -126,7 +126,7 @@ impl InlineThreads {
     ///
     /// # Errors
     ///
-    /// Where the system has no thread more.
+    /// The system has no more threads.
     pub fn start(name: &'static str, spare: usize) -> io::Result<Self> {
         let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let count = processors.saturating_sub(spare).min(MOST);

@@ -44,7 +44,7 @@ mod tests {
     use crate::grant::{Grant, Root};
     use crate::limit::Limits;
 
-    /// Returns its grant; its rights are fixed if it is called `server`.
+    /// A tool that answers with its grant; its rights are fixed if it is called `server`.
     struct Told(ToolDef);
 
     #[async_trait::async_trait]

@@ -99,6 +99,7 @@ const WITHOUT_PROGRAM: &[&str] = &[
     "mcp",
     "clean",
     "import",
+    "search",
     "wrap",
     "init",
     "new",

@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 use super::common::Common;
 use super::terminal::{Hinted, Terminal};
 use haft::program::{Agreement, Dirs, FILE_NAME, InstallContext};
+use haft_manifest::Manifest;
 use haft_package::registry::Registry;
 use haft_package::search::Sources;
 use haft_package::signature::{Signer, Trust};
 use haft_package::{
-    Change, Held, InstallError, Installed, Installer, Kind, PackageSource, Project, ProjectError, Request,
-    Store,
+    Change, Held, InstallError, Installed, Installer, Kind, Lock, PackageSource, Project, ProjectError,
+    Request, Store,
 };
 
 /// The variable that names a registry of MCP servers, before those of `sources.toml`.
@@ -50,7 +51,17 @@ impl InstallSession {
     /// The program that the command line names, or the one here, even if it does not exist yet.
     pub(super) fn open(common: &Common, terminal: Terminal) -> anyhow::Result<Self> {
         let path = common.program.clone().unwrap_or_else(|| FILE_NAME.into());
-        let project = Project::open(&path).map_err(project_error)?;
+        Self::of(Project::open(&path).map_err(project_error)?, common, terminal)
+    }
+
+    /// Opens what fetches for no program: the program.toml of this folder is not read, and opens no store to git.
+    pub(super) fn without_program(common: &Common, terminal: Terminal) -> anyhow::Result<Self> {
+        let (path, text) = (FILE_NAME.into(), String::new());
+        let project = Project { path, text, manifest: Manifest::default(), lock: Lock::default() };
+        Self::of(project, common, terminal)
+    }
+
+    fn of(project: Project, common: &Common, terminal: Terminal) -> anyhow::Result<Self> {
         let mut context = InstallContext::new(&common.options(terminal, false)?, &project.manifest)?;
         context.access.redactor = terminal.redactor();
         context.progress = terminal.progress();

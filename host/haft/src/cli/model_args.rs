@@ -38,7 +38,7 @@ pub(super) struct ModelArgs {
 impl ModelArgs {
     /// How an agent with `tools` goes about it.
     pub(super) fn settings(&self, program: &Program, tools: &Toolbox) -> AgentSettings {
-        let mut settings = program.agent_settings(tools);
+        let mut settings = program.agent_settings(tools, &self.tools);
         let budget = &mut settings.budget;
         budget.cost = self.max_cost.or(budget.cost);
         budget.tokens = self.max_tokens_total.or(budget.tokens);

@@ -25,7 +25,7 @@ const MAX_DESCRIPTION: usize = 140;
   marketplaces = [\"git+https://github.com/anthropics/claude-plugins-official\"]
   registries = [\"https://registry.modelcontextprotocol.io\"]
 
-All words have to be in the name, the description or the keywords. Answers are kept for an hour, and \
+All words have to be in the name, the description or the keywords; a registry finds names alone. Answers are kept for an hour, and \
 for a month where a place does not answer.")]
 pub(super) struct Search {
     /// Words of names and descriptions
@@ -39,7 +39,7 @@ pub(super) struct Search {
 impl Search {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let words = Words::new(&self.words).map_err(|why| anyhow::anyhow!("invalid search: {why}"))?;
-        let session = InstallSession::open(common, terminal)?;
+        let session = InstallSession::without_program(common, terminal)?;
         let dirs = &session.context.dirs;
         let sources = sources(dirs)?;
         if sources.is_empty() {
@@ -81,13 +81,16 @@ impl Search {
 
 /// Says of a source what is not as usual.
 fn tell(answer: &SourceAnswer, is_offline: bool, terminal: Terminal) {
-    let SourceAnswer { source, age, problem, left_out, .. } = answer;
+    let SourceAnswer { source, age, problem, left_out, is_cut, .. } = answer;
     if let Some(problem) = problem {
         terminal.warning(&format!("`{source}` could not be asked again: {}", plain(&problem.to_string())));
     }
     // What is less than an hour old counts as new.
     if let Some(age) = age.filter(|_| is_offline || problem.is_some()) {
         terminal.message(format_args!("`{source}` is searched in its state of {} ago", rounded(age)));
+    }
+    if *is_cut {
+        terminal.message(format_args!("`{source}` has more results than haft reads: use a longer word"));
     }
     if *left_out > 0 {
         terminal
@@ -113,6 +116,8 @@ fn data(found: &Found) -> serde_json::Value {
             "age_seconds": answer.age.map(|age| age.as_secs()),
             "problem": answer.problem.as_ref().map(|problem| plain(&problem.to_string())),
             "left_out": answer.left_out,
+            "is_cut": answer.is_cut,
+            "is_partial": answer.is_partial,
         })
     });
     json!({ "results": found.offers, "sources": sources.collect::<Vec<_>>() })

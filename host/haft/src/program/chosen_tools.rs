@@ -61,7 +61,7 @@ impl Program {
     pub fn misnamed_agent_tools(&self, is_last: bool) -> (Vec<Problem>, Vec<String>) {
         let Some(allowed) = &self.manifest.agent.tools else { return Default::default() };
         let (wrong, unknown) =
-            self.misnamed("`[agent] tools`", &self.with_read_skill(), &allowed.value, is_last);
+            self.misnamed("`[agent] tools`", &self.with_read_skill(&[]), &allowed.value, is_last);
         (wrong.into_iter().map(|problem| problem.at(allowed.span, "these")).collect(), unknown)
     }
 
@@ -73,7 +73,7 @@ impl Program {
         let (more_wrong, more_unknown) = if patterns.is_empty() {
             self.misnamed_agent_tools(true)
         } else {
-            self.misnamed("`--tools`", &self.with_read_skill(), patterns, true)
+            self.misnamed("`--tools`", &self.with_read_skill(patterns), patterns, true)
         };
         wrong.extend(more_wrong);
         unknown.extend(more_unknown);
@@ -105,7 +105,7 @@ impl Program {
 
     /// Returns the errors of rules and hooks that match no tool, and those that cannot be checked yet.
     pub fn misnamed_rules(&self) -> (Vec<Problem>, Vec<String>) {
-        let (mut wrong, mut unknown, tools) = (Vec::new(), Vec::new(), self.with_read_skill());
+        let (mut wrong, mut unknown, tools) = (Vec::new(), Vec::new(), self.with_read_skill(&[]));
         for (effect, rule) in self.manifest.agent.rules.all() {
             let place = format!("`{}` in `[agent]`", effect.as_str());
             for idle in self.idle(&tools, [rule.value.tools()]) {

@@ -13,7 +13,7 @@ use haft_core::grant::{Grant, Root};
 use haft_core::limit::Limits;
 use haft_core::project::Project;
 use haft_core::project::agents_md::{self, AgentsMd, MAX_ALL};
-use haft_core::skill::{ReadSkill, Shelf, SkillOffer, of_folder, of_person, of_project};
+use haft_core::skill::{ReadSkill, Shelf, Shelved, SkillOffer, of_folder, of_person, of_project};
 use haft_core::tool::Toolbox;
 use haft_manifest::ToolPattern;
 
@@ -62,26 +62,38 @@ impl Program {
         window.map_or(MAX_ALL, |tokens| usize::try_from(tokens).unwrap_or(MAX_ALL))
     }
 
-    /// Returns the system prompt of an agent with `tools`. It contains no secret, and names no skill that the agent
+    /// Returns the skills for an agent with the tools of `patterns` or, without patterns, of `[agent] tools`: of MCP
+    /// servers only the skills that these name.
+    fn skills_of(&self, patterns: &[ToolPattern]) -> Shelf {
+        let named = match &self.manifest.agent.tools {
+            Some(allowed) if patterns.is_empty() => Some(allowed.value.as_slice()),
+            _ => (!patterns.is_empty()).then_some(patterns),
+        };
+        let is_named = |name: &str| named.is_none_or(|all| all.iter().any(|one| one.matches(name)));
+        let is_meant = |skill: &Shelved| skill.files.folder().is_some() || is_named(&skill.skill.name);
+        self.guidance().skills.only(is_meant)
+    }
+
+    /// Returns the system prompt of an agent with `tools`, which `patterns` name. It contains no secret, and names no skill that the agent
     /// cannot read.
-    pub fn system_prompt(&self, tools: &Toolbox) -> String {
+    pub fn system_prompt(&self, tools: &Toolbox, patterns: &[ToolPattern]) -> String {
         let workspace = || self.grant.workspace().map(Root::path);
         let own = self.manifest.agent.system_prompt.clone();
         let mut prompt = own.unwrap_or_else(|| haft_agent::system_prompt(workspace()));
         let guidance = self.guidance();
         if tools.find(ReadSkill::NAME).is_some() {
-            prompt = with_skills(prompt, &guidance.skills);
+            prompt = with_skills(prompt, &self.skills_of(patterns));
         }
         self.redactor.redact_owned(with_agents_md(prompt, &guidance.agents_md))
     }
 
-    /// Returns all tools of the program, and the one for skills if there are any, all with the rules for their
-    /// calls.
-    pub(super) fn with_read_skill(&self) -> Toolbox {
+    /// Returns all tools of the program, and the one for the skills of an agent with the tools of `patterns` if there
+    /// are any, all with the rules for their calls.
+    pub(super) fn with_read_skill(&self, patterns: &[ToolPattern]) -> Toolbox {
         let mut tools = self.toolbox.clone();
-        let skills = self.guidance().skills.clone();
+        let skills = self.skills_of(patterns);
         if !skills.is_empty() {
-            let tool = Arc::new(ReadSkill::new(skills, self.backend.is_none()));
+            let tool = Arc::new(ReadSkill::new(Arc::new(skills), self.backend.is_none()));
             if let Err(error) = tools.insert_first(tool, Grant::none(), Limits::default(), "built in") {
                 tracing::warn!("skills cannot be read: {error}");
             }
@@ -98,7 +110,7 @@ pub(super) fn skill_offers(rights: &Rights<'_>) -> Contribution {
     if let Some(Ok(root)) = has_file.then(|| Root::resolve(&dirs.here, &manifest.folder)) {
         of_folder(&root, &mut shelf);
     }
-    for skill in packages::skills(installed) {
+    for skill in packages::skills(manifest, installed) {
         shelf.put(skill);
     }
     for skill in shelf.skills() {

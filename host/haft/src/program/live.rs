@@ -111,6 +111,7 @@ impl Live {
         options.trust = program.trusted_from_now_on(&options.trust);
         let (files, running) = (program.files.clone(), Running::default());
         running.put(&program);
+        read_skills(&program).await;
         let (first, problems) = snapshot(&program, &choice)?;
         if is_complete && !problems.is_empty() {
             on_news(News::Problems(&program.manifest.report(problems)));
@@ -308,6 +309,7 @@ impl Live {
     /// reported.
     async fn admitting(&self, program: &Program) -> Option<(ToolSnapshot, Vec<Problem>)> {
         let admit = async {
+            read_skills(program).await;
             let served = snapshot(program, &self.choice)?;
             if let Some(callers) = &self.callers {
                 callers.replace(audience::rules(program).await?).await?;
@@ -396,6 +398,19 @@ fn is_there<'a>(
 /// Returns whether workers may have tools of the program that only they know.
 fn has_worker_servers(program: &Program) -> bool {
     program.manifest.mcp_servers.iter().any(|server| server.enabled && !server.on.is_empty())
+}
+
+/// Reads the skills for clients, on a thread that may block: the snapshot finds them read.
+async fn read_skills(program: &Program) {
+    let toolbox = program.toolbox.clone();
+    // The first question to a skill reads and hashes its files.
+    let read = move || {
+        toolbox.offers().for_each(|entry| {
+            let _ = entry.offer();
+        })
+    };
+    // If no thread reads them, the snapshot does.
+    let _ = tokio::task::spawn_blocking(read).await;
 }
 
 /// Returns the snapshot of a program, and the tools in a caller's `tools` that the caller does not get.

@@ -2,7 +2,7 @@
 //! digest is the agreed one.
 
 use super::loaded::{Agreed, Loaded, agreed, not_installed};
-use super::patterns::Unseen;
+use super::patterns::{self, Unseen};
 use haft_core::report::Problem;
 use haft_core::skill::Shelved;
 use haft_manifest::{Manifest, Package as Declared};
@@ -124,7 +124,19 @@ pub(super) fn origin(manifest: &Manifest, declared: &Declared) -> String {
     format!("package `{}` at {}", declared.name.as_str(), manifest.source.place(declared.name.span))
 }
 
-/// Returns the packages' skills for the model.
-pub(super) fn skills(installed: &[Installed<'_>]) -> Vec<Shelved> {
-    installed.iter().flat_map(|package| package.bundle.shelved_skills()).collect()
+/// Returns the packages' skills for the model. A skill claims no tools of a server whose name was taken before.
+pub(super) fn skills(program: &Manifest, installed: &[Installed<'_>]) -> Vec<Shelved> {
+    let prefixes = |manifest: &Manifest| -> Vec<String> {
+        let servers = manifest.mcp_servers.iter().filter(|server| server.enabled);
+        servers.map(|server| patterns::server_prefix(server.name.as_str())).collect()
+    };
+    let (mut taken, mut all) = (prefixes(program), Vec::new());
+    for Installed { bundle, .. } in installed {
+        for mut skill in bundle.shelved_skills() {
+            skill.tools.retain(|prefix| !taken.contains(prefix));
+            all.push(skill);
+        }
+        taken.extend(prefixes(&bundle.manifest));
+    }
+    all
 }

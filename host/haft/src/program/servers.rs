@@ -29,7 +29,7 @@ use haft_manifest::{Manifest, McpServer, Package, PackageSource, SecretSource, T
 use haft_mcp::client::oauth::OAuthSettings;
 use haft_mcp::client::{
     self, Account, Config, Endpoint, Host, Rejected, RemoteTool, Server, ServerError, ServerOffer,
-    ServerTool, ToolList, Values, server_skills,
+    ServerTool, ToolList, Values, server_skills, skill_pattern,
 };
 use haft_mcp::pins::way_out;
 
@@ -95,15 +95,12 @@ fn declared<'a>(rights: &Rights<'a>) -> Vec<Declared<'a>> {
     for (Installed { declared: package, bundle, .. }, processes) in installed {
         let (span, package) = (package.name.span, Some(*package));
         let enabled = enabled(&bundle.manifest, processes);
-        let is_of_skill = |name: &str| {
-            let mut own = bundle.plugin_servers().filter(|(own, _)| own.skill.is_some());
-            own.any(|(_, server)| server.name.as_str() == name)
-        };
-        let of_package = |server: Declared<'a>| {
-            let is_of_skill = is_of_skill(server.name());
+        let of_skills = bundle.plugin_servers().filter(|(own, _)| own.skill.is_some());
+        let of_skills: Vec<&str> = of_skills.map(|(_, server)| server.name.as_str()).collect();
+        all.extend(enabled.into_iter().map(|server| {
+            let is_of_skill = of_skills.contains(&server.name());
             Declared { span, package, is_of_skill, ..server }
-        };
-        all.extend(enabled.into_iter().map(of_package));
+        }));
     }
     all
 }
@@ -357,11 +354,7 @@ impl Declared<'_> {
             return;
         }
         // Patterns know a skill by its name, and pins by its URI.
-        let is_offered =
-            |own: &str| match own.strip_suffix("/SKILL.md").and_then(|path| path.rsplit('/').next()) {
-                Some(name) => self.offers(&format!("skills/{name}")),
-                None => self.offers(own),
-            };
+        let is_offered = |own: &str| self.offers(skill_pattern(listed, own).as_deref().unwrap_or(own));
         let differences = listed.differences.iter().filter(|one| is_offered(one.tool()));
         let hint = way_out(&server.config().name);
         for one in differences {
@@ -392,9 +385,9 @@ impl Declared<'_> {
     fn idle_patterns(&self, listed: &ToolList) -> Vec<Problem> {
         let prompts = listed.offers.prompts.iter().filter_map(|prompt| prompt["name"].as_str());
         let prompts: Vec<String> = prompts.map(|name| format!("prompts/{name}")).collect();
-        let skills =
-            listed.offers.skills.iter().filter_map(|skill| skill.pointer("/frontmatter/name")?.as_str());
-        let skills: Vec<String> = skills.map(|name| format!("skills/{name}")).collect();
+        let skills = listed.offers.skills.iter();
+        let skills: Vec<String> =
+            skills.filter_map(|skill| skill_pattern(listed, skill["uri"].as_str()?)).collect();
         let others = prompts.iter().chain(&skills).map(String::as_str).chain(["resources/read"]);
         let names = listed.sent.iter().filter_map(|tool| tool["name"].as_str()).chain(others);
         let names: Vec<&str> = names.collect();

@@ -7,16 +7,12 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use rmcp::model::{SKILL_MD, Skill as Listed, SkillResource, SkillResources};
+use rmcp::model::{SKILL_MD, Skill as Listed, SkillResource, SkillResources, skill_name_from_uri};
 use serde_json::Value;
 use tokio::runtime::Handle;
 
 use super::{Server, ToolList, exposed};
-use haft_core::skill::{Shelved, Skill, SkillFiles, frontmatter, too_large};
-
-/// Files of one skill, and bytes of all of them: more no host has to take.
-const MAX_FILES: usize = 512;
-const MAX_BYTES: u64 = 16 << 20;
+use haft_core::skill::{MAX_BYTES, MAX_FILES, Shelved, Skill, SkillFiles, frontmatter, too_large};
 
 /// The files of a skill of a server.
 #[derive(Debug)]
@@ -46,29 +42,34 @@ fn read(entry: &Value) -> Result<Listed, String> {
     serde_json::from_value(entry.clone()).map_err(|error| format!("it is none: {error}"))
 }
 
-/// The skills of `listed`, which `server` has, for models: named after the server as its tools are. Of several with one name
-/// each has its path. The first text of each is the name that patterns of `tools` know it by.
-pub fn server_skills(server: &Arc<Server>, listed: &ToolList) -> Vec<(String, Shelved)> {
-    let entries: Vec<Listed> = listed.skills().filter_map(|entry| read(entry).ok()).collect();
-    let name_of = |skill: &Listed| {
-        let is_other = |other: &&Listed| other.name() == skill.name();
-        let path = skill.uri.strip_suffix(SKILL_MD).unwrap_or(&skill.uri).trim_end_matches('/');
-        let path = path.split_once("://").map_or(path, |(_, path)| path);
-        if entries.iter().filter(is_other).count() > 1 { path.to_owned() } else { skill.name().to_owned() }
-    };
-    let shelved = |listed: &Listed| {
-        let (own, config) = (name_of(listed), server.config());
-        let described = Skill::described(&exposed(&config.name, &own), &listed.frontmatter.description);
+/// Returns the name by which patterns of `tools` know the skill at `uri`: `skills/NAME`, or `skills/PATH` if `listed` has
+/// several of that name, held back or not.
+pub fn skill_pattern(listed: &ToolList, uri: &str) -> Option<String> {
+    let name = skill_name_from_uri(uri)?;
+    let is_same = |skill: &&Value| skill["uri"].as_str().and_then(skill_name_from_uri) == Some(name);
+    let path = uri.strip_suffix(SKILL_MD)?.trim_end_matches('/');
+    let path = path.split_once("://").map_or(path, |(_, path)| path);
+    let own = if listed.offers.skills.iter().filter(is_same).count() > 1 { path } else { name };
+    Some(format!("skills/{own}"))
+}
+
+/// Returns the skills of `server` for models, named after the server as its tools are; the first text of each is the name
+/// by which patterns of `tools` know it.
+pub fn server_skills(server: &Arc<Server>, list: &ToolList) -> Vec<(String, Shelved)> {
+    let shelved = |entry: &Value| {
+        let (listed, config) = (read(entry).ok()?, server.config());
+        let own = skill_pattern(list, &listed.uri)?;
+        let name = exposed(&config.name, own.strip_prefix("skills/")?);
         let skill = Shelved {
-            skill: described,
+            skill: Skill::described(&name, &listed.frontmatter.description),
             origin: format!("MCP server `{}`", config.name),
-            files: Arc::new(ServerSkill { server: server.clone(), listed: listed.clone() }),
+            files: Arc::new(ServerSkill { server: server.clone(), listed }),
             scripts: None,
             tools: Vec::new(),
         };
-        (format!("skills/{own}"), skill)
+        Some((own, skill))
     };
-    entries.iter().map(shelved).collect()
+    list.skills().filter_map(shelved).collect()
 }
 
 impl ServerSkill {
@@ -108,7 +109,8 @@ impl ServerSkill {
 }
 
 impl SkillFiles for ServerSkill {
-    /// Asks the server, on a thread that may block: for as long as any request to it may take.
+    /// Requests the file from the server, on a thread that may block, for at most its start and `timeout`. A cancelled
+    /// call does not end the request.
     fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>> {
         let uri = format!("{}{path}", self.root());
         let file = self.files().iter().find(|file| file.uri == uri);

@@ -279,8 +279,8 @@ impl ToolSnapshots {
         Self { fallback: Some(fallback), ..self }
     }
 
-    /// Returns the publisher with the right of a user behind a client on standard streams to give calls refused
-    /// rights.
+    /// Returns the publisher with the rights that a user behind a client on standard streams may give to refused
+    /// calls.
     #[must_use]
     pub fn with_widening(self, widening: Widening) -> Self {
         Self { widening, ..self }

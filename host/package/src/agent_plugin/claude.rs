@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::PluginSkill;
 use super::permissions::Permissions;
 use super::server::{Directory, Start, Text};
-use super::servers::{Reading, Skipped, is_header, pairs, placeholder, program, texts, url};
+use super::servers::{Skipped, is_header, pairs, placeholder, program, put_all, texts, url};
 use super::skills::{put, text};
 use super::{
     About, AgentPlugin, CLAUDE, DATA, Fault, FaultKind, Files, Form, PluginError, PluginServer, ROOT,
@@ -138,7 +138,7 @@ fn servers(
         entries.extend(inline.clone());
     }
     let mut servers = Vec::new();
-    Reading { faults }.all(&entries, &mut servers, |name| permissions.server(name), entry);
+    put_all(&entries, (&mut servers, faults), |name| permissions.server(name), entry);
     servers
 }
 

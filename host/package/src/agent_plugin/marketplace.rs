@@ -29,7 +29,7 @@ pub enum MarketplaceError {
     /// There is no marketplace.
     #[error("`#{0}` selects a plugin of a marketplace, but there is no `{FILE}`: {1}")]
     Absent(String, String),
-    /// The marketplace has no plugin of this name.
+    /// There is no marketplace, and no plugin is named.
     #[error("there is no marketplace: no `{FILE}`: {0}")]
     Missing(String),
     /// It has no plugin of this name.
@@ -101,7 +101,7 @@ pub(crate) fn find(folder: &Path, name: &str, is_local: bool) -> Result<Entry, M
     Ok(Entry { place, manifest })
 }
 
-/// Describes the plugins of the marketplace in `folder`; `None` if it is not one.
+/// A plugin of a marketplace, as a search shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Told {
     pub(crate) name: String,
@@ -127,7 +127,7 @@ pub(crate) fn list(folder: &Path, is_local: bool) -> Result<(Vec<Told>, usize), 
     Ok((found, others))
 }
 
-/// Says which plugins the marketplace in `folder` has; `None` where there is none.
+/// Describes the plugins of the marketplace in `folder`; `None` if it is not one.
 pub(crate) fn told(folder: &Path) -> Option<String> {
     let market = read(folder).ok()?;
     Some(format!(

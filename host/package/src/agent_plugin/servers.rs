@@ -35,7 +35,7 @@ pub(super) fn discovered(
     match found {
         Ok(entries) => {
             let mut servers = Vec::new();
-            Reading { faults }.all(&entries, &mut servers, |name| permissions.server(name), entry);
+            put_all(&entries, (&mut servers, faults), |name| permissions.server(name), entry);
             servers
         }
         Err(why) => {
@@ -80,33 +80,24 @@ impl From<&str> for Skipped {
     }
 }
 
-/// Reads the entries of one file.
-pub(super) struct Reading<'a> {
-    pub(super) faults: &'a mut Vec<Fault>,
-}
-
-impl Reading<'_> {
-    /// Returns the servers of `entries` that can be used; `read` knows the form of one.
-    pub(super) fn all(
-        &mut self,
-        entries: &Map<String, Value>,
-        servers: &mut Vec<PluginServer>,
-        proposed: impl Fn(&str) -> Option<Vec<Right>>,
-        read: impl Fn(&Value) -> Result<Start, Skipped>,
-    ) {
-        for (name, value) in entries {
-            let server = read(value).and_then(|start| named(name, start, proposed(name), servers));
-            match server {
-                Ok(server) => servers.push(server),
-                Err(Skipped::Invalid(why)) => {
-                    let text = format!("server `{name}` is left out: {why}");
-                    self.faults.push(Fault::new(FaultKind::ServerSkipped, text));
-                }
-                Err(Skipped::Transport) => {
-                    let text =
-                        format!("server `{name}` is left out: haft does not support its transport, `sse`");
-                    self.faults.push(Fault::new(FaultKind::TransportUnsupported, text));
-                }
+/// Adds the servers of `entries` that can be used; `read` knows the form of one.
+pub(super) fn put_all(
+    entries: &Map<String, Value>,
+    (servers, faults): (&mut Vec<PluginServer>, &mut Vec<Fault>),
+    proposed: impl Fn(&str) -> Option<Vec<Right>>,
+    read: impl Fn(&Value) -> Result<Start, Skipped>,
+) {
+    for (name, value) in entries {
+        let server = read(value).and_then(|start| named(name, start, proposed(name), servers));
+        match server {
+            Ok(server) => servers.push(server),
+            Err(Skipped::Invalid(why)) => {
+                let text = format!("server `{name}` is left out: {why}");
+                faults.push(Fault::new(FaultKind::ServerSkipped, text));
+            }
+            Err(Skipped::Transport) => {
+                let text = format!("server `{name}` is left out: haft does not support its transport, `sse`");
+                faults.push(Fault::new(FaultKind::TransportUnsupported, text));
             }
         }
     }
@@ -181,7 +172,7 @@ pub(super) fn program(command: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the three forms of a working directory (§7.2.1).
+/// Parses a working directory, which has one of three forms (§7.2.1).
 pub(super) fn directory(written: &str) -> Result<Directory, String> {
     let below = |anchor: &str| {
         let rest = written.strip_prefix(anchor)?;
@@ -196,7 +187,7 @@ pub(super) fn directory(written: &str) -> Result<Directory, String> {
     found.ok_or_else(|| format!("its `cwd`, `{written}`, is outside the plugin"))
 }
 
-/// Returns `${NAME}`
+/// Returns `${NAME}`.
 pub(super) fn placeholder(name: &str) -> String {
     format!("${{{name}}}")
 }

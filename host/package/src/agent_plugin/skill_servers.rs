@@ -1,13 +1,13 @@
-//! MCP servers that a skill names in the head of its SKILL.md, in the forms that other programs read: `mcp_servers`, `mcpServers` or
-//! `mcp-servers`, at the top or in `metadata`, where a text is JSON. They are servers of that skill: with the rights that are
+//! MCP servers that a skill names in the head of its SKILL.md, in the forms that other programs read: `mcp_servers`, `mcpServers`,
+//! `mcp-servers` or `mcp`, in any spelling, at the top or in `metadata`, where a text is JSON. They are servers of that skill: with the rights that are
 //! proposed for it, and with its folder as the place where they work.
 
-use haft_core::skill::{head_fields, server_keys};
+use haft_core::skill::{head_fields, is_server_key, server_keys};
 use serde_json::{Map, Value};
 
 use super::claude;
 use super::server::{Directory, PluginServer, Start};
-use super::servers::Reading;
+use super::servers::put_all;
 use super::skills::text;
 use super::{Fault, FaultKind, Files, PluginSkill};
 use crate::listing::listed;
@@ -29,11 +29,11 @@ pub(super) fn discovered(
         return;
     }
     let (name, mut skipped) = (skill.skill.name.as_str(), Vec::new());
-    let entries = head_fields(&text).and_then(|head| entries(&head, &mut skipped));
-    let entries = entries.unwrap_or_else(|why| {
+    let head = head_fields(&text).unwrap_or_else(|why| {
         skipped.push(why);
         Map::new()
     });
+    let entries = entries(&head, &mut skipped);
     let more = skipped.len().saturating_sub(MAX_FAULTS);
     skipped.truncate(MAX_FAULTS);
     skipped.extend((more > 0).then(|| format!("and {more} more")));
@@ -46,37 +46,38 @@ pub(super) fn discovered(
         Ok(placed(files, &skill.folder, start))
     };
     let known = servers.len();
-    Reading { faults }.all(&entries, servers, |_| skill.proposed.clone(), read);
+    put_all(&entries, (&mut *servers, &mut *faults), |_| skill.proposed.clone(), read);
     for server in servers.iter_mut().skip(known) {
         server.skill = Some(name.to_owned());
     }
 }
 
 /// The servers by their names, of all keys that name some.
-fn entries(head: &Map<String, Value>, skipped: &mut Vec<String>) -> Result<Map<String, Value>, String> {
+fn entries(head: &Map<String, Value>, skipped: &mut Vec<String>) -> Map<String, Value> {
     let inner = head.get(METADATA).and_then(Value::as_object);
     let mut all = Map::new();
     for (key, value) in head.iter().chain(inner.into_iter().flatten()) {
-        if !is_servers(key) {
+        if !is_server_key(key) {
             continue;
         }
         let parsed = value.as_str().map(serde_json::from_str::<Value>).transpose();
-        let parsed = parsed.map_err(|error| format!("the text of `{key}` is not valid JSON: {error}"))?;
+        let parsed = match parsed {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                skipped.push(format!("the text of `{key}` is not valid JSON: {error}"));
+                continue;
+            }
+        };
         for (name, entry) in named(parsed.as_ref().unwrap_or(value)) {
             match entry {
                 Some(entry) if !all.contains_key(&name) => drop(all.insert(name, entry)),
                 Some(_) => skipped.push(format!("`{name}` is named twice")),
-                // One that the person is to have anyway.
+                // A bare name refers to a server that the user has configured elsewhere.
                 None => skipped.push(format!("`{name}` is only a name: expected `command` or `url`")),
             }
         }
     }
-    Ok(all)
-}
-
-/// Whether a key has servers.
-fn is_servers(key: &str) -> bool {
-    matches!(key, "mcp_servers" | "mcpServers" | "mcp-servers")
+    all
 }
 
 /// The entries of a table by name, of a list of tables with `name`, or of a list of names.
@@ -130,7 +131,7 @@ mod tests {
             "metadata:\n  mcp_servers: '{\"a\": {\"command\": \"run\", \"args\": [\"x\"]}}'",
         ] {
             let (fields, mut skipped) = (head_fields(&format!("---\n{head}\n---\n")).unwrap(), Vec::new());
-            let found = entries(&fields, &mut skipped).unwrap();
+            let found = entries(&fields, &mut skipped);
             assert_eq!(Value::Object(found), json!({ "a": { "command": "run", "args": ["x"] } }), "{head}");
             assert_eq!(skipped, Vec::<String>::new());
         }
@@ -139,10 +140,15 @@ mod tests {
             ("mcpServers: { a: { command: x } }\nmcp_servers: { a: { command: y } }", "`a` is named twice"),
         ] {
             let (fields, mut skipped) = (head_fields(&format!("---\n{head}\n---\n")).unwrap(), Vec::new());
-            entries(&fields, &mut skipped).unwrap();
+            entries(&fields, &mut skipped);
             assert_eq!(skipped, [why], "{head}");
         }
-        let fields = head_fields("---\nmcpServers: text\n---\n").unwrap();
-        assert!(entries(&fields, &mut Vec::new()).unwrap_err().contains("`mcpServers` is not valid JSON"));
+        let head = "---\nmcpServers: text\nmcp: { a: { command: x } }\n---\n";
+        let (fields, mut skipped) = (head_fields(head).unwrap(), Vec::new());
+        assert!(
+            entries(&fields, &mut skipped).contains_key("a"),
+            "one wrong text leaves out no other key's servers"
+        );
+        assert!(skipped[0].contains("`mcpServers` is not valid JSON"), "{skipped:?}");
     }
 }

@@ -17,8 +17,10 @@ pub const FOLDER: &str = "skills";
 /// Maximal number of skills of one plugin; models get no more.
 const MAX_SKILLS: usize = haft_core::skill::MAX_SKILLS;
 
-/// The folder of scripts in a skill's folder, and how the names of components end.
+/// The folder of scripts in a skill's folder.
 const SCRIPTS: &str = "scripts/";
+
+/// The end of a component's name.
 const WASM: &str = ".wasm";
 
 /// Scripts of one skill at most that its tool names.

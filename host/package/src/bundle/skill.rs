@@ -10,6 +10,7 @@ use super::Bundle;
 use crate::agent_plugin::PluginServer;
 use crate::listing::{Listing, listed};
 use haft_core::skill::{FILE, Shelved, Skill, SkillFiles, too_large};
+use haft_core::tool::exposed_name;
 
 /// A skill of a package.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +73,7 @@ impl Bundle {
         let Some(own) = skills.clone().find(|skill| skill.folder == inside) else { return Vec::new() };
         let is_of_it = |server: &PluginServer| server.skill.as_deref() == Some(own.skill.name.as_str());
         let servers = self.plugin_servers().filter(|(server, _)| is_of_it(server));
-        let servers = servers.map(|(_, server)| format!("mcp__{}__", server.name.as_str()));
+        let servers = servers.map(|(_, server)| exposed_name(&["mcp", server.name.as_str(), ""]));
         let places = skills.flat_map(|skill| skill.components.iter().map(|_| skill.folder.as_str()));
         let components = places.zip(&self.manifest.plugins).filter(|(folder, _)| *folder == inside);
         servers.chain(components.map(|(_, plugin)| format!("{}__", plugin.name.as_str()))).collect()

@@ -25,8 +25,8 @@ const MAX_FILE: u64 = 8 << 20;
 const MAX_FILES: usize = 200;
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The form of the files.
-const FORM: u32 = 1;
+/// The form of the files: a part of their names.
+const FORM: u32 = 2;
 
 /// The cache of answers.
 #[derive(Debug)]
@@ -38,13 +38,12 @@ pub struct Cache<'a> {
 }
 
 /// An answer.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Kept {
-    form: u32,
-    key: String,
     /// Seconds since 1970.
-    at: u64,
+    pub(super) at: u64,
     pub(super) left_out: usize,
+    pub(super) is_cut: bool,
     pub(super) offers: Vec<Offer>,
 }
 
@@ -55,7 +54,7 @@ impl Cache<'_> {
     }
 
     fn path(&self, key: &str) -> PathBuf {
-        self.folder.join(format!("{}.json", Digest::hash(key.as_bytes()).hex()))
+        self.folder.join(format!("{}.json", Digest::hash(format!("{FORM} {key}").as_bytes()).hex()))
     }
 
     /// The answer to a question, and its age.
@@ -65,26 +64,25 @@ impl Cache<'_> {
         let kept: Kept = serde_json::from_slice(&text).ok()?;
         let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(kept.at))?;
         let age = SystemTime::now().duration_since(at).ok()?;
-        (kept.form == FORM && kept.key == key && age < MAX_AGE).then_some((kept, age))
+        (age < MAX_AGE).then_some((kept, age))
     }
 
     /// Keeps an answer of now.
-    pub(super) fn keep(&self, key: String, offers: Vec<Offer>, left_out: usize) -> Kept {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let kept = Kept { form: FORM, key, at: now.as_secs(), left_out, offers };
-        if let Err(error) = self.write(&kept) {
+    pub(super) fn keep(&self, key: &str, mut kept: Kept) -> Kept {
+        kept.at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        if let Err(error) = self.write(key, &kept) {
             tracing::debug!("cannot save a result in the cache: {error}");
         }
         kept
     }
 
-    fn write(&self, kept: &Kept) -> io::Result<()> {
+    fn write(&self, key: &str, kept: &Kept) -> io::Result<()> {
         let text = serde_json::to_vec(kept)?;
         if text.len() as u64 >= MAX_FILE {
             return Ok(());
         }
         fs::create_dir_all(self.folder)?;
-        New::write(&self.path(&kept.key), &text, 0o600)?.put()?;
+        New::write(&self.path(key), &text, 0o600)?.put()?;
         self.prune()
     }
 
@@ -118,7 +116,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let cache = Cache { folder: &place.path().join("search"), is_offline: false };
         for number in 0..MAX_FILES + 5 {
-            cache.keep(format!("question {number}"), Vec::new(), number);
+            cache.keep(&format!("question {number}"), Kept { left_out: number, ..Kept::default() });
         }
         assert_eq!(fs::read_dir(cache.folder).unwrap().count(), MAX_FILES);
         let last = format!("question {}", MAX_FILES + 4);
@@ -127,11 +125,7 @@ mod tests {
         let path = cache.path(&last);
         for (at, is_there) in [(kept.at - 7200, true), (kept.at - 40 * 86400, false), (kept.at + 600, false)]
         {
-            fs::write(
-                &path,
-                serde_json::to_vec(&Kept { at, key: last.clone(), offers: Vec::new(), ..kept }).unwrap(),
-            )
-            .unwrap();
+            fs::write(&path, serde_json::to_vec(&Kept { at, ..Kept::default() }).unwrap()).unwrap();
             assert_eq!(cache.read(&last).is_some(), is_there, "{at}");
         }
         fs::write(&path, "{").unwrap();

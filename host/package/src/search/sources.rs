@@ -1,8 +1,7 @@
 //! The marketplaces and registries that are searched: `sources.toml` in a person's own configuration. No program.toml can
 //! name one.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -12,9 +11,6 @@ use crate::registry::Registry;
 
 /// The file in the folder of a person's configuration.
 pub const FILE: &str = "sources.toml";
-
-/// Limit on the bytes of the file.
-const MAX_BYTES: u64 = 1 << 20;
 
 /// Sources of each kind: every one is asked.
 const MAX_SOURCES: usize = 32;
@@ -63,15 +59,18 @@ impl Sources {
     /// The file cannot be read, has another form, or names an invalid place.
     pub fn in_folder(config: &Path, home: &Path) -> Result<Self, SourcesError> {
         let path = config.join(FILE);
-        let mut text = String::new();
-        match File::open(&path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text)) {
+        let text = match haft_manifest::read_bounded(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(source) => return Err(SourcesError::Read { path, source }),
-            Ok(_) => {}
-        }
+            Ok(text) => text,
+        };
         let read = || {
+            if text.len() > haft_manifest::MAX_FILE {
+                return Err(format!("it has more than {} KiB", haft_manifest::MAX_FILE >> 10));
+            }
+            // The whole error quotes the line, in which a password may be.
             let Written { marketplaces, registries } =
-                toml::from_str(&text).map_err(|error| error.to_string())?;
+                toml::from_slice(&text).map_err(|error: toml::de::Error| error.message().to_owned())?;
             if marketplaces.len().max(registries.len()) > MAX_SOURCES {
                 return Err(format!("expected at most {MAX_SOURCES} of each kind"));
             }
@@ -146,6 +145,7 @@ mod tests {
             ("marketplaces = ['git+http://a.test/b']", "expected `git+https://…`"),
             ("registries = ['http://r.test']", "expected `https://…`"),
             ("registries = ['https://u:pw@r.test']", "expected `https://…`"),
+            ("registries = ['https://u:pw@r.test',, ]", "is not usable"),
             ("registry = []", "unknown field"),
         ] {
             let error = read(text).unwrap_err();

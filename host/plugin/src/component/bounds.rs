@@ -68,8 +68,10 @@ impl Estimate {
         self.parts.insert(WORK, sum);
     }
 
+    /// Checks the estimate.
+    ///
     /// # Errors
-    /// Returns an error if the estimate is too large, with its largest part.
+    /// The estimate is too large; the error names its largest part.
     fn check(&self) -> Result<(), wasmtime::Error> {
         let sum = self.parts.values().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
         let most = self.parts.iter().max_by_key(|(_, bytes)| **bytes).map_or("", |(name, _)| *name);

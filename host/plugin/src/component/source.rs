@@ -103,7 +103,7 @@ impl Source {
         }
     }
 
-    /// Returns the size in bytes, from the file's metadata; 0 without a file.
+    /// Returns the uncompressed size in bytes, without reading a file; 0 if it is unknown.
     pub fn size(&self) -> u64 {
         match self {
             Self::Embedded(bytes) => bytes.len() as u64,

@@ -1,5 +1,5 @@
-//! The debugging facts for a plugin's author about its calls. They are read from a file, which no guest's thread
-//! opens.
+//! What a plugin's author learns about its calls: a profile, and where a guest ended. Read from the component's
+//! file, which no guest's thread opens.
 
 use std::sync::Arc;
 

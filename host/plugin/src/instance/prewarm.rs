@@ -32,7 +32,7 @@ async fn wait_until_quiet(plugin: &Weak<PluginShared>) -> Option<Arc<PluginShare
     }
 }
 
-/// A plugin whose instance is being created: also without a thread for that, a drop ends it.
+/// A plugin whose instance is being created, until a drop: also if there is no thread for it.
 struct Prewarming(Arc<PluginShared>);
 
 impl Drop for Prewarming {

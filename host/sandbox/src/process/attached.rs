@@ -163,7 +163,7 @@ pub fn close_output() -> Result<(), ProcessError> {
     closed.map_err(watch("close standard output"))
 }
 
-/// Ends this process by `signal`, without a core file. Returns where the signal ends nothing.
+/// Ends this process by `signal`, without a core file. Returns only if the signal does not end it.
 pub fn end_by(signal: i32) {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     // Both fail only where they are not needed.

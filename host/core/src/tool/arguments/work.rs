@@ -66,7 +66,7 @@ impl Work {
         self.registry.is_none() && self.size.saturating_mul(size(value)) <= FEW_STEPS
     }
 
-    /// Returns an error if checking `value` against `schema` takes too much work.
+    /// Fails if checking `value` against `schema`, to which this belongs, takes too much work.
     pub(super) fn admits(&self, schema: &Value, value: &Value) -> Result<(), TooMuch> {
         if self.is_little(value) {
             return Ok(());

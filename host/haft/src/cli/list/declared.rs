@@ -15,7 +15,7 @@ fn row(server: &McpServer) -> Row {
     let name = server.name.to_string();
     let (source, granted) = match &server.transport {
         Transport::Stdio { command, .. } => {
-            (shell_words::join(&command.value), server.grant.as_ref().map(rights))
+            (haft_import::hidden(&command.value).join(" "), server.grant.as_ref().map(rights))
         }
         // What may be a key is in the query. No process runs here.
         Transport::Http { url, .. } => {

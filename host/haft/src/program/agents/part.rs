@@ -14,7 +14,7 @@ use haft_core::grant::{Grant, Root};
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
 use haft_core::tool::Toolbox;
-use haft_manifest::{Agent, AgentKind, AgentTool as Declared, Manifest};
+use haft_manifest::{Agent, AgentKind, AgentTool as Declared, Manifest, ToolPattern};
 
 /// A part of a program that is an agent of it.
 pub(super) struct Part {
@@ -112,8 +112,8 @@ fn chosen(own: &ModelChoice, said: ModelChoice) -> ModelChoice {
 
 impl Program {
     /// Returns the settings in `[agent]`, with the prompt of an agent that has `tools`.
-    pub fn agent_settings(&self, tools: &Toolbox) -> AgentSettings {
-        AgentSettings { system: self.system_prompt(tools), ..settings_of(&self.manifest.agent) }
+    pub fn agent_settings(&self, tools: &Toolbox, patterns: &[ToolPattern]) -> AgentSettings {
+        AgentSettings { system: self.system_prompt(tools, patterns), ..settings_of(&self.manifest.agent) }
     }
 }
 

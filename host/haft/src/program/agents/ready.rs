@@ -46,7 +46,7 @@ impl Ready {
         let output = program.output().map_err(|problem| program.manifest.report(vec![problem]))?;
         Ok(Self {
             provider,
-            settings: AgentSettings { output, ..program.agent_settings(&toolbox) },
+            settings: AgentSettings { output, ..program.agent_settings(&toolbox, &[]) },
             toolbox,
             route: program.route(&ModelChoice::default()),
             begun: program.begun(),

@@ -328,7 +328,7 @@ fn protocol(why: String) -> Error {
     failed(ServerError::Protocol(shortened(why)))
 }
 
-/// Returns a request that got no answer.
+/// Returns the error of a request that got no answer.
 fn unsent(error: &reqwest::Error) -> Error {
     let text = shortened(chain(error));
     failed(if error.is_connect() || error.is_redirect() {
@@ -338,7 +338,7 @@ fn unsent(error: &reqwest::Error) -> Error {
     })
 }
 
-/// Returns an error of rmcp's own client.
+/// Converts an error of rmcp's own client.
 fn passed_on(error: StreamableHttpError<reqwest::Error>) -> Error {
     match error {
         StreamableHttpError::Client(error) => match error.status() {

@@ -94,7 +94,7 @@ impl Exchange {
         Ok(Self { client, reach, redactor, learned, metadata: Lock::default() })
     }
 
-    /// Returns an error unless `url` may be asked, or opened by a browser.
+    /// Checks that `url` may be requested, or opened by a browser.
     pub(super) async fn judge(&self, url: &Url) -> Result<(), LoginError> {
         self.reach.judge(url).await.map_err(|why| LoginError::new(why.to_string()))
     }

@@ -50,7 +50,7 @@ impl Reach {
         Arc::new(Self { server: server.clone(), own: OnceCell::new(), proxies: proxies.collect() })
     }
 
-    /// Returns an error unless `url` may be requested, or opened by a browser, by its text; [`Self::resolved`] checks
+    /// Checks that `url` may be requested, or opened by a browser, by its text; [`Self::resolved`] checks
     /// names.
     pub(super) async fn judge(&self, url: &Url) -> Result<(), Unreachable> {
         if !is_safe(url) {

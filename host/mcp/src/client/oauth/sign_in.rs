@@ -49,7 +49,7 @@ enum Step {
 }
 
 impl Account {
-    /// Begins a login, for `more` scopes than are there or are usual.
+    /// Begins a login, for the existing or usual scopes and `more`.
     ///
     /// # Errors
     /// The server does not name its authorization server, or this does not meet MCP's requirements.

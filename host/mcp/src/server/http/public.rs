@@ -58,7 +58,7 @@ impl Public {
         Self { snapshots, url, readiness, asked, ending }
     }
 
-    /// Returns whether a balancer is there that finds out whether it is ready.
+    /// Returns whether readiness was asked for recently, as a load balancer does.
     pub(super) fn is_watched(&self) -> bool {
         self.asked.lock().is_some_and(|asked| asked.elapsed() < WATCHED)
     }
@@ -144,7 +144,7 @@ fn path_of(url: &str) -> Option<&str> {
     rest.split_once('/').map(|(_, path)| path)
 }
 
-/// Returns `answer`, where `request` only reads.
+/// Returns `answer` to GET and HEAD, and 405 to any other method.
 fn for_readers<B>(request: &Request<B>, answer: HttpResponse) -> HttpResponse {
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         return answer;

@@ -225,7 +225,7 @@ impl View<'_, Consent> {
     }
 }
 
-/// Returns whether program.toml or the user's approval grants an action of a declared class, with the reason.
+/// Returns why an action of a declared class is granted, by program.toml or by the user's approval, or why not.
 fn granted(call: &Call, class: &str, args: &[u8]) -> Result<&'static str, &'static str> {
     let has_any = |reach: &Reach| !matches!(reach, Reach::Roots(roots) if roots.is_empty());
     let only_reads = || {

@@ -11,7 +11,7 @@ use haft_core::tool::ToolError;
 const NO_SESSION: &str = "it works inside a session; a plugin has no sessions, because nothing outlives a \
     call";
 
-/// The missing parameter of a session that could not be opened, if any.
+/// Added to the error of a call whose session could not be opened.
 const SESSION_REFUSED: &str =
     "cannot open a session for the call (its arguments come from `[plugins.config]`)";
 

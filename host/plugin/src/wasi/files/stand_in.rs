@@ -85,7 +85,7 @@ impl Files<'_> {
         !matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Root { is_workspace: false }))
     }
 
-    /// Returns whether `path` below `fd` is the workspace, of which only parts are granted, or nothing.
+    /// Returns whether `path` below `fd` is the workspace, and the workspace as a whole is not granted.
     pub(super) fn is_way(&self, fd: &Resource<Descriptor>, path: &str) -> bool {
         let Some(base) = self.grant.base() else { return false };
         if !matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Root { .. })) {

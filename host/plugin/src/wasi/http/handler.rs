@@ -43,7 +43,7 @@ pub(crate) async fn exchange(
     }
 }
 
-/// Waits a short time until the guest is idle; returns whether it is.
+/// Waits for the guest's remaining work, for at most [`FINISH`], and returns whether the guest can be called again.
 async fn finished(store: &Accessor<GuestState>) -> AfterAnswer {
     let mut idle = pin!(poll_fn(|context| store.poll_no_interesting_tasks(context)));
     match timeout(FINISH, &mut idle).await {
