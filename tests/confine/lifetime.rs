@@ -203,7 +203,7 @@ fn haft_inside_haft_says_why_it_refuses() {
     let said = call(home.path(), &format!("export HOME=$PWD TMPDIR=$PWD; '{HAFT}' call bash '{inner}'"));
     assert!(!said.contains("inner\n"), "{said}");
     let why = [
-        "which no tool may read or write",
+        "no tool may read or write",
         "`, but it is in a directory that tools may write; only a mount namespace can hide it",
         "(namespaces are not available:",
     ];

@@ -273,7 +273,7 @@ fn writes(messages: &[Value]) -> Says {
 fn u11_a_person_turns_plan_mode_on_and_off_in_chat() {
     let place = Place::new(Model::start(writes), "");
     let Some(terminal) = Terminal::start(&place, "plan", &["chat", "--plan"]) else { return };
-    terminal.sees("plan mode: tools read", 1);
+    terminal.sees("plan mode: tools only read", 1);
     terminal.sees("\nplan> ", 1);
     terminal.enter("one");
     terminal.sees("It is planned.", 1);

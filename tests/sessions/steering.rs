@@ -45,7 +45,7 @@ fn u11_the_model_is_told_what_is_said_while_it_works() {
     terminal.sees("the model reads this at its next step", 2);
     SAID.store(true, Ordering::Relaxed);
     terminal.sees("Red as well.", 1);
-    terminal.sees("plan mode: tools read", 1);
+    terminal.sees("plan mode: tools only read", 1);
     terminal.sees("\nplan> ", 1);
     std::fs::remove_file(place.home.work().join("go")).unwrap();
     std::fs::remove_file(place.home.work().join("begun")).unwrap();

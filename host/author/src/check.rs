@@ -301,14 +301,24 @@ mod tests {
         );
         let http = "wasi:http/outgoing-handler@0.2.6";
         let text = warnings(&sections(&[http], "rustc"), Some(&nothing));
-        assert_eq!(text, [format!("imports `{http}`, but asks for no `hosts`: it will be refused")]);
+        assert_eq!(
+            text,
+            [format!(
+                "imports `{http}` but does not request `hosts`: its calls will be \
+            refused"
+            )]
+        );
         assert!(warnings(&sections(&[http], "rustc"), Some(&hosts)).is_empty());
         for interpreter in ["componentize-py", "component-init-transform"] {
             assert!(warnings(&sections(&[http], interpreter), Some(&nothing)).is_empty());
         }
         let text = warnings(&sections(&["wasi:filesystem/types@0.2.6"], "rustc"), Some(&hosts));
-        assert_eq!(text, ["asks for `hosts`, but imports nothing that could use it"]);
-        assert_eq!(warnings(&sections(&[], ""), None).len(), 1, "nothing says what it asks for");
+        assert_eq!(text, ["requests `hosts` but imports no interface that uses it"]);
+        assert_eq!(
+            warnings(&sections(&[], ""), None).len(),
+            1,
+            "the component does not declare the rights it requests"
+        );
     }
 
     #[test]

@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(folder.read("references/how.md").unwrap(), b"So.");
         assert_eq!(folder.folder(), place.join("pdf"));
         let failed = |path: &str| folder.read(path).unwrap_err().to_string();
-        assert_eq!(failed("large"), "it has 307200 bytes, and at most 262144 are read");
+        assert_eq!(failed("large"), "it has 307200 bytes; the limit is 262144");
         for path in ["link", "../large", "/etc/passwd"] {
             assert_eq!(failed(path), "it points outside the folder", "{path}");
         }

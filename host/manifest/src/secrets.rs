@@ -258,7 +258,7 @@ mod tests {
         for (source, expected) in [
             ("{ file = \"empty\" }", "the file `empty` is empty"),
             ("{ file = \"binary\" }", "`binary` is not valid UTF-8"),
-            ("{ file = \"large\" }", "`large` is longer than any secret"),
+            ("{ file = \"large\" }", "`large` is too long for a secret"),
             ("{ file = \"pipe\" }", "expected a file"),
             ("{ file = \"none\" }", "none`: No such file"),
             ("{ env = \"HAFT_NO_SUCH_VARIABLE\" }", "`HAFT_NO_SUCH_VARIABLE` is not set"),

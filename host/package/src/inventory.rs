@@ -159,7 +159,7 @@ mod tests {
             (&long, "too long"),
             (&"x".repeat(256), "too long"),
             (&"x/".repeat(513), "too long"),
-            ("program.lock", "is written by haft"),
+            ("program.lock", "haft writes `"),
         ] {
             let error = file(path).expect_err(path).to_string();
             assert!(error.contains(reason), "{path:?}: {error}");

@@ -405,9 +405,9 @@ mod tests {
     #[test]
     fn a_lock_of_a_later_version_is_not_guessed_at() {
         let error = parse("version = 4\nanything = { else = true }\n").unwrap_err();
-        assert_eq!(error, "`program.lock` has version 4, and this haft understands up to 3");
+        assert_eq!(error, "`program.lock` has version 4; this haft supports up to 3");
         for (text, why) in [
-            ("", "does not say its `version`"),
+            ("", "it has no `version`"),
             ("version = 1\nx = 2", "unknown field `x`"),
             ("version = 1\n[[pin]]", "missing field"),
             ("version = ", "damaged"),

@@ -355,7 +355,7 @@ mod tests {
         let (_directory, path, store) = project();
         fs::write(&path, "[agent]\n").unwrap();
         let error = change(&path, &store, "[agnet]\n").unwrap_err().to_string();
-        assert!(error.contains("was not changed, since it would be wrong then"), "{error}");
+        assert!(error.contains("` was not changed, because the result would be invalid\n"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "[agent]\n");
     }
 

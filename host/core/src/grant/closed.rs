@@ -277,7 +277,7 @@ mod tests {
         );
         assert_eq!(
             hint("/nowhere/private/x").unwrap(),
-            "`/nowhere/private` is closed by `deny` in `[sandbox]`"
+            "`/nowhere/private` is blocked by `deny` in `[sandbox]`"
         );
         assert_eq!((hint("/nowhere/haft"), hint("/nowhere/other")), (None, None));
     }

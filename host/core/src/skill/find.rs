@@ -131,7 +131,7 @@ mod tests {
         let path = |path: &str| place.join(path).display().to_string();
         let expected = [
             format!(
-                "the skill `deploy` of `{}` is left out: `{}` has one of that name, which is nearer",
+                "the skill `deploy` of `{}` is left out: `{}` has a skill of this name and takes precedence",
                 path("repo/.agents/skills/ship"),
                 path("repo/sub/.agents/skills/deploy"),
             ),
@@ -140,7 +140,7 @@ mod tests {
                 path("repo/.agents/skills/test"),
             ),
             format!(
-                "the skill `test` of `{}` is left out: `{}` has one of that name, which is nearer",
+                "the skill `test` of `{}` is left out: `{}` has a skill of this name and takes precedence",
                 path("home/.agents/skills/test"),
                 path("repo/.agents/skills/test"),
             ),
@@ -173,7 +173,7 @@ mod tests {
         let shelf = shelf(&place);
         assert_eq!(shelf.skills().len(), MAX_SKILLS);
         assert!(
-            shelf.problems()[0].ends_with("is left out: there are 100 already"),
+            shelf.problems()[0].ends_with("is left out: the limit of 100 skills is reached"),
             "{:?}",
             shelf.problems()
         );

@@ -183,8 +183,8 @@ mod tests {
     async fn what_cannot_be_given_says_why() {
         let place = place(true);
         for (arguments, expected) in [
-            (json!({ "name": "pfd" }), "no skill is called `pfd`; did you mean `pdf`? There are: `pdf`"),
-            (json!({ "name": "pdf", "file": "logo.png" }), "it is not text in UTF-8; the folder is `"),
+            (json!({ "name": "pfd" }), "there is no skill `pfd`; did you mean `pdf`? The skills are: `pdf`"),
+            (json!({ "name": "pdf", "file": "logo.png" }), "it is not UTF-8 text; the folder is `"),
             (
                 json!({ "name": "pdf", "file": "../x" }),
                 "cannot read `../x` of the skill `pdf`: it leads out of",

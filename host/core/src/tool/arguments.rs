@@ -182,7 +182,7 @@ impl Schema {
                 matches!(error.kind(), Kind::Required { .. } | Kind::AdditionalProperties { .. });
             match place.as_str() {
                 "" if !hidden.is_empty() && !names_keys => {
-                    format!("the {} do not match as a whole", self.subject.name())
+                    format!("no match for the {} as a whole", self.subject.name())
                 }
                 _ if hidden.contains(&key.as_str()) => {
                     format!("at `{place}`: the value (a secret) does not match")
@@ -312,10 +312,10 @@ mod tests {
             r#"at `/e`: "x" is not one of "n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8""#
         );
         let many = check(&schema(1000), &json!({ "e": "x" }));
-        assert!(many.ends_with(r#""n59" and 940 more, which the schema lists"#), "{many}");
+        assert!(many.ends_with(r#""n59" and 940 more (see the schema)"#), "{many}");
         let long = json!({ "type": "object", "properties": { "e": { "enum": vec!["x".repeat(900); 5] } } });
         let long = check(&long, &json!({ "e": "y" }));
-        assert!(long.len() < 2500 && long.ends_with("and 3 more, which the schema lists"), "{long}");
+        assert!(long.len() < 2500 && long.ends_with("and 3 more (see the schema)"), "{long}");
         assert!(check(&schema(9), &json!({ "e": "x".repeat(5000) })).contains("\"n8\""), "the choices stay");
     }
 
@@ -407,11 +407,11 @@ mod tests {
         assert_eq!(check(json!({ "region": "eu", "a/b~": "key" })), "ok");
         assert_eq!(
             check(json!({ "region": "eu", "a/b~": "hunter2" })),
-            "at `/a~1b~0`: what is secret there does not fit"
+            "at `/a~1b~0`: the value (a secret) does not match"
         );
         assert_eq!(
             check(json!({ "region": "eu", "a/b~": "kkk" })),
-            "the configuration as a whole does not fit"
+            "no match for the configuration as a whole"
         );
         assert_eq!(
             check(json!({ "region": "de", "a/b~": "k" })),

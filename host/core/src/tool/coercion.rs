@@ -237,7 +237,7 @@ mod tests {
         }
         let mut arguments = json!({ "x": "1" });
         let told = coerce(&json!({ "properties": { "x": integer } }), &mut arguments).unwrap();
-        assert_eq!(told, ["`x` was given as text and taken as a number"]);
+        assert_eq!(told, ["`x` was given as text and read as a number"]);
     }
 
     #[test]

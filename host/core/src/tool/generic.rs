@@ -109,10 +109,7 @@ mod tests {
             assert_eq!(said, format!(r#"{meant} {{"path":"x"}}"#), "{name}");
         }
         let said = answer(&toolbox, json!({ "name": "close" })).await;
-        assert_eq!(
-            said,
-            "invalid arguments: 2 tools could be meant by `close`: `jira__close`, `github__close`"
-        );
+        assert_eq!(said, "invalid arguments: `close` matches 2 tools: `jira__close`, `github__close`");
         assert_eq!(answer(&toolbox, json!({ "name": "pen" })).await, "Unknown tool: pen");
         assert_eq!(
             answer(&toolbox, json!({ "name": "raed" })).await,

@@ -224,11 +224,11 @@ mod tests {
         for (answer, expected) in [
             (
                 Objection::Refused("not today".into()),
-                "`one` did not run: the hook `watcher` refuses the call and says: not today",
+                "`one` did not run: the hook `watcher` refused the call: not today",
             ),
             (
                 Objection::Failed("it traps".into()),
-                "`one` did not run: the hook `watcher` sees its calls and gave no answer: it traps",
+                "`one` did not run: the hook `watcher` did not answer: it traps",
             ),
         ] {
             let watcher = Watcher::new(Err(answer));

@@ -220,10 +220,7 @@ mod tests {
         let toolbox =
             toolbox(&["read", "git__log", "git__show", "mcp__jira__find", "program__make__all"]).within(1);
         let description = &toolbox.defs()[0].description;
-        assert!(
-            description.contains("5 tools are there in all, from git (2), jira (1), make (1)."),
-            "{description}"
-        );
+        assert!(description.contains("5 tools in total, from git (2), jira (1), make (1)."), "{description}");
         let hints = toolbox.defs()[0].hints;
         assert!(hints.read_only && hints.idempotent && !hints.destructive && !hints.open_world);
     }

@@ -164,9 +164,9 @@ mod tests {
             (write("x.latin", b"\xe4"), "x.latin`: it is neither a picture"),
             (
                 write("x.log", &vec![b'x'; bytes(MAX_TEXT) + 1]),
-                "x.log`: it is larger than 4194304 bytes, the most of text",
+                "x.log`: it is larger than 4194304 bytes, the limit for text",
             ),
-            (write("x.png", &large), "x.png`: it is larger than 33554432 bytes, the most of image/png"),
+            (write("x.png", &large), "x.png`: it is larger than 33554432 bytes, the limit for image/png"),
         ] {
             let mut attached = Vec::new();
             let error = read_all(&[write("good", b"x"), path], &mut attached).unwrap_err().to_string();
@@ -185,6 +185,6 @@ mod tests {
         let mut many = vec![Attachment::new(TEXT, vec![b'x']); MAX_FILES];
         assert!(error(&mut many).contains("101 files are too many"), "{many:?}");
         let mut large = vec![Attachment::new(TEXT, vec![b'x'; MAX_ALL])];
-        assert!(error(&mut large).contains("50331649 bytes in all, and a prompt takes 50331648"));
+        assert!(error(&mut large).contains("50331649 bytes in total; the limit of a prompt is 50331648"));
     }
 }

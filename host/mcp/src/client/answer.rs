@@ -243,8 +243,8 @@ mod tests {
             answer.content,
             "line one\nline two\n[image, image/png, 2 bytes]\n[audio, audio/wav: left out: not valid \
              base64]\n[resource a <file:///a>, 7 bytes, An a]\n[resource <x:1>, \
-             text/plain]\ninside\n[resource <x:2>, application/octet-stream, 3 bytes]\n[content of type \
-             `hologram`, which haft does not know]"
+             text/plain]\ninside\n[resource <x:2>, application/octet-stream, 3 bytes]\n[content of the \
+             unknown type `hologram`]"
         );
         assert!(answer.is_error);
         let types: Vec<_> = answer.attachments.iter().map(|attached| attached.media_type.as_str()).collect();

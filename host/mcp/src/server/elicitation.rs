@@ -277,8 +277,8 @@ mod tests {
         for (answer, why) in [
             (json!({"action": "decline", "content": {"approve": true}}), "declined for its user"),
             (json!({"action": "cancel"}), "dismissed the question"),
-            (json!({"action": "sing"}), "what it was not asked"),
-            (json!(true), "what it was not asked"),
+            (json!({"action": "sing"}), "its answer does not fit the question"),
+            (json!(true), "its answer does not fit the question"),
         ] {
             let Decision::Unasked(said) = decision(&answer, true) else { panic!("{answer}") };
             assert!(said.contains(why), "{answer}: {said}");

@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(payload(&two, &id).await, TaskPayload::Working, "it answers");
         shared.forget_running();
         let TaskPayload::Failed { error } = payload(&two, &id).await else { panic!() };
-        assert!(error["message"].as_str().unwrap().contains("nobody knows"), "{error:?}");
+        assert!(error["message"].as_str().unwrap().contains("the outcome is unknown"), "{error:?}");
     }
 
     /// RP03: what is too large to be kept is told, and no answer is half of one.

@@ -238,7 +238,14 @@ mod tests {
         assert_eq!(found("sub"), git("https://a.test/b.git", sha, "p/q"));
         assert!(found("up").unwrap_err().contains("in a form"), "{:?}", found("up"));
         assert!(found("odd").is_err(), "{:?}", found("odd"));
-        assert!(found("near").unwrap_err().contains("only HTTPS to a public host"), "{:?}", found("near"));
+        assert!(
+            found("near").unwrap_err().contains(
+                "`: expected an HTTPS URL with a public host \
+            name"
+            ),
+            "{:?}",
+            found("near")
+        );
         assert!(find(place.path(), "near", true).is_ok());
         assert!(found("none").unwrap_err().contains("it has `here`, `up`"));
         assert!(

@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn more_wheels_than_are_judged_are_told_by_their_number() {
-        let told = "it has 33 wheels, and haft judges the attestations of 20 at most";
+        let told = "it has 33 wheels; haft checks the attestations of at most 20";
         let noted = too_many(33, &Trust::Nobody).unwrap_or_default();
         assert_eq!((noted.trouble.as_deref(), noted.verdict), (Some(told), Verdict::Unsigned));
         let trust = Trust::Named("sigstore:https://a.test#https://b.test/c".parse().unwrap());

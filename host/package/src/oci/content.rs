@@ -116,9 +116,7 @@ mod tests {
     fn what_is_no_plugin_is_refused_with_what_it_is() {
         let of = |config, layers: &[_]| judge(&manifest(config, layers)).unwrap_err();
         assert_eq!(of(COMPONENT_CONFIG, &[]), "has no layers");
-        assert!(
-            of(IMAGES[0], &[(ARCHIVES[0], ""); 3]).starts_with("is an image for containers, with 3 layers")
-        );
+        assert!(of(IMAGES[0], &[(ARCHIVES[0], ""); 3]).starts_with("is a container image with 3 layers"));
         assert!(of(COMPONENT_CONFIG, &[(COMPONENT, ""); 2]).starts_with("has 2 layers; expected one"));
         assert!(of(EMPTY_CONFIG, &[("text/plain", "")]).contains("a layer of the type `text/plain`"));
     }

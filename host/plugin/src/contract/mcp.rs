@@ -315,8 +315,7 @@ mod tests {
         assert_eq!(
             texts(output.pieces),
             "one\n[image/png, 2 bytes]\n[audio/wav: left out: not valid base64]\n[resource a \
-             <file:///a>]\n[resource <x:1>]\ninside\n[content of type `hologram`, which haft does not \
-             know]\n{\"a\":1}"
+             <file:///a>]\n[resource <x:1>]\ninside\n[content of the unknown type `hologram`]\n{\"a\":1}"
         );
     }
 

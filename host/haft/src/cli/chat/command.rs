@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(parse("plan off"), Ok(Command::Plan("off".into())));
         assert_eq!(parse("save"), Ok(Command::Save(None)));
         assert_eq!(parse("deny"), Err("`/deny` needs a RULE".into()));
-        assert_eq!(parse("clear all"), Err("`/clear` takes nothing after it".into()));
+        assert_eq!(parse("clear all"), Err("`/clear` takes no argument".into()));
         assert_eq!(parse("etc/passwd"), Err("unknown command `/etc/passwd`".into()));
     }
 

@@ -299,7 +299,10 @@ mod tests {
         let path = folder.path().join(NAME);
         Key::shared(folder.path()).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(Key::shared(folder.path()).unwrap_err().to_string().contains("not a key that only you"));
+        assert!(Key::shared(folder.path()).unwrap_err().to_string().contains(
+            "expected a key file that only \
+            you can read; remove it, and haft writes a new one"
+        ));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "short").unwrap();
         assert!(Key::shared(folder.path()).is_err());

@@ -64,7 +64,7 @@ fn pr08_what_no_package_has_is_refused_before_anything_is_written() {
         (archive(&[("a", 0o644, b""), ("device", 0o020_644, b"")]), "not a regular file"),
         (archive(&[("a", 0o644, b""), ("A", 0o644, b"")]), "there twice"),
         (archive(&[("a\\b", 0o644, b"")]), "characters"),
-        (archive(&[("program.lock", 0o644, b"")]), "written by haft"),
+        (archive(&[("program.lock", 0o644, b"")]), "haft writes `"),
         (archive(&many), "more than 10000 files"),
     ] {
         let (place, done) = unpacked(&bytes);
