@@ -92,7 +92,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("world.wit");
         std::fs::write(&file, "package local:p;\nworld a {}\nworld b {}\n").unwrap();
-        assert!(Wit::read(&file, None).unwrap_err().to_string().contains("hint: name one of its worlds"));
+        assert!(Wit::read(&file, None).unwrap_err().to_string().contains("hint: choose a world"));
         assert_eq!(Wit::read(&file, Some("b")).unwrap().world(), "b");
     }
 }

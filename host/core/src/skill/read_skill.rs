@@ -187,7 +187,7 @@ mod tests {
             (json!({ "name": "pdf", "file": "logo.png" }), "it is not UTF-8 text; the folder is `"),
             (
                 json!({ "name": "pdf", "file": "../x" }),
-                "cannot read `../x` of the skill `pdf`: it leads out of",
+                "cannot read `../x` of the skill `pdf`: it points outside",
             ),
             (json!({ "name": "pdf", "file": "/etc/passwd" }), "it points outside the folder"),
             (json!({ "name": "pdf", "file": "none" }), "No such file"),

@@ -292,7 +292,7 @@ mod tests {
         assert!(check(&schema, &json!({ "n": "x" })).starts_with("at `/n`: \"x\" does not match"));
         assert_eq!(
             check(&schema, &json!({ "n": null })),
-            "at `/n`: null is none of: an integer of at least 0; a string"
+            "at `/n`: null is not one of: an integer of at least 0; a string"
         );
         assert_eq!(
             check(&schema, &json!({ "v": { "tag": "b", "val": "c" } })),
@@ -332,7 +332,7 @@ mod tests {
             empty, case("circle", json!({ "type": "number" })), case("named", json!({ "type": "string" })),
         ] });
         let schema = json!({ "type": "object", "properties": { "shape": shape } });
-        let expected = r#"is none of: {"tag": "empty" | "all"}; {"tag": "circle", "val": a number}; {"tag": "named", "val": a string}"#;
+        let expected = r#"is not one of: {"tag": "empty" | "all"}; {"tag": "circle", "val": a number}; {"tag": "named", "val": a string}"#;
         for wrong in [json!({ "tag": "x" }), json!({ "circle": 1 }), json!("circle"), json!(null)] {
             assert_eq!(
                 check(&schema, &json!({ "shape": wrong })),

@@ -170,7 +170,7 @@ mod tests {
     async fn program_does_not_run_itself() {
         let itself = json!({ "name": "Program", "args": { "name": "read" } });
         let said = answer(&commands(), itself).await;
-        assert!(said.starts_with("invalid arguments: `program` does not run itself"), "{said}");
+        assert!(said.starts_with("invalid arguments: `program` cannot run itself"), "{said}");
     }
 
     #[test]

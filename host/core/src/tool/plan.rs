@@ -90,7 +90,7 @@ mod tests {
             let answer = toolbox.dispatch(call("server"), &session).await;
             assert!(
                 answer.is_error
-                    && answer.content.contains("`server` cannot be called: it is withheld in plan mode")
+                    && answer.content.contains("`server` cannot be called: it is not available in plan mode")
             );
             assert!(toolbox.entries().all(|entry| entry.grant().is_planning()));
         }

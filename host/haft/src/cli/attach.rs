@@ -159,9 +159,9 @@ mod tests {
             (place.path().join("none"), "none`: No such file or directory"),
             (place.path().to_owned(), "`: Is a directory"),
             (write("empty", b""), "empty`: it is empty"),
-            (write("x.zip", b"PK\x03\x04"), "x.zip`: it is `application/zip`, and models are shown pictures"),
-            (write("x.bin", b"a\0b"), "x.bin`: it is neither a picture"),
-            (write("x.latin", b"\xe4"), "x.latin`: it is neither a picture"),
+            (write("x.zip", b"PK\x03\x04"), "x.zip`: it is `application/zip`; expected an image"),
+            (write("x.bin", b"a\0b"), "x.bin`: expected an image"),
+            (write("x.latin", b"\xe4"), "x.latin`: expected an image"),
             (
                 write("x.log", &vec![b'x'; bytes(MAX_TEXT) + 1]),
                 "x.log`: it is larger than 4194304 bytes, the limit for text",

@@ -160,7 +160,7 @@ mod tests {
         let problem = two_targets(&manifest, &Target::default()).unwrap();
         let report = manifest.report(vec![problem]).to_string();
         assert!(
-            report.contains("program.toml:3:7") && report.contains("hint: leave one of the two away"),
+            report.contains("program.toml:3:7") && report.contains("hint: remove one of the two"),
             "{report}"
         );
         let named = Target { container: Some("other".into()), ..Target::default() };

@@ -337,6 +337,6 @@ mod tests {
         let picture = json!({ "type": "image", "mimeType": "image/png", "data": picture });
         let answer = to_tool_result(&json!({ "content": [picture, picture] }), 1000);
         assert_eq!(answer.attachments.len(), 1);
-        assert!(answer.content.ends_with("left out, an answer holds 8 MiB]"), "{}", answer.content);
+        assert!(answer.content.ends_with("left out, the limit of an answer is 8 MiB]"), "{}", answer.content);
     }
 }

@@ -229,7 +229,7 @@ mod tests {
             [("path", json!("-rf")), ("label", json!(["-x"])), ("args", json!(["--output=x"]))]
         {
             let problem = words(&declared(), true, &values(name, value), false).unwrap_err();
-            assert!(problem.starts_with(&format!("`{name}`: begins with `-`")), "{problem}");
+            assert!(problem.starts_with(&format!("`{name}`: starts with `-`")), "{problem}");
         }
         assert!(
             words(&declared(), true, &values("path", json!("-rf")), true)
