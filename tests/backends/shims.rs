@@ -106,7 +106,7 @@ fn c11_a_tool_that_panes_need_is_named_where_it_is_missing() {
     let shims = Shims::new().with("docker", ENGINE).with("tmux", tmux).with("mktemp", tmux).with("tee", tmux);
     let answer = shims.call(&["--container", "web", "--tmux"], "true");
     assert_eq!(answer.code, 3, "{}", answer.stderr);
-    assert!(answer.stderr.contains("`mkfifo` is missing there"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("panes need `mkfifo`"), "{}", answer.stderr);
 }
 
 /// C11: who sits in a pane of their own is told that haft can have one.

@@ -407,11 +407,11 @@ mod tests {
         assert_eq!(check(json!({ "region": "eu", "a/b~": "key" })), "ok");
         assert_eq!(
             check(json!({ "region": "eu", "a/b~": "hunter2" })),
-            "at `/a~1b~0`: what is secret there does not fit"
+            "at `/a~1b~0`: the value (a secret) does not match"
         );
         assert_eq!(
             check(json!({ "region": "eu", "a/b~": "kkk" })),
-            "the configuration as a whole does not fit"
+            "no match for the configuration as a whole"
         );
         assert_eq!(
             check(json!({ "region": "de", "a/b~": "k" })),

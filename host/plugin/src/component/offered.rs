@@ -274,7 +274,7 @@ mod tests {
     fn what_is_too_much_or_twice_is_refused() {
         assert!(wrong(with(vec![resource("a"); 2])).contains("`a` is listed twice"));
         let many = (0..1025).map(|number| resource(&number.to_string())).collect();
-        assert!(wrong(with(many)).contains("1025 resources, and at most 1024 are allowed"));
+        assert!(wrong(with(many)).contains("1025 resources; the limit is 1024"));
         let prompt = |name: &str| PromptDef { name: name.into(), ..PromptDef::default() };
         let prompts = |prompts| Offers { prompts, ..Offers::default() };
         assert!(wrong(prompts(vec![prompt("a b")])).contains("1 to 64 letters"));

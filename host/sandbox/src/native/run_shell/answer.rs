@@ -171,7 +171,7 @@ mod tests {
         assert!(
             stopped
                 .content
-                .starts_with("timed out waiting for ssh command completion after 30s; it was stopped")
+                .starts_with("timed out waiting for ssh command completion after 30s; the command and all its processes were stopped")
         );
         let running = answer(CommandEnd::Running("%3".into()), b"so far\n", b"");
         assert!(running.content.contains("still runs in pane %3") && running.content.contains("`C-c`"));
