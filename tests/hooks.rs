@@ -72,7 +72,7 @@ fn what_gives_no_answer_refuses() {
 fn a_hook_may_do_what_it_is_granted() {
     let home = home("\"bash\"", "");
     let refused = home.call("bash", &json!({"command": "true # hook-read"})).stderr;
-    assert!(refused.contains("the hook `guard` refused the call"), "{refused}");
+    assert!(refused.contains("the hook `guard` refuses the call"), "{refused}");
     assert!(!home.work().join("seen.txt").exists());
     let work = home.work().display().to_string();
     let granted = format!("[plugins.grant]\nwrite = [{work:?}]\n");
@@ -138,7 +138,7 @@ fn a_client_s_calls_are_seen() {
     let stage = Stage::new(&format!("{}hooks = [\"guest__echo\", \"bash\"]\n", guard()));
     let mut peer = Peer::open(&stage);
     let refused = peer.call("guest__echo", json!({"text": "hook-refuse"}));
-    assert!(text(&refused).contains("the hook `guard` refused the call"), "{refused}");
+    assert!(text(&refused).contains("the hook `guard` refuses the call"), "{refused}");
     assert_eq!(text(&peer.call("guest__echo", json!({"text": "hi"}))), "hi");
 }
 

@@ -138,8 +138,8 @@ fn without(help: &str, elsewhere: &BTreeSet<String>) -> String {
 #[test]
 fn the_reference_of_verbs_is_what_help_prints() {
     let head = "# Reference: the command line\n\n\
-        Every verb of haft with its own options, as `haft VERB --help` prints them. This page is generated from there. An \
-        option that several verbs take stands once, above them; `-h, --help` is every verb's.\n";
+        Every verb of haft with its own options, as `haft VERB --help` prints them. This page is generated from there. An option of \
+        several verbs appears once, above them; every verb has `-h, --help`.\n";
     let helps: Vec<_> = verbs().iter().flat_map(|verb| helps(verb)).collect();
     let (elsewhere, groups) = repeated(&helps);
     let shared = format!(

@@ -226,8 +226,8 @@ fn u2_bash_says_what_it_reaches() {
     let stand = Stand::new();
     stand.home.write("program.toml", &format!("{HEAD}[sandbox]\nwrite = [\"~/other\"]\nnetwork = false\n"));
     let listed = stand.home.haft(&["tools", "--json"]).stdout;
-    let expected = "Files can be written only in the workspace, `~/.haft` and the directory for temporary \
-                    files, `~/other`; there is no network.";
+    let expected = "Files can be written only in these places: the workspace, `~/.haft`, the directory for \
+                    temporary files, `~/other`; there is no network.";
     assert!(listed.contains(expected), "{listed}");
 }
 

@@ -75,7 +75,7 @@ const TURNS: &[&str] = &[
 /// The section of CONTRIBUTING.md that quotes turns beside the words to write instead.
 const EXAMPLES: &str = "## Words and sentences";
 
-/// Files that people read below `folder`; tests are not among them.
+/// Files that people read below `folder`: neither tests nor generated bindings.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -83,7 +83,9 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
             if name != "tests" {
                 files(&path, found);
             }
-        } else if [".rs", ".js", ".html", ".md"].iter().any(|end| name.ends_with(end)) && name != "tests.rs" {
+        } else if [".rs", ".js", ".html", ".md"].iter().any(|end| name.ends_with(end))
+            && !["tests.rs", "bindings.rs"].iter().any(|end| name.ends_with(end))
+        {
             found.push(path);
         }
     }
@@ -109,7 +111,7 @@ fn read_by_people(text: &str) -> String {
 
 /// The turns in a text, as whole words.
 fn turns(read: &str) -> Vec<&'static str> {
-    let is_word = |found: Option<char>| found.is_some_and(char::is_alphanumeric);
+    let is_word = |found: Option<char>| found.is_some_and(|found| found.is_alphanumeric() || found == '_');
     let is_whole = |(at, turn): (usize, &str)| {
         !is_word(read[..at].chars().next_back()) && !is_word(read[at + turn.len()..].chars().next())
     };

@@ -250,7 +250,9 @@ fn what_a_server_is_refused_is_told_on_a_line_each() {
     let elsewhere = stage.place("").canonicalize().unwrap();
     let elsewhere = elsewhere.display();
     let expected = [
-        format!("read `{elsewhere}/.ssh/id_ed25519`: it belongs to the credential store `ssh`"),
+        format!(
+            "read `{elsewhere}/.ssh/id_ed25519`: it belongs to the credential store `ssh`; `--grant credentials=ssh` allows it"
+        ),
         format!("write `{elsewhere}/other/new`: haft wrap --grant write={elsewhere}/other reaching"),
         format!(
             "connect to 127.0.0.1:{}: haft wrap --grant network reaching",

@@ -84,7 +84,7 @@ fn u4_what_is_older_than_its_sources_is_built_first_or_refused() {
     ] {
         let refused = home.haft(arguments);
         assert!(refused.code == 3 && refused.stderr.contains(told), "{}", refused.stderr);
-        assert!(refused.stderr.contains("hint: `haft plugin build`, then "), "{}", refused.stderr);
+        assert!(refused.stderr.contains("hint: run `haft plugin build`, then "), "{}", refused.stderr);
     }
     // By another name of the folder it is the same project.
     let other =

@@ -109,7 +109,9 @@ fn nobody_is_asked_who_was_not_named() {
     person.haft(&["search", "x"]).ends(5, "haft has no default");
     // Nor is its program.toml read, which could open stores to git.
     person.0.write("program.toml", "x =");
-    person.haft(&["search", "x"]).ends(5, "haft asks none by itself");
+    person
+        .haft(&["search", "x"])
+        .ends(5, "no marketplace or registry is configured, and haft has no default");
 }
 
 /// Pages are read up to a bound, and the rest is reported.
@@ -163,7 +165,7 @@ fn what_is_found_can_be_added() {
     // `haft add mcp:` asks the same registry, and a second one only by its address.
     person.haft(&["add", "mcp:io.test/notes", "--yes"]).ends(5, &server.url());
     person.names(&format!("registries = ['http://127.0.0.1:1', '{}']", server.url()));
-    let second = person.haft(&["--json", "search", "notes"]).ends(5, "was not asked anew");
+    let second = person.haft(&["--json", "search", "notes"]).ends(5, "could not be asked again");
     let found: Value = serde_json::from_str(&second.stdout).unwrap();
     assert_eq!(found["results"][0]["registry"], format!("{}/", server.url()));
 }

@@ -211,10 +211,10 @@ mod tests {
         for (text, expected) in [
             ("urls = [\"nats://me:secret@a:4222\"]", "must not contain a user, password or token"),
             ("urls = [\"https://a\"]", "expected a server such as"),
-            ("user = \"w\"", "needs a `password`"),
-            ("token = { env = \"T\" }\nnkey = { env = \"N\" }", "there is a `token` already"),
+            ("user = \"w\"", "also needs `password`"),
+            ("token = { env = \"T\" }\nnkey = { env = \"N\" }", "`token` is set too"),
             ("token = \"abcdefgh\"", "expected the place of a secret, not the secret"),
-            ("ca = \"ca.pem\"\nkey = \"k.pem\"", "needs a `certificate`"),
+            ("ca = \"ca.pem\"\nkey = \"k.pem\"", "also needs `certificate`"),
         ] {
             let error = parse(&format!("[nats]\n{text}\n")).unwrap_err();
             assert!(error.contains(expected), "{error}");

@@ -244,7 +244,7 @@ mod tests {
     fn what_is_no_list_is_said_to_be_none() {
         for listing in [OPENAI, ANTHROPIC, OLLAMA, OPENROUTER] {
             assert!(
-                matches!((listing.read)(&json!({ "x": 1 })), Err(Failure::Malformed(why)) if why.contains("no list"))
+                matches!((listing.read)(&json!({ "x": 1 })), Err(Failure::Malformed(why)) if why.contains("is missing"))
             );
         }
     }

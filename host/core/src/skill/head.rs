@@ -188,9 +188,9 @@ mod tests {
         for (head, why) in [
             ("description: D".to_owned(), "no `name`"),
             ("name: pdf".to_owned(), "no `description`"),
-            ("name: pdf\ndescription: Use when: it rains".to_owned(), "no valid YAML"),
-            ("name: pdf\nname: other\ndescription: D".to_owned(), "no valid YAML"),
-            (format!("a: &a [x]\n{bomb}"), "no valid YAML"),
+            ("name: pdf\ndescription: Use when: it rains".to_owned(), "not valid YAML"),
+            ("name: pdf\nname: other\ndescription: D".to_owned(), "not valid YAML"),
+            (format!("a: &a [x]\n{bomb}"), "not valid YAML"),
         ] {
             let refused = frontmatter(&format!("---\n{head}\n---\n")).unwrap_err();
             assert!(refused.contains(why) && !refused.contains('\n'), "{head}: {refused}");

@@ -411,7 +411,7 @@ mod tests {
         );
         assert_eq!(
             check(json!({ "region": "eu", "a/b~": "kkk" })),
-            "no match for the configuration as a whole"
+            "the schema does not accept the configuration as a whole"
         );
         assert_eq!(
             check(json!({ "region": "de", "a/b~": "k" })),

@@ -186,6 +186,6 @@ mod tests {
         let long = "x\n".repeat(MAX_LINES + 1);
         let found = Difference::of(&json!({"content": long}), Some("")).unwrap();
         assert_eq!((found.lines.len(), found.is_cut), (MAX_LINES, true));
-        assert!(found.to_string().ends_with("(truncated)"));
+        assert!(found.to_string().ends_with("(not all of it is shown)"));
     }
 }

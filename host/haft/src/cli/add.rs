@@ -37,15 +37,13 @@ use haft_package::{
 
 Examples:
   haft add ./github
-  haft add https://example.com/github-1.0.0.tar.gz
   haft add words.wasm --grant read=./docs
   haft add oci://ghcr.io/owner/words:1.1   another version: shows the differences
   haft add npm:@modelcontextprotocol/server-filesystem --set arg=.
   haft add pypi:mcp-server-time            its tools are mcp__mcp-server-time__…
   haft add github.mcpb --set token=env:GITHUB_TOKEN
   haft add mcp:io.github.ada/notes --registry https://mcp.example.com
-  haft add ../other --as mine              under another name
-  haft add                    everything in program.lock that is missing here")]
+  haft add ../other --as mine              under another name")]
 pub(super) struct Add {
     /// The source; without one, everything in program.toml and program.lock
     source: Option<String>,

@@ -30,10 +30,8 @@ SOURCE, haft reads all of them. haft puts `haft wrap NAME --` in front of the co
 choose and changes no other byte of the file. Servers over HTTP are not changed.
 
 Examples:
-  haft import --list                 lists the servers; writes nothing
   haft import claude                 asks about each server
   haft import cursor --only github
-  haft import .vscode/mcp.json --yes
   haft import codex --to program.toml
   haft import --undo claude          restores its files, byte for byte")]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, as a command line has them")]

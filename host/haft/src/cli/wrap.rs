@@ -42,8 +42,7 @@ use haft_sandbox::service::ServiceSpec;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Put `haft wrap NAME --` in front of an MCP server's command, in the configuration of any client. Without rights \
-the server has its own home directory, reads the system's programs and its own files, and has no network. haft \
+Without rights the server has its own home directory, reads the system's programs and its own files, and has no network. haft \
 asks once for the rights that its start needs and for rights on the command line: at a terminal, or through the \
 client (elicitation). Your consent applies to this command as long as its files do not change. haft pins the \
 tools of the first listing; a new or changed tool is held back until you agree to it. NAME alone, at a \

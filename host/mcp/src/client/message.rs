@@ -1,5 +1,5 @@
-//! Parses the messages of servers, for all transports: a JSON-RPC message, or a batch of them (2025-03-26). `[]` in
-//! the place of an empty object, as PHP writes it, is accepted, and an invalid answer ends its request with an
+//! Parses the messages of servers, for all transports: a JSON-RPC message, or a batch of them (2025-03-26). `[]`
+//! instead of an empty object, as PHP writes it, is accepted, and an invalid answer ends its request with an
 //! error of haft.
 
 use rmcp::model::{CustomResult, ErrorData, RequestId, ServerJsonRpcMessage};

@@ -35,7 +35,7 @@ fn each_difference_is_told_apart_in_one_line() {
         told(&before, &now),
         [
             "held: tool `drop` is new",
-            "tool `list` is gone",
+            "tool `list` was removed",
             "held: tool `mv` was renamed from `move`",
             "held: tool `read` has changed: description",
         ]

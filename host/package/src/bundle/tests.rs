@@ -136,7 +136,10 @@ fn pr08_a_package_is_held_to_the_rules() {
         ("is not a file of the package", tool("./bin/none")),
         ("which is not executable", tool("./text.wasm")),
         ("the package is empty", String::new()),
-        ("of its own", format!("{}[[packages]]\nname = \"b\"\nsource = \"b\"\n", plugin("words.wasm"))),
+        (
+            "has its own `[[packages]]`",
+            format!("{}[[packages]]\nname = \"b\"\nsource = \"b\"\n", plugin("words.wasm")),
+        ),
         ("the package's program.toml is wrong", "[pugins]\n".to_owned()),
     ] {
         let text = package(&more);

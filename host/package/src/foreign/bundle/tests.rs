@@ -116,7 +116,7 @@ async fn what_is_missing_or_wrong_is_named_and_a_secret_is_not() {
             json!({ "server": run(json!([]), json!({ "MY_TOKEN": "abc" })) }),
             "its manifest contains a secret: `",
         ),
-        (json!({ "server": run(json!(["--x=${__dirname}/y"]), json!({})) }), "in the middle"),
+        (json!({ "server": run(json!(["--x=${__dirname}/y"]), json!({})) }), "only at the start"),
         (json!({ "name": "…" }), "it has no usable name (`"),
     ] {
         let error = made(&manifest(&parts), "#dirs=.").await.unwrap_err();

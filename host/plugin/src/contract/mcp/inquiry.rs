@@ -242,7 +242,7 @@ mod tests {
         refusals.add("it says no".into(), "/mcp");
         refusals.add("it says nothing".into(), "/");
         refusals.add("it says no".into(), "/v1/mcp");
-        assert_eq!(refusals.text(), "it says no at `/mcp`, `/v1/mcp`; it printed nothing at `/`");
+        assert_eq!(refusals.text(), "it says no at `/mcp`, `/v1/mcp`; it says nothing at `/`");
     }
 
     #[test]
