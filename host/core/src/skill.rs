@@ -121,12 +121,12 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    /// Returns the skills for which `is_meant` holds.
+    /// Returns the skills for which `is_chosen` holds.
     #[must_use]
-    pub fn only(&self, is_meant: impl FnMut(&Shelved) -> bool) -> Self {
-        let mut shelf = self.clone();
-        shelf.skills.retain(is_meant);
-        shelf
+    pub fn only(&self, is_chosen: impl FnMut(&Shelved) -> bool) -> Self {
+        let mut chosen = self.clone();
+        chosen.skills.retain(is_chosen);
+        chosen
     }
 
     /// Appends a skill. Earlier skills of the same name stay, and so do the first [`MAX_SKILLS`].
