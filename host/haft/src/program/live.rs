@@ -407,7 +407,7 @@ async fn read_skills(program: &Program) {
     let read = move || {
         toolbox.offers().for_each(|entry| {
             let _ = entry.offer();
-        })
+        });
     };
     // If no thread reads them, the snapshot does.
     let _ = tokio::task::spawn_blocking(read).await;
