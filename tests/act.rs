@@ -72,7 +72,8 @@ async fn wa01_failures_in_parts() {
         ("fail-late", "invalid arguments: no such thing"),
         (
             "remember",
-            "Tool error: open a session first: it works inside a session, and a plugin keeps none: nothing in it outlives a call",
+            "Tool error: open a session first: it works inside a session; a plugin has no sessions, because \
+             nothing outlives a call",
         ),
     ] {
         assert_eq!(guest.fails(tool, json!({})).await, expected);
@@ -139,7 +140,7 @@ async fn wa04_another_version_of_the_world_is_refused() {
     let error = Plugin::load(engine(), "acts", source, &Limits::default()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "built for `act:tools@0.3.0`, and this haft speaks 0.1 and 0.2; rebuild it against that version"
+        "built for `act:tools@0.3.0`; this haft supports 0.1 and 0.2; rebuild it against that version"
     );
     let source = Tiny { export: "act:tools/tool-provider@0.1.3".into(), ..Tiny::default() }.source();
     let error = Plugin::load(engine(), "acts", source, &Limits::default()).await.unwrap_err();

@@ -99,7 +99,8 @@ async fn what_cannot_be_attached_is_refused_before_anything_is_asked() {
         (
             "x.zip",
             5,
-            "hint: convert it, or write its path into the prompt, for the model to look at it with its tools",
+            "hint: convert the file, or write its path into the prompt so that the model can read it with a \
+             tool",
         ),
         ("-", 5, "standard input cannot be attached"),
     ] {
@@ -112,9 +113,14 @@ async fn what_cannot_be_attached_is_refused_before_anything_is_asked() {
     // A vendor whose API has no place for it.
     let other = home(&fake, "ollama");
     let answer = haft(&other, &["run", "--attach", "page.pdf", "What is it?"]).await;
-    let expected = "`page.pdf: application/pdf, 9 bytes` is not shown to `m`: the model's API takes no `application/pdf`";
+    let expected = "`page.pdf: application/pdf, 9 bytes` is not shown to `m`: the model's API does not \
+        accept `application/pdf`";
     assert!(answer.code != 0 && answer.stderr.contains(expected), "{}", answer.stderr);
-    assert!(answer.stderr.contains("hint: ask another provider, or convert it"), "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("hint: choose another provider, or convert the file"),
+        "{}",
+        answer.stderr
+    );
     assert_eq!(good(&other, &["session", "list"]).await.stdout, "");
     fake.assert_done();
 }

@@ -109,19 +109,19 @@ fn a_project_is_made_whole_or_not_at_all() {
     let answer = home.haft(&["plugin", "new", "--lang", "c", "word-tool"]);
     assert_eq!((answer.code, answer.stdout.as_str()), (0, ""));
     assert!(answer.stderr.ends_with(
-        "next: `cd word-tool && haft plugin build`, or `haft plugin dev` there while you write\n"
+        "next: `cd word-tool && haft plugin build`, or `haft plugin dev` there to build on every change\n"
     ));
     let again = home.haft(&["plugin", "new", "--lang", "rust", "word-tool"]);
     assert_eq!(again.code, 3);
     assert!(
-        again.stderr.contains("`word-tool` is there already") && again.stderr.contains("nothing was written")
+        again.stderr.contains("`word-tool` exists already") && again.stderr.contains("nothing was written")
     );
     assert!(!home.work().join("word-tool/Cargo.toml").exists());
     for (name, why) in [
         ("Word", "write `word`"),
         ("2words", "begins with a letter"),
         ("a--b", "joined by one `-`"),
-        ("list", "a meaning of its own"),
+        ("list", "the word is reserved"),
         ("..", "must not be empty"),
     ] {
         let refused = home.haft(&["plugin", "new", "--lang", "rust", name]);
@@ -130,7 +130,7 @@ fn a_project_is_made_whole_or_not_at_all() {
     let unknown = home.haft(&["plugin", "new", "--lang", "ruts", "x"]);
     assert!(unknown.code == 2 && unknown.stderr.contains("did you mean `rust`?"), "{}", unknown.stderr);
     let sdk = home.haft(&["plugin", "new", "--lang", "c", "--sdk", "x"]);
-    assert!(sdk.stderr.contains("there is no sdk for C"), "{}", sdk.stderr);
+    assert!(sdk.stderr.contains("haft has no SDK for C"), "{}", sdk.stderr);
     let names: Vec<_> = fs::read_dir(home.work()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["word-tool"], "nothing is left behind");
 }
@@ -224,13 +224,17 @@ fn a_component_is_checked_without_installing_it() {
         "{}",
         answer.stdout
     );
-    assert!(answer.stderr.contains("nothing says what it asks for"), "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("the component does not declare the rights it requests"),
+        "{}",
+        answer.stderr
+    );
     let grant = "[[plugins]]\nname = \"hello\"\ncomponent = \"hello.wasm\"\ngrant.hosts = [\"a.example\"]\n";
     home.write("program.toml", grant);
     let answer = home.haft(&["check", "hello.wasm"]);
-    assert!(answer.stdout.contains("asks for hosts [\"a.example\"]"), "{}", answer.stdout);
+    assert!(answer.stdout.contains("requests hosts [\"a.example\"]"), "{}", answer.stdout);
     assert!(
-        answer.stderr.contains("asks for `hosts`, but imports nothing that could use it"),
+        answer.stderr.contains("requests `hosts` but imports no interface that uses it"),
         "{}",
         answer.stderr
     );

@@ -102,7 +102,7 @@ async fn te13_a_timeout_keeps_what_was_printed() {
     let workspace = Workspace::new();
     let said = |result: &ToolResult| result.content.starts_with("so far");
     let (seconds, result) = timed_out(&workspace, "echo so far; sleep 4711", said).await;
-    let expected = format!("so far\n(timed out after {seconds}s; all that was started has been stopped)");
+    let expected = format!("so far\n(timed out after {seconds}s; all its processes were stopped)");
     assert_eq!(result, ToolResult::error(expected));
 
     let asked = json!({"command": "sleep 60", "timeout": 1});
@@ -115,7 +115,7 @@ async fn te13_a_timeout_keeps_what_was_printed() {
 async fn te13_the_default_is_120_seconds() {
     let tool = Bash::new(confiner(), DEFAULT_TIMEOUT);
     let timeout = &tool.def().parameters["properties"]["timeout"];
-    assert_eq!(timeout["description"], "Seconds after which it is stopped; 120 if not given");
+    assert_eq!(timeout["description"], "Time limit in seconds; default 120");
     assert!(haft::native::bash::limits(DEFAULT_TIMEOUT).time.as_secs() > 600);
     for asked in [json!(0), json!(601), json!(1.5), json!("10")] {
         let problem = invalid(json!({"command": "true", "timeout": asked})).await;
@@ -179,7 +179,7 @@ async fn te14_nothing_survives_a_cancellation() {
         workspace.cancel.cancel();
     };
     let (result, ()) = tokio::join!(bash(&workspace, BROOD), cancel);
-    assert_eq!(result, ToolResult::error("(cancelled; all that was started has been stopped)"));
+    assert_eq!(result, ToolResult::error("(cancelled; all its processes were stopped)"));
     assert_eq!(alive(&workspace), [""; 0]);
 }
 
@@ -212,7 +212,7 @@ async fn te14_a_timeout_asks_before_it_kills() {
 async fn te15_a_background_child_is_not_waited_for() {
     let workspace = Workspace::new();
     let result = bash(&workspace, "sleep 4711 & echo hi").await;
-    let expected = "hi\n(stopped what was left in the background; processes: 1)";
+    let expected = "hi\n(stopped background processes: 1)";
     assert_eq!(result, ToolResult::success(expected));
 }
 
@@ -222,7 +222,7 @@ async fn te15_a_background_child_is_not_waited_for() {
 async fn te15_no_background_child_outlives_the_call() {
     let workspace = Workspace::new();
     let result = bash(&workspace, "setsid sleep 60 >/dev/null 2>&1 & (setsid sleep 60 &); echo hi").await;
-    assert_eq!(result.content, "hi\n(stopped what was left in the background; processes: 2)");
+    assert_eq!(result.content, "hi\n(stopped background processes: 2)");
     assert_eq!(alive(&workspace), [""; 0]);
 }
 
@@ -366,7 +366,7 @@ async fn a_long_command_runs_too() {
     assert!(result.content.ends_with("\n(exit code: 7)"), "{}", result.content);
     let text = "x".repeat(200_000);
     assert_eq!(bash(&Workspace::new(), &format!("printf %s {text} | wc -c; cat")).await.content, "200000\n");
-    assert!(invalid(json!({"command": "x".repeat((1 << 20) + 1)})).await.contains("at most 1048576"));
+    assert!(invalid(json!({"command": "x".repeat((1 << 20) + 1)})).await.contains("the limit is 1048576"));
     assert!(invalid(json!({"command": "a\0b"})).await.contains("NUL"));
 }
 
@@ -387,5 +387,5 @@ async fn a_workspace_that_cannot_be_opened_is_named() {
         .call(&Bash::new(confiner(), DEFAULT_TIMEOUT), json!({"command": "true"}))
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("the grant names no workspace"), "{error}");
+    assert!(error.to_string().contains("no directory to run in: the grant has no workspace"), "{error}");
 }

@@ -229,7 +229,8 @@ async fn wa06_a_component_replaced_under_way_is_noticed() {
     place.put(&Tiny { answer: "another answer".into(), ..Tiny::default() });
     assert_eq!(
         answer(&loaded).await,
-        "Tool error (haft): `tiny` cannot be loaded: the component has changed since haft started; start haft again"
+        "Tool error (haft): `tiny` cannot be loaded: the component has changed since haft started; restart \
+         haft"
     );
 }
 

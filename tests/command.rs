@@ -133,8 +133,8 @@ async fn pr06_everything_missing_is_named_and_nothing_runs() {
     let expected = "Create a pull request\nOptional programs: `sh` available, `haft-nor-that` not available";
     assert_eq!(tool.def().description, expected);
     let error = Workspace::new().call(&tool, json!({})).await.unwrap_err().to_string();
-    let expected =
-        "the program `github` requires what is not on PATH: `haft-has-no-such-program`, `haft-nor-this`; ";
+    let expected = "the program `github` requires programs that are not on PATH: `haft-has-no-such-program`, \
+         `haft-nor-this`; ";
     assert!(error.contains(expected), "{error}");
 
     spec.command = ["touch", "ran"].map(str::to_owned).to_vec();

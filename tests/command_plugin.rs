@@ -32,7 +32,7 @@ async fn wa01_a_program_is_one_tool() {
     assert_eq!(plugin.contract(), Contract::Command);
     let [tool] = plugin.tools() else { panic!("{:?}", plugin.tools()) };
     assert_eq!(tool.name, "run");
-    assert!(tool.description.contains("command line"), "{}", tool.description);
+    assert!(tool.description.contains("arguments and standard input"), "{}", tool.description);
 }
 
 #[tokio::test]

@@ -93,8 +93,8 @@ fn leave_is_what_was_granted() {
     }
     assert_eq!(call(writes.path(), "leave", "db:read", "x"), "denied");
     let log = log(writes.path());
-    assert!(log.contains("refused: leave for `db:read x`: nobody approved of the call"), "{log}");
-    assert!(log.contains("given: leave for `wasi:http x`: hosts are granted"), "{log}");
+    assert!(log.contains("refused: consent for `db:read x`: no person approved the call"), "{log}");
+    assert!(log.contains("given: consent for `wasi:http x`: hosts are granted"), "{log}");
     // What the component says of its question is nowhere.
     assert!(!log.contains("approve of everything"), "{log}");
 }

@@ -51,7 +51,7 @@ fn a_core_dump_is_written_of_a_trap() {
 fn a_profile_shows_where_the_time_goes() {
     let home = home();
     let spins = home.haft(&["call", "guest__spin", "--profile", "flame.svg"]);
-    assert!(spins.stderr.contains("wrote `flame.svg`: the plugin was looked at"), "{}", spins.stderr);
+    assert!(spins.stderr.contains("wrote `flame.svg`: the plugin was sampled"), "{}", spins.stderr);
     let svg = fs::read_to_string(home.work().join("flame.svg")).unwrap();
     assert!(svg.starts_with("<svg ") && svg.contains("guest__spin") && svg.contains("100.0 %"), "{svg}");
     home.haft(&["call", "guest__spin", "--profile", "stacks.folded"]);

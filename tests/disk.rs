@@ -12,7 +12,7 @@ use crate::guest::Guest;
 
 const LIMIT: u64 = 64 << 10;
 
-const HINT: &str = "hint: one call may write 64 KiB and no more; to allow more, add `disk = \"128KiB\"` to \
+const HINT: &str = "hint: one call may write at most 64 KiB; to allow more, add `disk = \"128KiB\"` to \
                     `[plugins.limits]` of `guest`";
 
 async fn guest(directory: &Path) -> Guest {
@@ -83,7 +83,7 @@ async fn s17_names_count() {
         ("hardlink", json!({ "from": place.path().join("0/file"), "to": new })),
     ] {
         let refused = guest.fails(tool, arguments).await;
-        assert!(refused.contains("hint: one call may write 4095 bytes and no more"), "{tool}: {refused}");
+        assert!(refused.contains("hint: one call may write at most 4095 bytes"), "{tool}: {refused}");
         assert!(fs::symlink_metadata(&new).is_err(), "{tool}");
     }
     // Neither adds anything.
@@ -118,6 +118,6 @@ fn s17_program_toml_says_how_much() {
     program(&home, "");
     let huge = json!({ "path": path, "bytes": 300_u64 << 20 });
     let refused = home.call("guest__resize", &huge);
-    assert!(refused.stderr.contains("one call may write 256 MiB and no more"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("one call may write at most 256 MiB"), "{}", refused.stderr);
     assert!(fs::metadata(&path).unwrap().len() <= 30_000);
 }

@@ -25,7 +25,7 @@ const SECRET: &str = "sk-never-to-be-seen-0815";
 const GAPS_WITHOUT_NAMESPACES: [&str; 4] = [
     "change the mode of a file outside",
     "change the time of a file outside",
-    "change what is fixed in the workspace",
+    "overwrite a protected file in the workspace",
     "see haft's process",
 ];
 
@@ -38,9 +38,9 @@ const OUT_WITHOUT_LAYERS: [&str; 16] = [
     "change a file outside through a link",
     "change the mode of a file outside",
     "change the time of a file outside",
-    "read what is hidden",
-    "change what is hidden",
-    "change what is fixed in the workspace",
+    "read a hidden file",
+    "change a hidden file",
+    "overwrite a protected file in the workspace",
     "leave a set-user-ID program behind",
     "see haft's process",
     "signal haft",
@@ -235,7 +235,7 @@ fn cl03_doctor_s_page_is_whole_when_piped() {
         "\nSandbox\n",
         "  ✓ landlock      version ",
         "  ✓ verdict       full: ",
-        " attempts to get out were held (",
+        "escape attempts blocked (",
         "\nPlugins\n  ✓ second layer  full: ",
         "\nProgram\n  ✓ program.toml  none: the built-in tools only",
         "\nPlaces\n  ✓ data          ",
@@ -280,7 +280,7 @@ fn sb08_without_landlock_doctor_says_so_and_bash_is_refused() {
     }
     let page = home.haft(Lacks::Landlock, &["doctor"]).stdout;
     for expected in
-        ["✗ landlock      this kernel offers none", "✗ verdict       refused", "--unsafe-no-sandbox"]
+        ["✗ landlock      not available in this kernel", "✗ verdict       refused", "--unsafe-no-sandbox"]
     {
         assert!(page.contains(expected), "{page}");
     }
@@ -288,7 +288,7 @@ fn sb08_without_landlock_doctor_says_so_and_bash_is_refused() {
     let touch = ["call", "bash", "--arg", "command=touch sentinel"];
     let refused = home.haft(Lacks::Landlock, &touch);
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
-    for expected in ["this kernel offers no Landlock", "lsm=", "--unsafe-no-sandbox"] {
+    for expected in ["this kernel has no Landlock", "lsm=", "--unsafe-no-sandbox"] {
         assert!(refused.stderr.contains(expected), "{}", refused.stderr);
     }
     assert!(!sentinel.exists(), "it ran");
@@ -306,7 +306,7 @@ fn sb08_without_a_sandbox_only_on_request_and_loudly() {
     let answer = home.haft(Lacks::Nothing, &["--unsafe-no-sandbox", "doctor"]);
     assert_eq!(answer.code, Some(6));
     assert!(answer.stdout.contains("✗ verdict       off (`--unsafe-no-sandbox`)"), "{}", answer.stdout);
-    assert!(answer.stdout.contains("not held: make a file outside"), "{}", answer.stdout);
+    assert!(answer.stdout.contains("not blocked: make a file outside"), "{}", answer.stdout);
 }
 
 /// SB08: without namespaces files are kept, and what is not is said, by doctor and at every call.
@@ -326,14 +326,18 @@ fn sb08_without_namespaces_the_gaps_are_named() {
         "! namespaces    no namespaces of its own: ",
         "! verdict       reduced",
         "- modes, owners and times",
-        "not held: ",
+        "not blocked: ",
     ] {
         assert!(page.contains(expected), "{page}");
     }
     let outside = home.path("outside");
     let script = format!("command=echo inside > file; echo outside > {}", outside.display());
     let answer = home.haft(Lacks::Namespaces, &["call", "bash", "--arg", &script]);
-    assert!(answer.stderr.contains("confined by less than usual"), "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("commands are confined with fewer layers than usual ("),
+        "{}",
+        answer.stderr
+    );
     assert!(home.path("work/file").exists() && !outside.exists(), "{}", answer.stderr);
 }
 
@@ -357,7 +361,7 @@ fn a_wrong_program_does_not_keep_doctor_from_the_rest() {
     let answer = home.haft(Lacks::Nothing, &["doctor"]);
     assert_eq!(answer.code, Some(3), "{}", answer.stdout);
     for expected in
-        ["✗ program.toml  cannot be used: ", "hint: `haft check`", "✓ verdict       full", "✓ bash"]
+        ["✗ program.toml  cannot be used: ", "hint: run `haft check`", "✓ verdict       full", "✓ bash"]
     {
         assert!(answer.stdout.contains(expected), "{}", answer.stdout);
     }
@@ -432,6 +436,6 @@ fn x7_without_namespaces_a_changed_program_waits_for_the_next_start() {
     peer.notify("notifications/initialized", json!({}));
     let change = "printf '[builtins]\\ntime = false\\n' > program.toml && echo done";
     assert_eq!(peer.call("bash", json!({ "command": change }))["isError"], false);
-    peer.says("what was served before still is until haft is started again");
+    peer.says("the program has changed; the previous program is served until haft is restarted");
     assert!(peer.request("tools/list", json!({})).to_string().contains("\"time\""));
 }

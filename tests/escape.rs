@@ -211,7 +211,8 @@ async fn sb05_what_is_in_a_hidden_directory_cannot_be_told() {
                 fixture.text(&format!("home/.cache/haft/{name}"))
             };
             format!(
-                "Tool error: Permission denied (os error 2)\nhint: `{place}` belongs to haft itself: tools may not read it"
+                "Tool error: Permission denied (os error 2)\nhint: `{place}` belongs to haft: tools may not \
+                 read it"
             )
         };
         for name in ["code", "empty", "link"] {
@@ -349,7 +350,8 @@ async fn sb05_the_program_in_use_is_read_and_not_changed() {
             assert_eq!(
                 guest.fails("write", json!({ "path": path, "text": "x" })).await,
                 format!(
-                    "Tool error: Permission denied (os error 2)\nhint: `{path}` says what tools may do: tools may not change it"
+                    "Tool error: Permission denied (os error 2)\nhint: `{path}` sets the tools' rights: \
+                     tools may not change it"
                 ),
                 "{grant}"
             );
@@ -678,7 +680,8 @@ async fn sb05_a_hidden_directory_is_never_handed_out() {
             assert_eq!(
                 refused,
                 format!(
-                    "Tool error: No such file or directory (os error 44)\nhint: a granted directory cannot be opened: `{}`: it belongs to haft itself",
+                    "Tool error: No such file or directory (os error 44)\nhint: a granted directory cannot \
+                     be opened: `{}`: it belongs to haft",
                     fixture.text(name)
                 )
             );
@@ -701,7 +704,8 @@ async fn sb05_the_file_tools_say_why() {
     assert_eq!(
         guest.fails("read", json!({ "file_path": code })).await,
         format!(
-            "Tool error: read denied: the permissions of `{code}` forbid it\nhint: `{code}` belongs to haft itself: tools may not read it"
+            "Tool error: read denied: the permissions of `{code}` forbid it\nhint: `{code}` belongs to haft: \
+             tools may not read it"
         )
     );
     assert!(guest.says("read", json!({ "file_path": program })).await.contains("fixed"));
@@ -712,12 +716,13 @@ async fn sb05_the_file_tools_say_why() {
         assert_eq!(
             guest.fails(tool, arguments).await,
             format!(
-                "Tool error: write denied: the permissions of `{program}` forbid it\nhint: `{program}` says what tools may do: tools may not change it"
+                "Tool error: write denied: the permissions of `{program}` forbid it\nhint: `{program}` sets \
+                 the tools' rights: tools may not change it"
             )
         );
     }
     let refused = guest.fails("write", json!({ "file_path": code, "content": "escaped" })).await;
-    assert!(refused.contains("belongs to haft itself"), "{refused}");
+    assert!(refused.contains("` belongs to haft"), "{refused}");
     assert_eq!(names(), before);
     fixture.assert_unchanged("file tools");
 }
@@ -741,7 +746,7 @@ fn sb05_a_program_closes_what_belongs_to_haft() {
         let answer = home.haft(&["call", "read", &json!({ "file_path": path }).to_string()]);
         assert_ne!(answer.code, 0);
         let report = format!("{}{}", answer.stdout, answer.stderr);
-        let hint = format!("`{}` belongs to haft itself: tools may not read it", path.display());
+        let hint = format!("`{}` belongs to haft: tools may not read it", path.display());
         assert!(report.contains(&hint) && !report.contains("sk-hidden"), "{report}");
     }
     let own = home.work().join("program.toml");
@@ -775,7 +780,7 @@ fn sb05_haft_s_own_directories_cannot_be_granted() {
     );
     let answer = home.haft(&["tools"]);
     let report = format!(
-        "error: `{}` cannot be granted: `{}` belongs to haft itself",
+        "error: `{}` cannot be granted: `{}` belongs to haft",
         state.join("journal").display(),
         state.display()
     );
@@ -785,7 +790,7 @@ fn sb05_haft_s_own_directories_cannot_be_granted() {
     fs::remove_file(home.work().join("program.toml")).unwrap();
     let answer = home.haft(&["tools", "--allow", "write=~/.local/state/haft"]);
     assert_ne!(answer.code, 0);
-    assert!(answer.stderr.contains("belongs to haft itself"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("` belongs to haft"), "{}", answer.stderr);
     // What it lies in can be granted.
     assert_eq!(home.haft(&["tools", "--allow", "write=~/.local"]).code, 0);
 }

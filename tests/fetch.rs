@@ -183,7 +183,7 @@ fn fu02_private_addresses_are_refused() {
         ("0.0.0.0", "0.0.0.0", "unspecified address"),
         ("10.0.0.1", "10.0.0.1", "private address"),
         ("192.168.1.1", "192.168.1.1", "private address"),
-        ("100.64.0.1", "100.64.0.1", "address of a provider's inner network"),
+        ("100.64.0.1", "100.64.0.1", "address of a provider's internal network"),
         ("198.18.0.1", "198.18.0.1", "benchmarking address"),
         ("240.0.0.1", "240.0.0.1", "reserved address"),
         ("[fd00::1]", "fd00::1", "private address"),
@@ -195,7 +195,7 @@ fn fu02_private_addresses_are_refused() {
             "Tool error: cannot fetch `{url}`: access was denied: the host has a private or reserved address\nhint: "
         );
         assert!(refused.starts_with(&expected), "{refused}");
-        assert!(refused.contains(&format!("leads to {address}: {why}")), "{refused}");
+        assert!(refused.contains(&format!("resolves to {address}: {why}")), "{refused}");
     }
     let refused = fails(&web, &format!("http://127.0.0.1:{port}/page"));
     let line = format!("add `fetch_allow = [\"http://127.0.0.1:{port}\"]` to `[builtins]`");
@@ -217,7 +217,7 @@ fn fu02_blocked_hosts_are_refused() {
     for host in ["blocked.test", "BLOCKED.test", "a.b.blocked.test"] {
         let refused = fails(&web, &format!("https://{host}/"));
         let hint =
-            format!("hint: `https://{}` is blocked, by `fetch_block` in `[builtins]`", host.to_lowercase());
+            format!("hint: `https://{}` is blocked by `fetch_block` in `[builtins]`", host.to_lowercase());
         assert!(refused.ends_with(&hint), "{refused}");
     }
     let refused = fails(&web, &format!("{url}/to/https://a.blocked.test/x"));

@@ -686,8 +686,7 @@ async fn sb04_a_denied_write_names_what_would_allow_it() {
                 "{message}"
             );
             let line = format!("hint: to allow it, add `write = [\"{directory}\"]` to `[sandbox]`");
-            let none =
-                format!("hint: no line is proposed to allow it: `{directory}` would have to be granted, ");
+            let none = format!("hint: haft proposes no line to allow it: that would grant `{directory}`, ");
             let is_wide = ["/", "/etc"].contains(&directory);
             assert!(if is_wide { hint.starts_with(&none) } else { hint == line }, "{hint}");
         }
@@ -711,8 +710,9 @@ async fn s09_a_refused_write_names_what_was_asked_for() {
     ] {
         let shown = sandbox.path(path).display().to_string();
         let expected = format!(
-            "Tool error: write denied: `{shown}` is outside the directories that this tool may write\n\
-             hint: `{}` is a link that leads out of the granted directories; to allow it, grant what it leads to and name that",
+            "Tool error: write denied: `{shown}` is outside the directories that this tool may write\nhint: \
+             `{}` is a link to a target outside the granted directories; to allow it, grant the target and \
+             use its path",
             sandbox.path(link).display()
         );
         assert_eq!(sandbox.cannot_write(path).await, expected);

@@ -85,7 +85,7 @@ async fn agents_md_is_told_from_the_repository_down_and_hides_secrets() {
     );
     let system = place.system(0);
     assert!(system.ends_with(&expected) && !system.contains("Beyond"), "{system}");
-    assert!(answer.stderr.contains("the model is told `"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("the model reads `"), "{}", answer.stderr);
     // The beginning stays the same, for prompt caches; on resume it is what the files say then.
     place.good(&["run", "--resume", "last", "and now"]).await;
     assert_eq!(place.system(1), system);
@@ -107,16 +107,20 @@ async fn agents_md_is_bounded_refused_and_switched_off_and_check_says_so() {
     assert!(system.ends_with("[cut here: these are 32768 of the 40000 bytes of the file]\n</agents_md>"));
     assert!(!system.contains("Outside."));
     let refused =
-        format!("`{}` is not used: it leads out of the folder", place.path("repo/sub/AGENTS.md").display());
+        format!("`{}` is not used: it points outside the folder", place.path("repo/sub/AGENTS.md").display());
     assert!(answer.stderr.contains(&refused), "{}", answer.stderr);
     assert!(
-        answer.stderr.contains("the model is told the first 32768 of 40000 bytes of `"),
+        answer.stderr.contains("the model reads the first 32768 of 40000 bytes of `"),
         "{}",
         answer.stderr
     );
     let check = place.good(&["check"]).await;
     assert!(check.stdout.contains("the first 32768 of 40000 bytes of `"), "{}", check.stdout);
-    assert!(check.stdout.contains("some 8192 tokens") && check.stderr.contains(&refused), "{}", check.stderr);
+    assert!(
+        check.stdout.contains("about 8192 tokens") && check.stderr.contains(&refused),
+        "{}",
+        check.stderr
+    );
     let check = Place::checked(&place.good(&["--json", "check"]).await);
     let file = &check["agents_md"][0];
     assert_eq!(
@@ -176,12 +180,13 @@ async fn skills_are_told_by_name_and_read_on_demand() {
         folder.display()
     );
     assert_eq!((answers[0].1.as_str(), answers[1].1.as_str()), (expected.as_str(), "Like so."));
-    assert!(answers[2].1.contains("it leads out of the folder"), "{}", answers[2].1);
+    assert!(answers[2].1.contains("it points outside the folder"), "{}", answers[2].1);
     place.fake.assert_done();
     let check = place.good(&["check"]).await;
     assert!(check.stdout.contains("\nskill `forms` of `"), "{}", check.stdout);
     assert!(
-        check.stderr.contains("the skill `style` of `") && check.stderr.contains("which is nearer"),
+        check.stderr.contains("the skill `style` of `")
+            && check.stderr.contains("has a skill of this name and takes precedence"),
         "{}",
         check.stderr
     );
@@ -229,13 +234,13 @@ async fn u11_files_of_other_agents_are_told_or_named() {
         "{system}"
     );
     let passed_over = format!(
-        "not read, since another file speaks for its folder: `{}`",
+        "not read, because another file takes precedence in its folder: `{}`",
         place.path("repo/sub/AGENTS.md").display()
     );
     assert!(answer.stderr.contains(&passed_over), "{}", answer.stderr);
     assert!(place.good(&["check"]).await.stdout.contains(&passed_over));
     place.home.write("CLAUDE.md", "Of Claude.");
     let shown = place.haft(&["trust"]).await;
-    assert!(shown.stderr.contains("CLAUDE.md speaks to the model"), "{}", shown.stderr);
+    assert!(shown.stderr.contains("CLAUDE.md is part of the model's prompt"), "{}", shown.stderr);
     place.fake.assert_done();
 }

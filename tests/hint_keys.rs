@@ -35,7 +35,7 @@ fn wa01_a_tool_is_held_to_what_the_program_says_of_it() {
     let refused = held.haft(&write);
     assert_ne!(refused.code, 0);
     assert!(
-        refused.stderr.contains("the tool says that it only reads"),
+        refused.stderr.contains("the tool declares that it is read-only"),
         "{}{}",
         refused.stdout,
         refused.stderr

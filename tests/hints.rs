@@ -119,8 +119,7 @@ fn s07_what_holds_too_much_is_never_proposed() {
             refused.push(home.call("write", &json!({ "file_path": path, "content": "" })).stderr);
         }
         for refused in refused {
-            let none =
-                format!("hint: no line is proposed to allow it: `{directory}` would have to be granted, ");
+            let none = format!("hint: haft proposes no line to allow it: that would grant `{directory}`, ");
             assert!(refused.contains(&none) && !refused.contains("= ["), "{path}: {refused}");
         }
     }

@@ -29,7 +29,7 @@ fn a_hook_sees_calls_and_refuses_some() {
     let home = home("\"bash\"", "");
     assert_eq!(home.call("bash", &json!({"command": "echo 1"})).stdout, "1\n");
     let refused = home.call("bash", &json!({"command": "touch ran # hook-refuse"})).stderr;
-    let expected = "`bash` did not run: the hook `guard` refuses the call and says: bash of built in with \
+    let expected = "`bash` did not run: the hook `guard` refuses the call: bash of built in with \
         {\"command\":\"touch ran # hook-refuse\"} is not wanted";
     assert!(refused.contains(expected), "{refused}");
     assert!(!home.work().join("ran").exists());
@@ -47,7 +47,7 @@ fn what_gives_no_answer_refuses() {
     let home = home("\"*\"", "");
     for what in ["hook-trap", "hook-spin"] {
         let refused = home.call("bash", &json!({"command": format!("touch ran # {what}")})).stderr;
-        assert!(refused.contains("the hook `guard` sees its calls and gave no answer"), "{refused}");
+        assert!(refused.contains("the hook `guard` did not answer"), "{refused}");
         assert!(!home.work().join("ran").exists());
     }
     let component = hostile().display().to_string();
@@ -93,7 +93,7 @@ fn a_hook_offers_no_tools() {
     let home = home("\"bash\", \"raed\"", "");
     let answer = home.haft(&["check"]);
     let both = answer.stdout + &answer.stderr;
-    assert!(both.contains("`hooks` of plugin `guard`: no tool is called `raed`"), "{both}");
+    assert!(both.contains("`hooks` of plugin `guard`: there is no tool `raed`"), "{both}");
     assert!(both.contains("did you mean `read`?"), "{both}");
     let home = self::home("\"bash\", \"time\"", "");
     let answer = home.haft(&["check"]);
@@ -103,7 +103,7 @@ fn a_hook_offers_no_tools() {
     home.write("program.toml", &guard());
     let answer = home.haft(&["check"]);
     let both = answer.stdout + &answer.stderr;
-    assert!(both.contains("plugin `guard` is a hook, and sees no calls") && answer.code == 3, "{both}");
+    assert!(both.contains("plugin `guard` is a hook without calls") && answer.code == 3, "{both}");
 }
 
 /// Whoever looks at a program is told of its hooks.
@@ -127,7 +127,7 @@ fn what_lists_plugins_and_tools_names_the_hooks() {
     let program = fs::read_to_string(home.work().join("program.toml")).unwrap();
     home.write("program.toml", &program.replace("hook.wasm", "none.wasm"));
     let doctor = home.haft(&["doctor"]).stdout;
-    assert!(doctor.contains("cannot be had: the calls of 2 tools are refused"), "{doctor}");
+    assert!(doctor.contains("is not available: the calls of 2 tools are refused"), "{doctor}");
     home.write("program.toml", "[sandbox]\nworkspace = \".\"\n");
     assert!(!home.haft(&["doctor"]).stdout.contains("hook "));
 }

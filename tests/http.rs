@@ -103,21 +103,21 @@ async fn fu02_every_public_host_is_not_this_machine() {
     let guest = Guest::new(Grant::none().with_host(HostPattern::any())).await;
     let port = server.port();
     for (host, why) in [
-        ("127.0.0.1", "leads to 127.0.0.1: loopback address"),
+        ("127.0.0.1", "resolves to 127.0.0.1: loopback address"),
         ("localhost", ": loopback address"),
-        ("127.1", "leads to 127.0.0.1: loopback address"),
-        ("2130706433", "leads to 127.0.0.1: loopback address"),
-        ("0x7f000001", "leads to 127.0.0.1: loopback address"),
-        ("0", "leads to 0.0.0.0: unspecified address"),
-        ("[::1]", "leads to ::1: loopback address"),
-        ("[::]", "leads to ::: unspecified address"),
-        ("[::ffff:127.0.0.1]", "leads to ::ffff:127.0.0.1: loopback address"),
-        ("[64:ff9b::7f00:1]", "leads to 64:ff9b::7f00:1: loopback address"),
-        ("[2002:7f00:1::]", "leads to 2002:7f00:1::: tunnel address"),
-        ("10.0.0.1", "leads to 10.0.0.1: private address"),
-        ("100.64.0.1", "leads to 100.64.0.1: address of a provider's inner network"),
-        ("169.254.169.254", "leads to 169.254.169.254: address of a cloud's metadata service"),
-        ("[fd00:ec2::254]", "leads to fd00:ec2::254: address of a cloud's metadata service"),
+        ("127.1", "resolves to 127.0.0.1: loopback address"),
+        ("2130706433", "resolves to 127.0.0.1: loopback address"),
+        ("0x7f000001", "resolves to 127.0.0.1: loopback address"),
+        ("0", "resolves to 0.0.0.0: unspecified address"),
+        ("[::1]", "resolves to ::1: loopback address"),
+        ("[::]", "resolves to ::: unspecified address"),
+        ("[::ffff:127.0.0.1]", "resolves to ::ffff:127.0.0.1: loopback address"),
+        ("[64:ff9b::7f00:1]", "resolves to 64:ff9b::7f00:1: loopback address"),
+        ("[2002:7f00:1::]", "resolves to 2002:7f00:1::: tunnel address"),
+        ("10.0.0.1", "resolves to 10.0.0.1: private address"),
+        ("100.64.0.1", "resolves to 100.64.0.1: address of a provider's internal network"),
+        ("169.254.169.254", "resolves to 169.254.169.254: address of a cloud's metadata service"),
+        ("[fd00:ec2::254]", "resolves to fd00:ec2::254: address of a cloud's metadata service"),
     ] {
         let refused = guest.fails("http_get", json!({ "url": format!("http://{host}:{port}/") })).await;
         assert!(

@@ -73,8 +73,9 @@ fn the_files_of_all_clients_are_found_wrapped_and_put_back() {
     for line in [
         "Claude user ~/.claude.json",
         "  github: npx -y @modelcontextprotocol/server-github [written in the file: GITHUB_PERSONAL_ACCESS_TOKEN]",
-        "  sentry: https://mcp.sentry.dev left: it is reached over HTTP, and starts no process",
-        "  done in /home/ada/app: /usr/local/bin/haft wrap done -- uvx mcp-server-time is behind `haft wrap` already",
+        "  sentry: https://mcp.sentry.dev not changed: it uses HTTP and starts no process",
+        "  done in /home/ada/app: /usr/local/bin/haft wrap done -- uvx mcp-server-time is already behind \
+         `haft wrap`",
         "  git (off): uvx",
         "  docs: npx -y @upstash/context7-mcp --api-key *** [written in the file: an argument]",
         "VS Code user ~/.config/Code/User/profiles/-1a2b/mcp.json",
@@ -123,7 +124,7 @@ fn the_files_of_all_clients_are_found_wrapped_and_put_back() {
     assert!(are(&files[3..5]) && !are(&files[..3]), "{}", undone.stderr);
     assert_eq!(haft(&home, &["import", "--undo"]).code, 0);
     assert!(are(&files));
-    assert!(haft(&home, &["import", "--undo"]).stderr.contains("nothing is left to undo"));
+    assert!(haft(&home, &["import", "--undo"]).stderr.contains("there is nothing to undo"));
 }
 
 #[test]
@@ -187,7 +188,7 @@ fn what_somebody_else_changed_since_is_kept() {
     fs::write(&real, &changed).unwrap();
     let refused = haft(&home, &["import", "--undo", path.to_str().unwrap()]);
     assert_eq!(refused.code, 1);
-    assert!(refused.stderr.contains("was changed since, in line 10, and is left"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("was edited later (line 10) and is not changed"), "{}", refused.stderr);
     assert_eq!(fs::read_to_string(&real).unwrap(), changed);
     assert_eq!(haft(&home, &["import", "--undo", "--unwrap"]).code, 0);
     assert_eq!(
@@ -222,7 +223,7 @@ fn servers_are_written_to_program_toml_without_their_secrets() {
     assert!(answer.stderr.contains("`sentry` was not written: its address"), "{}", answer.stderr);
     // A second time there is nothing to write, and what is there stays.
     let again = haft(&home, &["import", "claude", "--to", "program.toml", "--yes"]);
-    assert!(again.stderr.contains("program.toml has a server of this name"), "{}", again.stderr);
+    assert!(again.stderr.contains("program.toml already has a server of this name"), "{}", again.stderr);
     assert_eq!(fs::read_to_string(home.work().join("program.toml")).unwrap(), text);
 }
 
@@ -231,7 +232,7 @@ fn what_is_neither_a_client_nor_a_file_is_told() {
     let home = Home::new();
     let answer = haft(&home, &["import", "curser"]);
     assert!(
-        answer.stderr.contains("`curser` is neither a client nor a file; did you mean `cursor`?"),
+        answer.stderr.contains("expected a client or a file, found `curser`; did you mean `cursor`?"),
         "{}",
         answer.stderr
     );

@@ -32,15 +32,15 @@ fn wa08_a_component_of_another_host_is_looked_into() {
     for expected in [
         "time 0.2.0: Time and timezone utilities",
         "signature not signed",
-        "asks for  nothing: no files, no network, no environment",
+        "requests  no rights: no files, no network, no environment",
         "contract  act:tools",
         "time__get_current_time(timezone?: string)",
         "Get current time in a specified timezone",
-        "environment: sees the variables that it is granted",
+        "environment: reads the granted environment variables",
         "exports   act:tools/tool-provider@0.1.0",
         "3 core modules, 1 component",
         "wit-bindgen-rust 0.45.0",
-        "imports say what it can be linked with, not what it needs or may do",
+        "imports are interfaces that the component can use; they grant no rights",
     ] {
         assert!(answer.stdout.contains(expected), "{expected}: {}", answer.stdout);
     }
@@ -63,8 +63,14 @@ fn s06_what_is_said_of_sockets_is_so() {
     fs::copy(hostile(), home.work().join("guest.wasm")).unwrap();
     let inspect = home.haft(&["inspect", "guest.wasm"]);
     let words = inspect.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("sockets: connects by TCP to addresses that it is granted"), "{words}");
-    assert!(words.contains("no names, no UDP, never listens"), "{words}");
+    assert!(words.contains("sockets: connects by TCP to the granted addresses"), "{words}");
+    assert!(
+        words.contains(
+            "connects by TCP to the granted addresses (`hosts = [\"127.0.0.1:5432\"]`); no \
+        DNS, no UDP, no listening"
+        ),
+        "{words}"
+    );
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let connect = |hosts: &str| {
@@ -120,7 +126,7 @@ fn what_comes_with_haft_is_known_by_its_name() {
     let answer = home.haft(&["inspect", "files"]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     assert!(
-        answer.stdout.contains("haft itself")
+        answer.stdout.contains("part of haft")
             && answer.stdout.contains("read(file_path: string, offset?: integer"),
         "{}",
         answer.stdout
@@ -163,7 +169,7 @@ fn a_component_goes_through_a_registry() {
     );
     assert_eq!(json(&home, &["inspect", &reference])["resolved"], digest);
     let again = home.haft(&["plugin", "publish", &reference, "time.wasm"]);
-    assert!(again.code == 0 && again.stderr.contains("is there already"), "{}", again.stderr);
+    assert!(again.code == 0 && again.stderr.contains("exists already"), "{}", again.stderr);
     let mut other = fs::read(home.work().join("time.wasm")).unwrap();
     // A custom section more is the same component in other bytes.
     other.extend_from_slice(b"\0\x02\x01x");
@@ -212,7 +218,7 @@ fn wa07_what_is_not_right_is_not_published() {
     for (reference, expected) in [
         (
             "oci://example.test/a@sha256:0000000000000000000000000000000000000000000000000000000000000000",
-            "names a digest",
+            "` has a digest; publishing needs a tag",
         ),
         ("example.test/a:1", "expected it to begin with `oci://`"),
     ] {

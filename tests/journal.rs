@@ -246,7 +246,12 @@ fn a_journal_that_cannot_be_written_stops_nothing() {
     fs::write(home.path("state/haft/journal"), "in the way").unwrap();
     let answer = home.bash("echo done");
     assert_eq!((answer.stdout.as_str(), answer.code), ("done\n", Some(0)));
-    assert_eq!(answer.stderr.matches("calls are not noted in the journal").count(), 1, "{}", answer.stderr);
+    assert_eq!(
+        answer.stderr.matches("calls are not recorded in the journal `").count(),
+        1,
+        "{}",
+        answer.stderr
+    );
 }
 
 /// The same with a disk that is really full, where a mount can be had; the line that was cut off
@@ -281,7 +286,7 @@ fn a_full_disk_stops_nothing() {
     for done in ["done 1\n", "done 2\n", "done 3\n", "last\n"] {
         assert!(answer.stdout.contains(done), "{} {}", answer.stdout, answer.stderr);
     }
-    assert!(answer.stderr.contains("calls are not noted in the journal"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("calls are not recorded in the journal `"), "{}", answer.stderr);
     let last: Vec<&str> = answer.stdout.lines().filter(|line| line.contains("echo last")).collect();
     assert!(last.len() == 1 && last[0].contains("\"outcome\":\"ok\""), "{}", answer.stdout);
 }

@@ -104,7 +104,7 @@ fn what_was_not_granted_is_refused_inside() {
     assert!(!kept(&home).join("x").exists() && fs::read_dir(kept(&home)).unwrap().next().is_none());
     let log = all_text(&home.state().join("journal"));
     assert!(
-        log.contains("refused: to keep keys and values") && log.contains("refused: a configuration"),
+        log.contains("refused: storing keys and values") && log.contains("refused: reading a configuration"),
         "{log}"
     );
     // For one run.
@@ -118,7 +118,7 @@ fn the_quota_of_keys_and_values_holds() {
     let home = home("grant = { state = \"64KiB\" }");
     says(&home, "fill", &json!({ "prefix": "a", "count": 6, "size": 10_000 }));
     let full = fails(&home, "fill", &json!({ "prefix": "b", "count": 2, "size": 3000 }));
-    assert!(full.contains("no room") && full.contains("`state` allows 65536"), "{full}");
+    assert!(full.contains("quota exceeded") && full.contains("`state` allows 65536"), "{full}");
     assert!(
         full.contains("to allow more, set `state = \"128KiB\"` in `[plugins.grant]` of `keeper`"),
         "{full}"
@@ -162,7 +162,7 @@ fn what_is_kept_is_shown_and_goes_with_the_plugin() {
         "{page}"
     );
     let removed = home.haft(&["remove", "keeper"]);
-    assert!(removed.stderr.contains("removed `keeper`, and what it kept"), "{}", removed.stderr);
+    assert!(removed.stderr.contains("removed `keeper`, and its stored data"), "{}", removed.stderr);
     home.write("program.toml", &program(&keeper(), "grant = { state = \"1MiB\" }"));
     assert_eq!(says(&home, "keys", &json!({})), "[]");
     assert_eq!(says(&home, "list-files", &json!({ "path": "/state" })), "[]");
@@ -170,12 +170,12 @@ fn what_is_kept_is_shown_and_goes_with_the_plugin() {
     fs::rename(home.work().join("program.toml"), home.work().join("moved.toml")).unwrap();
     let left = home.haft(&["cache", "clean"]);
     assert!(
-        left.stderr.contains("left what plugins kept for") && left.stderr.contains("cache clean --state"),
+        left.stderr.contains("left plugin state of") && left.stderr.contains("cache clean --state"),
         "{}",
         left.stderr
     );
     let gone = home.haft(&["cache", "clean", "--state"]);
-    assert!(gone.stderr.contains("removed what plugins kept for"), "{}", gone.stderr);
+    assert!(gone.stderr.contains("removed plugin state of"), "{}", gone.stderr);
     assert!(fs::read_dir(kept(&home)).unwrap().next().is_none());
 }
 

@@ -84,6 +84,7 @@ mod serve;
 mod sessions;
 mod slow;
 mod streaming;
+mod style;
 mod telemetry;
 mod terminal;
 mod tidy;

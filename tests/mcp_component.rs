@@ -171,13 +171,10 @@ async fn its_requests_go_where_its_grant_says() {
 /// What serves HTTP and not MCP is refused with the reason, in one sentence.
 #[tokio::test]
 async fn what_is_no_mcp_server_is_refused_with_the_reason() {
-    let other = "serves HTTP (`wasi:http`), but is no MCP server: ";
+    let other = "serves HTTP (`wasi:http`), but is not an MCP server: ";
     let no = "its answer to `initialize` is";
     for (mode, expected) in [
-        (
-            "website",
-            format!("{other}{no} 200 OK with `text/html` and no message for it at `/mcp`, `/`, `/v1/mcp`"),
-        ),
+        ("website", format!("{other}{no} 200 OK with `text/html` and no message at `/mcp`, `/`, `/v1/mcp`")),
         ("api", format!("{other}{no} 404 Not Found at `/mcp`, `/`, `/v1/mcp`")),
         ("locked", format!("{other}{no} 401 Unauthorized at `/mcp`, `/`, `/v1/mcp`")),
         ("prompts", "cannot list its tools: it has none, only: prompts".to_owned()),

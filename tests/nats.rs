@@ -33,7 +33,7 @@ async fn n01_a_call_runs_on_the_worker_that_has_its_label() {
     let gate = world.gate().await;
     let early = gate.call("time", json!({})).await;
     assert!(early.is_error && early.content.contains("no worker labelled"), "{}", early.content);
-    assert!(early.content.contains("can be made again"), "{}", early.content);
+    assert!(early.content.contains("can be repeated"), "{}", early.content);
     let _worker = world.worker("eu-1", &["--label", "eu"]);
     let answer = gate.until_answered("time", json!({})).await;
     assert!(answer.content.parse::<u64>().is_ok(), "{}", answer.content);
@@ -99,7 +99,7 @@ async fn n03_a_call_that_is_sent_as_another_tool_is_refused() {
     let inbox = "haft.1.inbox.eu-1.test.1";
     gate.say(&format!("SUB {inbox} 3\r\nPUB {subject} {inbox} {length}\r\n{call}\r\n"));
     let (_, told) = gate.first(inbox);
-    assert!(told.contains("it was sent as a call of another tool"), "{told}");
+    assert!(told.contains("it was sent as a call to another tool"), "{told}");
     assert_eq!(world.marks(), Vec::<String>::new());
 }
 
@@ -114,7 +114,7 @@ async fn n04_the_death_of_a_worker_is_told() {
     world.until_marked("slow").await;
     worker.kill();
     let answer = within("the death is told", call).await.unwrap();
-    assert!(answer.content.contains("nobody knows what came of it"), "{}", answer.content);
+    assert!(answer.content.contains("the outcome is unknown"), "{}", answer.content);
     assert_eq!(world.marks(), ["slow"]);
 }
 

@@ -175,14 +175,14 @@ fn what_was_not_listed_is_refused() {
         (get(&mut peer, "shelf__review", &json!({})), "invalid arguments: "),
         (get(&mut peer, "shelf__review", &json!({ "what": "x", "more": "y" })), "invalid arguments: "),
         (get(&mut peer, "shelf__review", &json!({ "what": 7 })), "invalid arguments: "),
-        (read(&mut peer, "file:///etc/passwd"), "there is no resource `file:///etc/passwd`"),
-        (read(&mut peer, "haft://nobody/notes/today.md"), "there is no resource"),
+        (read(&mut peer, "file:///etc/passwd"), "unknown resource `file:///etc/passwd`"),
+        (read(&mut peer, "haft://nobody/notes/today.md"), "unknown resource `"),
         // Without templates nothing else is read; what is another plugin's is asked of that one.
         (read(&mut peer, "haft://shelf/days/monday"), "invalid arguments: "),
         (read(&mut peer, "haft://shelf/../other/notes/today.md"), "invalid arguments: "),
         (read(&mut peer, "haft://shelf/"), "invalid arguments: "),
         (read(&mut peer, "haft://other/nothing"), "there is no nothing"),
-        (read(&mut peer, "HAFT://shelf/notes/today.md"), "there is no resource"),
+        (read(&mut peer, "HAFT://shelf/notes/today.md"), "unknown resource `"),
     ] {
         assert!(error(&answer).contains(expected), "{expected}: {answer}");
     }
@@ -247,7 +247,7 @@ fn what_the_program_says_of_tools_counts() {
 #[tokio::test]
 async fn a_list_that_cannot_be_used_is_refused() {
     for (mode, expected) in [
-        ("many", "2000 resources, and at most 1024 are allowed"),
+        ("many", "2000 resources; the limit is 1024"),
         ("foreign", "`../other/notes.md`: a path is relative"),
         ("absolute", "`file:///etc/passwd`: a path is relative"),
         ("long", "`a`: a description has at most 16000 characters"),

@@ -19,9 +19,9 @@ fn home(text: &str) -> Home {
 #[test]
 fn c08_the_agent_s_tools_are_those_there_are() {
     for (patterns, said, hint) in [
-        ("\"reed\"", "`[agent] tools`: no tool is called `reed`", "did you mean `read`?"),
-        ("\"read\", \"guset__*\"", "no tool is called `guset__*`", "did you mean `guest__*`?"),
-        ("\"read\", \"zzzzzzzzz\"", "no tool is called `zzzzzzzzz`", "`haft tools` lists those there are"),
+        ("\"reed\"", "`[agent] tools`: there is no tool `reed`", "did you mean `read`?"),
+        ("\"read\", \"guset__*\"", "there is no tool `guset__*`", "did you mean `guest__*`?"),
+        ("\"read\", \"zzzzzzzzz\"", "there is no tool `zzzzzzzzz`", "`haft tools` lists all tools"),
     ] {
         let home = home(&format!("[agent]\ntools = [{patterns}]\n"));
         for arguments in [&["check"][..], &["run", "hi"]] {
@@ -56,7 +56,7 @@ fn c08_tools_of_haft_s_own_may_be_off() {
     home.write("program.toml", &format!("[builtins]\n{switches}[agent]\ntools = [{all}]\n"));
     let answer = home.haft(&["check"]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
-    let off = answer.stderr.matches("haft has this tool, and it is not on here").count();
+    let off = answer.stderr.matches("this built-in tool is switched off").count();
     assert_eq!(off, names.len() - 1, "all but `time`: {}", answer.stderr);
 }
 
@@ -64,9 +64,9 @@ fn c08_tools_of_haft_s_own_may_be_off() {
 fn c08_the_command_line_s_tools_are_those_there_are() {
     let home = home("[agent]\ntools = [\"read\"]\n");
     for (arguments, said) in [
-        (&["run", "--tools", "reed", "hi"][..], "`--tools`: no tool is called `reed`"),
-        (&["serve", "--tools", "guest__ecko"], "no tool is called `guest__ecko`"),
-        (&["serve", "--plugin", "guest", "--tools", "time"], "no tool is called `time`"),
+        (&["run", "--tools", "reed", "hi"][..], "`--tools`: there is no tool `reed`"),
+        (&["serve", "--tools", "guest__ecko"], "there is no tool `guest__ecko`"),
+        (&["serve", "--plugin", "guest", "--tools", "time"], "there is no tool `time`"),
         (&["--allow", "geust:read=.", "call", "time"], "did you mean `guest`?"),
     ] {
         assert_eq!(home.haft(&["tools"]).code, 0, "what there is, is known");
@@ -89,7 +89,7 @@ fn c08_a_plugin_s_patterns_are_of_its_tools() {
         let home = home(&format!("{line}\n"));
         let answer = home.haft(&["check"]);
         assert!(answer.stderr.contains("plugin `guest` has no tool `ecko`"), "{}", answer.stderr);
-        assert!(answer.stderr.contains(&format!("`{key}` here names it")), "{}", answer.stderr);
+        assert!(answer.stderr.contains(&format!("used in `{key}` here")), "{}", answer.stderr);
         assert!(answer.stderr.contains("did you mean `echo`?"), "{}", answer.stderr);
         assert_ne!(answer.code, 0);
         // Whichever was meant to ask asks, and nobody is there.
@@ -110,12 +110,12 @@ fn c08_what_is_not_known_yet_is_not_judged() {
     let agent = "[agent]\ntools = [\"time\", \"mcp__one__ecko\"]\n";
     let home = home(&format!("{agent}{}", fake::toml("one", &json!({ "start": "crash" }), "")));
     let unknown = home.haft(&["check"]);
-    let said =
-        "not checked: `[agent] tools`: `mcp__one__ecko` names no tool so far: it is not known which tools";
+    let said = "not checked: `[agent] tools`: `mcp__one__ecko` matches no tool yet: the tools of MCP server `one` are not known";
     assert!(unknown.stderr.contains(said), "{}", unknown.stderr);
     home.write("program.toml", &format!("[sandbox]\n{agent}{}", fake::toml("one", &json!({}), "")));
     let unseen = home.haft(&["check"]);
-    let said = "`mcp__one__ecko` names no tool so far: nobody agreed to the tools of MCP server `one` yet";
+    let said = "`mcp__one__ecko` matches no tool yet: you have not agreed to the tools of MCP server `one` \
+        yet";
     assert!(unseen.stderr.contains(said), "{}", unseen.stderr);
     assert_eq!(home.haft(&["update", "--yes", "one"]).code, 0);
     let known = home.haft(&["check"]);

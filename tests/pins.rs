@@ -15,7 +15,7 @@ use crate::common::wait::until_some;
 use crate::serve::peer::{Peer, text};
 
 const SERVER: &str = include_str!("pins/server.py");
-const WAY_OUT: &str = "`haft update s` shows the difference, and asks";
+const WAY_OUT: &str = "`haft update s` shows the difference and asks";
 
 fn tool(name: &str, description: &str) -> Value {
     json!({
@@ -97,11 +97,11 @@ fn a_tool_that_is_not_what_was_agreed_to_is_held_back_and_others_are_not() {
             ["tool `read` has changed: annotations", ""],
         ),
         (vec![read(), tool("more", "Reads more")], "more", ["tool `more` is new", ""]),
-        (vec![renamed()], "read_file", ["tool `read_file` is a new name for what `read` was", ""]),
+        (vec![renamed()], "read_file", ["tool `read_file` was renamed from `read`", ""]),
         (
             vec![renamed(), tool("read", "Sends a file")],
             "read",
-            ["tool `read` has changed: description", "tool `read_file` is a new name for what `read` was"],
+            ["tool `read` has changed: description", "tool `read_file` was renamed from `read`"],
         ),
     ] {
         let Some(home) = pinned() else { return };
@@ -126,7 +126,7 @@ fn a_tool_that_is_gone_is_told_and_one_that_comes_back_is_what_it_was() {
     let Some(home) = pinned() else { return };
     home.write("tools.json", &now(&[]).to_string());
     let tools = home.haft(&["tools", "--refresh"]);
-    assert!(tools.stderr.contains("MCP server `s`: tool `read` is gone"), "{}", tools.stderr);
+    assert!(tools.stderr.contains("MCP server `s`: tool `read` was removed"), "{}", tools.stderr);
     assert_eq!(home.haft(&["call", "mcp__s__list"]).stdout, "ran list\n");
     assert_eq!(home.haft(&["verify"]).code, 8);
     home.write("tools.json", &json!(before()).to_string());
@@ -204,7 +204,7 @@ fn a_person_is_shown_the_first_list_and_asked() {
     drop(home.haft(&["trust", "--yes"]));
     let Some(said) = call("n\n") else { return };
     assert!(said.contains("Reads a file") && !said.contains("ran read"), "{said}");
-    assert!(said.contains("nobody agreed to the tools of MCP server `s` yet"), "{said}");
+    assert!(said.contains("you have not agreed to the tools of MCP server `s` yet"), "{said}");
     let said = call("y\n").unwrap();
     assert!(said.contains("Reads a file") && said.contains("ran read"), "{said}");
     let said = call("").unwrap();

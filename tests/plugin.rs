@@ -48,10 +48,10 @@ async fn wa04_what_is_no_plugin_is_refused() {
             wat("(module)"),
             "a core WebAssembly module without a `main`, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`",
         ),
-        (wat("(component)"), "exports no function that could be a tool"),
+        (wat("(component)"), "exports no function that can be a tool"),
         (
             Tiny { export: "haft:plugin/tools@0.2.0".into(), ..Tiny::default() }.source(),
-            "built for `haft:plugin@0.2.0`, and this haft speaks 0.1.0; rebuild it against that version",
+            "built for `haft:plugin@0.2.0`; this haft supports 0.1.0; rebuild it against that version",
         ),
         (
             wat("(component (instance $i) (export \"haft:plugin/tools@0.1.0\" (instance $i)))"),
@@ -59,7 +59,8 @@ async fn wa04_what_is_no_plugin_is_refused() {
         ),
         (
             Tiny { import: Some("acme:weather/report@1.0.0".into()), ..Tiny::default() }.source(),
-            "imports `f` of `acme:weather/report@1.0.0`, which this haft does not provide; join it with a component that exports it (`wac plug`), or build it without",
+            "imports `f` of `acme:weather/report@1.0.0`, which this haft does not provide; compose it with a \
+             component that exports the interface (`wac plug`), or build it without",
         ),
         (
             Tiny { import: Some("haft:plugin/host@0.2.0".into()), ..Tiny::default() }.source(),
@@ -150,7 +151,7 @@ async fn wa04_a_plugin_that_lists_nothing_usable_is_refused() {
         ),
         (
             vec![tool("data", "", ANYTHING, Some(r#"{"type":"string"}"#))],
-            "`data`: its output schema is no JSON Schema with `\"type\": \"object\"`",
+            "`data`: its output schema is not a JSON Schema with `\"type\": \"object\"`",
         ),
     ] {
         let source = Tiny { tools, ..Tiny::default() }.source();
@@ -159,7 +160,7 @@ async fn wa04_a_plugin_that_lists_nothing_usable_is_refused() {
     let many = (0..257).map(|number| tool(&format!("t{number}"), "", ANYTHING, None)).collect();
     assert_eq!(
         refusal(Tiny { tools: many, ..Tiny::default() }.source()).await,
-        "lists a tool that cannot be used: 257 tools, and at most 256 are allowed"
+        "lists a tool that cannot be used: 257 tools; the limit is 256"
     );
 }
 
@@ -424,7 +425,8 @@ async fn a_read_only_tool_cannot_write_where_it_may() {
     let refused = guest.fails("write_secretly", json!({ "path": path })).await;
     assert_eq!(
         refused,
-        "Tool error: Operation not permitted (os error 63)\nhint: the tool says that it only reads, and is held to it"
+        "Tool error: Operation not permitted (os error 63)\nhint: the tool declares that it is read-only; \
+         haft enforces it"
     );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "as it was");
     assert_eq!(guest.says("write", json!({ "path": path, "text": "new" })).await, "done");

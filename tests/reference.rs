@@ -138,8 +138,8 @@ fn without(help: &str, elsewhere: &BTreeSet<String>) -> String {
 #[test]
 fn the_reference_of_verbs_is_what_help_prints() {
     let head = "# Reference: the command line\n\n\
-        Every verb of haft with its own options, as `haft VERB --help` prints them. This page is generated from there. An \
-        option that several verbs take stands once, above them; `-h, --help` is every verb's.\n";
+        Every verb of haft with its own options, as `haft VERB --help` prints them. This page is generated from there. An option of \
+        several verbs appears once, above them; every verb has `-h, --help`.\n";
     let helps: Vec<_> = verbs().iter().flat_map(|verb| helps(verb)).collect();
     let (elsewhere, groups) = repeated(&helps);
     let shared = format!(
@@ -178,10 +178,7 @@ fn is_alias(value: &Value) -> bool {
 
 /// The tables that a value is made of, depth first, each with the path of its keys.
 fn sections<'a>(at: &str, value: &'a Value, is_array: bool, found: &mut Vec<(String, Section<'a>)>) {
-    if let Some(alternatives) = value["anyOf"].as_array() {
-        // An array of tables, or a table of tables: the same keys, so the first is shown.
-        alternatives.iter().take(1).for_each(|first| sections(at, first, is_array, found));
-    } else if value["items"].is_object() {
+    if value["items"].is_object() {
         sections(at, &value["items"], true, found);
     } else if value["additionalProperties"].is_object() {
         sections(&path(at, "NAME"), &value["additionalProperties"], is_array, found);

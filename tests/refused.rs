@@ -226,8 +226,8 @@ fn u2_bash_says_what_it_reaches() {
     let stand = Stand::new();
     stand.home.write("program.toml", &format!("{HEAD}[sandbox]\nwrite = [\"~/other\"]\nnetwork = false\n"));
     let listed = stand.home.haft(&["tools", "--json"]).stdout;
-    let expected = "Files can be written in the workspace, `~/.haft`, the directory for temporary files, `~/other` and \
-                    nowhere else; there is no network.";
+    let expected = "Files can be written only in these places: the workspace, `~/.haft`, the directory for \
+                    temporary files, `~/other`; there is no network.";
     assert!(listed.contains(expected), "{listed}");
 }
 
@@ -278,7 +278,7 @@ fn u2_a_person_gives_what_was_refused() {
     stand.home.write("program.toml", HEAD);
     let own = stand.home.at_a_terminal(&["call", "bash", r#"{"command": "echo >> program.toml"}"#], "y\n");
     let own = own.unwrap();
-    assert!(!own.contains("Allow:") && own.contains("says what tools may do"), "{own}");
+    assert!(!own.contains("Allow:") && own.contains("sets the tools' rights: no tool may write it"), "{own}");
 }
 
 /// Gives what is asked for, and counts.

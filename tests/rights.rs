@@ -115,7 +115,7 @@ async fn wa02_without_a_grant_there_are_no_files() {
         };
         let expected = [is_about("read"), is_about("write"), is_about("write") + "\n" + &is_about("read")];
         let is_proposed = arguments.to_string().contains(outside.to_str().unwrap());
-        let is_not = hint.starts_with("hint: no line is proposed to allow it: `/");
+        let is_not = hint.starts_with("hint: haft proposes no line to allow it: that would grant `/");
         assert!(
             if is_proposed { expected.contains(&hint.to_owned()) } else { is_not },
             "{tool} {arguments}: {hint}"
@@ -133,8 +133,8 @@ async fn wa02_without_a_grant_there_is_no_process() {
     assert_eq!(guest.says("stdin", json!({})).await, "0 bytes: ");
     assert_eq!(
         guest.fails("variable", json!({ "name": "PATH" })).await,
-        "Tool error: environment variable not found\n\
-         hint: `guest` sees no environment variable; to show it one, add `env = [\"NAME\"]` to `[plugins.grant]` of `guest`"
+        "Tool error: environment variable not found\nhint: `guest` may read no environment variable; to \
+         allow one, add `env = [\"NAME\"]` to `[plugins.grant]` of `guest`"
     );
     assert_eq!(guest.fails("argument", json!({})).await, "Tool error: expected an argument");
     let paths = guest.says("paths", json!({ "path": "~/x" })).await;
@@ -165,17 +165,17 @@ async fn wa02_without_a_grant_there_is_no_network() {
         (
             "listen",
             json!({ "addr": "0.0.0.0:0" }),
-            "no plugin can be connected to; nothing in program.toml allows it".into(),
+            "plugins cannot listen; no key of program.toml allows it".into(),
         ),
         (
             "listen",
             json!({ "addr": "127.0.0.1:0" }),
-            "no plugin can be connected to; nothing in program.toml allows it".into(),
+            "plugins cannot listen; no key of program.toml allows it".into(),
         ),
         (
             "udp",
             json!({ "addr": datagrams.local_addr().unwrap().to_string() }),
-            "plugins have TCP and no UDP; nothing in program.toml allows it".into(),
+            "plugins have no UDP; no key of program.toml allows it".into(),
         ),
     ] {
         assert_eq!(guest.fails(tool, arguments).await, format!("{denied}\nhint: {hint}"), "{tool}");
@@ -184,7 +184,8 @@ async fn wa02_without_a_grant_there_is_no_network() {
     let (_, hint) = refused.split_once('\n').unwrap();
     assert_eq!(
         hint,
-        "hint: no plugin looks names up; to allow connections to an address, add `hosts = [\"ADDRESS:PORT\"]` to `[plugins.grant]` of `guest` and connect to that address"
+        "hint: plugins have no DNS; to allow a connection, add `hosts = [\"ADDRESS:PORT\"]` to \
+         `[plugins.grant]` of `guest` and connect to that address"
     );
     assert!(listener.accept().is_err());
     assert!(datagrams.recv(&mut [0; 8]).is_err());
@@ -225,7 +226,7 @@ async fn wa02_a_granted_address_is_reached_and_no_other() {
         guest
             .fails("listen", json!({ "addr": "127.0.0.1:0" }))
             .await
-            .contains("no plugin can be connected to")
+            .contains("plugins cannot listen; no key of program.toml allows it")
     );
 }
 
@@ -486,7 +487,8 @@ async fn wa02_hints_name_what_would_allow_it() {
             "create",
             granted.join("link/new"),
             format!(
-                "Tool error: Operation not permitted (os error 63)\nhint: `{}` is a link that leads out of the granted directories; to allow it, grant what it leads to and name that",
+                "Tool error: Operation not permitted (os error 63)\nhint: `{}` is a link to a target outside \
+                 the granted directories; to allow it, grant the target and use its path",
                 granted.join("link").display()
             ),
         ),

@@ -30,12 +30,12 @@ fn a_client_is_asked_as_the_rules_say() {
         assert!(text(&refused).starts_with(expected), "{command}: {refused}");
     }
     for (params, shown, runs) in [
-        (run("echo ask me"), "`bash` wants your approval.\n\nRun: echo ask me", "ask me\n"),
-        (run("echo x > /dev/null"), "`bash` wants your approval.\n\nRun: echo x > /dev/null", ""),
-        (run("echo x; pwd >&2; exit"), "`bash` wants your approval.\n\nRun: echo x; pwd >&2; exit", "x\n"),
+        (run("echo ask me"), "`bash` needs your approval.\n\nRun: echo ask me", "ask me\n"),
+        (run("echo x > /dev/null"), "`bash` needs your approval.\n\nRun: echo x > /dev/null", ""),
+        (run("echo x; pwd >&2; exit"), "`bash` needs your approval.\n\nRun: echo x; pwd >&2; exit", "x\n"),
         (
             json!({"name": "guest__sleep", "arguments": {"ms": 1}}),
-            "`guest__sleep` wants your approval.\n\nCall: guest__sleep ms=1",
+            "`guest__sleep` needs your approval.\n\nCall: guest__sleep ms=1",
             "",
         ),
     ] {
@@ -57,7 +57,7 @@ fn a_server_has_no_rule_that_names_nothing() {
     let stage = Stage::new("[agent]\ndeny = [\"bsah(rm *)\"]\n");
     let refused = stage.command(&["serve"]).output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.contains("`deny` in `[agent]`: no tool is called `bsah`"), "{said}");
+    assert!(said.contains("`deny` in `[agent]`: there is no tool `bsah`"), "{said}");
     assert_eq!(refused.status.code(), Some(3), "{said}");
     stage.program("[agent]\ndeny = [\"guest__echo\"]\n");
     let mut peer = Peer::open(&stage);
@@ -74,13 +74,13 @@ fn c08_rules_name_tools_that_there_are() {
     let component = hostile().display().to_string();
     let plugin = format!("[[plugins]]\nname = \"guest\"\ncomponent = {component:?}\n");
     for (rule, said, hint) in [
-        ("allow = [\"reed(x)\"]", "`allow` in `[agent]`: no tool is called `reed`", "did you mean `read`?"),
+        ("allow = [\"reed(x)\"]", "`allow` in `[agent]`: there is no tool `reed`", "did you mean `read`?"),
         (
             "ask = [\"guset__*\"]",
-            "`ask` in `[agent]`: no tool is called `guset__*`",
+            "`ask` in `[agent]`: there is no tool `guset__*`",
             "did you mean `guest__*`?",
         ),
-        ("deny = [\"bahs(rm *)\"]", "`deny` in `[agent]`: no tool is called `bahs`", "did you mean `bash`?"),
+        ("deny = [\"bahs(rm *)\"]", "`deny` in `[agent]`: there is no tool `bahs`", "did you mean `bash`?"),
         ("deny = [\"bash(rm *\"]", "invalid `agent.deny`", "does not end with `)`"),
         ("otherwise = \"never\"", "invalid `agent.otherwise`", "expected one of `allow`, `ask`, `deny`"),
     ] {

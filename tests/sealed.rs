@@ -120,7 +120,7 @@ fn x2_a_link_that_a_tool_could_replace_is_refused() {
         let named = program.map_or(vec![], |program| vec!["-p", program]);
         let refused = home.haft(&[&named[..], &call[..]].concat());
         assert!(refused.code != 0 && refused.stdout.is_empty(), "{program:?}: {}", refused.stdout);
-        for word in ["is a link in a directory that tools may write", "hint: name `", real] {
+        for word in ["` in a directory that tools may write: a tool could replace", "hint: write `", real] {
             assert!(refused.stderr.contains(word), "{word}: {}", refused.stderr);
         }
     }
@@ -179,7 +179,7 @@ fn x6_a_command_is_ended_when_a_sealed_file_is_replaced() {
         replace(&home, file, &new);
         let ended = peer.answer(call)["result"].take();
         assert_eq!(ended["isError"], true, "{ended}");
-        let named = format!("{file}`, which is closed to it, was replaced");
+        let named = format!("{file}`, which is blocked for this process, was replaced");
         assert!(text(&ended).contains(&named), "{ended}");
         home.write("go", "");
         let next = peer.call("bash", json!({ "command": more }));
@@ -228,7 +228,10 @@ fn x6_a_server_is_started_anew_when_a_sealed_file_is_replaced() {
     let new = format!("{program}# saved\n");
     replace(&home, "program.toml", &new);
     let ended = peer.answer(slow);
-    assert!(ended.to_string().contains("program.toml`, which is closed to it, was replaced"), "{ended}");
+    assert!(
+        ended.to_string().contains("program.toml`, which is blocked for this process, was replaced"),
+        "{ended}"
+    );
     let next = peer.call("mcp__own__env", json!({}));
     assert!(text(&next).contains(refused), "{next}");
     assert_eq!(fs::read_to_string(home.work().join("program.toml")).unwrap(), new);

@@ -79,8 +79,8 @@ fn ws04_a_search_goes_to_the_endpoint_and_nowhere_else() {
     assert!(says(&web, "moved").starts_with("1. Introduction"));
     let refused = fails(&web, "away");
     let expected = format!(
-        "Tool error: cannot search at `{}/html/`: redirected to `http://169.254.169.254/`: access was denied\n\
-         hint: to allow the request, set `search_url` in `[builtins]` to a page there",
+        "Tool error: cannot search at `{}/html/`: redirected to `http://169.254.169.254/`: access was \
+         denied\nhint: to allow the request, set `search_url` in `[builtins]` to a page on that host",
         engine.url()
     );
     assert_eq!(refused, expected);

@@ -13,8 +13,7 @@ use crate::cli::Home;
 use crate::common::{hostile, same_environment};
 
 /// All that no terminal may be sent, of every kind one.
-pub(crate) const HOSTILE: &str = "a\u{1b}]52;c;aGk=\u{7}b\u{1b}]0;t\u{7}c\u{1b}[2Jd\u{9b}31me\rf\u{0}g\u{202e}h\u{200b}i\
-    \u{e0041}j\u{2028}k\u{7f}l\u{2066}m\u{1b}[31mn\u{1b}P1$r\u{1b}\\o\u{feff}p\u{61c}q\u{e0100}r\u{200d}s";
+pub(crate) const HOSTILE: &str = "a\u{1b}]52;c;aGk=\u{7}b\u{1b}]0;t\u{7}c\u{1b}[2Jd\u{9b}31me\rf\u{0}g\u{202e}h\u{200b}i\u{e0041}j\u{2028}k\u{7f}l\u{2066}m\u{1b}[31mn\u{1b}P1$r\u{1b}\\o\u{feff}p\u{61c}q\u{e0100}r\u{200d}s";
 
 /// What haft, as `own` would be run, shows a person at a terminal of so many columns; `None` where nothing makes one.
 pub(crate) fn shown(own: &Command, columns: usize, arguments: &[&str]) -> Option<String> {
@@ -214,7 +213,7 @@ fn u13_one_tool_is_shown() {
     let value: Value = serde_json::from_str(&home.haft(&["--json", "tools", "read"]).stdout).unwrap();
     assert!(value["grant"]["write"].is_array() && value["name"] == "read", "{value}");
     let slip = home.haft(&["tools", "raed"]);
-    assert!(slip.code != 0 && slip.stderr.contains("`read` is one"), "{}", slip.stderr);
+    assert!(slip.code != 0 && slip.stderr.contains("did you mean `read`?"), "{}", slip.stderr);
 }
 
 /// U14: outside of a repository `haft init` offers a tool that works there.

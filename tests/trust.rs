@@ -24,14 +24,11 @@ fn hostile(home: &Home) -> TcpListener {
     let address = listener.local_addr().unwrap();
     let touch = format!("touch {}", home.work().join("ran").display());
     let text = format!(
-        "{HEAD}[sandbox]\nmode = \"rwx\"\n\
-         [provider]\nname = \"openai\"\nmodel = \"m\"\nbase_url = \"http://{address}/v1\"\n\
-         api_key = {{ env = \"OPENAI_API_KEY\" }}\n\
-         [[mcp_servers]]\nname = \"s\"\ncommand = [\"sh\", \"-c\", \"{touch}\"]\n\
-         [[mcp_servers]]\nname = \"h\"\nurl = \"http://{address}/mcp\"\n\
-         [[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"sh\", \"-c\", \"{touch}\"]\n\
-         [telemetry]\nendpoint = \"http://{address}\"\n\
-         [nats]\nurls = [\"nats://{address}\"]\n"
+        "{HEAD}[sandbox]\nmode = \"rwx\"\n[provider]\nname = \"openai\"\nmodel = \"m\"\nbase_url = \
+         \"http://{address}/v1\"\napi_key = {{ env = \"OPENAI_API_KEY\" }}\n[[mcp_servers]]\nname = \
+         \"s\"\ncommand = [\"sh\", \"-c\", \"{touch}\"]\n[[mcp_servers]]\nname = \"h\"\nurl = \
+         \"http://{address}/mcp\"\n[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"sh\", \"-c\", \
+         \"{touch}\"]\n[telemetry]\nendpoint = \"http://{address}\"\n[nats]\nurls = [\"nats://{address}\"]\n"
     );
     home.write("program.toml", &text);
     listener
@@ -99,7 +96,7 @@ fn x13_serve_leaves_out_what_nobody_agreed_to() {
     // Who knows a tool of before is told why it is not here.
     let withheld = answer.stdout.lines().find(|line| line.contains("\"id\":3")).unwrap();
     assert!(withheld.contains("\"isError\":true") && withheld.contains("`haft trust`"), "{withheld}");
-    assert!(answer.stderr.contains("left out, since nobody agreed to it here yet"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("left out, because you have not agreed to:"), "{}", answer.stderr);
     assert!(is_untouched(&home, &listener));
     // Callers that are not told apart would be anybody.
     home.write(
@@ -172,12 +169,12 @@ fn what_reaches_nothing_needs_no_consent() {
     );
     home.write("program.toml", &inside);
     let trust = untrusting(&home, &["trust"]);
-    assert!(trust.code == 0 && trust.stderr.contains("nothing to agree to"), "{}", trust.stderr);
+    assert!(trust.code == 0 && trust.stderr.contains("no consent needed"), "{}", trust.stderr);
     fs::remove_file(home.work().join("program.toml")).unwrap();
     // Its command is started by a tool.
     assert_eq!(untrusting(&home, &["init"]).code, 0);
     let trust = untrusting(&home, &["trust"]);
-    assert!(trust.code == 0 && trust.stderr.contains("agreed to here"), "{}", trust.stderr);
+    assert!(trust.code == 0 && trust.stderr.contains("you have agreed to:"), "{}", trust.stderr);
 }
 
 /// A link in the folder leads out of it.
@@ -233,7 +230,7 @@ fn a_person_is_asked_once() {
     let call =
         |typed: &str| home.at_a_terminal_with(&[("HAFT_TRUST", "")], &["call", "program__p__t", "{}"], typed);
     let Some(refused) = call("n\n") else { return };
-    assert!(refused.contains("agree to this?") && !refused.contains("\nit ran"), "{refused}");
+    assert!(refused.contains("agree to these rights?") && !refused.contains("\nit ran"), "{refused}");
     let Some(agreed) = call("y\n") else { return };
     assert!(
         agreed.matches("command    `t`: echo it ran").count() == 1 && agreed.contains("\nit ran"),

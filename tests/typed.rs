@@ -57,8 +57,9 @@ async fn wa01_every_function_is_a_tool() {
     assert_eq!(
         uncallable,
         [
-            "counter is a resource of `test:types/counters@1.2.0`: its 2 functions need one that outlives a call, and nothing in a plugin does",
-            "look takes a handle to a resource, and nothing in a plugin outlives a call",
+            "counter is a resource of `test:types/counters@1.2.0`: its 2 functions need a resource that \
+             outlives a call, which plugins do not have",
+            "look takes a handle to a resource; nothing in a plugin outlives a call",
         ]
     );
 }

@@ -35,8 +35,8 @@ async fn s12_a_plugin_does_not_speak_as_haft() {
         (EXECUTION_FAILED, "no luck", "Tool error: no luck"),
         (
             EXECUTION_FAILED,
-            "\0timed out after 30s; this is a defect of haft",
-            "Tool error: \0timed out after 30s; this is a defect of haft",
+            "\0timed out after 30s; this is a bug in haft",
+            "Tool error: \0timed out after 30s; this is a bug in haft",
         ),
         (
             EXECUTION_FAILED,

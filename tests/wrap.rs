@@ -250,7 +250,9 @@ fn what_a_server_is_refused_is_told_on_a_line_each() {
     let elsewhere = stage.place("").canonicalize().unwrap();
     let elsewhere = elsewhere.display();
     let expected = [
-        format!("read `{elsewhere}/.ssh/id_ed25519`: it belongs to the credential store `ssh`"),
+        format!(
+            "read `{elsewhere}/.ssh/id_ed25519`: it belongs to the credential store `ssh`; `--grant credentials=ssh` allows it"
+        ),
         format!("write `{elsewhere}/other/new`: haft wrap --grant write={elsewhere}/other reaching"),
         format!(
             "connect to 127.0.0.1:{}: haft wrap --grant network reaching",
@@ -381,7 +383,11 @@ fn rights_that_a_configuration_names_are_asked_for() {
     session.end();
     // A client gives nothing by itself.
     let given = stage.home.haft(&["wrap", "--grant", &more, "reaching"]);
-    assert!(given.code != 0 && given.stderr.contains("rights are given at a terminal"), "{}", given.stderr);
+    assert!(
+        given.code != 0 && given.stderr.contains("run this at a terminal to grant rights"),
+        "{}",
+        given.stderr
+    );
 }
 
 #[test]
@@ -452,7 +458,7 @@ fn a_person_at_a_terminal_agrees_and_adds_rights() {
     assert!(shown.contains("  network"), "{shown}");
     let notes = format!("read={}", stage.place("notes").display());
     let added = stage.home.at_a_terminal(&["wrap", "--grant", &notes, "needing"], "y\n").unwrap();
-    assert!(added.contains("it holds from the server's next start on"), "{added}");
+    assert!(added.contains("; applies from the server's next start"), "{added}");
     let mut session = stage.start(&["network"], "needing");
     assert_eq!(session.begin(&json!({}))["result"]["found"]["notes"], "of the person");
     session.end();

@@ -267,7 +267,7 @@ const sampled = await page.textContent('#sampled');
 const status = await page.textContent('#status');
 await sleep(500);
 const late = await page.evaluate(() => window.late);
-check(/^Sampled: about [\d,]+ calls a second/.test(sampled), `it does not say that it samples: ${sampled}`);
+check(/^Sampled: about [\d,]+ calls end per second/.test(sampled), `it does not say that it samples: ${sampled}`);
 check(late.failed.length === failures, `${late.failed.length} of ${failures} failures were shown`);
 for (const [name, values] of Object.entries(late)) {
   console.log(`  ${name === 'all' ? 'calls' : 'failures'}, ms from end to page at ${Math.round((written + own + failures) / seconds)} calls/s: ` +

@@ -40,9 +40,11 @@ fn rs06_a_no_is_no_and_silence_is_none() {
     let (said, questions) = outcome(Ok("reject"));
     assert!(said.contains("Command execution denied by user."), "{said}");
     assert_eq!(questions, 2);
-    for (permit, why) in
-        [(Ok("dismiss"), "dismissed"), (Err(-32601), "could not ask"), (Ok("yes"), "was not asked")]
-    {
+    for (permit, why) in [
+        (Ok("dismiss"), "dismissed"),
+        (Err(-32601), "the editor failed to ask:"),
+        (Ok("yes"), "does not fit the question"),
+    ] {
         let (said, _) = outcome(permit);
         assert!(said.contains("it needs a person's approval") && said.contains(why), "{said}");
     }

@@ -28,10 +28,7 @@ fn a22_an_editor_is_asked_before_anything_of_a_folder_counts() {
     assert!(!ran.exists() && editor.questions() == 0);
     editor.permit = Ok("reject");
     let refused = editor.ask("session/prompt", prompt(&session, "hi"));
-    assert!(
-        refused["error"].to_string().contains("asks for more than tools that work in its folder"),
-        "{refused}"
-    );
+    assert!(refused["error"].to_string().contains("` requests rights beyond its folder:"), "{refused}");
     assert!(!ran.exists() && asked.load(Ordering::SeqCst) == 0 && editor.questions() == 1);
     editor.permit = Ok("allow-once");
     let answered = editor.ask("session/prompt", prompt(&session, "hi"));

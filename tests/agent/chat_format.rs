@@ -81,7 +81,7 @@ fn check_tools(tools: &Value) -> Check {
         let function = object(tool.get("function").unwrap_or(&Value::Null), "`function`")?;
         known(function, &["name", "description", "parameters", "strict"], "`function`")?;
         let name = check_name(function)?;
-        ensure(names.insert(name.clone()), &format!("two tools are called `{name}`"))?;
+        ensure(names.insert(name.clone()), &format!("two tools have the name `{name}`"))?;
         check_schema(function.get("parameters").unwrap_or(&Value::Null))?;
     }
     Ok(())

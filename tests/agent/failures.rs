@@ -105,7 +105,10 @@ async fn pl06_a_dead_endpoint_is_tried_again_and_named() {
 async fn pl06_redirects_are_not_followed() {
     let elsewhere = status(307, &[("location", "http://example.invalid/")], "");
     let error = failure(vec![elsewhere]).await.to_string();
-    assert!(error.contains("redirected to `http://example.invalid/`, which haft does not follow"), "{error}");
+    assert!(
+        error.contains("redirect to `http://example.invalid/` refused: haft follows no redirects here"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -65,7 +65,7 @@ async fn a_model_that_cannot_answer_so_is_not_asked_for_ever() {
     assert_eq!((outcome.end, outcome.turns, outcome.output.clone()), (End::Invalid, 4, None));
     assert_eq!(outcome.text, r#"{"n":1.5}"#);
     let why = outcome.shortfall().unwrap();
-    assert!(why.starts_with("no answer that is valid against the schema: at `/n`: 1.5"), "{why}");
+    assert!(why.starts_with("the answer does not match the schema: at `/n`: 1.5"), "{why}");
     assert!(outcome.end.is_resumable() && history.is_unfinished());
     let outcome = agent.go_on(&mut history, &Session::default()).await.unwrap();
     assert_eq!((outcome.end, outcome.output), (End::Final, Some(json!({ "n": 1 }))));
@@ -122,7 +122,7 @@ async fn a_task_ends_when_its_tokens_are_used_up_and_can_be_gone_on_with() {
     let budget = Budget { tokens: Some(30), cost: None };
     let (outcome, mut history) = spend(budget, settings(&fake), Usage::default()).await;
     assert_eq!((outcome.end, outcome.turns), (End::Budget, 2));
-    assert_eq!(outcome.shortfall().unwrap(), "the task is not done: it has used 30 tokens of a budget of 30");
+    assert_eq!(outcome.shortfall().unwrap(), "the task is not done: the budget is used up: 30 of 30 tokens");
     assert!(matches!(history.messages().last(), Some(Message::Turn(turn)) if turn.answered().count() == 1));
     assert!(outcome.end.is_resumable() && history.is_unfinished());
     // A run that goes on has the budget anew.
@@ -144,13 +144,13 @@ async fn a_task_ends_when_it_has_cost_what_it_may() {
     let (outcome, _) = spend(budget, with_prices, Usage::default()).await;
     assert_eq!((outcome.end, outcome.turns), (End::Budget, 2));
     let why = outcome.shortfall().unwrap();
-    assert!(why.ends_with("it has cost $0.0400 of a budget of $0.0300"), "{why}");
+    assert!(why.ends_with("the budget is used up: $0.0400 of $0.0300"), "{why}");
     fake.assert_done();
     // Without a price there is nothing to hold it to, which is said after the first turn at the latest.
     let fake = Fake::start([turn("a")]).await;
     let (outcome, _) = spend(budget, settings(&fake), Usage::default()).await;
     let why = outcome.shortfall().unwrap();
-    assert!(why.contains("no price of `fake-model-1` is known"), "{why}");
+    assert!(why.contains("the price of `fake-model-1` is unknown"), "{why}");
     fake.assert_done();
 }
 

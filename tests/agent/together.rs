@@ -110,7 +110,7 @@ async fn pl20_a_call_that_cannot_be_written_down_is_not_run() {
     let session = Session { ledger, ..Session::default() };
     agent(&fake, toolbox).run(&mut History::default(), "do it", &session).await.unwrap();
     assert_eq!(order.lock().unwrap().len(), 0);
-    let expected = "Error: the call was not run: it cannot be written down: no space left on device";
+    let expected = "Error: the call was not run: the journal cannot record it: no space left on device";
     assert_eq!(answers(&fake.requests()[1]), pairs(&[("a", expected)]));
     fake.assert_done();
 }

@@ -115,10 +115,10 @@ async fn pl08_a_failing_tool_is_reported_and_the_loop_goes_on() {
 async fn g06_an_empty_turn_does_not_end_a_task() {
     let empty = || (0..3).map(|_| says(""));
     let script =
-        std::iter::once(calls(&[("a", "echo", "{}")])).chain(empty()).chain([says("it says nothing")]);
+        std::iter::once(calls(&[("a", "echo", "{}")])).chain(empty()).chain([says("it printed nothing")]);
     let fake = Fake::start(script).await;
     let outcome = run(&agent(&fake, toolbox(&[ECHO]).0)).await.unwrap();
-    assert_eq!((outcome.end, outcome.text.as_str()), (End::Final, "it says nothing"));
+    assert_eq!((outcome.end, outcome.text.as_str()), (End::Final, "it printed nothing"));
     fake.assert_done();
     let requests = fake.requests();
     let last = |request: &Value| request["messages"].as_array().unwrap().last().unwrap().clone();

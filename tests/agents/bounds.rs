@@ -81,7 +81,10 @@ fn an_agent_spends_what_its_caller_may_and_no_more() {
     assert_eq!((&end["end"], &end["agents"]["reviewer"]["turns"]), (&json!("budget"), &json!(1)), "{end}");
     let answer = events.iter().rfind(|event| event["event"] == "completed").unwrap();
     let text = answer["result"]["content"].as_str().unwrap();
-    assert!(text.contains("after 1 turn: ") && text.contains("the budget is spent"), "{text}");
+    assert!(
+        text.contains("after 1 turn: ") && text.contains("the budget of the calling run is used up"),
+        "{text}"
+    );
 }
 
 /// The caller's rules hold for the agent's calls.
@@ -185,8 +188,7 @@ fn an_agent_without_a_price_stops_where_its_caller_counts_dollars() {
     assert_eq!(ended(&events)["agents"]["reviewer"]["turns"], 1, "{events:?}");
     let answer = events.iter().rfind(|event| event["event"] == "completed").unwrap();
     let text = answer["result"]["content"].as_str().unwrap();
-    let expected =
-        "`max_cost` of the run that it works for cannot be kept: no price of `scripted-1` is known";
+    let expected = "`max_cost` of the calling run cannot be enforced: the price of `scripted-1` is unknown";
     assert!(text.contains(expected), "{text}");
 }
 

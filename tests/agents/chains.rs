@@ -43,7 +43,7 @@ fn agents_call_each_other_four_deep() {
     home.write("4.toml", &entry("5.toml"));
     home.write("5.toml", "");
     let check = home.haft(&["check", "-p", "0.toml"]);
-    assert!(check.code != 0 && check.stderr.contains("4 deep, not deeper"), "{}", check.stderr);
+    assert!(check.code != 0 && check.stderr.contains("at most 4 deep"), "{}", check.stderr);
 }
 
 /// An agent's agent counts for both, and is journalled below the first.

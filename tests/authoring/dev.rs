@@ -88,7 +88,7 @@ fn dev_builds_calls_and_builds_again() {
     fs::write(home.work().join("source"), "no component").unwrap();
     session.expect("changed: source");
     session.expect("error: not a component: it is not WebAssembly");
-    session.expect("the last good build goes on answering calls");
+    session.expect("; calls still run the last good build");
     session.type_line("p__hello {\"name\": \"again\"}");
     session.expect("hello again");
     // The same source once more: the last call is made again by itself, and the project's tests are run.
@@ -143,7 +143,7 @@ fn dev_is_not_woken_by_its_own_words() {
     let mut child = command.stdin(Stdio::piped()).stdout(streams.0).stderr(streams.1).spawn().unwrap();
     let built = |times: usize| {
         let said = || fs::read_to_string(&log).unwrap().matches("next: type a call").count();
-        until("it is built", || said() >= times);
+        until("next: save a change to build again", || said() >= times);
     };
     built(1);
     fs::copy(repository().join("plugins/built/wordcount.wasm"), home.work().join("source")).unwrap();

@@ -30,7 +30,7 @@ fn a_component_gets_its_documentation_and_what_it_asks_for() {
     let before = fs::read(home.work().join("p.wasm")).unwrap();
     let answer = home.haft(&["plugin", "pack", "p.wasm", "--wit", "wit"]);
     assert!(
-        answer.stderr.contains("with its documentation and list of what it asks for"),
+        answer.stderr.contains("with its documentation and list of requested rights"),
         "{}",
         answer.stderr
     );
@@ -63,7 +63,7 @@ fn wit_that_is_wrong_is_told_with_its_line() {
     assert!(answer.code == 3 && answer.stderr.contains("bad.wit:2:18"), "{}", answer.stderr);
     home.write("two.wit", "package local:p;\nworld a {}\nworld b {}\n");
     let answer = home.haft(&["plugin", "pack", "p.wasm", "--wit", "two.wit"]);
-    assert!(answer.stderr.contains("hint: name one of its worlds"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("hint: choose a world"), "{}", answer.stderr);
     assert_eq!(home.haft(&["plugin", "pack", "p.wasm", "--wit", "two.wit", "--world", "b"]).code, 0);
 }
 

@@ -72,7 +72,7 @@ fn u4_what_is_older_than_its_sources_is_built_first_or_refused() {
     let call = || home.haft(&["call", "p__hello", "-a", "name=you"]);
     assert_eq!((call().stdout.as_str(), runs(&home)), ("hello you\n", 1));
     fs::write(home.work().join("more"), "new").unwrap();
-    let told = "`p.wasm` is older than its sources: `more` changed";
+    let told = "`p.wasm` is out of date: `more` changed";
     for checked in [home.haft(&["check"]), home.haft(&["check", "p.wasm"])] {
         assert!(checked.code == 0 && checked.stderr.contains(told), "{}", checked.stderr);
     }
@@ -84,7 +84,7 @@ fn u4_what_is_older_than_its_sources_is_built_first_or_refused() {
     ] {
         let refused = home.haft(arguments);
         assert!(refused.code == 3 && refused.stderr.contains(told), "{}", refused.stderr);
-        assert!(refused.stderr.contains("hint: `haft plugin build`, then "), "{}", refused.stderr);
+        assert!(refused.stderr.contains("hint: run `haft plugin build`, then "), "{}", refused.stderr);
     }
     // By another name of the folder it is the same project.
     let other =
@@ -108,7 +108,7 @@ fn u4_what_was_not_built_here_is_called_as_it_is() {
     home.haft(&["plugin", "build"]);
     fs::remove_file(home.work().join("p.wasm")).unwrap();
     let gone = home.haft(&["call", "p__hello", "-a", "name=you"]);
-    assert!(gone.code != 0 && gone.stderr.contains("hint: `haft plugin build` makes it"), "{}", gone.stderr);
+    assert!(gone.code != 0 && gone.stderr.contains("hint: run `haft plugin build`"), "{}", gone.stderr);
     fs::copy(repository().join("plugins/built/wordcount.wasm"), home.work().join("p.wasm")).unwrap();
     fs::write(home.work().join("more"), "new").unwrap();
     let answer = home.haft(&["call", "p__count", "-a", "path=more"]);

@@ -164,7 +164,11 @@ fn nothing_outside_can_be_granted() {
         let test = "[[test]]\nname = \"a\"\ntool = \"echo\"\narguments = { text = \"x\" }\n";
         let home = guest(&format!("{test}grant = {{ read = [{path:?}] }}\n"));
         let answer = run(&home, &[]);
-        assert!(answer.stderr.contains("is not in the test's folder"), "{path}: {}", answer.stderr);
+        assert!(
+            answer.stderr.contains("` is outside the test's folder; a test can grant only that folder"),
+            "{path}: {}",
+            answer.stderr
+        );
         assert_ne!(answer.code, 0);
     }
     let escaping = "[[test]]\nname = \"a\"\ntool = \"echo\"\narguments = { text = \"x\" }\nfiles = { \"../x\" = \"\" }\n";
@@ -199,8 +203,8 @@ fn requests_are_answered_by_the_case() {
     assert_eq!(
         complaints[1..],
         [
-            "it asked for `GET https://api.test/other`, which the test does not answer",
-            "it did not ask for `GET https://api.test/a?b=c`"
+            "the plugin requested `GET https://api.test/other`, for which the test has no answer",
+            "the plugin did not request `GET https://api.test/a?b=c`"
         ]
     );
 }
@@ -233,7 +237,7 @@ fn kept_answers_are_compared() {
     let home = guest(tests);
     let missing = run(&home, &[]);
     assert!(
-        missing.stdout.contains("its answer is not kept yet: `haft plugin test --bless` keeps it"),
+        missing.stdout.contains("its answer is not stored yet; `haft plugin test --bless` stores it"),
         "{}",
         missing.stdout
     );

@@ -66,6 +66,10 @@ fn a_python_world_must_not_be_called_like_the_module() {
     let wit = fs::read_to_string(&path).unwrap().replace("world tools", "world app");
     fs::write(&path, wit).unwrap();
     let answer = build(&home);
-    assert!(answer.stderr.starts_with("error: the world is called `app`"), "{}", answer.stderr);
+    assert!(
+        answer.stderr.starts_with("error: the world and the module `app.py` have the same name"),
+        "{}",
+        answer.stderr
+    );
     assert!(answer.stderr.contains("hint: give the world another name"), "{}", answer.stderr);
 }

@@ -46,14 +46,18 @@ async fn c12_missing_directories_are_made() {
             assert_eq!(read, name, "{}", kind.name);
         }
         let none = bed.call("read_file", json!({ "path": format!("{folder}/none/x") })).await.unwrap_err();
-        assert!(none.to_string().contains("its directory is not there"), "{none}");
+        assert!(none.to_string().contains("its directory does not exist or cannot be entered"), "{none}");
         if kind.choice.place != Place::Local {
             for path in ["/etc/haft-none-4711/x", "~/.kube/haft-none/x"] {
                 let home = String::from_utf8(bed.run("printf %s ~").await.output).unwrap();
                 let path = path.replace('~', &home);
                 let refused =
                     bed.call("write_file", json!({ "path": path, "content": "x" })).await.unwrap_err();
-                assert!(refused.to_string().contains("which tools do not write"), "{}: {refused}", kind.name);
+                assert!(
+                    refused.to_string().contains("which tools must not write"),
+                    "{}: {refused}",
+                    kind.name
+                );
             }
             let left = bed.run("ls -d /etc/haft-none-4711 ~/.kube/haft-none").await.output;
             assert_eq!(String::from_utf8_lossy(&left), "", "{}: nothing was made", kind.name);
@@ -135,8 +139,8 @@ async fn c15_a_file_with_a_slash_is_no_file() {
         let folder = path.trim_end_matches("/a.txt").to_owned();
         bed.call("write_file", json!({ "path": path, "content": "one" })).await.unwrap();
         for (path, why) in [
-            (format!("{path}/"), "a part of the path is a file and no directory"),
-            (format!("{path}/."), "a part of the path is a file and no directory"),
+            (format!("{path}/"), "a part of the path is a file, not a directory"),
+            (format!("{path}/."), "a part of the path is a file, not a directory"),
             (format!("{folder}/"), "it is a directory, not a file"),
         ] {
             for (tool, arguments) in [
@@ -179,9 +183,9 @@ async fn fl03_keys_and_the_system_s_own_are_not_touched_through_any_link() {
                 .await
                 .unwrap_err()
                 .to_string();
-            assert!(refused.contains("which tools do not write"), "{}: {path}: {refused}", kind.name);
+            assert!(refused.contains("which tools must not write"), "{}: {path}: {refused}", kind.name);
             assert!(
-                refused.contains("hint: no line is proposed") && !refused.contains("files = ["),
+                refused.contains("hint: haft proposes no line to allow it") && !refused.contains("files = ["),
                 "{refused}"
             );
         }
@@ -189,9 +193,9 @@ async fn fl03_keys_and_the_system_s_own_are_not_touched_through_any_link() {
             ("loop", "too many links"),
             ("pipe", "a device, a pipe or a socket"),
             ("here", "a directory"),
-            ("loop/x", "its directory is not there"),
-            ("none/../x", "its directory is not there"),
-            ("pipe/x", "its directory is not there"),
+            ("loop/x", "its directory does not exist or cannot be entered"),
+            ("none/../x", "its directory does not exist or cannot be entered"),
+            ("pipe/x", "its directory does not exist or cannot be entered"),
         ] {
             let path = format!("{folder}/{path}");
             let refused = bed
@@ -204,7 +208,7 @@ async fn fl03_keys_and_the_system_s_own_are_not_touched_through_any_link() {
         bed.run("echo key > ~/.ssh/haft-test-4711").await;
         let refused = bed.call("read_file", json!({ "path": format!("{folder}/keys/haft-test-4711") })).await;
         bed.run("rm ~/.ssh/haft-test-4711").await;
-        assert!(refused.unwrap_err().to_string().contains("which tools do not read"), "{}", kind.name);
+        assert!(refused.unwrap_err().to_string().contains("which tools must not read"), "{}", kind.name);
         // What is not written may be read.
         assert!(bed.call("read_file", json!({ "path": "/etc/passwd" })).await.is_ok(), "{}", kind.name);
         bed.backend.close().await;
@@ -223,7 +227,10 @@ async fn only_what_is_named(kind: &Kind, folder: &str) {
     {
         let refused =
             bed.call("write_file", json!({ "path": path, "content": "x" })).await.unwrap_err().to_string();
-        assert!(refused.contains("in no directory that `files`"), "{path}: {refused}");
+        assert!(
+            refused.contains("it is outside the directories of `files` in `[backend]`"),
+            "{path}: {refused}"
+        );
     }
     bed.backend.close().await;
 }

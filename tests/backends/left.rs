@@ -31,7 +31,8 @@ async fn c11_what_was_left_in_the_background_is_told() {
         let bed = Bed::new(&kind).await;
         let time = unusual();
         let done = bed.run(&format!("sleep {time} & echo begun")).await;
-        let is_told = done.notices.iter().any(|notice| notice.contains("left in the background was stopped"));
+        let is_told =
+            done.notices.iter().any(|notice| notice.contains("its background processes were stopped"));
         assert!(is_told, "{}: {done:?}", kind.name);
         gone(&time, &format!("{}: what was left is gone", kind.name)).await;
         let quiet = bed.run("sleep 0.01 & wait; echo done").await;

@@ -258,8 +258,7 @@ async fn c11_one_call_leaves_nothing_in_its_pane() {
     let Some(haft) = OneCall::new() else { return };
     let time = unusual();
     let answer = haft.run_shell(&[], &format!(r#"{{"command": "sleep {time}", "wait": "1s"}}"#));
-    let report =
-        "after 1s; it is stopped now, since this haft ends with the call: a longer `wait` lets it finish";
+    let report = "after 1s; it was stopped, because this haft ends with the call: use a longer `wait`";
     assert!(answer.contains(report), "{answer}");
     eventually("it is stopped", || processes(&format!("sleep {time}")).is_empty()).await;
     // What nobody waits for outlives haft, as if it had been typed.

@@ -120,8 +120,11 @@ async fn tm06_text_is_typed_as_it_is() {
         assert_eq!(String::from_utf8_lossy(&done.output), "one-two\n", "{}", kind.name);
         for (arguments, why) in [
             (json!({}), "requires at least one of: keys, literal_text, or enter=true"),
-            (json!({ "keys": ["Retrun"] }), "`Retrun` is no key that tmux knows"),
-            (json!({ "enter": true, "target": "%4711" }), "`target` is none of haft's panes"),
+            (json!({ "keys": ["Retrun"] }), "tmux does not know the key `Retrun`"),
+            (
+                json!({ "enter": true, "target": "%4711" }),
+                "`target` is not one of haft's panes; remove it, or write `",
+            ),
         ] {
             let refused = bed.call("send-keys", arguments).await.unwrap_err().to_string();
             assert!(refused.contains(why), "{refused}");
@@ -143,7 +146,11 @@ async fn tm06_a_person_s_own_pane_is_not_typed_into() {
                 arguments["enter"] = true.into();
             }
             let refused = bed.call(tool, arguments).await.unwrap_err().to_string();
-            assert!(refused.contains("none of haft's panes"), "{}: {refused}", kind.name);
+            assert!(
+                refused.contains("`target` is not one of haft's panes; remove it, or write `"),
+                "{}: {refused}",
+                kind.name
+            );
         }
         bed.backend.close().await;
     }

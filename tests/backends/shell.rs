@@ -123,7 +123,7 @@ async fn mk02_a_directory_that_is_not_there_is_named() {
     let bed = Bed::new(&Kind { name: kind.name, choice }).await;
     let refused = bed.run_within("pwd", HANG).await.unwrap_err();
     assert!(
-        matches!(&refused, BackendError::Target(why) if why.contains("`directory` of `[backend]`")),
+        matches!(&refused, BackendError::Target(why) if why.contains("; it is `directory` in `[backend]`")),
         "{refused}"
     );
 }

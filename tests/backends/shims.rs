@@ -106,7 +106,7 @@ fn c11_a_tool_that_panes_need_is_named_where_it_is_missing() {
     let shims = Shims::new().with("docker", ENGINE).with("tmux", tmux).with("mktemp", tmux).with("tee", tmux);
     let answer = shims.call(&["--container", "web", "--tmux"], "true");
     assert_eq!(answer.code, 3, "{}", answer.stderr);
-    assert!(answer.stderr.contains("`mkfifo` is missing there"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("panes need `mkfifo`"), "{}", answer.stderr);
 }
 
 /// C11: who sits in a pane of their own is told that haft can have one.
@@ -130,7 +130,13 @@ fn offers(program: &str, arguments: &[&str]) -> Option<usize> {
     home.write("program.toml", program);
     let said = home.at_a_terminal_with(&[("TMUX_PANE", "%7"), ("COLUMNS", "200")], arguments, "")?;
     assert!(!said.contains("Usage:"), "{said}");
-    Some(said.matches("this terminal is a pane of tmux").count())
+    Some(
+        said.matches(
+            "this terminal is a tmux pane; with `--tmux`, or `[backend] tmux = true`, commands run \
+        in a separate pane that you can attach to",
+        )
+        .count(),
+    )
 }
 
 /// U14: it is said once, and not at each start.
@@ -142,7 +148,15 @@ fn u14_a_pane_is_offered_once() {
     for count in [1, 0, 0] {
         let pane = [("TMUX_PANE", "%7"), ("COLUMNS", "200")];
         let Some(said) = home.at_a_terminal_with(&pane, &["run", "hello"], "") else { return };
-        assert_eq!(said.matches("this terminal is a pane of tmux").count(), count, "{said}");
+        assert_eq!(
+            said.matches(
+                "this terminal is a tmux pane; with `--tmux`, or `[backend] tmux = true`, \
+            commands run in a separate pane that you can attach to"
+            )
+            .count(),
+            count,
+            "{said}"
+        );
     }
 }
 

@@ -113,7 +113,7 @@ async fn be04_whoever_is_not_let_in_is_told_how_to_be() {
         error.starts_with("cannot connect to `stranger`: ") && error.contains("Permission denied"),
         "{error}"
     );
-    assert!(error.contains("hint: haft asks for no password"), "{error}");
+    assert!(error.contains("hint: haft cannot ask for a password"), "{error}");
     let nobody = ssh_to("no-such-host.invalid").unwrap();
     let error = Bed::tried(&Kind { name: "nobody", choice: nobody }).await.err().unwrap().to_string();
     assert!(error.contains("cannot connect to `no-such-host.invalid`: "), "{error}");
@@ -167,7 +167,7 @@ async fn sb_on_a_host_with_a_haft_commands_are_confined_by_it() {
     };
     fs::remove_file(Path::new(&bin).join("haft")).unwrap();
     let (said, done) = done.expect("not connected");
-    assert!(said.contains("confined on `box` by the haft"), "{said}");
+    assert!(said.contains("confined on `box` by the installed haft"), "{said}");
     assert!(done.output.starts_with(b"1\n"), "{done:?}");
     assert!(!Path::new("/etc/written-by-a-test").exists());
 }

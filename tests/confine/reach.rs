@@ -111,7 +111,7 @@ async fn a_shell_that_may_not_be_read_is_named() {
     let blind = workspace(|own| Grant::none().with_write(own.clone()).with_workspace(own));
     let error = bash(&blind, "true").await.unwrap_err().to_string();
     assert!(error.contains("cannot start `") && error.contains("Permission denied"), "{error}");
-    assert!(error.contains("bash` (what may be read has to include where it"), "{error}");
+    assert!(error.contains("bash` (the readable directories must include the program"), "{error}");
 }
 
 /// `[sandbox] unix_sockets = true` opens the sockets of this machine's services.

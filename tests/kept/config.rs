@@ -49,12 +49,16 @@ fn cl04_secrets_are_named_and_never_shown() {
     let without = home.call("keeper__configured-all", &json!({}));
     assert_eq!(without.stdout.trim(), "[\"region=eu\"]");
     assert!(
-        without.stderr.contains("`token` of the configuration of `keeper` cannot be had"),
+        without.stderr.contains("`token` of the configuration of `keeper` is not available"),
         "{}",
         without.stderr
     );
     let written = super::home("config = { api_token = \"hunter2\" }").haft(&["tools"]);
-    assert!(written.code != 0 && written.stderr.contains("named here, never written"), "{}", written.stderr);
+    assert!(
+        written.code != 0 && written.stderr.contains("expected the place of a secret, not the secret"),
+        "{}",
+        written.stderr
+    );
     assert!(!written.stderr.contains("hunter2"), "{}", written.stderr);
 }
 
@@ -82,11 +86,11 @@ fn a_configuration_is_checked_by_the_components_schema() {
         ("regio = \"eu\", region = \"eu\"", "unknown key `regio`: did you mean `region`?"),
         (
             "region = \"eu\", token = { env = \"KEPT_TOKEN\" }",
-            "at `/token`: what is secret there does not fit",
+            "at `/token`: the value (a secret) does not match",
         ),
     ] {
         let told = said(&format!("config = {{ {config} }}"));
-        let head = "the configuration of `keeper` is not what it expects: ";
+        let head = "the configuration of `keeper` does not match its schema: ";
         assert!(told.contains(&format!("{head}{expected}")) && !told.contains("hunter2"), "{told}");
     }
 }
@@ -96,7 +100,7 @@ fn a_configuration_is_checked_by_the_components_schema() {
 fn mistakes_in_the_table_are_told() {
     for (config, expected) in [
         ("config = 3", "expected a table, found an integer"),
-        ("config = { a = [1] }", "expected a string, a number, a flag, or where a secret is kept"),
+        ("config = { a = [1] }", "expected a string, a number, a boolean, or the place of a secret"),
         ("config = { \" \" = 1 }", "expected 1 to 256 bytes"),
         ("grant = { state = 10 }", "expected a size with a unit"),
         ("grant = { state = \"1KiB\" }", "expected a size from `64KiB` to `1GiB`"),

@@ -32,7 +32,7 @@ fn files_of_its_own_stay_and_are_nobody_elses() {
     // Neither a built-in tool nor a command sees any of it.
     let own = kept(&home).canonicalize().unwrap();
     let refused = home.call("read", &json!({ "file_path": own.join("x") }));
-    assert!(refused.code != 0 && refused.stderr.contains("belongs to haft itself"), "{}", refused.stderr);
+    assert!(refused.code != 0 && refused.stderr.contains("` belongs to haft"), "{}", refused.stderr);
     let listed = home.call("bash", &json!({ "command": format!("ls -A {}", own.display()) }));
     assert!(!listed.stdout.contains(&first_name(&own)), "{}", listed.stdout);
 }

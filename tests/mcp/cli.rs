@@ -69,10 +69,10 @@ fn mc08_one_bad_server_does_not_spoil_the_others() {
     let (names, complaints) = tools(&home, &[]);
     assert_eq!(names, ["mcp__good__echo", "mcp__partly__echo", "mcp__partly__bad"]);
     for expected in [
-        "MCP server `bad` has ended (exit code 3); its last words:",
+        "MCP server `bad` has ended (exit code 3); its last output:",
         "cannot find module `left-pad`",
         "MCP server `missing` cannot be started: `no-such-server-4711` is not on PATH",
-        "MCP server `plain` cannot be used: `http://mcp.test/mcp` would show what is sent",
+        "MCP server `plain` cannot be used: `http://mcp.test/mcp` would send data unencrypted",
         "MCP server `good` has no tool `nosuch`",
         "MCP server `partly`: it has no name",
     ] {
@@ -82,7 +82,7 @@ fn mc08_one_bad_server_does_not_spoil_the_others() {
     let check = home.haft(&["check"]);
     assert!(check.code == 3 && check.stderr.contains("no-such-server-4711"), "{}", check.stderr);
     let doctor = home.haft(&["doctor"]);
-    for expected in ["MCP servers", "missing", "not on PATH", "2 tools when it was last asked"] {
+    for expected in ["MCP servers", "missing", "not on PATH", "2 tools at the last listing"] {
         assert!(doctor.stdout.contains(expected), "{expected}\n{}", doctor.stdout);
     }
     assert_eq!(home.haft(&["call", "mcp__good__echo", "{}"]).stdout, "{}\n");
@@ -146,7 +146,7 @@ fn cl04_a_server_s_secret_is_its_own() {
     assert!(!answer.stderr.contains("secret-of-the-server"));
     std::fs::remove_file(home.work().join("token")).unwrap();
     let answer = home.haft(&["call", "mcp__s__env", "{}"]);
-    assert!(answer.code == 1 && answer.stderr.contains("`MY_TOKEN` cannot be had"), "{}", answer.stderr);
+    assert!(answer.code == 1 && answer.stderr.contains("`MY_TOKEN` is not available"), "{}", answer.stderr);
 }
 
 /// X10, CL04: nor in what the server says of its tools, to a client or in the list that is kept.
@@ -176,7 +176,7 @@ fn x1_a_schema_that_doubles_ends_no_more_than_its_call() {
     home.write("program.toml", &format!("{HEAD}{}", fake::toml("s", &json!({ "tools": "doubling" }), "")));
     let answer = home.haft(&["call", "mcp__s__echo", "{\"x\": \"s\"}"]);
     assert!(
-        answer.stderr.contains("the arguments cannot be checked: the schema takes more"),
+        answer.stderr.contains("the arguments cannot be checked: checking this takes more"),
         "{}",
         answer.stderr
     );
@@ -211,14 +211,16 @@ fn mc02_a_package_brings_its_server() {
     std::fs::write(folder.join("program.toml"), format!("{program}{server}")).unwrap();
     let added = home.haft(&["add", "./pack", "--no-grant", "--yes"]);
     assert_eq!(added.code, 0, "{}", added.stderr);
-    for asked in ["MCP server", "see variable", "OPENAI_API_KEY"] {
+    for asked in ["MCP server", "read variable", "OPENAI_API_KEY"] {
         assert!(added.stderr.contains(asked), "{asked}: {}", added.stderr);
     }
     let (names, complaints) = tools(&home, &[]);
     assert_eq!(names.len(), 16);
-    for expected in
-        ["does not get `KEY`", "`env = [\"OPENAI_API_KEY\"]` in `[packages.grant]`", "does not get `FILE`"]
-    {
+    for expected in [
+        "is not granted `KEY`",
+        "`env = [\"OPENAI_API_KEY\"]` in `[packages.grant]`",
+        "is not granted `FILE`",
+    ] {
         assert!(complaints.contains(expected), "{expected}: {complaints}");
     }
     let answer = home.haft(&["call", "mcp__own__env", "{}"]);
@@ -230,5 +232,8 @@ fn mc02_a_package_brings_its_server() {
     home.write("program.toml", &text);
     let (names, complaints) = tools(&home, &[]);
     assert_eq!(names.len(), 16);
-    assert!(complaints.contains("MCP server `own` is left out: another one is called so"), "{complaints}");
+    assert!(
+        complaints.contains("MCP server `own` is left out: another server has this name"),
+        "{complaints}"
+    );
 }

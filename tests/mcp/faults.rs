@@ -80,7 +80,7 @@ async fn mc09_a_crash_fails_one_call() {
     fixture.list().await.unwrap();
     let error = fixture.error("crash", json!({})).await;
     assert!(
-        error.starts_with("Tool error: MCP server `fake` has ended (exit code 7); its last words:\n")
+        error.starts_with("Tool error: MCP server `fake` has ended (exit code 7); its last output:\n")
             && error.ends_with("panic: something terrible"),
         "{error}"
     );
@@ -155,7 +155,7 @@ async fn mc12_an_answer_is_bounded() {
     let text = fixture.text("large", json!({ "characters": 100_000 })).await;
     assert!(text.chars().count() <= 1000 && text.contains("100000 total chars"), "{text}");
     let error = fixture.error("large", json!({ "characters": 10 << 20 })).await;
-    assert!(error.contains("at most 16 MiB are read"), "{error}");
+    assert!(error.contains("the limit is 16 MiB"), "{error}");
     assert_eq!(fixture.text("echo", json!({})).await, "{}");
 }
 
@@ -171,7 +171,7 @@ async fn mc10_closing_leaves_no_process() {
         assert!(is_running(&mark));
         within("it is closed", fixture.server.close()).await;
         eventually("nothing is left", || !is_running(&mark)).await;
-        assert!(fixture.error("echo", json!({})).await.contains("not used any more"));
+        assert!(fixture.error("echo", json!({})).await.contains("is no longer in use"));
     }
 }
 

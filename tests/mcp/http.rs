@@ -44,7 +44,10 @@ async fn mc01_servers_over_http_are_listed_and_called() {
 async fn cl04_a_server_may_want_a_token() {
     let (fake, fixture) = with(Like::Guarded).await;
     let error = fixture.error("echo", json!({})).await;
-    assert!(error.contains("refuses whoever asks: 401, Bearer realm=\"x\"\nhint: say who asks"), "{error}");
+    assert!(
+        error.contains("refuses the request: 401, Bearer realm=\"x\"\nhint: set the credentials"),
+        "{error}"
+    );
     let known = of_url(fake.url(), &[("Authorization", "Bearer right")]);
     assert_eq!(known.text("echo", json!({})).await, "{}");
 }
@@ -55,7 +58,8 @@ async fn cl04_redirects_are_not_followed() {
     for status in [301, 302, 307, 308] {
         let (fake, fixture) = with(Like::Redirecting(status)).await;
         let error = fixture.error("echo", json!({})).await;
-        let told = format!("redirects to `http://127.0.0.1:1/else` ({status}), which haft does not follow");
+        let told =
+            format!("redirects to `http://127.0.0.1:1/else` ({status}), and haft follows no redirects here");
         assert!(error.contains(&told), "{error}");
         assert!(!error.contains("key=1") && fake.requests().len() <= 2, "{error}");
     }
@@ -97,7 +101,10 @@ async fn mc08_what_is_no_server_is_told() {
     assert!(error.contains("cannot be reached: ") && error.contains("refused"), "{error}");
     let (_fake, page) = with(Like::Page).await;
     let error = page.error("echo", json!({})).await;
-    assert!(error.contains("does not speak MCP as expected") && error.contains("text/html"), "{error}");
+    assert!(
+        error.contains("does not follow the MCP specification:") && error.contains("text/html"),
+        "{error}"
+    );
     let bad = of_url("http://127.0.0.1:1/mcp".into(), &[("X", "a\nb")]);
     assert!(bad.error("echo", json!({})).await.contains("header `X` cannot be sent"));
 }
@@ -152,11 +159,11 @@ const FAILURES: &[(&str, &str, &str, &str)] = &[
         r#"[{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":"in a batch"}}]"#,
         "in a batch",
     ),
-    ("200 OK", JSON, r#"{"ok":true}"#, "its answer is no message of JSON-RPC 2.0"),
+    ("200 OK", JSON, r#"{"ok":true}"#, "its answer is not a JSON-RPC 2.0 message"),
     ("200 OK", JSON, r#"{"jsonrpc":"2.0","id":ID,"result":"#, "ends in the middle of a value"),
     ("200 OK", JSON, "", "sent no answer"),
-    ("200 OK", HTML, "<h1>Welcome</h1>", "it answered with text/html in place of JSON: Welcome"),
-    ("202 Accepted", "", "", "it took the request (202 Accepted) and sent no answer"),
+    ("200 OK", HTML, "<h1>Welcome</h1>", "it answered with text/html instead of JSON: Welcome"),
+    ("202 Accepted", "", "", "it accepted the request (202 Accepted) but sent no answer"),
     (
         "502 Bad Gateway",
         HTML,
@@ -165,8 +172,8 @@ const FAILURES: &[(&str, &str, &str, &str)] = &[
     ),
     ("503 Service Unavailable", "", "", "503 Service Unavailable"),
     ("429 Too Many Requests", JSON, r#"{"detail":"slower"}"#, "429 Too Many Requests: slower"),
-    ("404 Not Found", "content-type: text/plain\r\n", "gone", "its session is over"),
-    ("403 Forbidden", JSON, r#"{"error":"no scope"}"#, "refuses whoever asks: 403, no scope"),
+    ("404 Not Found", "content-type: text/plain\r\n", "gone", "its session has ended"),
+    ("403 Forbidden", JSON, r#"{"error":"no scope"}"#, "refuses the request: 403, no scope"),
     (
         "200 OK",
         "content-type: text/event-stream\r\n",
@@ -228,6 +235,9 @@ async fn mc09_a_lost_session_is_begun_anew_however_it_is_told() {
 async fn mc08_the_transport_of_2024_is_named() {
     let (_fake, fixture) = with(Like::Old).await;
     let error = fixture.error("echo", json!({})).await;
-    assert!(error.contains("speaks the transport HTTP+SSE of 2024-11-05 only"), "{error}");
-    assert!(error.contains("hint: most such servers have a streamable address too"), "{error}");
+    assert!(
+        error.contains("uses the transport HTTP+SSE of 2024-11-05, which haft does not support"),
+        "{error}"
+    );
+    assert!(error.contains("hint: most of these servers also have a streamable HTTP URL"), "{error}");
 }

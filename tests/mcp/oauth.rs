@@ -83,7 +83,7 @@ async fn a_server_that_wants_a_login_is_used_with_one() {
     let fixture = used(&fake, &account_of(&fake, &store));
     let error = fixture.error("read", json!({})).await;
     assert!(
-        error.contains("wants a login: 401, ") && error.contains("\nhint: `haft mcp login fake` logs in"),
+        error.contains("needs a login: 401, ") && error.contains("\nhint: `haft mcp login fake` logs in"),
         "{error}"
     );
     let login = log_in(&account_of(&fake, &store), &[]).await.unwrap();
@@ -97,11 +97,19 @@ async fn a_server_that_wants_a_login_is_used_with_one() {
 #[tokio::test]
 async fn no_browser_is_opened_for_documents_that_are_wrong() {
     for (fault, expected) in [
-        (Fault::Issuer, "the answer is of the authorization server https://other.test"),
-        (Fault::Planted, "the authorization server https://other.test, which has it elsewhere"),
+        (Fault::Issuer, "the answer is from the authorization server https://other.test"),
+        (Fault::Planted, "the authorization server https://other.test, whose metadata has another URL"),
         (Fault::Resource, "resource mismatch"),
-        (Fault::NoPkce, "does not say that it knows PKCE with S256"),
-        (Fault::PlainPkce, "does not say that it knows PKCE with S256"),
+        (
+            Fault::NoPkce,
+            "its authorization server does not announce PKCE with S256; without PKCE an \
+            intercepted code would be enough to log in",
+        ),
+        (
+            Fault::PlainPkce,
+            "its authorization server does not announce PKCE with S256; without PKCE an \
+            intercepted code would be enough to log in",
+        ),
         (Fault::Inside, "169.254.169.254"),
     ] {
         let fake = OAuthFake::start(Like { fault, ..Like::default() }).await;
@@ -116,8 +124,8 @@ async fn no_browser_is_opened_for_documents_that_are_wrong() {
 #[tokio::test]
 async fn an_answer_of_another_issuer_is_no_login() {
     for (fault, expected) in [
-        (Fault::MixUp, "the answer is of the authorization server https://other.test"),
-        (Fault::NoIssuer, "the answer does not say that it is of http://127.0.0.1:"),
+        (Fault::MixUp, "the answer is from the authorization server https://other.test"),
+        (Fault::NoIssuer, "the answer does not name its issuer, expected http://127.0.0.1:"),
         (Fault::Refusing, "the authorization server refuses: access_denied not you"),
         (Fault::Redirecting, "token"),
     ] {
@@ -140,7 +148,10 @@ async fn a_word_is_no_token() {
     let settings = OAuthSettings::default();
     let account = Account::new("fake", &fake.url(), settings, store.clone(), redactor.clone());
     let error = log_in(&account, &[]).await.unwrap_err();
-    assert!(error.to_string().contains("gives a token that is none"), "{error}");
+    assert!(
+        error.to_string().contains("the authorization server sent an invalid token: expected"),
+        "{error}"
+    );
     assert_eq!((&*redactor.redact("https://a.test"), store.place()), ("https://a.test", None));
 }
 

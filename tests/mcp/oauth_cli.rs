@@ -75,7 +75,7 @@ async fn a_login_is_in_its_store_alone() {
     let before = haft(&home, &["call", "mcp__tracker__read", "{}"]).await;
     assert!(before.stderr.contains("hint: `haft mcp login tracker` logs in"), "{}", before.stderr);
     let (login, is_done) = log_in(&home, &[]).await;
-    assert!(is_done && login.contains("logged in at `tracker`: by http://127.0.0.1:"), "{login}");
+    assert!(is_done && login.contains("logged in to `tracker`: by http://127.0.0.1:"), "{login}");
     let mut said = vec![login];
     for arguments in [
         &["-vvv", "call", "mcp__tracker__read", "{}"][..],
@@ -101,7 +101,7 @@ async fn a_login_is_in_its_store_alone() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&kept[0]), mode(&folder)), (0o600, 0o700));
     let out = haft(&home, &["mcp", "logout", "tracker"]).await;
-    assert!(out.stderr.contains("what it gave is void") && !fake.has_login(), "{}", out.stderr);
+    assert!(out.stderr.contains("`: the token is revoked") && !fake.has_login(), "{}", out.stderr);
     assert!(holders(&home, &fake.tokens()).is_empty());
     let status = haft(&home, &["mcp", "status"]).await;
     assert_eq!(status.stdout, "tracker: not logged in\n");
@@ -128,7 +128,7 @@ async fn a_login_is_stepped_up_by_the_line_that_is_told() {
         "{}",
         unknown.stderr
     );
-    assert!(unknown.stderr.contains("hint: logins are for: tracker"), "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("hint: servers with logins: tracker"), "{}", unknown.stderr);
 }
 
 /// What a program.toml sets of a login is a part of what is agreed to, and a client's secret is named, never written.
@@ -150,6 +150,6 @@ async fn what_is_set_of_a_login_is_agreed_to() {
         fs::read_to_string(&written).unwrap().replace("{ env = \"OPENAI_API_KEY\" }", "\"hunter2-hunter2\"");
     fs::write(written, text).unwrap();
     let refused = haft(&home, &["check"]).await;
-    assert!(refused.stderr.contains("a secret is named here, never written"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("expected the place of a secret, not the secret"), "{}", refused.stderr);
     assert!(!refused.stderr.contains("hunter2"), "{}", refused.stderr);
 }

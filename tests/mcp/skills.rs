@@ -94,7 +94,7 @@ async fn a_file_that_is_not_what_was_listed_reaches_no_model() {
     for (skill, text, why) in [
         (entry("Goes far"), other.as_str(), "the manifest says"),
         (entry("Goes far"), "---\nname: far\n---\n", "the manifest says"),
-        (entry("Goes wide"), SKILL, "its head is not what the server listed"),
+        (entry("Goes wide"), SKILL, "its head differs from the server's list"),
     ] {
         let (_, requests) =
             asked(&Home::new(), &like(&json!([skill]), ("skill://far/SKILL.md", text)), "").await;

@@ -56,12 +56,12 @@ fn errors_are_in_words_of_haft() {
         (
             "initialize",
             r#"{"jsonrpc":"2.0","id":ID,"result":{"protocolVersion":7}}"#,
-            "its answer to `initialize` is none",
+            "its answer to `initialize` is invalid",
         ),
         (
             "tools/list",
             r#"{"jsonrpc":"2.0","id":ID,"result":{"tools":{}}}"#,
-            "its list of tools holds no `tools`",
+            "its list of tools has no `tools`",
         ),
         (
             "tools/call",
@@ -71,7 +71,7 @@ fn errors_are_in_words_of_haft() {
         (
             "tools/call",
             r#"{"jsonrpc":"2.0","id":ID}"#,
-            "the server's answer is malformed: it is no message of JSON-RPC 2.0",
+            "the server's answer is malformed: it is not a JSON-RPC 2.0 message",
         ),
     ] {
         let home = home(&json!({ "raw": { method: text } }));
@@ -96,13 +96,13 @@ fn what_is_wrong_with_a_schema_is_told_by_a_check() {
     assert!(home.haft(&["call", "mcp__s__echo", r#"{"n": true}"#]).stderr.contains("invalid arguments"));
     let check = home.haft(&["check"]);
     for told in [
-        "schema of an MCP server mended: mcp__s__echo: `/properties/n/type`: taken as `\"number\"`",
-        "`/properties/s/pattern`: left unchecked: haft cannot read this regular expression",
-        "`/properties/r/$ref`: left unchecked: the reference leads nowhere",
+        "schema of an MCP server mended: mcp__s__echo: `/properties/n/type`: read as `\"number\"`",
+        "`/properties/s/pattern`: not checked: haft cannot read this regular expression",
+        "`/properties/r/$ref`: not checked: the reference has no target",
     ] {
         assert!(check.stderr.contains(told), "{told}\n{}", check.stderr);
     }
-    assert!(home.haft(&["check", "--json"]).stdout.contains("the reference leads nowhere"));
+    assert!(home.haft(&["check", "--json"]).stdout.contains("the reference has no target"));
 }
 
 /// (B06) Values that are given as text reach a tool as its schema says, and the caller is told.
@@ -116,7 +116,7 @@ async fn values_given_as_text_are_taken_as_the_schema_says() {
     let meant = r#"{"n":5,"on":false,"list":["a"],"o":{"x":1},"s":"7"}"#;
     let said = home.haft(&["call", "mcp__s__echo", given]);
     assert_eq!((said.stdout.trim(), said.code), (meant, 0), "{}", said.stderr);
-    assert!(said.stderr.contains("note: `n` was given as text and taken as a number"), "{}", said.stderr);
+    assert!(said.stderr.contains("note: `n` was given as text and read as a number"), "{}", said.stderr);
     assert!(!said.stderr.contains("note: `s`"), "{}", said.stderr);
     let model = Fake::start([calls(&[("call_1", "mcp__s__echo", given)]), says("Done.")]).await;
     let url = model.base_url();
@@ -125,7 +125,7 @@ async fn values_given_as_text_are_taken_as_the_schema_says() {
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     let told = &crate::agent::answers(&model.requests().pop().unwrap())[0].1;
     assert!(
-        told.starts_with(meant) && told.contains("\n[`on` was given as text and taken as a truth value]"),
+        told.starts_with(meant) && told.contains("\n[`on` was given as text and read as a truth value]"),
         "{told}"
     );
 }

@@ -12,13 +12,10 @@ use crate::guest::{Guest, briefly};
 /// What every way to misbehave comes to.
 const ENDS: &[(&str, &str)] = &[
     ("garbage", "failed: its answer to `tools/call` is not JSON"),
-    ("html", "failed: its answer to `tools/call` is 200 OK with `text/html` and no message for it"),
+    ("html", "failed: its answer to `tools/call` is 200 OK with `text/html` and no message"),
     ("status", "failed: its answer to `tools/call` is 500 Internal Server Error"),
-    (
-        "other id",
-        "failed: its answer to `tools/call` is 200 OK with `application/json` and no message for it",
-    ),
-    ("no result", "and no message for it"),
+    ("other id", "failed: its answer to `tools/call` is 200 OK with `application/json` and no message"),
+    ("no result", "` and no message"),
     ("wrong data", "its output schema"),
     ("question", "`input_required`"),
     ("error", "failed: it answered with the error `ErrorCode::ConnectionTerminated`"),
@@ -31,9 +28,9 @@ const ENDS: &[(&str, &str)] = &[
     ("body without end", "returned more than 3 MiB; its result limit is 1 MiB"),
     ("event without end", "returned more than 3 MiB; its result limit is 1 MiB"),
     ("events without end", "timed out after"),
-    ("unfinished", "with `text/event-stream` and no message for it"),
+    ("unfinished", "with `text/event-stream` and no message"),
     ("left open", "failed: it returned without a complete answer"),
-    ("sampling", "asks for `sampling/createMessage`, and nothing answers a plugin in the middle of a call"),
+    ("sampling", "requests `sampling/createMessage`, but a plugin cannot send requests during a call"),
 ];
 
 #[tokio::test]

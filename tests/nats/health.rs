@@ -69,9 +69,11 @@ fn n22_what_cannot_be_kept_is_told() {
         let told = String::from_utf8(output.stdout).unwrap();
         let line = told.lines().find(|line| line.contains("storage ")).unwrap();
         assert_eq!(line.contains('✓'), enough, "{told}");
-        assert_eq!(told.contains("less in `[nats.storage] journal`"), !enough, "{told}");
+        assert_eq!(told.contains("lower `[nats.storage] journal`"), !enough, "{told}");
         if !enough {
-            until("the journal is told", || ready(&site, "localhost").contains("NATS cannot keep `journal`"));
+            until("the journal is told", || {
+                ready(&site, "localhost").contains("NATS cannot store `journal`")
+            });
         }
     }
 }

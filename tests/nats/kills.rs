@@ -60,11 +60,11 @@ impl Tally {
             (true, false) => self.read += 1,
             (true, true) => self.unread.push(text.to_owned()),
             (false, false) => self.marked.push(mark.to_owned()),
-            (false, true) if text.contains("can be made again") => {
+            (false, true) if text.contains("can be repeated") => {
                 self.whys.push(text.to_owned());
                 self.unrun.push(mark.to_owned());
             }
-            (false, true) if text.contains("nobody knows") => self.unknown.push(mark.to_owned()),
+            (false, true) if text.contains("unknown") => self.unknown.push(mark.to_owned()),
             (false, true) => self.other.push(format!("{mark}: {text}")),
         }
     }

@@ -147,7 +147,7 @@ async fn n11_a_claimed_call_that_its_worker_forgot_is_told() {
         }
     };
     let answer = within("it is told", told).await;
-    assert!(answer.is_error && answer.content.contains("nobody knows what came of it"), "{}", answer.content);
+    assert!(answer.is_error && answer.content.contains("the outcome is unknown"), "{}", answer.content);
 }
 
 /// N11: a call that its worker never had is given up, so that it never runs, and made anew.

@@ -159,7 +159,7 @@ fn rp01_an_approval_is_good_at_every_replica_once() {
     let Some(world) = World::start() else { return };
     let (one, two) = (Replica::start(&world), Replica::start(&world));
     let answer = one.ask("first");
-    let foreign = "answers no question";
+    let foreign = "this answer belongs to no question about this call, of this program and caller";
     assert!(is_refused(&two.call(BOB, "mark", "first", &answer), foreign), "another caller");
     assert!(is_refused(&two.call(ADA, "mark", "other", &answer), foreign), "another call");
     let mut altered = answer.clone();
@@ -232,12 +232,12 @@ fn rp02_a_session_says_where_it_lives() {
     for method in ["POST", "DELETE", "GET"] {
         let reply = two.in_session(method, session);
         assert_eq!(reply.status, 404, "{reply:?}");
-        assert!(reply.body.contains(&format!("lives at the replica `{home}`")), "{reply:?}");
+        assert!(reply.body.contains(&format!("belongs to the replica `{home}`")), "{reply:?}");
     }
     assert_eq!(one.in_session("POST", session).status, 200, "nothing ended it");
     assert_eq!(one.in_session("DELETE", session).status, 204);
     let over = one.in_session("POST", session);
-    assert!(over.status == 404 && !over.body.contains("lives at"), "{over:?}");
+    assert!(over.status == 404 && !over.body.contains("belongs to the replica"), "{over:?}");
 }
 
 /// RP03: what takes long is a task, whose state and answer every replica has for its caller alone; any can stop it.
@@ -248,8 +248,14 @@ fn rp03_a_task_is_told_of_and_stopped_by_every_replica() {
     let id = one.begin("slow", "task");
     let working = two.task(ADA, "tasks/get", &id);
     assert_eq!(working["result"]["status"], "working", "{working}");
-    assert!(is_refused(&two.task(BOB, "tasks/get", &id), "no such task of yours"), "another caller");
-    assert!(is_refused(&one.task(BOB, "tasks/cancel", &id), "no such task of yours"), "another caller");
+    assert!(
+        is_refused(&two.task(BOB, "tasks/get", &id), "you have no such task; results are stored for"),
+        "another caller"
+    );
+    assert!(
+        is_refused(&one.task(BOB, "tasks/cancel", &id), "you have no such task; results are stored for"),
+        "another caller"
+    );
     one.home.write("go", "");
     for replica in [&two, &one] {
         let over = replica.until_over(&id);

@@ -423,7 +423,7 @@ impl Gate {
     pub(crate) async fn until_answered(&self, tool: &str, arguments: Value) -> ToolResult {
         let answered = async || {
             let answer = self.call(tool, arguments.clone()).await;
-            assert!(!answer.is_error || answer.content.contains("can be made again"), "{}", answer.content);
+            assert!(!answer.is_error || answer.content.contains("can be repeated"), "{}", answer.content);
             (!answer.is_error).then_some(answer)
         };
         eventually_some("a call is answered", answered).await

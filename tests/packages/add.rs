@@ -66,18 +66,23 @@ fn redacted(place: &Place, page: &str) -> String {
     page.replace(&page[page.find(" (").unwrap() + 2..=page.find("B)").unwrap()], "SIZE")
 }
 
+/// The page of the package `github`, which nobody is there to agree to.
+fn shown() -> (Place, String) {
+    let place = Place::new();
+    github(&place);
+    let answer = place.haft(&["add", "./github"]);
+    let page =
+        redacted(&place, &answer.ends(7, "nothing was changed: there is no terminal to ask at").stderr);
+    (place, page)
+}
+
 /// PR07, PR11, WA08: the page says what a stranger has to know, and no more is asked for by it.
 #[test]
 fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
-    let place = Place::new();
-    github(&place);
-    let answer = place.haft(&["add", "./github"]).ends(7, "nobody is here to be asked");
-    let page = redacted(&place, &answer.stderr);
-    insta::assert_snapshot!(page, @r"
+    let (place, page) = shown();
+    insta::assert_snapshot!(page, @r#"
     github 1.2.0: Works with issues
       from      ./github (SIZE)
-      sha256    DIGEST
-      signature not signed
       by        Ada <ada@example.com>, licence MIT
       tools     words__count
                   Counts the lines, words, characters and bytes of a text file.
@@ -97,10 +102,10 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
                 program__github__greet
                   Greets
                   args: array, optional
-                    Further arguments, each passed on as it is, without a shell
+                    More arguments, passed unchanged, without a shell
                     each: string
                   runs: ./bin/greet 'good day'
-      skill     SKILL.md: 5 lines, which the model reads
+      skill     SKILL.md: 5 lines, text for the model
                   ---
                   name: issues
                   description: How to work with issues
@@ -109,20 +114,26 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
       scripts   bin/greet: 3 lines, executable, sha256:4372385d40a1
       files     more.txt: 1 line, sha256:cc4dae0f6ecb
                 program.toml: 27 lines, sha256:95bcdd8167a6
-                `haft inspect --full ./github` shows what is in them
-      asks for  read ./docs
+                `haft inspect --full ./github` shows their content
+      requests  read ./docs
                 reach api.github.com
                 run command ./bin/greet 'good day' (greet)
-                see variable GREETING
+                read variable GREETING
                 instruct the model, by its SKILL.md
       granted   read HOME/work/docs
                 reach api.github.com
-                see variable GREETING
-      per call  memory 64MiB · time 30s · result 1MiB · disk 256MiB, unless said above
-      commands  run as processes of yours, confined as `bash` is: read everything; write HOME/.haft, HOME/tmp, HOME/work; use the network
-    error: nothing was changed: nobody is here to be asked
-    hint: `--yes` agrees to what is shown above; `--grant RIGHT` and `--no-grant` allow less
-    ");
+                read variable GREETING
+                [packages.grant]
+                read = ["./docs"]
+                hosts = ["api.github.com"]
+                env = ["GREETING"]
+      per call  memory 64MiB · time 30s · result 1MiB · disk 256MiB (unless listed above)
+      commands  run as processes, in the sandbox of `bash`: read everything; write HOME/.haft, HOME/tmp, HOME/work; use the network
+      sha256    DIGEST
+      signature not signed
+    error: nothing was changed: there is no terminal to ask at
+    hint: `--yes` agrees without a question; `--grant RIGHT` and `--no-grant` allow less
+    "#);
     assert!(place.kept().is_empty() && place.read("program.toml").is_empty());
 }
 
@@ -132,7 +143,7 @@ fn pr07_pr02_wa08_a_package_is_installed_and_used() {
     let place = Place::new();
     github(&place);
     let answer = place.haft(&["add", "./github", "--yes"]).good();
-    assert!(answer.stderr.contains("there was no `program.toml`; made one"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("created `program.toml`"), "{}", answer.stderr);
     let tools = place.tools();
     assert!(
         tools.contains(&"words__count".to_owned()) && tools.contains(&"program__github__greet".to_owned())
@@ -297,7 +308,7 @@ fn pr06_missing_programs_are_named_and_nothing_runs_without_them() {
     place.write("needy/program.toml", program("needy", "1.0.0", more));
     let before = place.everything();
     let answer = place.haft(&["add", "./needy", "--yes"]);
-    answer.ends(5, "requires what is not on PATH: `no-such-4711`, `nor-this-4711`");
+    answer.ends(5, "requires programs that are not on PATH: `no-such-4711`, `nor-this-4711`");
     assert_eq!(place.everything(), before);
     place.haft(&["add", "./needy", "--yes", "--force"]).good();
     let tools = place.haft(&["tools"]).good();
@@ -318,9 +329,9 @@ fn pr07_duplicates_are_refused_and_removing_takes_only_its_own() {
     place.write("program.toml", own);
     place.haft(&["add", "./text", "--yes"]).good();
     let (before, store) = (place.read("program.toml"), place.kept());
-    place.haft(&["add", "./text", "--yes"]).ends(0, "it is installed already, as it is there");
+    place.haft(&["add", "./text", "--yes"]).ends(0, "already installed: this version and content");
     place.write("other.wasm", wordcount());
-    place.haft(&["add", "other.wasm", "--as", "words", "--yes"]).ends(5, "has another of that name");
+    place.haft(&["add", "other.wasm", "--as", "words", "--yes"]).ends(5, "` has the same name as one of");
     assert_eq!((place.read("program.toml"), place.kept()), (before, store.clone()));
     place.haft(&["remove", "txet"]).ends(5, "did you mean `text`?");
     place.haft(&["remove", "text"]).good();
@@ -346,7 +357,7 @@ fn wa01_a_bare_component_is_installed() {
             .stdout
             .contains("2 words")
     );
-    let expected = "# Tools work in this folder; `workspace` in `[sandbox]` names another.\n[program]\nname = \"work\"\n\
+    let expected = "# Tools work in this folder; `workspace` in `[sandbox]` sets another folder.\n[program]\nname = \"work\"\n\
                     version = \"0.1.0\"\n\n[[plugins]]\nname = \"word-count\"\ncomponent = \"tools/word_count.wasm\"\n\n[plugins.grant]\nread = [\".\"]\n";
     assert_eq!(place.read("program.toml"), expected);
     // Another folder, another program: both files are written as seen from there.

@@ -99,7 +99,7 @@ fn who_published_a_package_of_npm_is_verified_and_pinned() {
     let unsigned = npm("1.1.0", None);
     let refused = haft(&place, &unsigned, &["update", "--yes"]);
     assert!(
-        refused.stderr.contains("it is not signed, and what is installed was signed by `https"),
+        refused.stderr.contains("it is not signed; the installed content is signed by `https"),
         "{}",
         refused.stderr
     );
@@ -110,7 +110,11 @@ fn who_published_a_package_of_npm_is_verified_and_pinned() {
     let text = place.read("program.toml").replace("source =", &format!("signer = \"{other}\"\nsource ="));
     place.write("program.toml", text);
     let refused = haft(&place, &npm("1.2.0", None), &["update", "--yes"]);
-    assert!(refused.code != 0 && refused.stderr.contains("wants `signed` signed by"), "{}", refused.stderr);
+    assert!(
+        refused.code != 0 && refused.stderr.contains("requires `signed` signed by"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -126,16 +130,12 @@ fn an_attestation_of_other_bytes_says_nothing() {
     );
     place.write("program.toml", &wanted);
     let refused = haft(&place, &forged, &["add", "--yes"]);
-    assert!(
-        refused.code != 0 && refused.stderr.contains("none of its signatures is right"),
-        "{}",
-        refused.stderr
-    );
+    assert!(refused.code != 0 && refused.stderr.contains("it has no valid signature;"), "{}", refused.stderr);
     place.write("program.toml", wanted.replace("sigstore:", "sigstor:"));
-    haft(&place, &forged, &["add", "--yes"]).ends(3, "`signer` names nobody");
+    haft(&place, &forged, &["add", "--yes"]).ends(3, "`signer` is not a valid signer");
     std::fs::remove_file(place.work().join("program.toml")).unwrap();
     let added = haft(&place, &forged, &["add", "npm:signed", "--yes"]).good();
-    assert!(added.stderr.contains("which is not right: artifact mismatch"), "{}", added.stderr);
+    assert!(added.stderr.contains("which is invalid: artifact mismatch"), "{}", added.stderr);
     assert!(!place.read("program.lock").contains("signer"));
     // What is there unsigned is not what program.toml asks for.
     let text =
@@ -143,7 +143,7 @@ fn an_attestation_of_other_bytes_says_nothing() {
     place.write("program.toml", text);
     let verified = haft(&place, &forged, &["verify"]);
     assert!(
-        verified.code == 8 && verified.stdout.contains("program.toml wants it signed by"),
+        verified.code == 8 && verified.stdout.contains("program.toml requires a signature by"),
         "{}",
         verified.stdout
     );
@@ -216,7 +216,7 @@ fn who_published_a_package_of_pypi_is_verified_and_pinned() {
     haft(&place, &mixed, &["remove", "haft-signed"]).good();
     let forged = pypi(vec![(names[0], one.clone(), of(&one)), (names[1], other.clone(), of(&one))]);
     let refused = haft(&place, &forged, &["add", "pypi:haft-signed==1.2", "--yes", "--key", &signer()]);
-    assert!(refused.stderr.contains("none of its signatures is right"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("it has no valid signature;"), "{}", refused.stderr);
     let attested = pypi(vec![(names[0], one.clone(), of(&one)), (names[1], other.clone(), of(&other))]);
     let added = haft(&place, &attested, &add).good();
     assert!(

@@ -129,7 +129,7 @@ const REPLACED: &[(&str, &str, &str, &[&str])] = &[
     ("program.toml", "1.0.0", "1.0.1", &["own 1.0.0 → 1.0.1", "+version = \"1.0.1\""]),
     ("program.toml", "command = \"node\"", "command = \"deno\"", &["+command = \"deno\""]),
     ("program.toml", "MODE = \"read\"", "MODE = \"write\"", &["+env = { MODE = \"write\" }"]),
-    ("program.toml", "[\"LANG\"]", "[\"HOME_TOKEN\"]", &["asks for more", "see variable HOME_TOKEN  [new]"]),
+    ("program.toml", "[\"LANG\"]", "[\"HOME_TOKEN\"]", &["requests more", "read variable HOME_TOKEN  [new]"]),
     ("program.toml", "128MiB", "96MiB", &["+memory = \"96MiB\""]),
 ];
 
@@ -175,7 +175,7 @@ fn is_more_or_less_asked_about(place: &Place) {
         &["-  The file", "+  Your password", "component words.wasm: changed"],
         "parameter",
     );
-    assert!(!answer.stderr.contains("its code is another one"), "{}", answer.stderr);
+    assert!(!answer.stderr.contains("its code changed; its tool definitions did not"), "{}", answer.stderr);
     let other = Tiny { answer: "other code".into(), ..Tiny::default() };
     let (description, parameter) = ("Counts.", "The file");
     let same = described(description, parameter);
@@ -183,7 +183,11 @@ fn is_more_or_less_asked_about(place: &Place) {
     // A custom section more is another component that says the same.
     code.extend_from_slice(b"\0\x02\x01x");
     place.write("own/words.wasm", code);
-    is_asked_about(place, &["component words.wasm: changed from sha256:", "its code is another one"], "code");
+    is_asked_about(
+        place,
+        &["component words.wasm: changed from sha256:", "its code changed; its tool definitions did not"],
+        "code",
+    );
     place.write("own/words.wasm", other.bytes());
     is_asked_about(place, &["+Does little.", "-Counts."], "another");
     // Agreed to beforehand, it is shown all the same.
@@ -214,7 +218,10 @@ fn s02_whatever_changes_of_a_component_is_shown_and_asked_about() {
     for (bytes, expected) in [
         (described("Counts.\nAnd sends.", "The file"), "+And sends."),
         (described("Counts.", "Your key"), "+  Your key"),
-        ([described("Counts.", "The file"), b"\0\x02\x01x".to_vec()].concat(), "its code is another one"),
+        (
+            [described("Counts.", "The file"), b"\0\x02\x01x".to_vec()].concat(),
+            "its code changed; its tool definitions did not",
+        ),
     ] {
         place.write("near.wasm", &bytes);
         *content.lock().unwrap() = bytes;
@@ -303,7 +310,7 @@ fn s02_what_is_offered_is_what_was_agreed_to() {
         place.write("program.lock", lock.replace(line, &other));
         assert!(!place.tools().contains(&"words__tiny".to_owned()));
         let checked = place.haft(&["check"]);
-        let report = "the tool `words__tiny` says something else than what was agreed to";
+        let report = "the definition of the tool `words__tiny` differs from the one that you agreed to";
         assert!(
             checked.code == 3 && format!("{}{}", checked.stdout, checked.stderr).contains(report),
             "{}",
@@ -349,7 +356,7 @@ fn s02_a_lock_of_an_earlier_haft_is_asked_about_once() {
     place.write("own/SKILL.md", place.read("own/SKILL.md") + "Another paragraph.\n");
     let refused = place.haft(&["add", "--yes"]);
     assert!(refused.code != 0 && place.kept().is_empty(), "{}", refused.stderr);
-    assert!(refused.stderr.contains("was expected"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("expected sha256:"), "{}", refused.stderr);
     assert!(place.read("program.lock").contains("version = 1"));
 }
 
@@ -373,12 +380,12 @@ fn s03_everything_that_a_model_will_read_is_shown() {
             "The title",
             "runs: ./run --fast",
             "with --title before `title`",
-            "SKILL.md: 5 lines, which the model reads",
+            "SKILL.md: 5 lines, text for the model",
             "description: How to keep notes",
             "Read references/how.md first.",
             "run: 3 lines, executable, sha256:",
             "server/index.js: 1 line, sha256:",
-            "`haft inspect --full ./own` shows what is in them",
+            "`haft inspect --full ./own` shows their content",
         ] {
             assert!(page.contains(expected), "{arguments:?}: expected {expected:?} in:\n{page}");
         }
@@ -428,8 +435,8 @@ fn s10_stray_files_are_left_out_and_directories_are_absolute() {
         place.write(&format!("own/{stray}"), "secret");
     }
     let page = place.haft(&["add", "./own"]).stderr;
-    let left_out = "left out  .env, key.pem, notes.txt, src/main.rs: no part of the package";
-    assert!(page.contains(left_out) && page.contains("asks for  read and write .\n"), "{page}");
+    let left_out = "left out  .env, key.pem, notes.txt, src/main.rs: not part of the package";
+    assert!(page.contains(left_out) && page.contains("requests  read and write .\n"), "{page}");
     let here = fs::canonicalize(place.work()).unwrap();
     assert!(page.contains(&format!("granted   read and write {}\n", here.display())), "{page}");
     place.haft(&["add", "./own", "--yes"]).good();
@@ -447,11 +454,13 @@ fn c15_servers_named_in_a_skill_are_told_to_be_ignored() {
     let place = Place::new();
     place.write("own/program.toml", program("own", "1.0.0", ""));
     place.write("own/SKILL.md", "---\nname: s\nmcp_servers:\n  - name: x\n    command: npx\n---\nText.\n");
-    let said = "`mcp_servers` in its `SKILL.md`: haft starts no MCP servers that are named there";
+    let said = "`mcp_servers` in its `SKILL.md`: haft does not start MCP servers from `SKILL.md`";
     place.haft(&["add", "./own"]).ends(7, said);
     place.haft(&["add", "./own", "--yes"]).good();
     assert!(place.haft(&["inspect", "own"]).stdout.contains(said));
-    assert!(place.haft(&["tools"]).stderr.contains("hint: its author declares them as `[[mcp_servers]]`"));
+    assert!(
+        place.haft(&["tools"]).stderr.contains("hint: the author must declare them as `[[mcp_servers]]`")
+    );
 }
 
 /// S02: a component that comes with none of its tools changed still says what it is.
@@ -462,9 +471,9 @@ fn s02_what_is_granted_does_not_agree_to_content() {
     place.haft(&["add", "a.wasm", "--yes"]).good();
     place.write("a.wasm", saying("second"));
     for right in [&["update", "--no-grant"][..], &["update", "--grant", "env=LANG"]] {
-        place.haft(right).ends(7, "nobody is here to be asked");
+        place.haft(right).ends(7, "nothing was changed: there is no terminal to ask at");
     }
-    place.haft(&["call", "a__tiny"]).ends(1, "the component is not the one that program.lock pins");
+    place.haft(&["call", "a__tiny"]).ends(1, "the component differs from its pin in program.lock");
     place.haft(&["update", "--yes", "--no-grant"]).good();
     assert_eq!(place.haft(&["call", "a__tiny"]).good().stdout, "second\n");
 }

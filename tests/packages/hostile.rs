@@ -63,18 +63,18 @@ fn pr08_hostile_archives_leave_nothing() {
     let named = |name: &str| program(name, "1.0.0", "[[plugins]]\nname = \"w\"\ncomponent = \"w.wasm\"");
     let cases: Vec<(&str, Vec<u8>)> = vec![
         ("is an absolute path", good().file("/tmp/evil", b"x").end()),
-        ("leads out of the package", good().file("../evil", b"x").end()),
-        ("leads out of the package", good().file("a/../../evil", b"x").end()),
+        ("is outside the package", good().file("../evil", b"x").end()),
+        ("is outside the package", good().file("a/../../evil", b"x").end()),
         ("is a symbolic link", good().add("link", b'2', "/etc/passwd", b"").end()),
         ("is a symbolic link", good().add("link", b'2', "..", b"").file("link/evil", b"x").end()),
         ("is a hard link", good().add("link", b'1', "program.toml", b"").end()),
         ("is a device", good().add("device", b'3', "", b"").end()),
         ("is a named pipe", good().add("pipe", b'6', "", b"").end()),
-        ("is there twice", good().file("w.wasm", b"x").end()),
-        ("is there twice", good().file("W.wasm", b"x").end()),
-        ("characters that no file name should have", good().file("a\x1b]0;evil\x07", b"x").end()),
-        ("characters that no file name should have", good().file("a\\b", b"x").end()),
-        ("is written by haft", good().file("program.lock", b"version = 1\n").end()),
+        ("occurs twice", good().file("w.wasm", b"x").end()),
+        ("occurs twice", good().file("W.wasm", b"x").end()),
+        ("` has characters that are not allowed in file names", good().file("a\x1b]0;evil\x07", b"x").end()),
+        ("` has characters that are not allowed in file names", good().file("a\\b", b"x").end()),
+        ("haft writes", good().file("program.lock", b"version = 1\n").end()),
         ("more than 10000 files", many.end()),
         ("the archive has more than", bomb),
         ("the archive cannot be read", cut),
@@ -133,8 +133,8 @@ fn pr08_hostile_folders_leave_nothing() {
         ("`x` is a symbolic link", &link_nowhere),
         ("`pipe` is a named pipe", &pipe),
         ("`s` is a socket", &socket),
-        ("is there twice", &capitals),
-        ("characters that no file name should have", &control),
+        ("occurs twice", &capitals),
+        ("` has characters that are not allowed in file names", &control),
         ("its files have more than 256 MiB", &large),
         ("is too long", &deep),
         ("is not a file of the package", &elsewhere),
@@ -155,7 +155,7 @@ fn pr08_hostile_folders_leave_nothing() {
 #[test]
 fn wa08_the_page_obeys_nothing_and_hides_nothing() {
     let place = Place::new();
-    let more = "description = \"nice\\u001b[2J\\u001b[31m\\nasks for  nothing\\u202e\"\nauthors = [\"\\u0007\"]\n\
+    let more = "description = \"nice\\u001b[2J\\u001b[31m\\nrequests  no rights\\u202e\"\nauthors = [\"\\u0007\"]\n\
         [[tools]]\nname = \"t\"\ndescription = \"d\\u001b]0;x\\u0007\"\ncommand = [\"sh\", \"-c\", \"echo \\u001b[8m; rm -rf ~\"]\n";
     place.write("evil/program.toml", program("evil", "1.0.0", more));
     let answer = place.haft(&["add", "./evil"]);
@@ -163,7 +163,7 @@ fn wa08_the_page_obeys_nothing_and_hides_nothing() {
     assert!(!answer.stderr.contains(odd), "{:?}", answer.stderr);
     assert!(answer.stderr.contains("rm -rf ~"), "{}", answer.stderr);
     let first = answer.stderr.lines().next().unwrap();
-    assert!(first.starts_with("evil 1.0.0: nice") && first.contains("asks for  nothing"), "{first}");
+    assert!(first.starts_with("evil 1.0.0: nice") && first.contains("requests  no rights"), "{first}");
 }
 
 /// PR08: where a server sends on, and what it says of itself, is not believed.
@@ -199,8 +199,8 @@ fn pr08_hostile_servers_leave_nothing() {
         ("/plain", "which is neither `https` nor on this machine"),
         ("/file", "which is neither `https` nor on this machine"),
         ("/user", "with a user name in it"),
-        ("/nowhere", "since it does not say where"),
-        ("/round", "sends on more than 5 times"),
+        ("/nowhere", "without a target"),
+        ("/round", "redirects more than 5 times"),
         ("/huge", "is larger than 268435456 bytes"),
         ("/page", "is neither a WebAssembly component nor a tar archive"),
         ("/gone", "the server answered 404 Not Found"),
@@ -213,7 +213,7 @@ fn pr08_hostile_servers_leave_nothing() {
         assert!(!errors.contains("hidden-4711") && !errors.contains("secret"), "{errors}");
         assert_eq!(place.everything(), before, "{path}");
     }
-    place.haft(&["add", "http://example.com/x.wasm", "--yes"]).ends(5, "fetch it with `https://`");
+    place.haft(&["add", "http://example.com/x.wasm", "--yes"]).ends(5, "is code: use `https://`");
 }
 
 /// PR08: a body that ends too early is no body, whatever was announced.

@@ -67,8 +67,8 @@ fn tools(answers: &[Value]) -> Vec<String> {
 fn a_component_becomes_a_plugin_that_any_client_starts() {
     let place = Place::new();
     place.write("hello.wasm", saying("packed"));
-    place.haft(&["plugin", "pack", "hello.wasm", "--agent-plugin"]).ends(0, "it asks for nothing");
-    place.haft(&["plugin", "pack", "hello.wasm", "--agent-plugin"]).ends(5, "is there already");
+    place.haft(&["plugin", "pack", "hello.wasm", "--agent-plugin"]).ends(0, "it requests no rights");
+    place.haft(&["plugin", "pack", "hello.wasm", "--agent-plugin"]).ends(5, "exists already");
     assert_eq!(fs::read_dir(place.work()).unwrap().count(), 2, "something is left over");
     let plugin = place.home().join("moved");
     fs::rename(place.work().join("hello-agent-plugin"), &plugin).unwrap();
@@ -96,7 +96,7 @@ fn a_component_becomes_a_plugin_that_any_client_starts() {
     fs::write(plugin.join("haft/hello.wasm"), saying("changed")).unwrap();
     let (answers, said) = asked(&place, &plugin, server, "${PLUGIN_ROOT}", &[call]);
     assert!(!answers.iter().any(|answer| answer.to_string().contains("changed")), "{answers:?}");
-    assert!(said.contains("the component is not the one that program.lock pins"), "{said}");
+    assert!(said.contains("the component differs from its pin in program.lock"), "{said}");
 }
 
 #[test]
@@ -149,7 +149,11 @@ fn what_no_plugin_can_be_made_of_leaves_nothing() {
     place.write("odd/program.toml", "[program]\nname = \"odd\"\nversion = \"1.0.0\"\n");
     place.write("odd/SKILL.md", "---\nname: Not a name\ndescription: x\n---\n");
     let refused = place.haft(&["plugin", "pack", "odd", "--agent-plugin"]);
-    assert!(refused.code != 0 && refused.stderr.contains("no name of a skill"), "{}", refused.stderr);
+    assert!(
+        refused.code != 0 && refused.stderr.contains("the `name` in `SKILL.md`: `Not a name`"),
+        "{}",
+        refused.stderr
+    );
     let left: Vec<_> = place.everything().into_keys().collect();
     assert!(!left.iter().any(|path| path.to_string_lossy().contains("plugin.json")), "{left:?}");
     assert_eq!(fs::read_dir(place.work().join("odd")).unwrap().count(), 2);

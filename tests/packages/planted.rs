@@ -112,7 +112,10 @@ fn nothing_of_a_plugin_leads_out_of_it() {
     place.write("evil/mcp.json", all.to_string());
     let shown = place.haft(&["add", "./evil", "--yes"]).good().stderr;
     for path in ["keys", "skills/probe/key.md"] {
-        assert!(shown.contains(&format!("{path} (a link that leads out of the plugin")), "{path}:\n{shown}");
+        assert!(
+            shown.contains(&format!("{path} (a link to a target outside the plugin")),
+            "{path}:\n{shown}"
+        );
     }
     for server in ["up", "etc", "near"] {
         assert!(shown.contains(&format!("server `{server}` is left out: its `cwd`")), "{server}:\n{shown}");

@@ -211,9 +211,9 @@ fn a_plugin_of_a_marketplace_is_named_after_its_place() {
     place.write("market/skills/b/SKILL.md", "Do b.");
     place.write("other/SKILL.md", "Do nothing.");
     std::os::unix::fs::symlink("../other", place.work().join("market/out")).unwrap();
-    place.haft(&["add", "./market", "--yes"]).ends(5, "one of its plugins: `some`, `link`");
+    place.haft(&["add", "./market", "--yes"]).ends(5, "PLACE#NAME`: `some`, `link`");
     place.haft(&["add", "./market#none", "--yes"]).ends(5, "no plugin `none`");
-    place.haft(&["add", "./market#link", "--yes"]).ends(5, "leads out of the marketplace");
+    place.haft(&["add", "./market#link", "--yes"]).ends(5, "it is outside the marketplace");
     let shown = place.haft(&["add", "./market#some", "--yes"]).good().stderr;
     assert!(shown.contains("skills/a/SKILL.md") && !shown.contains("skills/b/SKILL.md"), "{shown}");
     assert!(place.read("program.toml").contains("./market#some"), "{}", place.read("program.toml"));

@@ -116,7 +116,7 @@ fn a_bundle_of_a_registry_is_installed_with_its_digest() {
         ]
     });
     let place = Place::new();
-    place.haft(&["add", "mcp:io.test/teller", "--yes"]).ends(5, "haft asks none by itself");
+    place.haft(&["add", "mcp:io.test/teller", "--yes"]).ends(5, "haft has no default registry");
     registry.haft(&place, &["add", "mcp:io.test/teller", "--yes"]).ends(5, "it needs `word` (Word)");
     registry.asked();
     let added = registry.haft(&place, &["add", "mcp:io.test/teller", "--set", "word=hi", "--yes"]).good();
@@ -132,7 +132,7 @@ fn a_bundle_of_a_registry_is_installed_with_its_digest() {
 
     let other = Place::new();
     let add = ["add", "mcp:io.test/other-teller@1.0.0", "--set", "word=hi", "--yes"];
-    registry.haft(&other, &add).ends(5, "was expected");
+    registry.haft(&other, &add).ends(5, "; expected sha256:");
     assert!(!other.work().join("program.toml").exists());
     registry.asked();
     let near = "hint: it has `io.test/teller`, `io.test/other-teller`";
@@ -155,7 +155,7 @@ fn an_address_of_a_registry_becomes_a_server_of_the_program() {
     let place = Place::new();
     registry.haft(&place, &["add", "mcp:io.test/weather"]).ends(5, "it needs `tenant` (Your name)");
     let add = ["add", "mcp:io.test/weather", "--set", "tenant=ada"];
-    registry.haft(&place, &add).ends(5, "nobody is here to be asked");
+    registry.haft(&place, &add).ends(5, "nothing was changed: there is no terminal to ask at");
     assert!(!place.work().join("program.toml").exists());
     let added = registry.haft(&place, &[&add[..], &["--yes"]].concat()).good();
     assert!(
@@ -168,7 +168,9 @@ fn an_address_of_a_registry_becomes_a_server_of_the_program() {
     let written = place.read("program.toml");
     assert!(written.contains("url = \"https://ada.a.test/mcp\""), "{written}");
     assert!(written.contains("Authorization = { env = \"WEATHER_AUTHORIZATION\" }"), "{written}");
-    registry.haft(&place, &[&add[..], &["--yes"]].concat()).ends(5, "`--as NAME` names this one otherwise");
+    registry
+        .haft(&place, &[&add[..], &["--yes"]].concat())
+        .ends(5, "`--as NAME` gives this server another name; edit program.toml to change an entry");
     registry.haft(&place, &[&add[..], &["--yes", "--as", "mine"]].concat()).ends(0, "wrote `mine`");
 }
 

@@ -39,7 +39,7 @@ fn wa08_what_is_not_asked_for_has_no_effect_and_is_said() {
     count(&place, "docs/a.txt").good();
     let refused = count(&place, "b.txt");
     assert_eq!(refused.code, 1);
-    let said = "`host=a.test` in `[packages.grant]` has no effect: nothing in `text` asks for it";
+    let said = "`host=a.test` in `[packages.grant]` has no effect: `text` does not request this right";
     assert!(refused.stderr.contains(said), "{}", refused.stderr);
     assert!(!refused.stderr.contains("`read=.` in"), "{}", refused.stderr);
     // By hand, for one run, as for any plugin.
@@ -56,9 +56,9 @@ fn a_package_that_asks_for_what_belongs_to_haft_does_not_get_it_and_that_is_said
     place.write("docs/a.txt", "one");
     place.haft(&["add", "./text", "--yes", "--grant", "read=./docs"]).good();
     let counted = count(&place, "docs/a.txt").good();
-    let said = "`words` asks for `read=~/.local/state/haft`: ";
+    let said = "`words` requests `read=~/.local/state/haft`: ";
     assert!(counted.stderr.contains(said), "{}", counted.stderr);
-    assert!(counted.stderr.contains("belongs to haft itself"), "{}", counted.stderr);
+    assert!(counted.stderr.contains("` belongs to haft"), "{}", counted.stderr);
 }
 
 /// A package's own file says which secrets it would like; only the program's says where they are taken from.
@@ -80,11 +80,11 @@ fn se01_a_package_names_no_secret_by_itself() {
     place.haft(&["remove", "text"]).good();
     place
         .haft(&["add", "./text", "--yes", "--grant", "secret=other"])
-        .ends(5, "no secret of this name is asked for");
+        .ends(5, "`: the package requests no secret of this name");
     place.haft(&["add", "./text", "--yes", "--grant", "secret=token"]).good();
     assert!(place.read("program.toml").contains("[packages.secrets.token]"));
     let tools = place.haft(&["tools"]).good();
-    assert!(tools.stderr.contains("secret `token` cannot be had"), "{}", tools.stderr);
+    assert!(tools.stderr.contains("secret `token` is not available"), "{}", tools.stderr);
 }
 
 /// What a package says of sandbox, agent and built-in tools is for running it by itself.

@@ -103,12 +103,14 @@ fn a_source_distribution_is_built_where_a_person_asks_for_it() {
     let add = ["add", "pypi:haft-teller", "--set", "arg=hi", "--yes"];
     let refused = with_registry(&place, &server, &add).ends(5, "has no wheel for this machine");
     assert!(
-        refused.stderr.contains("`--run-scripts` builds it, confined and without network"),
+        refused.stderr.contains(
+            "`--run-scripts` builds it in the sandbox, without network; or choose a version that has a wheel"
+        ),
         "{}",
         refused.stderr
     );
     let added = with_registry(&place, &server, &[&add[..], &["--run-scripts"]].concat()).good();
-    let told = "`haft-teller 1.2` has no wheel: it was built from its sources, whose code ran confined";
+    let told = "`haft-teller 1.2` has no wheel: it was built from its sources: its code ran in the sandbox";
     assert!(added.stderr.contains(told), "{}", added.stderr);
     let tree = place.kept()[0].join("tree");
     assert_eq!(

@@ -97,10 +97,7 @@ fn registry(up: &Arc<AtomicBool>) -> Server {
 #[test]
 fn nobody_is_asked_who_was_not_named() {
     let person = Person::new("");
-    person
-        .haft(&["search", "x"])
-        .ends(5, "haft asks none by itself")
-        .ends(5, "/.config/haft/sources.toml` names them");
+    person.haft(&["search", "x"]).ends(5, "haft has no default").ends(5, "add them to `");
     person.names("marketplaces = ['./m']");
     person.haft(&["search", "x"]).ends(5, "expected `git+https://…` or a folder");
     person.names("markets = []");
@@ -109,10 +106,12 @@ fn nobody_is_asked_who_was_not_named() {
     // A folder that came from elsewhere names none.
     person.0.write("sources.toml", "registries = ['http://127.0.0.1:1']");
     person.names("");
-    person.haft(&["search", "x"]).ends(5, "haft asks none by itself");
+    person.haft(&["search", "x"]).ends(5, "haft has no default");
     // Nor is its program.toml read, which could open stores to git.
     person.0.write("program.toml", "x =");
-    person.haft(&["search", "x"]).ends(5, "haft asks none by itself");
+    person
+        .haft(&["search", "x"])
+        .ends(5, "no marketplace or registry is configured, and haft has no default");
 }
 
 /// Pages are read up to a bound, and the rest is reported.
@@ -159,14 +158,14 @@ fn what_is_found_can_be_added() {
         "{}",
         text.stdout
     );
-    assert!(text.stderr.contains("names 4 plugins in places that `haft add` refuses"), "{}", text.stderr);
+    assert!(text.stderr.contains("has 4 plugins at addresses that `haft add` refuses"), "{}", text.stderr);
     let line = format!("haft add '{source}#notes'");
     assert!(text.stdout.contains(&line), "{line}: {}", text.stdout);
     person.0.haft(&["add", found["results"][1]["place"].as_str().unwrap(), "--yes"]).good();
     // `haft add mcp:` asks the same registry, and a second one only by its address.
     person.haft(&["add", "mcp:io.test/notes", "--yes"]).ends(5, &server.url());
     person.names(&format!("registries = ['http://127.0.0.1:1', '{}']", server.url()));
-    let second = person.haft(&["--json", "search", "notes"]).ends(5, "was not asked anew");
+    let second = person.haft(&["--json", "search", "notes"]).ends(5, "could not be asked again");
     let found: Value = serde_json::from_str(&second.stdout).unwrap();
     assert_eq!(found["results"][0]["registry"], format!("{}/", server.url()));
 }
@@ -177,7 +176,7 @@ fn what_was_answered_is_kept_for_a_while() {
     let up = Arc::new(AtomicBool::new(true));
     let server = registry(&up);
     let person = Person::new(&format!("registries = ['{}']", server.url()));
-    person.haft(&["search", "notes", "--offline"]).ends(5, "nothing of it is in the cache");
+    person.haft(&["search", "notes", "--offline"]).ends(5, "it is not in the cache");
     assert_eq!(server.seen().len(), 0);
     let found = person.finds(&["notes"]);
     assert_eq!((names(&found), &found["sources"][0]["age_seconds"]), (vec!["io.test/notes"], &Value::Null));
@@ -186,7 +185,7 @@ fn what_was_answered_is_kept_for_a_while() {
     assert_eq!(server.seen().len(), 1);
     person.ages(3 * 3600);
     let offline = person.haft(&["search", "notes", "--offline"]).good();
-    assert!(offline.stderr.contains("is searched as it was 3 h ago"), "{}", offline.stderr);
+    assert!(offline.stderr.contains("is searched in its state of 3 h ago"), "{}", offline.stderr);
     assert_eq!(server.seen().len(), 1);
     up.store(false, Ordering::SeqCst);
     let silent = person.haft(&["search", "notes"]).good();

@@ -99,7 +99,7 @@ fn mc14_a_server_of_a_skill_is_started_when_it_is_used() {
 fn mc14_a_server_that_is_only_a_name_is_told() {
     let Some(place) = place("mcpServers: [github]") else { return };
     let shown = place.haft(&["add", "./acme", "--yes"]).good().stderr;
-    assert!(shown.contains("`github` is a name, and does not say how it is started"), "{shown}");
+    assert!(shown.contains("`github` is only a name: expected `command` or `url`"), "{shown}");
 }
 
 /// A component among the scripts is a plugin with the rights of the skill; a file that is none is told.
@@ -146,7 +146,7 @@ async fn a_skill_of_a_plugin_is_told_by_name_and_read_on_demand() {
     let read = &answers(&requests[1])[0].1;
     assert!(read.starts_with("Use it.\n"), "{read}");
     for prefix in ["mcp__look__", "probe-words__"] {
-        assert!(read.contains(&format!("[The tools `{prefix}…` are of this skill.]")), "{read}");
+        assert!(read.contains(&format!("[The tools `{prefix}…` belong to this skill.]")), "{read}");
         let tools = requests[1]["tools"].as_array().unwrap().iter();
         let mut names = tools.filter_map(|tool| tool["function"]["name"].as_str());
         assert!(names.any(|name| name.starts_with(prefix)), "{prefix}");

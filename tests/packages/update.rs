@@ -46,7 +46,7 @@ fn pr10_versions_are_ordered_as_semver_has_it() {
         place.write("own/program.toml", program("own", new, tool));
         let answer = place.haft(&["update"]);
         match said {
-            None => drop(answer.ends(7, "`own` is not what was agreed to")),
+            None => drop(answer.ends(7, "`own` differs from what you agreed to")),
             Some(said) => drop(answer.ends(7, said)),
         }
         assert!(place.read("program.lock").contains(&format!("version = \"{old}\"")));
@@ -64,14 +64,14 @@ fn pr10_wa08_an_update_that_asks_for_more_stops() {
     place.haft(&["add", "./text", "--yes"]).good();
     let before = place.everything();
     words(&place, "text", "2.0.0", "read = [\"./docs\", \"/etc\"]\nhosts = [\"evil.test\"]");
-    let answer = place.haft(&["update"]).ends(7, "`text` asks for more than was agreed to");
+    let answer = place.haft(&["update"]).ends(7, "`text` requests more than you agreed to");
     for expected in [
         "text 1.0.0 → 2.0.0",
         "read /etc  [new]",
         "reach evil.test  [new]",
         "read ./docs\n",
         "no longer: words:env=LANG",
-        "nobody is here to be asked",
+        "nothing was changed: there is no terminal to ask at",
     ] {
         assert!(answer.stderr.contains(expected), "{expected}: {}", answer.stderr);
     }
@@ -80,7 +80,9 @@ fn pr10_wa08_an_update_that_asks_for_more_stops() {
         now.iter().filter(|(path, _)| !path.starts_with(place.work().join("text"))).collect();
     assert!(changed.iter().all(|(path, bytes)| before.get(*path) == Some(bytes)), "{changed:?}");
     // Taken, with only a part of what is new.
-    place.haft(&["update", "--grant", "host=evil.test"]).ends(7, "nobody is here to be asked");
+    place
+        .haft(&["update", "--grant", "host=evil.test"])
+        .ends(7, "nothing was changed: there is no terminal to ask at");
     place.haft(&["update", "--grant", "host=evil.test", "--yes"]).good();
     let text = place.read("program.toml");
     assert!(text.contains("read = [\"./docs\"]") && text.contains("hosts = [\"evil.test\"]"), "{text}");
@@ -90,7 +92,7 @@ fn pr10_wa08_an_update_that_asks_for_more_stops() {
     );
     // What was agreed to once is no more than that; the new words are asked about all the same.
     words(&place, "text", "2.0.1", "read = [\"/etc/ssl\"]\nhosts = [\"evil.test\"]");
-    let answer = place.haft(&["update"]).ends(7, "`text` is not what was agreed to");
+    let answer = place.haft(&["update"]).ends(7, "`text` differs from what you agreed to");
     assert!(!answer.stderr.contains("[new]"), "{}", answer.stderr);
     place.haft(&["update", "--yes"]).good();
     words(&place, "text", "3.0.0", "write = [\"/srv\"]");
@@ -107,7 +109,7 @@ fn pr10_a_changed_name_is_refused() {
     let lock = place.read("program.lock");
     let renamed = program("texts", "1.1.0", "[[plugins]]\nname = \"words\"\ncomponent = \"words.wasm\"");
     place.write("text/program.toml", renamed);
-    place.haft(&["update", "--yes"]).ends(5, "`text` calls itself `texts` now");
+    place.haft(&["update", "--yes"]).ends(5, "the package `text` is now named `texts`");
     place.write(
         "text/program.toml",
         program("text", "1.1.0", "[[plugins]]\nname = \"words\"\ncomponent = \"none.wasm\""),
@@ -128,7 +130,7 @@ fn a_hand_written_entry_is_installed_once_somebody_agrees() {
     place.write("program.toml", text);
     let tools = place.haft(&["tools"]).good();
     assert!(tools.stderr.contains("`text` is not installed on this machine"), "{}", tools.stderr);
-    place.haft(&["add"]).ends(7, "nobody is here to be asked");
+    place.haft(&["add"]).ends(7, "nothing was changed: there is no terminal to ask at");
     assert!(place.kept().is_empty());
     place.haft(&["add", "--yes"]).good();
     assert_eq!(place.read("program.toml"), text);
@@ -138,7 +140,7 @@ fn a_hand_written_entry_is_installed_once_somebody_agrees() {
     place.write("program.toml", text.replace("./text", "./text2"));
     let tools = place.haft(&["tools"]).good();
     assert!(tools.stderr.contains("`text` is pinned from another source: `./text`"), "{}", tools.stderr);
-    assert!(place.haft(&["verify"]).stdout.contains("names another source"));
+    assert!(place.haft(&["verify"]).stdout.contains("program.toml has another source than program.lock: `"));
     place.haft(&["update", "text"]).good();
     place.haft(&["verify"]).good();
 }

@@ -20,10 +20,13 @@ fn u7_adding_another_version_shows_the_difference_and_asks() {
         .replace("source = \"./one\"", "source = \"./one\" # mine\nenabled = false");
     place.write("program.toml", &mine);
     let before = place.everything();
-    let asked = place.haft(&["add", "./two"]).ends(7, "`text` asks for more than was agreed to");
-    for expected in
-        ["text 1.0.0 → 1.1.0", "see variable LANG  [new]", "+version = \"1.1.0\"", "nobody is here"]
-    {
+    let asked = place.haft(&["add", "./two"]).ends(7, "`text` requests more than you agreed to");
+    for expected in [
+        "text 1.0.0 → 1.1.0",
+        "read variable LANG  [new]",
+        "+version = \"1.1.0\"",
+        "there is no terminal to ask at",
+    ] {
         assert!(asked.stderr.contains(expected), "{expected}: {}", asked.stderr);
     }
     assert_eq!(place.everything(), before);
@@ -33,7 +36,7 @@ fn u7_adding_another_version_shows_the_difference_and_asks() {
     assert!(text.contains("read = [\"./docs\"]") && text.contains("env = [\"LANG\"]"), "{text}");
     place.haft(&["verify"]).good();
     let after = place.everything();
-    place.haft(&["add", "./two", "--yes"]).ends(0, "it is installed already, as it is there");
+    place.haft(&["add", "./two", "--yes"]).ends(0, "already installed: this version and content");
     assert_eq!(place.everything(), after);
     // Back again, which is said.
     place.haft(&["add", "./one"]).ends(7, "`text` is older: 1.0.0, and 1.1.0 is installed");
@@ -48,8 +51,14 @@ fn u7_a_thing_of_the_same_name_from_elsewhere_takes_no_place() {
     place.write("b.wasm", saying("file"));
     place.haft(&["add", "b.wasm", "--yes"]).good();
     let source = fake.reference("a/b:1.0.0").to_string();
-    let refused = place.haft(&["add", &source, "--yes"]).ends(5, "has an entry `b` already");
-    assert!(refused.stderr.contains("`haft add … --as NAME` installs both"), "{}", refused.stderr);
+    let refused = place.haft(&["add", &source, "--yes"]).ends(5, "already has an entry `b`");
+    assert!(
+        refused.stderr.contains(
+            "to keep both, use `haft add … --as NAME`; to replace the other, run `haft remove NAME` first"
+        ),
+        "{}",
+        refused.stderr
+    );
     place.haft(&["add", &source, "--yes", "--as", "c"]).good();
     assert_eq!(place.haft(&["call", "c__tiny"]).good().stdout, "registry\n");
     assert_eq!(place.haft(&["call", "b__tiny"]).good().stdout, "file\n");
@@ -135,7 +144,7 @@ fn u7_a_repository_is_asked_for_newer_tags_and_commits() {
         (1, "text 1.1.0 → another content: `haft update text`\n")
     );
     std::fs::remove_dir_all(place.work().join("repository")).unwrap();
-    place.haft(&["update", "--check"]).ends(5, "it is not known whether there is a newer `text`");
+    place.haft(&["update", "--check"]).ends(5, "cannot check for a newer `text`");
 }
 
 /// U8: two packages that each have a plugin `words`.
@@ -154,7 +163,7 @@ fn u8_a_package_under_another_name_has_plugins_under_another_name() {
     place.haft(&["add", "./a", "--yes"]).good();
     let refused = place
         .haft(&["add", "./b", "--yes"])
-        .ends(5, "it has a plugin `words`, and the package `a` has another");
+        .ends(5, "its plugin `words` has the same name as one of the package `a`");
     assert!(refused.stderr.contains("`--as NAME` installs it under another name"), "{}", refused.stderr);
     let answer = place.haft(&["--json", "add", "./b", "--yes", "--as", "mine"]).json();
     assert_eq!(answer["tools"], json!(["mine-words__tiny", "program__mine__t"]));
@@ -171,7 +180,7 @@ fn u8_a_package_under_another_name_has_plugins_under_another_name() {
     place.haft(&["add", "--yes"]).ends(0, "installed `mine`");
     place.haft(&["verify"]).good();
     place.write("b/program.toml", place.read("b/program.toml").replace("name = \"b\"", "name = \"c\""));
-    place.haft(&["update", "mine", "--yes"]).ends(5, "`mine` calls itself `c` now");
+    place.haft(&["update", "mine", "--yes"]).ends(5, "the package `mine` is now named `c`");
     // A plugin that is called like its package is called like that again.
     package("solo", "solo", "1.0.0");
     let answer = place.haft(&["--json", "add", "./solo", "--yes", "--as", "alone"]).json();
@@ -180,5 +189,5 @@ fn u8_a_package_under_another_name_has_plugins_under_another_name() {
     package("d", "words", "1.0.0");
     let answer =
         place.haft(&["add", "./d", "--yes", "--as", long]).ends(5, "a name has at most 32 characters");
-    assert!(answer.stderr.contains("a shorter one, with `--as NAME`"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("set a shorter name with `--as NAME`"), "{}", answer.stderr);
 }

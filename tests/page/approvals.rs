@@ -84,7 +84,7 @@ fn an_approved_call_runs_once() {
     assert_eq!(browser.answer(&question, "once").status, 409, "it was answered");
     let (stdout, stderr) = ended(child);
     assert_eq!(stdout, "4711\n", "{stderr}");
-    assert!(stderr.contains("`bash` waits for your answer on the page"), "{stderr}");
+    assert!(stderr.contains("`bash` waits for your answer on the dashboard"), "{stderr}");
     assert_eq!(fs::read_to_string(ran(&stage)).unwrap(), "ran\n");
     stream.next("waiting", |all| all == &json!([]));
     assert_eq!(browser.answer(&question, "once").status, 409, "nobody waits");
@@ -121,7 +121,7 @@ fn without_a_browser_nobody_is_asked() {
     let stage = Stage::new(CONFIRM);
     let refused = |stage: &Stage| {
         let (_, stderr) = ended(call(stage, "echo ran >ran"));
-        assert!(stderr.contains("no page is open (`haft dashboard` opens one)"), "{stderr}");
+        assert!(stderr.contains("no dashboard is open (`haft dashboard` opens one)"), "{stderr}");
         assert!(
             stderr.contains("hint: call it where a person can answer: from a terminal, on `haft dashboard`"),
             "{stderr}"
@@ -287,7 +287,7 @@ fn a_page_that_is_closed_ends_the_wait() {
     stream.question();
     drop((stream, browser));
     let all: Vec<String> = std::iter::from_fn(|| said.recv_timeout(HANG).ok()).collect();
-    assert!(all.join("\n").contains("the page was closed before anybody answered"), "{all:?}");
+    assert!(all.join("\n").contains("the dashboard was closed before an answer"), "{all:?}");
     child.wait().unwrap();
     assert!(!ran(&stage).exists());
 }

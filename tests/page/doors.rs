@@ -47,7 +47,13 @@ fn a_link_lets_in_one_browser_once() {
         for path in FILES.iter().chain(DATA) {
             let reply = browser.send("GET", path, &[("cookie", cookie)], "");
             assert_eq!(reply.status, 403, "{path}: {reply:?}");
-            assert!(reply.body.contains("opened by a link that works once"), "{path}: {reply:?}");
+            assert!(
+                reply.body.contains(
+                    "the dashboard opens with a link that works once, in one browser; \
+                `haft dashboard` prints another link"
+                ),
+                "{path}: {reply:?}"
+            );
             assert!(!reply.body.contains('<'), "{path}: {reply:?}");
         }
     };
@@ -157,7 +163,7 @@ fn only_this_machine_is_listened_to() {
     let stage = Stage::new("");
     let output = stage.command(&["dashboard", "--listen", "0.0.0.0:0"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && said.contains("can be reached from other machines"), "{said}");
+    assert!(!output.status.success() && said.contains("is reachable from other machines"), "{said}");
     let browser = Browser::start(&stage, &["dashboard", "--listen", "127.0.0.1:0"]);
     assert!(browser.host.starts_with("127.0.0.1:"), "{}", browser.host);
     let name = format!("localhost:{}", browser.host.rsplit(':').next().unwrap());

@@ -43,7 +43,7 @@ async fn every_vendor_is_shown_what_a_person_attaches_or_not_asked() {
             }
             None => {
                 assert!(
-                    !is_good && stderr.contains("the model's API takes no `application/pdf`"),
+                    !is_good && stderr.contains("the model's API does not accept `application/pdf`"),
                     "{stderr}"
                 );
             }

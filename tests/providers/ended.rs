@@ -47,7 +47,7 @@ async fn g07_an_error_of_the_provider_is_an_end_with_all_that_is_known() {
     let stderr = String::from_utf8(again.stderr).unwrap();
     assert_eq!((again.status.code(), again.stdout.len()), (Some(5), 0), "{stderr}");
     assert!(stderr.contains("error: openai at "), "{stderr}");
-    assert!(stderr.contains(&format!("hint: `haft run --resume {session}` goes on with it")), "{stderr}");
+    assert!(stderr.contains(&format!("hint: `haft run --resume {session}` resumes it")), "{stderr}");
 }
 
 /// G10: who reads no more pays for no more: the run ends soon, also while a model is silent.
@@ -91,7 +91,7 @@ async fn g10_what_another_provider_leaves_out_is_said() {
     command.env("ANTHROPIC_API_KEY", KEY);
     let answer = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&answer.stdout), String::from_utf8_lossy(&answer.stderr));
-    let told = "`extra_body`, `headers` of `[provider]` is for `openai`, and not sent to `anthropic`";
+    let told = "`extra_body`, `headers` of `[provider]` belongs to `openai` and is not sent to `anthropic`";
     assert!(stderr.contains(told), "{stderr}");
     let ended: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
     assert!(ended["cost_usd"].as_f64().is_some_and(|cost| cost > 10.0), "{ended}");

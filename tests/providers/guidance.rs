@@ -38,7 +38,7 @@ async fn every_vendor_is_told_what_the_project_says_and_reads_a_skill() {
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{}: {stderr}", vendor.name());
         let path = home.work().canonicalize().unwrap().join("AGENTS.md").display().to_string();
-        assert!(stderr.contains(&format!("the model is told `{path}` (23 bytes)")), "{stderr}");
+        assert!(stderr.contains(&format!("the model reads `{path}` (23 bytes)")), "{stderr}");
         let bodies = server.bodies();
         let system = system(vendor, &bodies[0]);
         let block = format!("\n\n<agents_md path=\"{path}\">\nNever push on Fridays.\n</agents_md>");

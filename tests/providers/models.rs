@@ -200,7 +200,7 @@ async fn the_verb_shows_what_is_there_and_what_is_missing() {
         all.stdout
     );
     assert!(
-        all.stderr.contains("not asked, having no key: anthropic (`ANTHROPIC_API_KEY`), gemini"),
+        all.stderr.contains("skipped, no key: anthropic (`ANTHROPIC_API_KEY`), gemini"),
         "{}",
         all.stderr
     );

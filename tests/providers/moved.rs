@@ -143,7 +143,7 @@ fn assert_shown(vendor: &dyn Vendor, body: &str, visits: usize) {
         "{name}: texts of the person"
     );
     assert_eq!(
-        seen("[not shown: sound.opus: audio/opus, 9 bytes: the model's API takes no `audio/opus`]"),
+        seen("[not shown: sound.opus: audio/opus, 9 bytes: the model's API does not accept `audio/opus`]"),
         visits
     );
     // A document goes to those who read them; to a compatible server none does.

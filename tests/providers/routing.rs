@@ -129,8 +129,8 @@ async fn mr01_what_is_missing_is_named() {
     let missing = run(&home, &["hi"]).await;
     let stderr = String::from_utf8_lossy(&missing.stderr).into_owned();
     assert!(stderr.contains("no model provider is configured"), "{stderr}");
-    assert!(stderr.contains("hint: name one with `--provider`, or write `[provider]`"), "{stderr}");
-    assert!(stderr.contains("`OPENAI_API_KEY` is set, so `--provider openai` asks"), "{stderr}");
+    assert!(stderr.contains("hint: use `--provider`, or write `[provider]`"), "{stderr}");
+    assert!(stderr.contains("`OPENAI_API_KEY` is set: `--provider openai` uses"), "{stderr}");
     let unknown = run(&home, &["--provider", "openia", "hi"]).await;
     let stderr = String::from_utf8_lossy(&unknown.stderr).into_owned();
     assert!(

@@ -37,7 +37,11 @@ fn a_file_outside_the_grant_is_refused_with_the_way_out() {
     let output = shell.current_dir(repository()).env("XDG_CACHE_HOME", cache.path()).output().unwrap();
     let answer = Answer::from(output);
     assert_eq!((answer.code, answer.stdout.as_str()), (1, ""));
-    assert!(answer.stderr.contains("hint: no line is proposed to allow it: `/etc`"), "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("hint: haft proposes no line to allow it: that would grant `/etc`"),
+        "{}",
+        answer.stderr
+    );
     assert_eq!(answer.stderr.lines().collect::<Vec<_>>(), shown_below(LINES[0]));
 }
 

@@ -111,11 +111,11 @@ async fn cl04_an_upload_goes_nowhere_else() {
     });
     let reference = fake.reference("a/b:1");
     let error = push(&reference, &publication, false, &access(), &Progress::default()).await.unwrap_err();
-    assert!(error.to_string().contains("to the registry itself or not at all"), "{error}");
+    assert!(error.to_string().contains("published content is sent only to the registry itself"), "{error}");
     assert!(elsewhere.seen().is_empty());
     let fake = Fake::lying(|asked, _| asked.is("PUT", "").then(|| super::fake::redirect("/v2/x")));
     let error = push(&fake.reference("a/b:1"), &publication, false, &access(), &Progress::default()).await;
-    assert!(error.unwrap_err().to_string().contains("what changes something"));
+    assert!(error.unwrap_err().to_string().contains("requests that change the registry follow no redirects"));
 }
 
 /// A registry that says yes and keeps something else.
@@ -125,11 +125,11 @@ async fn what_the_registry_keeps_is_compared() {
     let publication = publication(&place, Content::Component, EMPTY);
     let fake = Fake::lying(|asked, _| asked.is("PUT", "/manifests/").then(|| reply(201, "")));
     let error = push(&fake.reference("a/b:1"), &publication, true, &access(), &Progress::default()).await;
-    assert!(error.unwrap_err().to_string().contains("there is no such thing in the registry"));
+    assert!(error.unwrap_err().to_string().contains("not found in the registry"));
     let fake = Fake::lying(|asked, _| asked.is("PUT", "/manifests/").then(|| reply(201, "")));
     fake.thing("1", COMPONENT, b"other");
     let error = push(&fake.reference("a/b:1"), &publication, true, &access(), &Progress::default()).await;
-    assert!(error.unwrap_err().to_string().contains("what the registry keeps has the digest"));
+    assert!(error.unwrap_err().to_string().contains("the registry's copy has the digest"));
 }
 
 /// Whoever may not push is told so, as whom.
@@ -148,7 +148,7 @@ async fn a_push_that_is_not_allowed_says_as_whom() {
     let error =
         push(&fake.reference("a/b:1"), &publication, false, &access, &Progress::default()).await.unwrap_err();
     assert!(
-        error.to_string().ends_with("the registry does not accept who asks as nobody: read only"),
+        error.to_string().ends_with("the registry does not accept a request without a login: read only"),
         "{error}"
     );
 }

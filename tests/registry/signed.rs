@@ -137,7 +137,7 @@ async fn the_key_that_is_given_must_have_signed() {
         let digest = fake.thing("1", COMPONENT, EMPTY);
         assert_eq!(judged(&fake, &Trust::Nobody).await, Ok(Verdict::Unsigned));
         let error = judged(&fake, &named(&right)).await.unwrap_err();
-        assert!(error.contains("it is not signed, and you ask for one with the "), "{error}");
+        assert!(error.contains("it is not signed; you require one with the "), "{error}");
         sign(&fake, &digest, &digest, &[&other]);
         let error = judged(&fake, &named(&right)).await.unwrap_err();
         assert!(error.contains("found one with a key for cosign: it was made with another key"), "{error}");
@@ -155,11 +155,11 @@ async fn the_pinned_key_must_have_signed_again() {
     let trust = Trust::Pinned(signer(&pinned));
     let error = judged(&fake, &trust).await.unwrap_err();
     assert!(
-        error.contains("it is not signed, and what is installed was signed with the ECDSA P-256 key"),
+        error.contains("it is not signed; the installed content is signed with the ECDSA P-256 key"),
         "{error}"
     );
     sign(&fake, &digest, &digest, &[&other]);
-    assert!(judged(&fake, &trust).await.unwrap_err().contains("none of its signatures is right"));
+    assert!(judged(&fake, &trust).await.unwrap_err().contains("it has no valid signature;"));
     sign(&fake, &digest, &digest, &[&pinned]);
     assert_eq!(judged(&fake, &trust).await, Ok(Verdict::Signed(signer(&pinned))));
 }
@@ -172,7 +172,7 @@ async fn pr08_a_signature_is_about_one_manifest() {
     let digest = fake.thing("1", COMPONENT, EMPTY);
     sign(&fake, &digest, &Digest::hash(b"other"), &[&pair]);
     let error = judged(&fake, &named(&pair)).await.unwrap_err();
-    assert!(error.contains("it is about another manifest"), "{error}");
+    assert!(error.contains("it signs another manifest"), "{error}");
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn without_a_key_a_signature_is_told_and_not_believed() {
     let verdict = judged(&fake, &Trust::Nobody).await.unwrap();
     assert_eq!(
         verdict.describe(),
-        "says it is signed with a key for cosign, which is not checked without the key: `--key`"
+        "claims a signature with a key for cosign, which is not checked without the key: `--key`"
     );
     assert_eq!(verdict.signer(), None);
 }
@@ -198,7 +198,7 @@ async fn a_bundle_counts_where_it_is_a_signature() {
     let key = json!({ "publicKey": { "hint": "" } });
     bundle(&fake, &digest, &key, "https://slsa.dev/provenance/v1", &pair);
     let error = judged(&fake, &named(&pair)).await.unwrap_err();
-    assert!(error.contains("it states something else than a signature"), "{error}");
+    assert!(error.contains("its statement is not a signature"), "{error}");
     bundle(&fake, &digest, &key, SIGN, &Pair::p256());
     assert!(judged(&fake, &named(&pair)).await.unwrap_err().contains("made with another key"));
     bundle(&fake, &digest, &key, SIGN, &pair);
@@ -210,6 +210,6 @@ async fn a_bundle_counts_where_it_is_a_signature() {
     bundle(&fake, &digest, &certificate, SIGN, &pair);
     let verdict = judged(&fake, &Trust::Nobody).await.unwrap();
     let Verdict::Unchecked(claims) = verdict else { panic!("{verdict:?}") };
-    let report = "keylessly by `a@b.example` (known to `https://a.b/c/d`), which is not right: ";
+    let report = "keylessly by `a@b.example` (issuer `https://a.b/c/d`), which is invalid: ";
     assert!(claims.len() == 1 && claims[0].starts_with(report), "{claims:?}");
 }

@@ -26,7 +26,7 @@ fn rs06_a_client_asks_its_person() {
         let call = peer.ask("tools/call", run("echo 47''11"));
         let question = peer.await_one(|message| message["method"] == "elicitation/create");
         let message = question["params"]["message"].as_str().unwrap();
-        assert_eq!(message, "`bash` wants your approval.\n\nRun: echo 47''11");
+        assert_eq!(message, "`bash` needs your approval.\n\nRun: echo 47''11");
         let field = &question["params"]["requestedSchema"]["properties"]["approve"];
         assert_eq!((&field["type"], &field["default"]), (&json!("boolean"), &json!(false)), "{question}");
         peer.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": answer}));
@@ -48,7 +48,7 @@ fn rs06_a_client_asks_its_person() {
     let error = json!({"code": -32603, "message": "no"});
     peer.send(&json!({"jsonrpc": "2.0", "id": question["id"], "error": error}));
     let result = peer.answer(call)["result"].take();
-    assert!(text(&result).contains("and the client could not ask"), "{result}");
+    assert!(text(&result).contains("and the client failed to ask"), "{result}");
 }
 
 /// U2: the person behind a client on standard streams gives what a call was refused: once, for the session, or written to
@@ -65,7 +65,10 @@ fn u2_a_client_s_person_gives_what_was_refused() {
         let call = peer.ask("tools/call", call);
         let question = peer.await_one(|message| message["method"] == "elicitation/create");
         assert!(
-            question["params"]["message"].as_str().unwrap().contains("\n\n`haft grant bash write="),
+            question["params"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("\n\nTo write the right to program.toml: `haft grant bash write="),
             "{question}"
         );
         let answer = json!({"action": "accept", "content": content});
@@ -102,7 +105,8 @@ fn rs07_a_client_without_elicitation_is_refused() {
         let mut peer = Peer::session(&stage, "2025-11-25", &capabilities);
         let result = peer.request("tools/call", run("touch ran"))["result"].take();
         assert_eq!(result["isError"], true);
-        let expected = "`bash` did not run: it needs a person's approval, and the client cannot ask anybody";
+        let expected =
+            "`bash` did not run: it needs a person's approval, and the client does not support elicitation";
         assert!(text(&result).starts_with(expected), "{result}");
     }
 }
@@ -165,7 +169,7 @@ fn rs06_tools_of_a_plugin_can_need_approval() {
     let call = peer.ask("tools/call", json!({"name": "guest__echo", "arguments": {"text": "hi"}}));
     let question = peer.await_one(|message| message["method"] == "elicitation/create");
     let message = question["params"]["message"].as_str().unwrap();
-    assert_eq!(message, "`guest__echo` wants your approval.\n\nCall: guest__echo text=hi");
+    assert_eq!(message, "`guest__echo` needs your approval.\n\nCall: guest__echo text=hi");
     peer.send(
         &json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {}}}),
     );

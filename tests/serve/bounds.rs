@@ -54,7 +54,7 @@ fn s15_an_id_is_that_of_one_request() {
     }
     for _ in 0..2 {
         let refused = peer.await_one(|message| message.get("id").is_some_and(Value::is_null));
-        let report = "the id 7 is that of a request that is not answered yet";
+        let report = "the id 7 belongs to a request that is not answered yet";
         assert_eq!(
             (&refused["error"]["code"], &refused["error"]["message"]),
             (&json!(-32600), &json!(report))
@@ -113,5 +113,5 @@ fn c04_what_takes_too_long_is_told_that_haft_ends() {
     let id = peer.ask("tools/call", json!({"name": "bash", "arguments": {"command": "sleep 4711"}}));
     assert_eq!(peer.hang_up(), Some(0));
     let answer = peer.answer(id);
-    assert!(answer["error"]["message"].as_str().unwrap().starts_with("haft is ending"), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().starts_with("haft is shutting down"), "{answer}");
 }

@@ -258,7 +258,7 @@ fn a_token_is_made_up_where_none_is_named() {
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
     let served = lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("serving MCP")).unwrap();
     let report = lines.next().unwrap().unwrap();
-    let token = report.strip_prefix("clients have to send: Authorization: Bearer ").unwrap().to_owned();
+    let token = report.strip_prefix("clients must send: Authorization: Bearer ").unwrap().to_owned();
     assert_eq!(token.len(), 43, "{report}");
     let address = served.strip_prefix("serving MCP at http://").unwrap().strip_suffix("/mcp").unwrap();
     let site = Site { child, address: address.parse().unwrap(), said: String::new() };
@@ -272,8 +272,8 @@ fn a_token_is_made_up_where_none_is_named() {
 fn an_address_of_the_network_needs_a_token_of_its_own() {
     let stage = Stage::new("");
     for (arguments, code, said) in [
-        (&["--http", "0.0.0.0:0"][..], 5, "can be reached from other machines"),
-        (&["--http", "0.0.0.0:0", "--no-token"], 5, "can be reached from other machines"),
+        (&["--http", "0.0.0.0:0"][..], 5, "is reachable from other machines"),
+        (&["--http", "0.0.0.0:0", "--no-token"], 5, "is reachable from other machines"),
         (&["--http", "127.0.0.1:0", "--token-env", "HAFT_SHORT_TOKEN"], 5, "the token is too short"),
         (&["--http", "127.0.0.1:0", "--token-env", "HAFT_NO_TOKEN"], 5, "`HAFT_NO_TOKEN` is not set"),
         (

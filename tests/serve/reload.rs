@@ -42,7 +42,7 @@ fn another_program_is_served_without_dropping_a_call() {
     let answer = peer.answer(slow);
     assert_eq!(text(&answer["result"]), "held to the end", "{answer}");
     stage.program("\n[[tools]]\nname = \"say\"\nno_such_key = 1\n");
-    let said = peer.says("what was served before still is");
+    let said = peer.says("the previous program is still served");
     assert!(said.contains("no_such_key"), "{said}");
     assert!(names(&mut peer).contains(&"program__stage__say".to_owned()));
     // The same tools again: no notification.
@@ -141,7 +141,7 @@ fn x6_a_reload_widens_no_right_by_itself() {
     };
     assert!(!write(&mut peer, "before"));
     stage.program(&wider);
-    peer.says("left out, since nobody agreed to it here yet");
+    peer.says("left out, because you have not agreed to:");
     peer.says("sandbox    writes");
     peer.says("program loaded again");
     assert!(!write(&mut peer, "changed"));

@@ -196,7 +196,7 @@ fn odd_requests_are_answered() {
         assert!(answer["error"]["code"].is_i64(), "{method}: {answer}");
     }
     let wrong = peer.request("tools/call", json!({"name": 1}));
-    assert_eq!(wrong["error"]["message"], "these are no parameters of `tools/call`", "{wrong}");
+    assert_eq!(wrong["error"]["message"], "invalid parameters of `tools/call`", "{wrong}");
     for nonsense in ["hello", "{", "[]", "{\"jsonrpc\":\"2.0\",\"id\":\"x\"}", "\u{0}"] {
         peer.write(&format!("{nonsense}\n"));
     }
@@ -317,7 +317,7 @@ fn one_plugin_can_be_served_by_its_own_names() {
     assert_eq!(peer.request("tools/call", json!({"name": "bash"}))["error"]["code"], -32602);
     let mut wrong = Peer::start(&stage, &["--plugin", "gest"]);
     assert_eq!(wrong.hang_up(), Some(5));
-    wrong.says("which this program does not have; it has `guest`");
+    wrong.says("it has `guest`");
 }
 
 /// What is printed for a client leads to this haft and this program.

@@ -26,12 +26,12 @@ fn a_person_attaches_files_to_what_is_said_next() {
     let steps = [
         (
             "/attach 'a dot.png' notes.txt",
-            "attached to what you say next: a dot.png: image/png, 8 bytes; notes.txt: text/plain, 15 bytes",
+            "attached to your next message: a dot.png: image/png, 8 bytes; notes.txt: text/plain, 15 bytes",
         ),
         ("/attach none.png", "cannot attach `none.png`"),
         ("What is it?", "I see 1 pictures and the text."),
-        ("/attach notes.txt", "attached to what you say next: notes.txt"),
-        ("/detach", "nothing is attached to what you say next"),
+        ("/attach notes.txt", "attached to your next message: notes.txt"),
+        ("/detach", "no files are attached to your next message"),
         ("And now?", "I see 0 pictures and no text."),
         ("/quit", "ended with 0"),
     ];
@@ -54,7 +54,7 @@ fn files_outlive_a_turn_that_was_refused() {
     fs::write(place.home.work().join("dot.png"), b"\x89PNG\r\n\x1a\n").unwrap();
     let Some(terminal) = Terminal::start(&place, "refused", &["chat"]) else { return };
     let steps = [
-        ("/attach dot.png", "attached to what you say next: dot.png: image/png, 8 bytes"),
+        ("/attach dot.png", "attached to your next message: dot.png: image/png, 8 bytes"),
         ("What is it?", "401 Unauthorized"),
         ("I ask again.", "I see 1 pictures and no text."),
         ("/quit", "ended with 0"),

@@ -86,7 +86,7 @@ fn streams(terminal: &Terminal) {
     SEEN.store(true, Ordering::Relaxed);
     let screen = terminal.sees("nine ten", 1);
     assert!(screen.contains("\nCounting\n"), "the mark of a heading is not shown:\n{screen}");
-    terminal.sees("tokens read", 1);
+    terminal.sees("input tokens", 1);
 }
 
 /// A call is shown exactly, runs after a yes and not after a no, and its line is told.
@@ -98,13 +98,13 @@ fn approves_and_denies(terminal: &Terminal) {
     terminal.enter("y");
     let screen = terminal.sees("The tool said: yes-4711.", 1);
     assert!(screen.contains("✓ bash echo yes-$((4700 + 11)) ("), "{screen}");
-    terminal.sees("tokens read", 2);
+    terminal.sees("input tokens", 2);
     terminal.enter("no");
     terminal.sees("[y/N/always]", 2);
     terminal.enter("n");
     let screen = terminal.sees("Command execution denied by user.", 2);
     assert!(screen.contains("✗ bash") && !screen.contains("no-4711"), "{screen}");
-    terminal.sees("tokens read", 3);
+    terminal.sees("input tokens", 3);
 }
 
 /// Ctrl-C stops while the person is asked, and while the tool works: nothing is left behind.
@@ -113,7 +113,7 @@ fn stops(terminal: &Terminal) {
     terminal.sees("[y/N/always]", 3);
     terminal.key("C-c");
     terminal.sees("[cancelled]", 1);
-    terminal.sees("tokens read", 4);
+    terminal.sees("input tokens", 4);
     let nap = nap(1);
     terminal.enter(&nap);
     terminal.sees("[y/N/always]", 4);
@@ -122,7 +122,7 @@ fn stops(terminal: &Terminal) {
     terminal.key("C-c");
     terminal.sees("[cancelled]", 2);
     until("the tool goes on", || !somebody_naps(&nap));
-    terminal.sees("tokens read", 5);
+    terminal.sees("input tokens", 5);
 }
 
 /// `always` holds for the session, and can be taken back.
@@ -130,16 +130,16 @@ fn allows(terminal: &Terminal) {
     terminal.enter("again");
     terminal.sees("[y/N/always]", 5);
     terminal.enter("always");
-    terminal.sees("to keep this one call allowed, put", 1);
+    terminal.sees("to allow this call permanently, add \"", 1);
     terminal.sees("The tool said: again-4711.", 1);
-    terminal.sees("tokens read", 6);
+    terminal.sees("input tokens", 6);
     terminal.enter("more");
     terminal.sees("The tool said: more-4711.", 1);
-    terminal.sees("tokens read", 7);
+    terminal.sees("input tokens", 7);
     terminal.enter("/allow");
     terminal.sees("allowed in this session: bash", 1);
     terminal.enter("/deny bash");
-    terminal.sees("`bash` is to be approved again", 1);
+    terminal.sees("`bash` needs approval again", 1);
     // C08: a name that no tool has is not taken for one that was never allowed.
     terminal.enter("/allow bsah");
     terminal.sees("there is no tool `bsah`; did you mean `bash`?", 1);
@@ -163,7 +163,7 @@ fn a_rule_is_kept_once_it_was_shown() {
     terminal.enter("/allow --save bash(echo kept-$((4700 + 11)))");
     terminal.sees("write this? [y/N]", 2);
     terminal.enter("y");
-    terminal.sees("is allowed from now on", 1);
+    terminal.sees("` is now allowed", 1);
     let after = place.read("program.toml");
     assert!(after.contains("shell_confirm = true # mine\n"), "{after}");
     assert!(after.contains("allow = [\"bash(echo kept-$((4700 + 11)))\"]"), "{after}");
@@ -182,15 +182,15 @@ fn a_rule_is_kept_once_it_was_shown() {
 
 /// Everything that was said is there, and nothing that was allowed.
 fn comes_back(terminal: &Terminal, id: &str) {
-    terminal.sees(&format!("going on with session {id}"), 1);
+    terminal.sees(&format!("continuing session {id}"), 1);
     terminal.enter("first");
     terminal.sees("You began with count.", 1);
-    terminal.sees("tokens read", 1);
+    terminal.sees("input tokens", 1);
     terminal.enter("later");
     terminal.sees("[y/N/always]", 1);
     terminal.enter("");
     terminal.sees("Command execution denied by user.", 1);
-    terminal.sees("tokens read", 2);
+    terminal.sees("input tokens", 2);
     terminal.enter("/quit");
     terminal.sees("ended with 0", 1);
 }

@@ -82,18 +82,19 @@ fn a_session_goes_on_with_another_prompt_and_only_with_one() {
     place.haft(&["run", "read both"]);
     let finished = place.haft(&["run", "--resume"]);
     assert_eq!(finished.code, 5);
-    assert!(finished.stderr.contains("nothing is left to do"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("this session has no unfinished task"), "{}", finished.stderr);
     let told = place.haft(&["run", "--resume", "--json"]);
     let end: Value = serde_json::from_str(told.stdout.lines().last().unwrap()).unwrap();
     assert_eq!((&end["event"], &end["end"]), (&json!("ended"), &json!("failed")), "every end is told");
     assert!(
-        end["session"].is_string() && end["shortfall"].as_str().unwrap().contains("nothing is left to do")
+        end["session"].is_string()
+            && end["shortfall"].as_str().unwrap().contains("this session has no unfinished task")
     );
     assert_eq!(end["resume"], json!(null), "there is nothing to go on with");
     let id = place.listed()[0]["id"].as_str().unwrap().to_owned();
     let next = place.haft(&["run", "--resume", &id[..5], "what next?"]);
     assert_eq!((next.stdout.as_str(), next.code), ("Nothing.\n", 0), "{}", next.stderr);
-    assert!(next.stderr.contains(&format!("going on with session {id} (3 turns so far)")), "{}", next.stderr);
+    assert!(next.stderr.contains(&format!("continuing session {id} (3 turns so far)")), "{}", next.stderr);
     assert_eq!(place.listed().len(), 1);
     let wrong = place.haft(&["run", "--resume", "go on"]);
     assert_eq!(wrong.code, 2);
@@ -163,11 +164,7 @@ fn a_session_is_replayed() {
     fs::remove_file(place.home.work().join("c.txt")).unwrap();
     let same = place.haft(&["session", "rerun"]);
     assert_eq!(same.code, 0, "{}", same.stderr);
-    assert!(
-        same.stderr.contains("2 answers are the same, 0 differ, 1 calls were not made"),
-        "{}",
-        same.stderr
-    );
+    assert!(same.stderr.contains("answers: 2 equal, 0 different; 1 calls not made"), "{}", same.stderr);
     assert_eq!(place.read("c.txt"), "", "what changes something is not made again unasked");
     place.home.write("b.txt", "gamma\n");
     let other = place.haft(&["session", "rerun", "--all"]);

@@ -24,7 +24,7 @@ fn program(port: u16) -> String {
          [[plugins]]\nname = \"pen\"\ncomponent = {:?}\n[plugins.grant]\nwrite = [\".\"]\n\
          [[plugins]]\nname = \"net\"\ncomponent = {:?}\n[plugins.grant]\nhosts = [\"http://127.0.0.1:{port}\"]\n\
          [[tools]]\nname = \"save\"\ndescription = \"Saves.\"\ncommand = \"bash save.sh {port}\"\n\
-         [[mcp]]\nname = \"other\"\ncommand = \"bash server.sh {port}\"\n\
+         [[mcp_servers]]\nname = \"other\"\ncommand = \"bash server.sh {port}\"\n\
          [[agents]]\nname = \"helper\"\ndescription = \"Helps.\"\n",
         built("files"),
         built("fetch")
@@ -219,7 +219,7 @@ fn u11_a_refusal_in_plan_mode_names_it() {
     place.home.write("there.txt", "it is read\n");
     let answer = place.haft(&["run", "--plan", "look"]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
-    let told = "hint: plan mode: nothing is written or sent until the user lifts it";
+    let told = "hint: plan mode: writing and sending are off until the user ends plan mode";
     assert_eq!(answer.stdout.matches(told).count(), 2, "{}", answer.stdout);
     assert!(
         !answer.stdout.contains("to allow it") && answer.stdout.contains("it is read"),
@@ -273,13 +273,13 @@ fn writes(messages: &[Value]) -> Says {
 fn u11_a_person_turns_plan_mode_on_and_off_in_chat() {
     let place = Place::new(Model::start(writes), "");
     let Some(terminal) = Terminal::start(&place, "plan", &["chat", "--plan"]) else { return };
-    terminal.sees("plan mode: tools read", 1);
+    terminal.sees("plan mode: tools only read", 1);
     terminal.sees("\nplan> ", 1);
     terminal.enter("one");
     terminal.sees("It is planned.", 1);
     terminal.sees("\nplan> ", 2);
     terminal.enter("/plan off");
-    terminal.sees("plan mode is lifted", 1);
+    terminal.sees("plan mode is off: tools have the rights of the program", 1);
     terminal.prompts(1);
     terminal.enter("two");
     terminal.sees("It is written.", 1);
@@ -296,7 +296,7 @@ fn u11_a_person_turns_plan_mode_on_and_off_in_chat() {
 fn u11_a_plan_is_carried_out_after_a_yes() {
     let place = Place::new(Model::start(writes), "");
     let Some(terminal) = Terminal::start(&place, "carry", &["run", "--plan", "one"]) else { return };
-    terminal.sees("Carry out this plan, with the rights of the program? [y/N]", 1);
+    terminal.sees("Carry out this plan with the rights of the program? [y/N]", 1);
     terminal.enter("y");
     terminal.sees("It is written.", 1);
     terminal.sees("ended with 0", 1);

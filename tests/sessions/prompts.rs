@@ -14,7 +14,7 @@ fn a_prompt_of_a_server_is_a_command_of_chat() {
     place.home.write("program.toml", &program);
     assert_eq!(place.haft(&["trust", "--yes"]).code, 0);
     let Some(terminal) = Terminal::start(&place, "prompts", &["chat"]) else { return };
-    terminal.sees("Ctrl-D leaves", 1);
+    terminal.sees("Ctrl-D quits", 1);
     terminal.enter("/help");
     terminal.sees("/mcp__own__review file [depth] Reviews a file", 1);
     terminal.enter("/mcp__own__review");

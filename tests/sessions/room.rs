@@ -25,7 +25,7 @@ fn u11_a_person_sees_and_makes_room_and_forks() {
     let Some(terminal) = Terminal::start(&place, "room", &["chat"]) else { return };
     terminal.prompts(1);
     terminal.enter("/compact");
-    terminal.sees("there is nothing to sum up yet", 1);
+    terminal.sees("there is nothing to summarise yet", 1);
     for (number, said) in (2..).zip(["hello", &"word ".repeat(100), "and so on"]) {
         terminal.prompts(number);
         terminal.enter(said);
@@ -33,14 +33,14 @@ fn u11_a_person_sees_and_makes_room_and_forks() {
     }
     terminal.prompts(5);
     terminal.enter("/compact");
-    terminal.sees("5 messages are summed up: ", 1);
+    terminal.sees("summarised 5 messages: ", 1);
     terminal.prompts(6);
     terminal.enter("what?");
     terminal.sees("I was told", 1);
     let before = place.listed()[0].clone();
     terminal.prompts(7);
     terminal.enter("/fork");
-    terminal.sees("this goes on as session ", 1);
+    terminal.sees("this conversation continues as session", 1);
     terminal.prompts(8);
     terminal.enter("what?");
     terminal.sees("I was told", 2);

@@ -99,7 +99,7 @@ fn u11_two_hundred_changes_are_undone() {
     assert_eq!(undone.code, 0, "{}", undone.stderr);
     assert_eq!(tree(&place.home.work()), before);
     let again = place.haft(&["session", "undo"]);
-    assert!(again.code == 0 && again.stderr.contains("nothing is left to undo"), "{}", again.stderr);
+    assert!(again.code == 0 && again.stderr.contains("this session has nothing to undo"), "{}", again.stderr);
 }
 
 /// Changes what the person names, with a tool and with a command.
@@ -136,7 +136,7 @@ fn u11_what_was_changed_since_is_refused_and_named() {
     place.home.write("mine", "my own");
     let undone = place.haft(&["session", "undo"]);
     let path = place.home.work().canonicalize().unwrap().join("mine");
-    let told = format!("`{}` was changed since", path.display());
+    let told = format!("`{}` was edited later", path.display());
     assert!(undone.code != 0 && undone.stderr.contains(&told), "{}", undone.stderr);
     assert!(undone.stderr.contains("bash touch by-mine"), "{}", undone.stderr);
     assert_eq!(place.read("mine"), "my own");
@@ -158,21 +158,21 @@ fn u11_a_person_undoes_what_was_done_in_chat() {
     for (number, file) in (1..).zip(["one", "two"]) {
         terminal.prompts(number);
         terminal.enter(file);
-        terminal.sees("tokens read", number);
+        terminal.sees("input tokens", number);
     }
     assert_eq!([place.read("one"), place.read("two")], ["of the tool", "of the tool"]);
     terminal.prompts(3);
     terminal.enter("/undo");
-    terminal.sees("as it was: ", 1);
+    terminal.sees("restored: ", 1);
     terminal.prompts(4);
     assert_eq!([place.read("one"), place.read("two")], ["of the tool", ""]);
     terminal.enter("/undo");
-    terminal.sees("as it was: ", 2);
+    terminal.sees("restored: ", 2);
     terminal.prompts(5);
     assert_eq!(place.read("one"), "");
     terminal.enter("three");
-    terminal.sees("tokens read", 3);
+    terminal.sees("input tokens", 3);
     let id = place.listed()[0]["id"].as_str().unwrap().to_owned();
     let replayed = place.haft(&["session", "show", &id]).stdout;
-    assert!(replayed.contains("[The user has undone your changes: `"), "{replayed}");
+    assert!(replayed.contains("[The user has undone your changes to `"), "{replayed}");
 }

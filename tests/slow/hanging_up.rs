@@ -87,7 +87,7 @@ fn c04_what_was_asked_long_before_the_end_is_not_waited_for() {
     assert_eq!(code, Some(0));
     assert!(took < PATIENCE, "{took:?}");
     let answer = peer.answer(id);
-    assert!(answer["error"]["message"].as_str().unwrap().starts_with("haft is ending"), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().starts_with("haft is shutting down"), "{answer}");
 }
 
 /// A server that does not come up keeps nobody from the tools that are there: they are listed within the

@@ -62,8 +62,8 @@ async fn s08_one_plugin_keeps_nobody_waiting() {
         let refused = refused.unwrap().unwrap().content;
         assert_eq!(
             refused,
-            "Tool error (haft): `greedy__spin` did not run: 256 calls of its plugin wait already; call again when \
-             some of them are over"
+            "Tool error (haft): `greedy__spin` did not run: 256 calls of its plugin are already waiting; \
+             call again when some of them have ended"
         );
     }
     let name = json!({ "name": "you" });

@@ -58,7 +58,7 @@ fn pinned() -> Stage {
     assert_eq!(session.list(2), ["a", "b", "c"]);
     assert_eq!(session.call(3, "a")["result"]["content"][0]["text"], "tools/call");
     let end = session.end();
-    let line = format!("haft: changing: 3 tools are noted as it lists them first: {WAY_OUT} shows them\n");
+    let line = format!("haft: changing: 3 tools of its first listing are pinned: {WAY_OUT} shows them\n");
     assert!(end.errors.contains(&line), "{}", end.errors);
     stage
 }
@@ -92,9 +92,9 @@ fn changes() -> Vec<(Value, Vec<&'static str>, &'static str)> {
         (
             json!([tool("a", "Does a"), tool("b", "Does other"), tool("d", "Does b"), tool("c", "Does c")]),
             vec!["a", "c"],
-            "tool `d` is a new name for what `b` was, and is held back",
+            "tool `d` was renamed from `b`, and is held back",
         ),
-        (json!([tool("a", "Does a"), tool("c", "Does c")]), vec!["a", "c"], "tool `b` is gone"),
+        (json!([tool("a", "Does a"), tool("c", "Does c")]), vec!["a", "c"], "tool `b` was removed"),
     ]
 }
 
@@ -116,7 +116,7 @@ fn a_changed_tool_is_held_back_until_a_person_agrees() {
             assert_eq!(session.list(3), left, "{told}");
             for (id, name) in [(10, "b"), (11, "d")] {
                 let answer = session.call(id, name);
-                let is_refused = !left.contains(&name) && !told.contains("gone") || name == "d";
+                let is_refused = !left.contains(&name) && !told.contains("was removed") || name == "d";
                 assert_eq!(
                     answer["error"]["message"].as_str().is_some_and(|why| why.contains(WAY_OUT)),
                     is_refused,
@@ -128,7 +128,7 @@ fn a_changed_tool_is_held_back_until_a_person_agrees() {
             let lines = end.errors.lines().filter(|line| line.contains(told)).count();
             assert_eq!(lines, 1, "{told}: {}", end.errors);
         }
-        if told.contains("gone") {
+        if told.contains("was removed") {
             continue;
         }
         let Some(shown) = stage.home.at_a_terminal(&["wrap", "--tools", "changing"], "y\n") else { return };
@@ -332,9 +332,9 @@ fn an_answer_that_is_left_out_is_an_error_to_the_client() {
     session.send(&json!({ "id": 6, "method": "test/raw", "params": { "lines": lines } }));
     let end = session.end();
     let rest = String::from_utf8(end.rest).unwrap();
-    assert!(rest.contains("left out the answer, since it is not UTF-8") && !rest.contains("INFO"), "{rest}");
+    assert!(rest.contains("dropped the answer: it is not UTF-8") && !rest.contains("INFO"), "{rest}");
     assert!(rest.contains("\nstarted\n"), "{rest}");
-    assert!(end.errors.contains("a line was left out, since it is not one JSON value"), "{}", end.errors);
+    assert!(end.errors.contains("a line was dropped: it is not one JSON value"), "{}", end.errors);
 }
 
 #[test]

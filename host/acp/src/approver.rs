@@ -28,7 +28,7 @@ pub(crate) struct AtEditor {
 impl Approver for AtEditor {
     async fn ask(&self, question: &Question) -> Decision {
         let Some(card) = self.card(question) else {
-            return Decision::Unasked("the call is none of this session's".into());
+            return Decision::Unasked("the call does not belong to this session".into());
         };
         let decision = self.answer(&self.request(question, &card.id), question.written_by.is_some()).await;
         if !card.is_call {
@@ -88,7 +88,7 @@ impl AtEditor {
     async fn answer(&self, request: &RequestPermissionRequest, may_write: bool) -> Decision {
         match self.client.ask_permission(request).await {
             Ok(response) => decision(&response.outcome, may_write),
-            Err(error) => Decision::Unasked(format!("the editor could not ask: {}", error.message)),
+            Err(error) => Decision::Unasked(format!("the editor failed to ask: {}", error.message)),
         }
     }
 }
@@ -103,7 +103,7 @@ fn decision(outcome: &RequestPermissionOutcome, may_write: bool) -> Decision {
         ALWAYS => Decision::Always,
         WRITE if may_write => Decision::Written,
         REJECT => Decision::Denied,
-        _ => Decision::Unasked("the editor answered what it was not asked".into()),
+        _ => Decision::Unasked("the editor sent an answer that does not fit the question".into()),
     }
 }
 

@@ -158,7 +158,7 @@ impl Connection {
     fn begin(self: &Arc<Self>, id: &RequestId, method: &str, params: &Params) -> Result<Work, Error> {
         let connection = self.clone();
         if method != "initialize" && !self.is_initialized.load(Ordering::SeqCst) {
-            return Err(told(Error::invalid_request(), "`initialize` comes first"));
+            return Err(told(Error::invalid_request(), "expected `initialize` as the first request"));
         }
         Ok(match method {
             "initialize" => {
@@ -184,7 +184,7 @@ impl Connection {
             "session/set_config_option" => work(params.read()?, |request| connection.set_option(request)),
             "session/prompt" => self.prompt(id, params.read()?)?,
             "authenticate" => {
-                let why = "haft has no sign-in; keys of providers are set as program.toml says";
+                let why = "haft has no sign-in; set the provider's key in program.toml";
                 return Err(told(Error::invalid_params(), why));
             }
             _ => {
@@ -250,7 +250,7 @@ impl Connection {
     async fn open(&self, id: &SessionId, opening: Opening) -> Result<Arc<Session>, Error> {
         let open = self.sessions.find(id).ok();
         if open.is_none() && !self.host.knows(&id.0) {
-            return Err(told(Error::session_not_found(id.clone()), "no session of this id is kept here"));
+            return Err(told(Error::session_not_found(id.clone()), "no session with this id is stored here"));
         }
         // No other request may begin a prompt meanwhile.
         let _working = open.as_ref().map(Session::begin_work).transpose()?;
@@ -315,7 +315,7 @@ impl Connection {
                 self.wake(&session).await?;
                 session.use_model(&*self.host, &model.0).await?;
             }
-            _ => return Err(told(Error::invalid_params(), "there is no such option")),
+            _ => return Err(told(Error::invalid_params(), "unknown option")),
         }
         value(&SetSessionConfigOptionResponse::new(session.options().await))
     }
@@ -419,7 +419,7 @@ fn opening(folder: PathBuf, servers: Vec<McpServer>) -> Result<Opening, Error> {
                 let name = shortened(&plain(&name), MAX_SHOWN);
                 let way = "program.toml may declare it in `[[mcp_servers]]`";
                 left_out.push(format!(
-                    "the MCP server `{name}` of the editor is left out: it is over HTTP; {way}"
+                    "the MCP server `{name}` of the editor is left out: its transport is HTTP; {way}"
                 ));
                 continue;
             }

@@ -67,7 +67,7 @@ impl Reading {
                 _ => return Err(told(Error::invalid_params(), "a resource of an unknown kind")),
             },
             ContentBlock::Audio(_) => {
-                return Err(told(Error::invalid_params(), "no model is given sound; send text or pictures"));
+                return Err(told(Error::invalid_params(), "audio is not supported; send text or images"));
             }
             _ => return Err(told(Error::invalid_params(), "content of an unknown kind")),
         }
@@ -83,8 +83,9 @@ impl Reading {
             return Err(told(Error::invalid_params(), &format!("more than {MAX_FILES} files in one prompt")));
         }
         let data = BASE64_STANDARD.decode(data);
-        let data = data
-            .map_err(|error| told(Error::invalid_params(), &format!("a file that is no base64: {error}")))?;
+        let data = data.map_err(|error| {
+            told(Error::invalid_params(), &format!("the file is not valid base64: {error}"))
+        })?;
         let name = uri.map(named).and_then(|path| path.rsplit('/').next().map(str::to_owned));
         self.attachments.push(Attachment { name, ..Attachment::new(kind, data) });
         Ok(())

@@ -90,7 +90,7 @@ pub trait Conversation: Send {
 
     /// Runs one of [`commands`](Self::commands).
     async fn command(&mut self, name: &str, _argument: &str, _turn: &Turn) -> Result<Invoked, Failure> {
-        Err(Failure(format!("`/{name}` is no command of this session")))
+        Err(Failure(format!("`/{name}` is not a command of this session")))
     }
 
     /// Returns the notices that the user has not yet seen: tools and servers that were left out, with the reasons.

@@ -50,7 +50,7 @@ impl Outbox {
         let (waiting, over) = (unwritten.clone(), gone.clone());
         let write = move || {
             if let Err(error) = write(output, messages, &waiting) {
-                tracing::debug!(%error, "the editor does not read any more");
+                tracing::debug!(%error, "the editor stopped reading");
                 over.cancel();
             }
             let _ = finished.send(true);
@@ -70,7 +70,7 @@ impl Outbox {
         let before = shared.unwritten.bytes.fetch_add(size, Ordering::SeqCst);
         let is_too_much = before > MAX_UNWRITTEN;
         if is_too_much {
-            tracing::warn!("the editor has left {MAX_UNWRITTEN} bytes unread: it is taken for gone");
+            tracing::warn!("the editor has {MAX_UNWRITTEN} bytes unread; the connection is closed");
             shared.gone.cancel();
         }
         let sent = !is_too_much && shared.sender.lock().as_ref().is_some_and(|to| to.send(line).is_ok());
@@ -145,7 +145,7 @@ pub(crate) fn start(input: impl Read + Send + 'static) -> io::Result<mpsc::Recei
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "standard input cannot be read any more");
+                    tracing::warn!(%error, "cannot read from standard input");
                     return;
                 }
             }

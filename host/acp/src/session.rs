@@ -111,7 +111,7 @@ impl Session {
     pub(crate) fn begin_work(self: &Arc<Self>) -> Result<Working, Error> {
         let mut turn = self.turn.lock();
         if turn.is_some() {
-            return Err(told(Error::invalid_request(), "the prompt before is still being worked on"));
+            return Err(told(Error::invalid_request(), "the previous prompt is still running"));
         }
         let cancel = turn.insert(CancellationToken::new()).clone();
         Ok(Working { session: self.clone(), cancel })
@@ -307,7 +307,7 @@ impl Session {
         let mut slot = self.awake(host).await?;
         let Some(conversation) = slot.as_mut() else { return Err(Error::internal_error()) };
         if !conversation.models().0.iter().any(|model| model.id == id) {
-            return Err(told(Error::invalid_params(), "no model of this session is called so"));
+            return Err(told(Error::invalid_params(), "this session has no model of this name"));
         }
         conversation.use_model(id).await.map_err(failed)
     }
@@ -363,7 +363,7 @@ pub(crate) const MODE: &str = "mode";
 /// The id, name and description of each mode: with the rights of the program, and read only.
 const MODES: [(&str, &str, &str); 2] = [
     ("default", "Default", "Tools act with the rights of the program"),
-    ("plan", "Plan", "Tools read, and neither write nor send anything"),
+    ("plan", "Plan", "Tools only read: no writing, no sending"),
 ];
 
 /// Returns all modes and the current one.
@@ -390,7 +390,7 @@ fn is_plan(id: &str) -> Result<bool, Error> {
     match id {
         id if id == default => Ok(false),
         id if id == plan => Ok(true),
-        _ => Err(told(Error::invalid_params(), "there is no such mode")),
+        _ => Err(told(Error::invalid_params(), "unknown mode")),
     }
 }
 

@@ -39,7 +39,7 @@ impl Sessions {
     pub(crate) fn find(&self, id: &SessionId) -> Result<Arc<Session>, Error> {
         let mut all = self.all.lock();
         let Some(at) = all.iter().position(|session| session.id == *id) else {
-            let why = "no session of this id is open: load it, or begin a new one";
+            let why = "no session with this id is open; load the session or start a new one";
             return Err(told(Error::session_not_found(id.clone()), why));
         };
         let session = all.remove(at);
@@ -92,7 +92,7 @@ impl Sessions {
                 tokio::time::sleep(BETWEEN_LOOKS).await;
             }
         }
-        let why = format!("{MAX_AWAKE} sessions are at work, and no more may be at the same time");
+        let why = format!("{MAX_AWAKE} sessions are active, which is the maximum");
         Err(told(Error::internal_error(), &why))
     }
 

@@ -111,7 +111,7 @@ impl Updates {
             Event::Said(text) => self.say(&state, SessionUpdate::AgentMessageChunk, text),
             Event::Thought(text) => self.say(&state, SessionUpdate::AgentThoughtChunk, text),
             Event::Retrying { reason, delay } => {
-                let text = format!("[{reason}; asking again in {:.1} s]\n", delay.as_secs_f64());
+                let text = format!("[{reason}; retrying in {:.1} s]\n", delay.as_secs_f64());
                 self.say(&state, SessionUpdate::AgentThoughtChunk, &text);
                 // The text so far does not count: later text is another message.
                 state.last_message += 1;

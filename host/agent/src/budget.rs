@@ -31,11 +31,11 @@ impl Budget {
         let usage = totals.usage();
         if let Some(most) = self.cost {
             if let Some(model) = totals.unpriced() {
-                return Some(format!("`max_cost` cannot be kept: {}", no_price(&model)));
+                return Some(format!("`max_cost` cannot be enforced: {}", no_price(&model)));
             }
             let spent = usage.cost.unwrap_or_default();
             if spent >= most {
-                return Some(format!("it has cost {spent} of a budget of {most}"));
+                return Some(format!("the budget is used up: {spent} of {most}"));
             }
         }
         if let Some(used_up) = totals.caller_used_up() {
@@ -43,22 +43,22 @@ impl Budget {
         }
         let most = self.tokens?;
         if totals.is_uncounted() {
-            return Some("`max_tokens_total` cannot be kept: the provider tells no tokens".into());
+            return Some("`max_tokens_total` cannot be enforced: the provider does not report tokens".into());
         }
         let used = usage.total();
-        (used >= most).then(|| format!("it has used {used} tokens of a budget of {most}"))
+        (used >= most).then(|| format!("the budget is used up: {used} of {most} tokens"))
     }
 }
 
 /// Returns the message for a limit of the calling run.
 fn of_caller(used_up: &UsedUp) -> String {
     match used_up {
-        UsedUp::Spent => "the budget is spent of the run that it works for".into(),
+        UsedUp::Spent => "the budget of the calling run is used up".into(),
         UsedUp::Unpriced(model) => {
-            format!("`max_cost` of the run that it works for cannot be kept: {}", no_price(model))
+            format!("`max_cost` of the calling run cannot be enforced: {}", no_price(model))
         }
         UsedUp::Uncounted => {
-            "`max_tokens_total` of the run that it works for cannot be kept: a provider tells no tokens"
+            "`max_tokens_total` of the calling run cannot be enforced: a provider does not report tokens"
                 .into()
         }
     }
@@ -66,7 +66,7 @@ fn of_caller(used_up: &UsedUp) -> String {
 
 /// Returns the message for a missing price, with the key of program.toml that sets it.
 fn no_price(model: &str) -> String {
-    format!("no price of `{model}` is known; `[provider.prices.\"{model}\"]` in program.toml says it")
+    format!("the price of `{model}` is unknown; set `[provider.prices.\"{model}\"]` in program.toml")
 }
 
 // The totals of a run: turns, tokens and cost, including the agents that it called. Records the outcome and does
@@ -222,11 +222,11 @@ mod tests {
         let tokens = Budget { tokens: Some(100), cost: None };
         assert_eq!(tokens.used_up(&totals(&[usage(99, None)])), None);
         let why = tokens.used_up(&totals(&[usage(60, None), usage(40, None)]));
-        assert_eq!(why.as_deref(), Some("it has used 100 tokens of a budget of 100"));
+        assert_eq!(why.as_deref(), Some("the budget is used up: 100 of 100 tokens"));
         let cost = Budget { cost: Some(Cost::of_dollars(0.5)), tokens: None };
         assert_eq!(cost.used_up(&totals(&[usage(9, Some(0.49))])), None);
         let why = cost.used_up(&totals(&[usage(9, Some(0.49)), usage(9, Some(0.02))]));
-        assert_eq!(why.as_deref(), Some("it has cost $0.5100 of a budget of $0.5000"));
+        assert_eq!(why.as_deref(), Some("the budget is used up: $0.5100 of $0.5000"));
         assert_eq!(Budget::default().used_up(&totals(&[usage(u64::MAX, None)])), None);
         let nothing = Budget { cost: Some(Cost::of_dollars(0.0)), tokens: None };
         assert!(nothing.used_up(&totals(&[])).is_some());
@@ -237,9 +237,9 @@ mod tests {
     fn what_is_not_known_ends_it_too() {
         let cost = Budget { cost: Some(Cost::of_dollars(0.5)), tokens: None };
         let why = cost.used_up(&totals(&[usage(9, Some(0.1)), usage(9, None)])).unwrap();
-        assert!(why.contains("no price of `small` is known") && why.contains("[provider.prices"), "{why}");
+        assert!(why.contains("the price of `small` is unknown") && why.contains("[provider.prices"), "{why}");
         let tokens = Budget { tokens: Some(100), cost: None };
-        assert!(tokens.used_up(&totals(&[usage(0, None)])).unwrap().contains("tells no tokens"));
+        assert!(tokens.used_up(&totals(&[usage(0, None)])).unwrap().contains("does not report tokens"));
     }
     /// A budget of the calling run ends the run, with that reason.
     #[test]
@@ -251,12 +251,12 @@ mod tests {
         totals.add("asked", usage(9, None));
         let why = Budget::default().used_up(&totals).unwrap();
         assert!(
-            why.starts_with("`max_cost` of the run that it works for cannot be kept: no price of `asked`"),
+            why.starts_with("`max_cost` of the calling run cannot be enforced: the price of `asked`"),
             "{why}"
         );
         totals.add("asked", usage(50, None));
         let why = Budget::default().used_up(&totals).unwrap();
-        assert_eq!(why, "the budget is spent of the run that it works for");
-        assert!(of_caller(&UsedUp::Uncounted).contains("tells no tokens"));
+        assert_eq!(why, "the budget of the calling run is used up");
+        assert!(of_caller(&UsedUp::Uncounted).contains("does not report tokens"));
     }
 }

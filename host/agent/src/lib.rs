@@ -73,7 +73,7 @@ const MAX_SHRINKS: u32 = 8;
 const MAX_EMPTY_TURNS: u32 = 2;
 /// The prompt after an empty turn: repeating the request unchanged would give another empty turn.
 const AFTER_NOTHING: &str =
-    "[Your last turn was empty. Go on with the task, or say what came of it if it is done.]";
+    "[Your last turn was empty. Go on with the task, or report the result if it is done.]";
 
 impl AgentSettings {
     /// 50: more than a useful task takes, few enough to end a loop.

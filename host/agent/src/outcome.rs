@@ -93,10 +93,10 @@ impl Outcome {
             }
             End::Budget => return Some(format!("the task is not done: {}", self.detail())),
             End::Invalid => {
-                return Some(format!("no answer that is valid against the schema: {}", self.detail()));
+                return Some(format!("the answer does not match the schema: {}", self.detail()));
             }
-            End::Length => "the answer is cut off at the limit of output tokens",
-            End::Filtered => "the provider's content filter held the answer back",
+            End::Length => "the answer was cut off at the output token limit",
+            End::Filtered => "the provider's content filter blocked the answer",
             End::Refused => "the model declined",
             End::Cancelled => "cancelled",
             End::Failed => return Some(self.failure.as_ref().map_or_else(String::new, ToString::to_string)),

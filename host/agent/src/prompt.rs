@@ -61,8 +61,8 @@ pub fn with_agents_md(mut prompt: String, files: &[AgentsMd]) -> String {
     for (index, file) in files.iter().enumerate() {
         if index == 0 {
             prompt.push_str(
-                "\n\nWhat the user's project says to whoever works on it, from its root down to the workspace. Where \
-                 two files disagree, the last one counts; the user's own words count more.",
+                "\n\nInstructions of the user's project, from its root down to the workspace. Where two \
+                 files disagree, the last one counts; the user's own words count more.",
             );
         }
         let (path, text) = (plain(&file.path.display().to_string()), enclosed(&file.text, TAG));

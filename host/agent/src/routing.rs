@@ -62,7 +62,7 @@ async fn classify(provider: &dyn Provider, prompt: &str, session: &Session) -> (
         }
         Some(Err(error)) => {
             tracing::warn!(
-                "cannot ask which model fits the task: {}",
+                "cannot choose a model for the task: {}",
                 session.redactor.redact(&error.to_string())
             );
             (false, *error.wasted)

@@ -50,7 +50,7 @@ pub enum SessionError {
     #[error("the session `{0}` is in use by another haft")]
     InUse(String),
     /// The session has reached its maximum size.
-    #[error("the session `{id}` has reached {limit} bytes, which is the most there may be in one")]
+    #[error("the session `{id}` has reached the limit of {limit} bytes")]
     Full {
         /// The id.
         id: String,
@@ -64,7 +64,7 @@ pub enum SessionError {
     #[error("several sessions begin with `{0}`; write more of the id")]
     Ambiguous(String),
     /// There is no session to continue.
-    #[error("no session of this program was begun in this folder")]
+    #[error("this folder has no session of this program")]
     None,
     /// A file exists and is not a session.
     #[error("`{}` is not a session: {why}", path.display())]
@@ -81,9 +81,9 @@ impl SessionError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Unknown(_) | Self::None => Some("`haft session list` lists them"),
-            Self::InUse(_) => Some("leave the other one, or begin a new session"),
+            Self::InUse(_) => Some("end the other haft, or start a new session"),
             Self::Full { .. } => Some("begin a new session"),
-            Self::File { .. } => Some("`--no-journal` works without keeping the session"),
+            Self::File { .. } => Some("`--no-journal` runs without saving the session"),
             Self::Ambiguous(_) | Self::Invalid { .. } => None,
         }
     }
@@ -134,7 +134,7 @@ impl SessionLog {
     /// stored.
     pub fn keeper(&self) -> Keeper {
         let opened = self.0.changes.as_ref().map(|path| keeper(path, &self.0.redactor)).transpose();
-        let opened = opened.inspect_err(|error| tracing::warn!("what is changed cannot be undone: {error}"));
+        let opened = opened.inspect_err(|error| tracing::warn!("these changes cannot be undone: {error}"));
         opened.ok().flatten().unwrap_or_default()
     }
 

@@ -158,7 +158,7 @@ impl Files<'_> {
         let metadata = file.symlink_metadata().with_context(|| format!("cannot look at `{shown}`"))?;
         if !metadata.is_file() {
             let problem = Problem::new(format!("`{shown}` cannot be packed: not a regular file"));
-            return Err(Report::from(problem.hint("put the file itself in its place")).into());
+            return Err(Report::from(problem.hint("replace it with the file itself")).into());
         }
         let name =
             name(path).with_context(|| format!("`{shown}` cannot be packed: its name is not UTF-8"))?;
@@ -168,7 +168,7 @@ impl Files<'_> {
         self.found.insert(name, entry);
         if self.found.len() > MAX_FILES || self.size > MAX_SIZE {
             let most = super::pack::size(MAX_SIZE);
-            anyhow::bail!("the package is too large: at most {MAX_FILES} files of {most} together");
+            anyhow::bail!("the package is too large: at most {MAX_FILES} files and {most} in total");
         }
         Ok(())
     }

@@ -105,7 +105,7 @@ impl<'a> Build<'a> {
     pub(crate) fn wit_path(&self) -> Result<PathBuf, Report> {
         self.project.wit_path().ok_or_else(|| {
             let problem = Problem::new(format!("no WIT in `{}`", self.project.folder.display()));
-            problem.hint("describe the tools in `wit/world.wit`, or name its folder: `[build] wit`").into()
+            problem.hint("describe the tools in `wit/world.wit`, or set the folder: `[build] wit`").into()
         })
     }
 
@@ -124,7 +124,7 @@ impl<'a> Build<'a> {
             find_on_path(program)
         };
         let found = found.ok_or_else(|| {
-            Report::from(Problem::new(format!("cannot find `{program}`, which `[build] command` names")))
+            Report::from(Problem::new(format!("cannot find `{program}`, the program of `[build] command`")))
         })?;
         self.run(&Tool::new(found).args(arguments)).await?;
         self.used(program.as_str());

@@ -95,7 +95,7 @@ impl Findings {
             let most = size(MAX_COMPONENT);
             self.errors.push(Problem::new(format!("too large: {shown}, and haft loads at most {most}")));
         } else if subject.bytes > LARGE {
-            self.warn(format!("large: {shown}, which takes long to compile on first use"), &[]);
+            self.warn(format!("large: {shown}; the first use takes long, because it is compiled"), &[]);
         }
         for problem in &subject.sections.problems {
             self.warn(problem.clone(), &["build or pack it again".to_owned()]);
@@ -108,7 +108,10 @@ impl Findings {
         }
         if subject.sections.program.is_none() && subject.asked.is_none() && subject.sections.act.is_none() {
             let hint = "`haft plugin build` and `haft plugin pack --program program.toml` add it".to_owned();
-            self.warn("nothing says what it asks for: whoever installs it has to find out".into(), &[hint]);
+            self.warn(
+                "the component does not declare the rights it requests; a user has to find them out".into(),
+                &[hint],
+            );
         }
     }
 
@@ -120,14 +123,18 @@ impl Findings {
             let (is_asked, keys) = ((right.is_asked)(asked), right.keys);
             match import {
                 Some(import) if !is_asked && right.needs_asking && !always_imports(subject.sections) => {
-                    let message =
-                        format!("imports `{}`, but asks for no `{keys}`: it will be refused", import.name);
-                    let hint = format!("if it is used, ask: `[plugins.grant]` with `{}`", right.example);
+                    let message = format!(
+                        "imports `{}` but does not request `{keys}`: its calls will be refused",
+                        import.name
+                    );
+                    let hint =
+                        format!("if it is used, request it: `[plugins.grant]` with `{}`", right.example);
                     self.warn(message, &[hint]);
                 }
                 None if is_asked => {
-                    let hint = "ask for what is used only: a person reads it, and decides".to_owned();
-                    self.warn(format!("asks for `{keys}`, but imports nothing that could use it"), &[hint]);
+                    let hint =
+                        "request only the rights that are used: a person reads and grants them".to_owned();
+                    self.warn(format!("requests `{keys}` but imports no interface that uses it"), &[hint]);
                 }
                 _ => {}
             }
@@ -136,15 +143,15 @@ impl Findings {
 
     fn tools(&mut self, subject: &Subject<'_>, plugin: &Plugin) {
         for refused in plugin.uncallable().iter().take(MAX_ALIKE) {
-            self.warn(format!("`{}` is no tool: it {}", refused.name, refused.reason), &[]);
+            self.warn(format!("`{}` is not a tool: it {}", refused.name, refused.reason), &[]);
         }
         let shown = plugin.tools().iter().take(MAX_ALIKE);
         shown.for_each(|tool| self.tool(subject, tool));
         let total: usize = plugin.tools().iter().map(tokens).sum();
         if total > MANY_FOR_A_PLUGIN {
             let message =
-                format!("its {} tools take about {total} tokens of every prompt", plugin.tools().len());
-            self.warn(message, &["fewer tools with shorter descriptions are used better".to_owned()]);
+                format!("its {} tools use about {total} tokens of every prompt", plugin.tools().len());
+            self.warn(message, &["models use fewer tools with shorter descriptions better".to_owned()]);
         }
     }
 
@@ -152,25 +159,26 @@ impl Findings {
         let name = &tool.name;
         let (plain, exposed) = (format!("{}__{name}", subject.name), exposed_name(&[subject.name, name]));
         if plain != exposed {
-            let message = format!("`{name}` is called `{exposed}`: `{plain}` is no name that models accept");
+            let message =
+                format!("`{name}` is exposed as `{exposed}`: models do not accept the name `{plain}`");
             self.warn(message, &["names have at most 64 letters, digits, `_` and `-`".to_owned()]);
         }
         if tool.description.trim().is_empty() {
             let hint = "write a comment above the function, then `haft plugin build`".to_owned();
-            self.warn(format!("`{name}` has no description: no model will know when to call it"), &[hint]);
+            self.warn(format!("`{name}` has no description: a model cannot tell when to call it"), &[hint]);
         }
         let bare = undescribed(&tool.parameters);
         if !bare.is_empty() {
-            let hint = "name them in the comment of the function: `` - `text`: what it is ``".to_owned();
+            let hint = "describe them in the comment of the function: `` - `text`: what it is ``".to_owned();
             self.warn(format!("`{name}` has parameters without a description: {}", bare.join(", ")), &[hint]);
         }
         if depth(&tool.parameters) > DEEP {
-            let hint = "flatter parameters are filled in better".to_owned();
-            self.warn(format!("the parameters of `{name}` nest more than {DEEP} levels"), &[hint]);
+            let hint = "models fill in flat parameters more reliably".to_owned();
+            self.warn(format!("the parameters of `{name}` are nested deeper than {DEEP} levels"), &[hint]);
         }
         let tokens = tokens(tool);
         if tokens > MANY_FOR_A_TOOL {
-            self.warn(format!("`{name}` alone takes about {tokens} tokens of every prompt"), &[]);
+            self.warn(format!("`{name}` alone uses about {tokens} tokens of every prompt"), &[]);
         }
     }
 }
@@ -293,13 +301,16 @@ mod tests {
         );
         let http = "wasi:http/outgoing-handler@0.2.6";
         let text = warnings(&sections(&[http], "rustc"), Some(&nothing));
-        assert_eq!(text, [format!("imports `{http}`, but asks for no `hosts`: it will be refused")]);
+        assert_eq!(
+            text,
+            [format!("imports `{http}` but does not request `hosts`: its calls will be refused")]
+        );
         assert!(warnings(&sections(&[http], "rustc"), Some(&hosts)).is_empty());
         for interpreter in ["componentize-py", "component-init-transform"] {
             assert!(warnings(&sections(&[http], interpreter), Some(&nothing)).is_empty());
         }
         let text = warnings(&sections(&["wasi:filesystem/types@0.2.6"], "rustc"), Some(&hosts));
-        assert_eq!(text, ["asks for `hosts`, but imports nothing that could use it"]);
+        assert_eq!(text, ["requests `hosts` but imports no interface that uses it"]);
         assert_eq!(warnings(&sections(&[], ""), None).len(), 1, "nothing says what it asks for");
     }
 

@@ -41,7 +41,7 @@ pub fn from_module(module: &[u8]) -> Result<Vec<u8>, Report> {
     made.map_err(|error| {
         let problem = Problem::new(format!("cannot make a component of the module: {}", wit::text(&error)));
         problem
-            .hint("it has to export what the world in the WIT says, under the names of its bindings")
+            .hint("the module must export the functions of the WIT world, under the names of its bindings")
             .into()
     })
 }

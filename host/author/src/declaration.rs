@@ -21,7 +21,7 @@ const OF_PACKAGE: &[&str] = &["program", "tools", "plugins", "mcp_servers", "hos
 /// included if it describes the plugin itself (`is_its_own`): that of a program that only uses the plugin would
 /// give it another name. Comments are not included.
 pub fn of_component(text: &str, plugin: &Plugin, file: &str, is_its_own: bool) -> anyhow::Result<String> {
-    let mut whole: Table = text.parse().context("cannot read program.toml once more")?;
+    let mut whole: Table = text.parse().context("cannot read program.toml again")?;
     let declared = match whole.remove("plugins") {
         Some(Value::Array(plugins)) => plugins,
         _ => Vec::new(),
@@ -31,7 +31,7 @@ pub fn of_component(text: &str, plugin: &Plugin, file: &str, is_its_own: bool) -
         Value::Table(table) if is_declared(&table) => Some(table),
         _ => None,
     });
-    let entry = entry.as_mut().context("program.toml does not declare the plugin any more")?;
+    let entry = entry.as_mut().context("program.toml no longer declares the plugin")?;
     let mut entry_keys = only(entry, OF_PLUGIN);
     entry_keys.insert("component".to_owned(), file.into());
     let mut kept = Table::new();
@@ -39,7 +39,7 @@ pub fn of_component(text: &str, plugin: &Plugin, file: &str, is_its_own: bool) -
         kept.insert("program".to_owned(), only(&mut program, OF_PROGRAM).into());
     }
     kept.insert("plugins".to_owned(), Value::Array(vec![entry_keys.into()]));
-    toml::to_string(&kept).context("cannot write what the component asks for")
+    toml::to_string(&kept).context("cannot write the component's requested rights")
 }
 
 /// Moves the keys `names` out of `table`, in their order.
@@ -52,7 +52,7 @@ fn only(table: &mut Table, names: &[&str]) -> Table {
 /// # Errors
 /// The text is not TOML.
 pub fn of_package(text: &str) -> anyhow::Result<(String, Vec<String>)> {
-    let mut document: DocumentMut = text.parse().context("cannot read program.toml once more")?;
+    let mut document: DocumentMut = text.parse().context("cannot read program.toml again")?;
     let names: Vec<String> = document.iter().map(|(name, _)| name.to_owned()).collect();
     let left_out: Vec<String> =
         names.into_iter().filter(|name| !OF_PACKAGE.contains(&name.as_str())).collect();

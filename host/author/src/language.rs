@@ -99,8 +99,9 @@ pub fn of_project(project: &Project) -> Result<&'static dyn Language, Report> {
         None => of_folder(&project.folder),
     };
     found.ok_or_else(|| {
-        let problem = Problem::new(format!("unknown language of the project `{}`", project.folder.display()));
-        problem.hint("name it: `[build] language = \"rust\"`, or a `command` that builds it").into()
+        let problem =
+            Problem::new(format!("cannot detect the language of the project `{}`", project.folder.display()));
+        problem.hint("set `[build] language = \"rust\"`, or a `command` that builds the project").into()
     })
 }
 

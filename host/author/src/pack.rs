@@ -85,7 +85,7 @@ pub(crate) fn validate(bytes: &[u8]) -> Result<(), Report> {
             Ok(_) => return Ok(()),
             Err(error) => error.to_string(),
         },
-        Kind::Module => "it is a core module, which is only a part of one".to_owned(),
+        Kind::Module => "it is a core module, which is only a part of a component".to_owned(),
         Kind::Other => "it is not WebAssembly".to_owned(),
     };
     Err(Problem::new(format!("not a component: {why}")).into())

@@ -33,7 +33,7 @@ impl Project {
             let problem =
                 Problem::new(format!("no plugin project in `{}`: no {FILE_NAME}", folder.display()));
             let problem =
-                problem.hint("name its folder, or begin one with `haft plugin new --lang rust my-tool`");
+                problem.hint("give its folder, or create one with `haft plugin new --lang rust my-tool`");
             return Err(Report::from(problem).into());
         }
         let manifest = Manifest::load(&file)?;

@@ -118,7 +118,7 @@ impl Record {
         let written = serde_json::to_vec(self).map_err(anyhow::Error::from);
         let written = written.and_then(|text| pack::write(&path(cache, &self.component), &text));
         if let Err(error) = written {
-            tracing::debug!(%error, "what a component was built of cannot be noted");
+            tracing::debug!(%error, "cannot record the sources of a component");
         }
     }
 }

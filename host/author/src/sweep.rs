@@ -48,7 +48,7 @@ pub(crate) fn used(folder: &Path) {
         .open(lock_of(folder))
         .and_then(|file| file.set_modified(SystemTime::now()));
     if let Err(error) = noted {
-        tracing::debug!(folder = %folder.display(), %error, "the use of a compiler cannot be noted");
+        tracing::debug!(folder = %folder.display(), %error, "cannot record the use of a compiler");
     }
 }
 

@@ -157,10 +157,10 @@ impl ProjectName {
             return Err(invalid("a new plugin's name begins with a letter".to_owned()));
         }
         if text.split('-').any(str::is_empty) {
-            return Err(invalid("words are joined by one `-`, and none is at the end".to_owned()));
+            return Err(invalid("words are joined by one `-`, without a `-` at the end".to_owned()));
         }
         if RESERVED.contains(&text) {
-            let why = "the word has a meaning of its own in WIT or in a language";
+            let why = "the word is reserved in WIT or in a language";
             let problem = Problem::new(format!("invalid name `{text}`: {why}"));
             return Err(problem.hint(format!("choose another, such as `my-{text}`")).into());
         }
@@ -256,8 +256,8 @@ pub fn create(
 }
 
 fn no_sdk(language: &dyn Language) -> Report {
-    let problem = Problem::new(format!("there is no sdk for {}", language.facts().title));
-    problem.hint("leave out `--sdk`: typed functions need none").into()
+    let problem = Problem::new(format!("haft has no SDK for {}", language.facts().title));
+    problem.hint("remove `--sdk`: typed functions need no SDK").into()
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
@@ -278,8 +278,8 @@ fn put(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 fn exists(folder: &Path) -> anyhow::Error {
-    let problem = Problem::new(format!("`{}` is there already", folder.display()));
-    Report::from(problem.hint("choose another name, or remove it; nothing was written")).into()
+    let problem = Problem::new(format!("`{}` exists already", folder.display()));
+    Report::from(problem.hint("choose another name, or remove that folder; nothing was written")).into()
 }
 
 #[cfg(test)]

@@ -71,7 +71,8 @@ impl SourceWatch {
     /// Watches the files in `folder`, without the paths `ignored` and names that begin with a dot.
     pub fn new(folder: &Path, ignored: Vec<PathBuf>) -> Self {
         let events = Events::new(|event| !event.is_ok_and(|event| event.kind.is_access()));
-        let events = events.inspect_err(|error| tracing::debug!(%error, "no events of files")).ok();
+        let events =
+            events.inspect_err(|error| tracing::debug!(%error, "file events are not available")).ok();
         let scope = Scope::new(folder, ignored);
         let mut watch = Self { scope, events, folders: BTreeSet::new(), known: Files::new() };
         watch.scan();
@@ -104,7 +105,7 @@ impl SourceWatch {
         for folder in folders.difference(&self.folders) {
             let Some(events) = &mut self.events else { break };
             if let Err(error) = events.watch(folder) {
-                tracing::debug!(%error, "looking every second instead of waiting for events");
+                tracing::debug!(%error, "checking every second instead");
                 self.events = None;
             }
         }

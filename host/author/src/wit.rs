@@ -26,7 +26,7 @@ impl Wit {
         })?;
         let world = resolve.select_world(&[package], world).map_err(|error| {
             let problem = Problem::new(format!("no world in `{}`: {}", path.display(), text(&error)));
-            problem.hint("name one of its worlds: `[build] world = \"…\"`, or `--world`")
+            problem.hint("choose a world: `[build] world = \"…\"`, or `--world`")
         })?;
         Ok(Self { resolve, package, world })
     }
@@ -92,7 +92,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("world.wit");
         std::fs::write(&file, "package local:p;\nworld a {}\nworld b {}\n").unwrap();
-        assert!(Wit::read(&file, None).unwrap_err().to_string().contains("hint: name one of its worlds"));
+        assert!(Wit::read(&file, None).unwrap_err().to_string().contains("hint: choose a world"));
         assert_eq!(Wit::read(&file, Some("b")).unwrap().world(), "b");
     }
 }

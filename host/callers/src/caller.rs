@@ -65,13 +65,13 @@ pub enum Denied {
     #[error("expected `Authorization: Bearer` and a token of this server")]
     Missing,
     /// No caller has the token.
-    #[error("this token is not taken here: {0}")]
+    #[error("this token is not accepted: {0}")]
     Invalid(&'static str),
     /// The caller lacks a required scope.
-    #[error("this token does not have the scope `{}` that calls here take", .0.join(" "))]
+    #[error("this token lacks the scope `{}`, which calls require", .0.join(" "))]
     Scope(Vec<String>),
     /// The token cannot be verified now.
-    #[error("the keys of the authorization server cannot be had at the moment; try again later")]
+    #[error("the keys of the authorization server are not available at the moment; try again later")]
     Unavailable,
 }
 

@@ -26,8 +26,8 @@ pub enum RuleError {
     SameToken(String, String),
     /// A token could be guessed, or is not a valid header value.
     #[error(
-        "the token of caller `{0}` can be guessed or cannot be sent: expected at least {MIN_TOKEN} printable ASCII \
-         characters without white space"
+        "the token of caller `{0}` is too short or has invalid characters: expected at least {MIN_TOKEN} \
+         printable ASCII characters without white space"
     )]
     Weak(String),
     /// The keys for JSON Web Tokens cannot be read.
@@ -116,7 +116,7 @@ impl Callers {
             return Ok(known);
         }
         let unverified = Unverified::read(token).ok_or(UNKNOWN)?;
-        let mut denied = Denied::Invalid("its `iss` is no issuer of this server's callers");
+        let mut denied = Denied::Invalid("its `iss` is not an issuer of this server's callers");
         for seat in set.jwts.iter().filter(|seat| seat.rule.issuer == unverified.issuer()) {
             match seat.verify(token, &unverified).await {
                 Ok((caller, left)) => {
@@ -136,7 +136,7 @@ impl Callers {
     }
 }
 
-const UNKNOWN: Denied = Denied::Invalid("it is nobody's");
+const UNKNOWN: Denied = Denied::Invalid("it belongs to no caller");
 
 impl Set {
     async fn add(&mut self, rule: Rule, before: &Self) -> Result<(), RuleError> {
@@ -192,7 +192,7 @@ impl JwtSeat {
             Some(subject) => Caller::of_subject(&self.seat, subject),
             None => Some(Caller::new(&self.seat)),
         };
-        let caller = caller.ok_or(Denied::Invalid("its `sub` is longer than one can be told by"))?;
+        let caller = caller.ok_or(Denied::Invalid("its `sub` is too long"))?;
         Ok((caller, verified.left))
     }
 }

@@ -83,9 +83,7 @@ impl Unverified {
             return Err(Denied::Invalid("it is signed with an algorithm that is not one of `algorithms`"));
         }
         if self.header.crit.is_some() {
-            return Err(Denied::Invalid(
-                "its header says that something in it must be understood, and it is not",
-            ));
+            return Err(Denied::Invalid("its header has a `crit` parameter that is not supported"));
         }
         let kind = self.header.typ.as_deref().map(str::to_ascii_lowercase);
         match kind.as_deref() {
@@ -107,10 +105,10 @@ impl Unverified {
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
         let claims = decode::<Claims>(token, key, &validation).map_err(|error| denied(&error))?.claims;
         if claims.cnf.is_some() {
-            return Err(Denied::Invalid("it is bound to a key, which a bearer token does not show"));
+            return Err(Denied::Invalid("it is bound to a key; a bearer token proves no key"));
         }
         if !rule.subjects.is_empty() && !claims.sub.as_ref().is_some_and(|sub| rule.subjects.contains(sub)) {
-            return Err(Denied::Invalid("its `sub` is none of a caller here"));
+            return Err(Denied::Invalid("its `sub` belongs to no caller here"));
         }
         let left = claims.exp.saturating_add(LEEWAY).saturating_sub(get_current_timestamp());
         let scopes = [&claims.scope, &claims.scp].into_iter().flatten().flat_map(words).collect();
@@ -139,12 +137,12 @@ fn denied(error: &jsonwebtoken::errors::Error) -> Denied {
     use jsonwebtoken::errors::ErrorKind;
     Denied::Invalid(match error.kind() {
         ErrorKind::ExpiredSignature => "it has expired",
-        ErrorKind::ImmatureSignature => "it is not good yet",
+        ErrorKind::ImmatureSignature => "it is not valid yet",
         ErrorKind::InvalidAudience => "its `aud` is not this server",
-        ErrorKind::InvalidIssuer => "its `iss` is no issuer of this server's callers",
+        ErrorKind::InvalidIssuer => "its `iss` is not an issuer of this server's callers",
         ErrorKind::MissingRequiredClaim(_) => "it lacks one of `exp`, `iss` and `aud`",
         ErrorKind::InvalidSignature => "its signature is wrong",
-        _ => "it is no JSON Web Token that can be verified",
+        _ => "it is not a JSON Web Token that can be verified",
     })
 }
 

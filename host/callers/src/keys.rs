@@ -74,7 +74,8 @@ impl Keys {
                 None
             }
             Err(why) => {
-                tracing::warn!(source = %self.source, why, "keys of an authorization server cannot be had");
+                tracing::warn!(source = %self.source, why, "the keys of an authorization server are not \
+                    available");
                 Some(why)
             }
         }
@@ -133,13 +134,9 @@ impl KeySet {
     /// Parses the keys of `text`. Skips unknown keys and those with a shared secret.
     fn parse(text: &[u8]) -> Result<Self, String> {
         let written: Written =
-            serde_json::from_slice(text).map_err(|error| format!("no set of keys: {error}"))?;
+            serde_json::from_slice(text).map_err(|error| format!("not a JSON Web Key Set: {error}"))?;
         let keys: Vec<_> = written.keys.into_iter().take(MOST).filter_map(PublicKey::read).collect();
-        if keys.is_empty() {
-            Err("no public key in it can verify a signature".to_owned())
-        } else {
-            Ok(Self(keys))
-        }
+        if keys.is_empty() { Err("it has no public key for signatures".to_owned()) } else { Ok(Self(keys)) }
     }
 
     /// Returns whether a key has the id `id`.

@@ -28,7 +28,8 @@ pub struct CallPermit(Arc<Quota>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exhausted {
     /// The limit of calls a minute is reached.
-    #[error("this caller may make {most} calls a minute: try again in {} s", wait.as_secs().saturating_add(1))]
+    #[error("this caller may make {most} calls per minute: try again in {} \
+        s", wait.as_secs().saturating_add(1))]
     Rate {
         /// The limit of calls a minute.
         most: u32,
@@ -36,7 +37,7 @@ pub enum Exhausted {
         wait: Duration,
     },
     /// The limit of concurrent calls is reached.
-    #[error("this caller may have {most} calls under way at once: try again when one of them has ended")]
+    #[error("this caller may run {most} calls at once: try again when one has ended")]
     AtOnce {
         /// The limit of concurrent calls.
         most: u32,

@@ -23,6 +23,6 @@ pub fn name<const BYTES: usize>() -> io::Result<String> {
 pub fn bytes<const COUNT: usize>() -> io::Result<[u8; COUNT]> {
     let mut bytes = [0; COUNT];
     let filled = getrandom::fill(&mut bytes);
-    filled.map_err(|_| io::Error::other("the system gives no random numbers"))?;
+    filled.map_err(|_| io::Error::other("the system provides no random numbers"))?;
     Ok(bytes)
 }

@@ -124,7 +124,7 @@ pub fn in_place(path: &Path, content: &[u8]) -> io::Result<()> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let mut file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
     }
     let mut old = Vec::new();
     file.read_to_end(&mut old)?;
@@ -220,7 +220,7 @@ impl<'a> New<'a> {
         Ok(Self { draft, path, content })
     }
 
-    /// Puts the new content in the place of the old one. The folder is not synchronised.
+    /// Puts the new content instead of the old one. The folder is not synchronised.
     ///
     /// # Errors
     /// The file can be neither replaced nor written in place; it has its old content then.
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
     }
 
-    /// A folder in the place of the file cannot be replaced by a file; nothing is left of the attempt.
+    /// A folder instead of the file cannot be replaced by a file; nothing is left of the attempt.
     #[test]
     fn a_failure_leaves_no_temporary_file() {
         let place = tempfile::tempdir().unwrap();

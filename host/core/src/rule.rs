@@ -24,10 +24,13 @@ pub enum RulePatternError {
     #[error("expected `TOOL(PATTERN)`: the text has a `(` and does not end with `)`")]
     Open,
     /// Nothing between the parentheses.
-    #[error("there is nothing between `(` and `)`; leave both out to mean every call of the tool")]
+    #[error(
+        "expected a pattern between `(` and `)`; without parentheses the rule applies to every call of \
+        the tool"
+    )]
     Nothing,
     /// Longer than anything that a person would read.
-    #[error("what stands in parentheses has at most {MAX_ABOUT} characters")]
+    #[error("the pattern in parentheses has at most {MAX_ABOUT} characters")]
     TooLong,
     /// A character that cannot be seen.
     #[error("{0:?} is not allowed in a rule")]

@@ -91,7 +91,7 @@ fn line(text: &str, most: usize) -> String {
 
 /// Returns the error for a file of which more than `most` bytes would be read.
 pub fn too_large(size: u64, most: u64) -> io::Error {
-    let text = format!("it has {size} bytes, and at most {most} are read");
+    let text = format!("it has {size} bytes; the limit is {most}");
     io::Error::new(io::ErrorKind::FileTooLarge, text)
 }
 
@@ -121,12 +121,12 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    /// Returns the skills for which `is_meant` holds.
+    /// Returns the skills for which `is_chosen` holds.
     #[must_use]
-    pub fn only(&self, is_meant: impl FnMut(&Shelved) -> bool) -> Self {
-        let mut shelf = self.clone();
-        shelf.skills.retain(is_meant);
-        shelf
+    pub fn only(&self, is_chosen: impl FnMut(&Shelved) -> bool) -> Self {
+        let mut chosen = self.clone();
+        chosen.skills.retain(is_chosen);
+        chosen
     }
 
     /// Appends a skill. Earlier skills of the same name stay, and so do the first [`MAX_SKILLS`].
@@ -139,12 +139,12 @@ impl Shelf {
         }
         if let Some(known) = self.find(name) {
             self.problem(format!(
-                "the skill `{name}` of {} is left out: {} has one of that name, which is nearer",
+                "the skill `{name}` of {} is left out: {} has a skill of this name and takes precedence",
                 new.origin, known.origin
             ));
         } else if self.skills.len() == MAX_SKILLS {
             self.problem(format!(
-                "the skill `{name}` of {} is left out: there are {MAX_SKILLS} already",
+                "the skill `{name}` of {} is left out: the limit of {MAX_SKILLS} skills is reached",
                 new.origin
             ));
         } else {
@@ -212,7 +212,7 @@ impl SkillFolder {
             if folder.is_same(&root.enter(around)?)? {
                 return Err(io::Error::new(
                     io::ErrorKind::PermissionDenied,
-                    "it leads to a folder that it lies in",
+                    "it points to one of its parent folders",
                 ));
             }
         }
@@ -308,9 +308,9 @@ mod tests {
         assert_eq!(folder.read("references/how.md", MAX_FILE).unwrap(), b"So.");
         assert_eq!(folder.folder(), Some(&*place.join("pdf")));
         let failed = |path: &str| folder.read(path, MAX_FILE).unwrap_err().to_string();
-        assert_eq!(failed("large"), "it has 307200 bytes, and at most 262144 are read");
+        assert_eq!(failed("large"), "it has 307200 bytes; the limit is 262144");
         for path in ["link", "../large", "/etc/passwd"] {
-            assert_eq!(failed(path), "it leads out of the folder", "{path}");
+            assert_eq!(failed(path), "it points outside the folder", "{path}");
         }
     }
 
@@ -332,7 +332,7 @@ mod tests {
         };
         assert_eq!(linked("../../other"), Ok("Other.".to_owned()));
         for around in ["../..", "..", "."] {
-            assert_eq!(linked(around), Err("it leads to a folder that it lies in".to_owned()), "{around}");
+            assert_eq!(linked(around), Err("it points to one of its parent folders".to_owned()), "{around}");
         }
     }
 }

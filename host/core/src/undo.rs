@@ -103,7 +103,7 @@ impl Inner {
         let line = [first, &line].concat();
         match state.file.write_all(line.as_bytes()) {
             Ok(()) => state.bytes += line.len() as u64,
-            Err(error) => tracing::warn!("what is changed now cannot be undone: {error}"),
+            Err(error) => tracing::warn!("changes from now on cannot be undone: {error}"),
         }
     }
 
@@ -113,13 +113,13 @@ impl Inner {
 
     /// Returns the stored content of a file, or the reason for not storing it.
     fn kept(&self, content: Option<Vec<u8>>) -> Result<Option<String>, &'static str> {
-        let Some(content) = content else { return Err("it was larger than is kept") };
+        let Some(content) = content else { return Err("the file was too large to save") };
         if !self.has_room(content.len() / 3 * 4) {
-            return Err("no more is kept of this session");
+            return Err("the space for this session is used up");
         }
         let text = String::from_utf8_lossy(&content);
         if self.redactor.redact(&text) != text {
-            return Err("it held a secret, which is not kept");
+            return Err("the file contained a secret, which is not saved");
         }
         Ok(Some(STANDARD.encode(&content)))
     }
@@ -205,8 +205,8 @@ impl Changing {
                 Ok(content) => (content, None),
                 Err(why) => (None, Some(why.to_owned())),
             },
-            State::Large => (None, Some("it was larger than is kept".to_owned())),
-            State::Other => (None, Some("it could not be read, or was no file".to_owned())),
+            State::Large => (None, Some("the file was too large to save".to_owned())),
+            State::Other => (None, Some("it could not be read, or was not a file".to_owned())),
             State::Absent | State::Link { .. } | State::Folder { .. } => (None, None),
         };
         self.paths.lock().insert(path.clone(), lost.is_none());

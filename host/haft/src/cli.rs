@@ -93,19 +93,19 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Let a model do something with the program's tools
+    /// Run a task: a model works with the program's tools
     Run(run::Run),
-    /// Talk with a model that has the program's tools
+    /// Chat with a model that has the program's tools
     Chat(chat::Chat),
     /// Call one tool
     Call(call::Call),
-    /// Run a command confined, as `bash` runs it
+    /// Run a command in the sandbox of `bash`
     Exec(exec::Exec),
     /// List the tools, and the size of each in a prompt
     Tools(tools::Tools),
     /// Serve the tools to MCP clients
     Serve(serve::Serve),
-    /// Show the calls of tools: who made them, and how they ended
+    /// Show the log of tool calls: who made each call, and its result
     Log(log::Log),
     /// List, show, repeat, undo and remove sessions of run and chat
     #[command(subcommand)]
@@ -114,7 +114,7 @@ enum Verb {
     Wrap(wrap::Wrap),
     /// Put the MCP servers of other clients behind `haft wrap`
     Import(import::Import),
-    /// Log in and out at MCP servers that want OAuth
+    /// Log in to and out of MCP servers with OAuth
     Mcp(mcp::Mcp),
     /// Search the marketplaces and registries that you named
     Search(search::Search),
@@ -139,7 +139,7 @@ enum Verb {
     Check(check::Check),
     /// Test the sandbox, and report on this machine
     Doctor(doctor::Doctor),
-    /// Show the rights that program.toml asks for, and agree to them
+    /// Show the rights that program.toml requests, and agree to them
     Trust(trust::TrustVerb),
     /// Grant a plugin, a server or the sandbox one more right
     Grant(grant::GrantVerb),
@@ -148,7 +148,7 @@ enum Verb {
     Plugin(PluginVerb),
     /// List the models of the configured providers
     Models(models::Models),
-    /// Serve the agent to editors by the Agent Client Protocol
+    /// Serve the agent to editors over the Agent Client Protocol
     Acp(acp::Acp),
     /// Run calls for other machines, over NATS
     Worker(work::Work),
@@ -168,9 +168,9 @@ enum SessionVerb {
     List(sessions::List),
     /// Show a session
     Show(replay::Show),
-    /// Make the calls of a session again, and compare the answers
+    /// Repeat the calls of a session, and compare the answers
     Rerun(replay::Rerun),
-    /// Put back the files that tools changed in a session
+    /// Restore the files that tools changed in a session
     Undo(undo::Undo),
     /// Remove sessions
     Remove(sessions::Remove),
@@ -178,15 +178,15 @@ enum SessionVerb {
 
 #[derive(Debug, Subcommand)]
 enum PluginVerb {
-    /// Begin a plugin in a new folder
+    /// Create a plugin project in a new folder
     New(new::New),
-    /// Build the component of a plugin, with its documentation and the rights it asks for
+    /// Build the component of a plugin, with its documentation and requested rights
     Build(build::Build),
-    /// Build a plugin whenever it changes, and call its tools
+    /// Build a plugin on every change, and call its tools
     Dev(dev::Dev),
     /// Run the tests of a plugin
     Test(test::Test),
-    /// Make a package of a component or a folder
+    /// Package a component or a folder
     Pack(pack::Pack),
     /// Push a component or a package to a registry
     Publish(publish::Publish),

@@ -115,7 +115,7 @@ pub struct Program {
     pub first_lists: Vec<FirstList>,
     /// Notices for the user about completed actions during the load, one a line.
     pub notices: Vec<String>,
-    /// Whether nothing was passed over.
+    /// Whether nothing was skipped.
     pub is_complete: bool,
     /// The files that it was made of, there or not.
     pub files: Vec<PathBuf>,

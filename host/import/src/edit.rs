@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::syntax::Syntax;
 
-/// New text in the place of some bytes.
+/// New text instead of some bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Edit {
     /// The bytes that go.

@@ -84,13 +84,13 @@ pub enum KeptError {
         error: io::Error,
     },
     /// Another program changed the file meanwhile.
-    #[error("`{}` changed meanwhile, and was left as it is now; run it again", .0.display())]
+    #[error("`{}` was edited at the same time and is not changed; run the command again", .0.display())]
     Meanwhile(PathBuf),
     /// Another haft changes files.
-    #[error("another `haft import` is at work; run it again")]
+    #[error("another `haft import` is running; run the command again")]
     Busy,
     /// A record is damaged.
-    #[error("`{}` is no record of a file: {why}", path.display())]
+    #[error("`{}` is not a valid record of a file: {why}", path.display())]
     Damaged {
         /// The record.
         path: PathBuf,
@@ -98,7 +98,7 @@ pub enum KeptError {
         why: String,
     },
     /// There are too many records.
-    #[error("{MAX_RECORDS} changes are not undone; `haft import --undo` undoes them")]
+    #[error("the limit of {MAX_RECORDS} recorded changes is reached; `haft import --undo` undoes them")]
     Full,
 }
 
@@ -260,7 +260,7 @@ fn read(path: &Path) -> Result<Kept, KeptError> {
     let bytes = fs::read(path).map_err(failed("read", path))?;
     let damaged = |why: String| KeptError::Damaged { path: path.to_owned(), why };
     let kept: Kept = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-    if digest(&kept.old) == kept.digest { Ok(kept) } else { Err(damaged("its digest is another".to_owned())) }
+    if digest(&kept.old) == kept.digest { Ok(kept) } else { Err(damaged("its digest differs".to_owned())) }
 }
 
 /// Returns the current content of a file; `None` if it does not exist.

@@ -59,7 +59,7 @@ impl ProgramServer {
         };
         let (command, url, values) = match &server.start {
             Start::Elsewhere => {
-                return Err("its file says neither how it is started nor where it is".to_owned());
+                return Err("its entry has neither a command nor a URL".to_owned());
             }
             Start::Process(process) => {
                 let mut values = reader.values(&process.env)?;
@@ -75,15 +75,15 @@ impl ProgramServer {
                 values.extend(bearer.iter().filter_map(|name| reader.bearer(name)));
                 let whole = reader.text(url, "its address")?;
                 if is_in_address(url) || is_in_address(&whole) {
-                    return Err("its address may have a key in it, and was not copied".to_owned());
+                    return Err("its address may contain a key and was not copied".to_owned());
                 }
                 (Vec::new(), Some(whole), values)
             }
         };
         let name = program_name(&server.name)
-            .ok_or_else(|| format!("`{}` makes no name for program.toml", server.name))?;
+            .ok_or_else(|| format!("`{}` cannot be converted to a name for program.toml", server.name))?;
         if name.as_str() != server.name {
-            reader.notes.push(format!("it is called `{}` there", name.as_str()));
+            reader.notes.push(format!("its name there is `{}`", name.as_str()));
         }
         Ok(Self { name, command, url, values, enabled: server.enabled, notes: reader.notes })
     }
@@ -103,15 +103,16 @@ impl Reader<'_> {
                     if is_credential(&name)
                         || value.as_deref().is_some_and(|value| is_secret(&name, value)) =>
                 {
-                    Err(format!("{what} has the secret `{name}` in it, which program.toml has no place for"))
+                    Err(format!("{what} contains the secret `{name}`, which program.toml cannot store"))
                 }
                 Some(value) => Ok(value),
                 None => Err(format!(
-                    "{what} has the variable `{name}`, which is not set; set it and run this again"
+                    "{what} contains the variable `{name}`, which is not set; set it and run the command \
+                     again"
                 )),
             },
-            Part::Input(id) => Err(format!("{what} has `{id}` in it, which the client asks for")),
-            Part::File(path) => Err(format!("{what} has the content of `{path}` in it")),
+            Part::Input(id) => Err(format!("{what} contains `{id}`, an input of the client")),
+            Part::File(path) => Err(format!("{what} contains the content of `{path}`")),
         });
         read.collect()
     }
@@ -122,9 +123,7 @@ impl Reader<'_> {
         let words = written.iter().map(|word| self.text(word, "its command line"));
         let words = words.collect::<Result<Vec<_>, _>>()?;
         if hidden(written) != written || hidden(&words) != words {
-            return Err(
-                "its command line has a secret in it; give it to the server by a variable first".to_owned()
-            );
+            return Err("its command line contains a secret; pass the secret in a variable first".to_owned());
         }
         Ok(words)
     }
@@ -143,7 +142,7 @@ impl Reader<'_> {
         let parts = self.parts(text);
         match parts.as_slice() {
             [part @ Part::Variable(variable, default)] if default.is_none() || is_private(part) => {
-                return secret(variable).ok_or_else(|| format!("`{variable}` is no name of a variable"));
+                return secret(variable).ok_or_else(|| format!("`{variable}` is not a valid variable name"));
             }
             [Part::File(path)] => return Ok(TextOrSecret::Secret(SecretSource::File(path.into()))),
             parts if !parts.iter().any(is_private) => {
@@ -154,17 +153,17 @@ impl Reader<'_> {
         let variable = self.own_variable(name);
         let source = match parts.as_slice() {
             [Part::Text(_)] => {
-                format!("its value is in `{}`, and was not copied", self.config.path.display())
+                format!("its value is in `{}` and was not copied", self.config.path.display())
             }
             [Part::Input(id)] => format!("{} asks for it as `{id}`", self.config.client.title),
             _ => format!(
-                "it is to hold all of the value, which is put together in `{}`",
+                "it must contain the whole value, which is combined in `{}`",
                 self.config.path.display()
             ),
         };
         self.notes
-            .push(format!("set the variable `{variable}`, or name another place of the secret: {source}"));
-        secret(&variable).ok_or_else(|| format!("`{name}` is no name of a variable"))
+            .push(format!("set the variable `{variable}`, or change the place of the secret: {source}"));
+        secret(&variable).ok_or_else(|| format!("`{name}` is not a valid variable name"))
     }
 
     /// Returns the variable that holds the value of `name`: a variable's own, or one for a header of this server.
@@ -209,7 +208,9 @@ impl Reader<'_> {
     fn note_directory(&mut self, process: &Process, project: &Path) {
         let Some(cwd) = &process.cwd else { return };
         if self.text(cwd, "").map(|cwd| project.join(cwd)).as_deref() != Ok(project) {
-            self.notes.push(format!("it started in `{cwd}`; servers of program.toml start in its folder"));
+            self.notes.push(format!(
+                "its working directory was `{cwd}`; servers of program.toml start in its folder"
+            ));
         }
     }
 }

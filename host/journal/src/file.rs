@@ -123,7 +123,7 @@ impl File {
         }
         // The rotation succeeded; a failure to remove old files is only logged.
         if let Err(error) = remove_old(&self.directory) {
-            tracing::warn!("older files of the journal stay: {error}");
+            tracing::warn!("older files of the journal were not removed: {error}");
         }
         Ok(())
     }

@@ -159,7 +159,7 @@ impl Writer {
             && !self.warned.swap(true, Ordering::Relaxed)
         {
             let directory = self.directory.display();
-            tracing::warn!("calls are not noted in the journal `{directory}`: {error}");
+            tracing::warn!("calls are not recorded in the journal `{directory}`: {error}");
         }
     }
 

@@ -37,7 +37,7 @@ impl FromValue for AnswerForm {
         if entry.raw().is_str() {
             return entry.path().map(Self::File);
         }
-        entry.wrong_type("the path of a JSON Schema, or a table that is one")
+        entry.wrong_type("the path of a JSON Schema, or a JSON Schema as a table")
     }
 }
 
@@ -45,51 +45,53 @@ table! {
     /// How the agent works.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Agent = "[agent]" {
-        /// what the model is told first; default haft's own
+        /// the system prompt; default haft's own
         #[also("system", "prompt", "instructions")]
         pub system_prompt: Option<String> = None,
-        /// `complex` (default) and `fast` always ask that model, `auto` has the fast one choose
+        /// `complex` (default) and `fast` always use that model; with `auto` the fast model chooses
         #[also("routing", "model")]
         pub route: Route = Route::Complex,
-        /// questions to the model in one run; default 50
+        /// maximum model requests of a run; default 50
         #[read(count 1..=Self::MAX_MAX_TURNS)]
         #[also("max_steps", "max_iterations", "turns")]
         pub max_turns: u32 = 50,
-        /// which tools it is offered, such as `mcp__git__*`; default all
+        /// the tools that the model is offered, such as `mcp__git__*`; default all
         #[also("allowed_tools")]
         pub tools: Option<Located<Vec<ToolPattern>>> = None,
         /// Which calls run, are asked about or refused.
         #[read(flatten)]
         pub rules: RuleTable = RuleTable::default(),
         // Bytes of JSON / 4. What does not fit stays reachable through a search tool.
-        /// rough tokens that the list of tools may take; default no limit
+        /// maximum (estimated) tokens of the tool list; default no limit
         #[read(count 1..=Self::MAX_CONTEXT)]
         #[also("budget")]
         pub tool_budget: Option<u32> = None,
         // Bytes / 4. Of a longer conversation the beginning is left out; less has no room for a task and one answer.
-        /// rough tokens of the conversation that the model is shown; default 100000
+        /// maximum (estimated) tokens of the conversation that the model reads; default 100000
         #[read(count 1000..=Self::MAX_CONTEXT)]
         #[also("context", "max_context", "token_budget")]
         pub history_budget: u32 = 100_000,
-        /// whether the fast model sums up what is left out; default where there is one
+        /// whether the fast model summarises left-out messages; default true if there is a fast model
         #[also("summarize", "compact", "compaction")]
         pub summarise: Option<bool> = None,
-        /// how often one failing call is repeated; default 2
+        /// maximum repeats of a failing call; default 2
         #[read(count 0..=100)]
         pub max_repeats: u32 = 2,
-        /// whether it is told what `AGENTS.md`, or `CLAUDE.md`, of the workspace and its repository say; default true
+        /// whether the model reads `AGENTS.md`, or `CLAUDE.md`, of the workspace and its repository; default
+        /// true
         #[also("project_instructions", "instructions_file")]
         pub agents_md: bool = true,
-        /// whether it is told of the skills in `.agents/skills` of these and of your home; default true
+        /// whether the model sees the skills in `.agents/skills` of these folders and of your home; default
+        /// true
         pub skills: bool = true,
         /// JSON Schema of the answer of `haft run`: a file such as `answer.schema.json`, or a table
         #[also("schema", "output_schema", "response_format")]
         pub output: Option<Located<AnswerForm>> = None,
-        /// US dollars after which a task ends; default no limit
+        /// cost limit of a task in US dollars; default no limit
         #[also("budget_usd", "cost", "max_budget")]
         pub max_cost: Option<f64> = None,
         // More than any task has money for.
-        /// tokens, read and written, after which a task ends; default no limit
+        /// limit of input and output tokens of a task; default no limit
         #[read(count 1..=4_000_000_000)]
         #[also("max_tokens", "max_total_tokens")]
         pub max_tokens_total: Option<u32> = None,
@@ -107,17 +109,17 @@ table! {
     /// `allow`, `ask`, `deny` and `otherwise` of `[agent]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct RuleTable = "" {
-        /// calls that run without a question, such as `bash(git status *)`
+        /// calls that run without approval, such as `bash(git status *)`
         #[also("allowed", "permissions")]
         pub allow: Vec<Located<RulePattern>> = Vec::new(),
-        /// calls that a person is asked about; stronger than `allow`
+        /// calls that need a person's approval; overrides `allow`
         #[also("confirm", "approve")]
         pub ask: Vec<Located<RulePattern>> = Vec::new(),
-        /// calls that never run; stronger than `ask` and `allow`
+        /// calls that never run; overrides `ask` and `allow`
         #[also("denied", "forbid", "block")]
         pub deny: Vec<Located<RulePattern>> = Vec::new(),
         // Where it is absent they run too, unless `confirm` and its like ask.
-        /// what becomes of calls that no rule names: `allow` (default), `ask` or `deny`
+        /// the rule for all other calls: `allow` (default), `ask` or `deny`
         #[also("default", "rest")]
         pub otherwise: Option<Located<Effect>> = None,
     }
@@ -135,22 +137,22 @@ table! {
     /// An agent that the model may call as a tool: another program, or a part of this one.
     #[derive(Clone, Debug, PartialEq)]
     pub struct AgentTool = "[[agents]]" {
-        /// its tool is called `agent__<name>`
+        /// the agent's name; its tool is named `agent__<name>`
         pub name: Located<Name>,
-        /// what it is for, written for the model that calls it
+        /// its purpose, written for the model that calls it
         pub description: String,
         /// What it is.
         #[read(flatten)]
         pub kind: AgentKind,
-        /// questions to its model in one call; default as in `[agent]`
+        /// maximum model requests of a call; default as in `[agent]`
         #[read(count 1..=Agent::MAX_MAX_TURNS)]
         #[also("max_steps", "max_iterations", "turns")]
         pub max_turns: Option<u32> = None,
-        /// from call to answer; default `30m`
+        /// time limit of a call; default `30m`
         #[read(time SHORTEST..=Limits::MAX_TIME)]
         #[also("time", "time_limit")]
         pub timeout: Duration = Self::DEFAULT_TIMEOUT,
-        /// JSON Schema of its answer; default any words will do
+        /// JSON Schema of its answer; default any text
         #[read(Kind::Json, |entry| entry.located(|entry| json_object(entry).map(Value::Object)))]
         #[also("schema", "output_schema")]
         pub output: Option<Located<Value>> = None,
@@ -169,7 +171,7 @@ pub enum AgentKind {
     Part {
         /// What its model is told first; `None`: haft's own.
         system_prompt: Option<String>,
-        /// Whose API, in the place of `[provider] name`.
+        /// Whose API, instead of `[provider] name`.
         provider: Option<ProviderName>,
         /// The model; `fast` and `complex` are the program's.
         model: Option<String>,
@@ -180,18 +182,18 @@ pub enum AgentKind {
 
 table! {
     struct KindKeys = "" {
-        /// its program.toml, with its own tools, provider and rights, which are at most those of this program;
-        /// without it the agent is a part of this program
+        /// its program.toml, with its own tools, provider and rights (never more than this program's);
+        /// without this key the agent is a part of this program
         #[also("path", "file")]
         program: Option<Located<PathBuf>> = None,
-        /// what its model is told first; default haft's own
+        /// the system prompt; default haft's own
         #[also("system", "prompt", "instructions")]
         system_prompt: Option<String> = None,
-        /// whose API; default that of the program
+        /// the API; default the program's
         provider: Option<ProviderName> = None,
         /// the model, or `fast` or `complex` of the program; default the program's
         model: Option<String> = None,
-        /// which tools of this program it may use; default all but agents
+        /// the tools of this program that it may use; default all except agents
         #[also("allowed_tools")]
         tools: Option<Located<Vec<ToolPattern>>> = None,
     }
@@ -211,7 +213,7 @@ impl FromTable for AgentKind {
             return Some(Self::Part { system_prompt, provider, model, tools });
         };
         for key in ["system_prompt", "provider", "model", "tools"].iter().filter(|key| section.has(key)) {
-            section.reject(key, "the `program` of this agent says it");
+            section.reject(key, "set it in the `program` of this agent");
         }
         Some(Self::Program(program))
     }

@@ -18,7 +18,7 @@ table! {
         /// `bash`, or `run_shell` on a target; default true
         #[also("bash", "run_shell", "shell_enabled")]
         pub shell: bool = true,
-        /// `read`, `write`, `edit`, or the target's; default true
+        /// `read`, `write`, `edit`, or those of the target; default true
         #[also("read", "write", "edit", "files_enabled")]
         pub files: bool = true,
         /// `fetch_url`; default true
@@ -29,40 +29,41 @@ table! {
         pub search: bool = true,
         /// `time`; default true
         pub time: bool = true,
-        /// `capture-pane` and `send-keys` where tmux is there; default true
+        /// `capture-pane` and `send-keys`, if tmux is installed; default true
         #[also("capture-pane", "send-keys")]
         pub tmux: bool = true,
         /// ask a person before every shell command; default false
         #[also("confirm")]
         pub shell_confirm: bool = false,
-        /// commands that are refused whoever asks, such as `git push*`; default those that end a machine
+        /// commands that are always refused, such as `git push*`; default commands that destroy or stop the
+        /// machine
         #[also("shell_denylist", "deny", "denylist")]
         pub shell_deny: Option<Vec<String>> = None,
         /// ask a person before every `fetch_url`; default false
         pub fetch_confirm: bool = false,
-        /// when a shell command is stopped; default `120s`
+        /// time limit of a shell command; default `120s`
         #[read(time SHORTEST..=Limits::MAX_TIME)]
         #[also("timeout", "bash_timeout")]
         pub shell_timeout: Duration = Duration::from_mins(2),
-        /// hosts that `fetch_url` may reach besides the public ones, such as `http://127.0.0.1:8080`
+        /// hosts that `fetch_url` may reach in addition to public ones, such as `http://127.0.0.1:8080`
         #[also("allowed_domains", "allow", "hosts")]
         pub fetch_allow: Vec<HostPattern> = Vec::new(),
-        /// hosts that `fetch_url` may not reach, with the names below them
+        /// hosts that `fetch_url` may not reach, with their subdomains
         #[also("blocked_domains", "block")]
         pub fetch_block: Vec<HostName> = Vec::new(),
         // DuckDuckGo's page for browsers without scripts, which needs no key.
-        /// where `web_search` asks; default `https://html.duckduckgo.com/html/`
+        /// the search page of `web_search`; default `https://html.duckduckgo.com/html/`
         #[read(URL, search_url)]
         #[also("search_endpoint", "endpoint", "url")]
         pub search_url: String = "https://html.duckduckgo.com/html/".to_owned(),
-        /// which of them live on workers, and on which; default none
+        /// the built-in tools that run on workers, with the workers' labels; default none
         #[also("labels", "workers")]
         pub on: BuiltinsOn = BuiltinsOn::default(),
     }
 }
 
 table! {
-    /// Which built-in tools live on workers: labels of those, `*` for any.
+    /// Which built-in tools run on workers: labels of those, `*` for any.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct BuiltinsOn = "[builtins.on]" {
         /// `bash`

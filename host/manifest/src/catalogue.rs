@@ -68,8 +68,6 @@ pub(super) enum Kind {
     Map(&'static Kind),
     /// One table.
     Table(&'static Table),
-    /// An array of tables, or a table of tables whose keys are the names.
-    NamedTables(&'static Table),
 }
 
 impl Table {
@@ -98,7 +96,7 @@ impl Kind {
     /// The table that a value of this kind is made of, if it is.
     pub(super) fn table(&self) -> Option<&'static Table> {
         match self {
-            Self::Table(table) | Self::NamedTables(table) => Some(table),
+            Self::Table(table) => Some(table),
             Self::List(inner) | Self::Map(inner) => inner.table(),
             _ => None,
         }

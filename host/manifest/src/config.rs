@@ -61,7 +61,7 @@ fn setting(key: &str, entry: &Entry<'_>) -> Option<Setting> {
             json_value(entry).map(Setting::Value)
         }
         DeValue::Datetime(_) | DeValue::Array(_) => {
-            entry.wrong_type("a string, a number, a flag, or where a secret is kept")
+            entry.wrong_type("a string, a number, a boolean, or the place of a secret")
         }
     }
 }
@@ -70,12 +70,12 @@ table! {
     /// How the plugin's tools behave, by their own names; clients are told, and `read_only` is held to.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct HintTable = "[plugins.hints]" {
-        /// tools that change nothing: they get no right to write, such as `get_*`
+        /// tools that change nothing, such as `get_*`: they get no right to write
         #[also("readonly", "read-only")]
         pub read_only: Vec<ToolPattern> = Vec::new(),
-        /// tools that may destroy or overwrite what was there
+        /// tools that may delete or overwrite data
         pub destructive: Vec<ToolPattern> = Vec::new(),
-        /// tools that change nothing more when they are called again
+        /// tools that have no further effect when called again
         pub idempotent: Vec<ToolPattern> = Vec::new(),
         /// tools that reach beyond this machine
         #[also("open-world")]

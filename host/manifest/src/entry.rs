@@ -123,7 +123,7 @@ impl<'a> Entry<'a> {
             },
         };
         let is_price = |number: &f64| number.is_finite() && *number >= 0.0;
-        number.filter(is_price).or_else(|| self.reject("expected an amount, no less than 0"))
+        number.filter(is_price).or_else(|| self.reject("expected an amount of at least 0"))
     }
 
     /// Any text without a NUL character, which no system call can carry.

@@ -42,7 +42,8 @@ impl Label {
         let labels: Vec<Self> = entry.list(Entry::parse)?;
         if labels.is_empty() && entry.raw().as_array().is_some_and(|array| array.iter().len() == 0) {
             return entry.reject(
-                "expected labels of workers, such as `[\"eu\"]`; leave it out for a tool that lives here",
+                "expected labels of workers, such as `[\"eu\"]`; remove the key for a tool that runs on this \
+                 machine",
             );
         }
         Some(labels)

@@ -115,18 +115,18 @@ table! {
         /// The text of the file, for code that writes another file from it.
         #[read(rows &[], absent)]
         pub written: Written = Written::default(),
-        /// what this program is called
+        /// name and version of this program
         #[also("package", "name")]
         pub program: Option<Program> = None,
         /// command tools: programs that the model may start
-        #[read(Kind::NamedTables(&CommandTool::TABLE), tool::tools)]
+        #[read(tables "tools")]
         #[also("tool", "commands")]
         pub tools: Vec<CommandTool> = Vec::new(),
         /// tool plugins: WebAssembly components
         #[read(tables "plugins")]
         #[also("plugin", "components")]
         pub plugins: Vec<Plugin> = Vec::new(),
-        /// packages of other people: plugins, commands and servers
+        /// installed packages: plugins, commands and servers
         #[read(tables "packages")]
         #[also("programs", "extensions")]
         pub packages: Vec<Package> = Vec::new(),
@@ -141,8 +141,9 @@ table! {
         #[key("requires_tools")]
         #[also("dependencies")]
         pub required_tools: Vec<Located<String>> = Vec::new(),
-        /// `[[mcp_servers]]`, then `[[mcp]]`, in the order of the file; their names are unique.
-        #[read(rows McpServer::ROWS, McpServer::read_all)]
+        /// MCP servers whose tools are used
+        #[read(tables "MCP servers")]
+        #[also("mcp", "mcpServers", "servers")]
         pub mcp_servers: Vec<McpServer> = Vec::new(),
         /// the model
         #[also("model", "llm", "providers")]
@@ -153,25 +154,25 @@ table! {
         #[read(tables "agents")]
         #[also("subagents", "sub_agents", "workers")]
         pub agents: Vec<AgentTool> = Vec::new(),
-        /// how many clients `haft serve --http` takes, and who they may be
+        /// limits and callers of `haft serve --http`
         #[also("server", "http")]
         pub serve: Serve = Serve::default(),
-        /// how much of the record of calls is kept
+        /// size and retention of the log of calls
         #[read(JournalKeys::KIND, |entry| JournalKeys::from_value(entry).map(KeptJournal::from))]
         #[also("log", "audit")]
         pub journal: KeptJournal = KeptJournal::default(),
         /// where traces and metrics of calls are sent
         #[also("otel", "opentelemetry", "tracing", "metrics")]
         pub telemetry: Option<TelemetryTable> = None,
-        /// where workers on other machines are met
+        /// the NATS servers for workers on other machines
         #[also("machines", "cluster", "queue")]
         pub nats: NatsTable = NatsTable::default(),
-        /// how far tools reach on this machine
+        /// the tools' access to this machine
         pub sandbox: Sandbox = Sandbox::default(),
         /// where commands run: here, in a container, on another host
         #[also("target", "ssh", "container", "tmux", "execution")]
         pub backend: BackendTable = BackendTable::default(),
-        /// which built-in tools there are
+        /// the built-in tools
         #[also("built_ins", "builtin_tools")]
         pub builtins: Builtins = Builtins::default(),
     }
@@ -236,7 +237,7 @@ impl Manifest {
         !self.tools.is_empty() || self.mcp_servers.iter().any(|server| server.enabled && is_child(server))
     }
 
-    /// Whether anything of it lives on workers.
+    /// Whether anything of it runs on workers.
     pub fn has_workers(&self) -> bool {
         self.builtins.on.is_any()
             || self.tools.iter().any(|tool| !tool.on.is_empty())
@@ -292,7 +293,7 @@ impl Manifest {
     }
 }
 
-/// What the text of the file does not say.
+/// What the text of the file not declared.
 fn absent<T: Default>(_: &Section<'_>) -> T {
     T::default()
 }
@@ -314,8 +315,10 @@ pub fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 fn unreadable(path: &Path, error: &io::Error) -> Report {
     let problem = Problem::new(format!("cannot read `{}`: {error}", path.display()));
     let hint = match error.kind() {
-        io::ErrorKind::NotFound => "`haft init` writes one; without one the built-in tools are there",
-        io::ErrorKind::IsADirectory => "name the file itself, such as `program.toml` in this folder",
+        io::ErrorKind::NotFound => {
+            "`haft init` writes one; without a program.toml only the built-in tools are available"
+        }
+        io::ErrorKind::IsADirectory => "give the file itself, such as `program.toml` in this folder",
         _ => return problem.into(),
     };
     problem.hint(hint).into()

@@ -23,18 +23,17 @@ table! {
         /// `sandbox` (default) and `rx` write only below the workspace and the temporary directory,
         /// `rwx` anywhere
         pub mode: SandboxMode = SandboxMode::Sandbox,
-        /// where tools work; default this folder, without a program.toml the current one
+        /// the tools' working directory; default this folder, or the current one without a program.toml
         #[also("dir", "directory", "cwd")]
         pub workspace: Option<Located<PathBuf>> = None,
-        /// the only directories that may be read, besides the workspace; default all
+        /// the only readable directories, in addition to the workspace; default all
         pub read: Option<Vec<Located<PathBuf>>> = None,
-        /// more directories that may be written, and files in the workspace that programs run by themselves, such as
-        /// `.git/config`
+        /// more writable directories, and start-up files in the workspace, such as `.git/config`
         pub write: Vec<Located<PathBuf>> = Vec::new(),
-        /// files and directories that are closed, wherever they lie
+        /// files and directories that are blocked, in every grant
         #[also("hide", "hidden", "exclude")]
         pub deny: Vec<Located<PathBuf>> = Vec::new(),
-        /// credential stores that are opened, such as `ssh` or `gh`; default none
+        /// credential stores that it may read, such as `ssh` or `gh`; default none
         #[also("secrets", "stores")]
         pub credentials: Vec<CredentialStore> = Vec::new(),
         /// whether child processes reach the network; default true
@@ -108,30 +107,30 @@ table! {
         /// a running container, by name or identifier
         #[also("docker", "podman")]
         pub container: Option<String> = None,
-        /// whose container it is, `docker` or `podman`; found out where it is left out
+        /// the container engine, `docker` or `podman`; default detected
         pub engine: Option<ContainerEngine> = None,
         // Not to be used where there is a container too.
-        /// a host as `ssh` is told it; keys that need no password
+        /// a host as on the command line of `ssh`; the key must need no password
         #[also("host")]
         pub ssh: Option<Located<String>> = None,
-        /// the configuration of ssh; default your own
+        /// the configuration file of ssh; default your own
         pub ssh_config: Option<Located<PathBuf>> = None,
-        /// a pane that can be watched; default on other hosts that have tmux
+        /// whether commands run in a tmux pane; default true on other hosts with tmux
         pub tmux: Option<bool> = None,
-        /// the session of tmux; default `haft`
+        /// the tmux session; default `haft`
         #[read(Kind::Pattern("^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$"), Entry::text)]
         pub session: Option<String> = None,
-        /// the shell of the pane; default the usual one
+        /// the shell of the pane; default the user's
         pub shell: Option<String> = None,
-        /// where commands start on the target; default where its shells start
+        /// the working directory on the target; default that of its shells
         #[also("dir", "cwd", "workdir", "workspace")]
         pub directory: Option<String> = None,
-        /// the only directories of the target that `read_file` and `write_file` touch; default all but the
-        /// system's own and those with keys
+        /// the only directories of the target for `read_file` and `write_file`; default all except system
+        /// directories and those with keys
         #[also("files_allowed_paths", "allow", "read", "write")]
         pub files: Option<Vec<String>> = None,
-        /// offer `run_shell`, `read_file` and `write_file` on this machine, in the place of `bash`, `read`,
-        /// `write` and `edit`; default false
+        /// offer `run_shell`, `read_file` and `write_file` on this machine instead of `bash`, `read`, `write`
+        /// and `edit`; default false
         pub target_tools: bool = false,
     }
 }
@@ -141,12 +140,12 @@ table! {
     pub(super) struct JournalKeys = "[journal]" {
         // Fewer bytes make so many files that finding one takes longer than reading it; more are too much to be
         // removed at once when a file goes.
-        /// of a file before it is put aside; default `64MiB`, from `1MiB` to `1GiB`
+        /// size of a log file before rotation; default `64MiB`, from `1MiB` to `1GiB`
         #[read(size 1 << 20..=1 << 30)]
         #[also("max_size", "file_size", "rotate")]
         size: u64 = KeptJournal::DEFAULT_SIZE,
         // At most what a machine's disk holds.
-        /// newer files before one that was put aside is removed; default `512MiB`, at least that, at most
+        /// total size of newer files before a rotated file is deleted; default and minimum `512MiB`, at most
         /// `1024GiB`
         #[read(size KeptJournal::DEFAULT_KEEP..=1 << 40)]
         #[also("max_total", "retention", "total")]
@@ -169,15 +168,15 @@ table! {
     #[derive(Clone, Debug, PartialEq)]
     pub struct TelemetryTable = "[telemetry]" => Self::checked {
         // `/v1/traces` and `/v1/metrics` are below it.
-        /// where OTLP is taken over HTTP, as `http://127.0.0.1:4318`
+        /// the OTLP endpoint over HTTP, such as `http://127.0.0.1:4318`
         #[read(URL, |entry| entry.located(Entry::url))]
         #[also("url", "otlp", "collector")]
         pub endpoint: Located<String>,
-        /// sent with everything
+        /// headers of every request
         #[read(HEADERS, headers)]
         #[also("header")]
         pub headers: Vec<(String, TextOrSecret)> = Vec::new(),
-        /// what this service is called; default `haft`
+        /// the service's name; default `haft`
         #[also("service", "name")]
         pub service_name: Option<String> = None,
     }
@@ -187,8 +186,10 @@ impl TelemetryTable {
     fn checked(self, section: &Section<'_>) -> Self {
         let is_secret = |(_, value): &(String, TextOrSecret)| matches!(value, TextOrSecret::Secret(_));
         if self.headers.iter().any(is_secret) && is_open(&self.endpoint) {
-            section
-                .reject("endpoint", "a secret would travel unencrypted: use `https://`, or no secret header");
+            section.reject(
+                "endpoint",
+                "a secret would be sent unencrypted: use `https://`, or no secret header",
+            );
         }
         self
     }

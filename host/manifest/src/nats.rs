@@ -17,7 +17,7 @@ table! {
         /// servers of one cluster, such as `tls://nats.example.com:4222`
         #[also("url", "servers", "server")]
         pub urls: Vec<NatsUrl> = Vec::new(),
-        /// what all subjects, buckets and streams begin with; default `haft`
+        /// prefix of all subjects, buckets and streams; default `haft`
         #[also("subject", "subject_prefix", "namespace")]
         pub prefix: Option<Name> = None,
         /// Who this one is there.
@@ -29,7 +29,7 @@ table! {
         /// The certificate of the client and its key, as written.
         #[read(rows CertificateKeys::TABLE.rows, certificate)]
         pub certificate: Option<(PathBuf, PathBuf)> = None,
-        /// how much is kept there
+        /// reserved storage
         #[also("sizes", "jetstream")]
         pub storage: NatsStorage = NatsStorage::default(),
     }
@@ -41,18 +41,18 @@ table! {
     pub struct NatsStorage = "[nats.storage]" {
         // All defaults together are less than the 4 GB of a small volume. A claim or an approval that has no room is not
         // made, and its call not run.
-        /// which calls ran, for 2 hours, 250 bytes each; default `256MiB`
+        /// claimed calls, for 2 hours, 250 bytes each; default `256MiB`
         #[read(size Self::SIZES)]
         pub claims: u64 = 256 << 20,
         /// arguments and answers that are too large for a message, for 10 minutes; default `1GiB`
         #[read(size Self::SIZES)]
         #[also("objects")]
         pub payloads: u64 = 1 << 30,
-        /// what workers noted of calls, for 30 days; default `1GiB`
+        /// the workers' logs of calls, for 30 days; default `1GiB`
         #[read(size Self::SIZES)]
         #[also("log")]
         pub journal: u64 = 1 << 30,
-        /// which approvals were used, for an hour, 250 bytes each; default `64MiB`
+        /// used approvals, for an hour, 250 bytes each; default `64MiB`
         #[read(size Self::SIZES)]
         pub approvals: u64 = 64 << 20,
         /// tasks of MCP clients, for an hour; default `256MiB`
@@ -74,7 +74,7 @@ impl NatsStorage {
 pub enum NatsLogin {
     /// A user with a password.
     User(TextOrSecret, SecretSource),
-    /// Whoever has the token.
+    /// Anyone who has the token.
     Token(SecretSource),
     /// A user's JWT and seed.
     Credentials(SecretSource),
@@ -103,7 +103,7 @@ impl FromStr for NatsUrl {
             "expected a server such as `nats://127.0.0.1:4222` or `tls://nats.example.com:4222`";
         let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
         if rest.contains('@') {
-            return Err("a URL must not contain a user, password or token: name them in `[nats]`, such as \
+            return Err("a URL must not contain a user, password or token: set them in `[nats]`, such as \
                         `token = { env = \"NATS_TOKEN\" }`");
         }
         let is_host =
@@ -128,19 +128,19 @@ impl NatsTable {
 
 table! {
     struct LoginKeys = "" {
-        /// the user's name, beside `password`
+        /// the user's name, with `password`
         #[read(Kind::TextOrSecret, |entry| entry.text_or_secret("user"))]
         #[also("username")]
         user: Option<TextOrSecret> = None,
-        /// where the user's password is kept
+        /// where the user's password is stored
         #[also("pass")]
         password: Option<SecretSource> = None,
-        /// where the token is kept, where there are no users
+        /// where the token is stored, for servers without users
         token: Option<SecretSource> = None,
-        /// where the user's JWT and seed are kept: a `.creds` file
+        /// where the user's JWT and seed are stored: a `.creds` file
         #[also("creds", "jwt")]
         credentials: Option<SecretSource> = None,
-        /// where the user's seed is kept
+        /// where the user's seed is stored
         #[also("seed")]
         nkey: Option<SecretSource> = None,
     }
@@ -148,7 +148,7 @@ table! {
 
 table! {
     struct CertificateKeys = "" {
-        /// the client's certificate, beside `key`
+        /// the client's certificate, with `key`
         #[also("cert")]
         certificate: Option<PathBuf> = None,
         /// the private key of the client's certificate
@@ -163,7 +163,7 @@ impl NatsLogin {
         let ways = ["user", "token", "credentials", "nkey"];
         let mut named = ways.into_iter().filter(|key| section.has(key));
         if let (Some(first), Some(second)) = (named.next(), named.next()) {
-            section.reject(second, format!("there is a `{first}` already; a client is one of them"));
+            section.reject(second, format!("expected only one of them: `{first}` is set too"));
             return None;
         }
         note_alone(section, ["user", "password"]);
@@ -184,7 +184,7 @@ fn certificate(section: &Section<'_>) -> Option<(PathBuf, PathBuf)> {
 fn note_alone(section: &Section<'_>, [one, other]: [&str; 2]) {
     for (has, lacks) in [(one, other), (other, one)] {
         if section.has(has) && !section.has(lacks) {
-            section.reject(has, format!("needs a `{lacks}` beside it"));
+            section.reject(has, format!("also needs `{lacks}`"));
         }
     }
 }
@@ -211,10 +211,10 @@ mod tests {
         for (text, expected) in [
             ("urls = [\"nats://me:secret@a:4222\"]", "must not contain a user, password or token"),
             ("urls = [\"https://a\"]", "expected a server such as"),
-            ("user = \"w\"", "needs a `password`"),
-            ("token = { env = \"T\" }\nnkey = { env = \"N\" }", "there is a `token` already"),
-            ("token = \"abcdefgh\"", "a secret is named here, never written"),
-            ("ca = \"ca.pem\"\nkey = \"k.pem\"", "needs a `certificate`"),
+            ("user = \"w\"", "also needs `password`"),
+            ("token = { env = \"T\" }\nnkey = { env = \"N\" }", "`token` is set too"),
+            ("token = \"abcdefgh\"", "expected the place of a secret, not the secret"),
+            ("ca = \"ca.pem\"\nkey = \"k.pem\"", "also needs `certificate`"),
         ] {
             let error = parse(&format!("[nats]\n{text}\n")).unwrap_err();
             assert!(error.contains(expected), "{error}");

@@ -10,22 +10,23 @@ table! {
     /// How `haft mcp login` logs in at a server (OAuth 2.1). Absent: as the server's own documents say.
     #[derive(Clone, Debug, PartialEq)]
     pub struct OAuth = "[mcp_servers.oauth]" => checked {
-        /// the client that you registered there; absent: by `client_metadata_url`, or registered at each login
+        /// the id of your registered client; default `client_metadata_url`, else a registration at each login
         #[also("client", "id")]
         pub client_id: Option<String> = None,
-        /// its secret, where it has one
+        /// the client's secret, if it has one
         #[also("secret")]
         pub client_secret: Option<SecretSource> = None,
-        /// what to ask for; default what the server says that it needs
+        /// the scopes to request; default those that the server requires
         #[read(Kind::List(&Kind::Word), |entry| entry.list(Entry::word))]
         #[also("scope")]
         pub scopes: Vec<String> = Vec::new(),
-        /// `https://` address of a client ID metadata document, which is the client's id where a server takes such
+        /// `https://` address of a client ID metadata document, the client's id for servers that support such
+        /// documents
         #[read(URL, Entry::url)]
         #[also("metadata_url", "cimd")]
         pub client_metadata_url: Option<String> = None,
         // Lower ones belong to services of the system.
-        /// port of this machine that the browser comes back to; default any free one
+        /// local port for the browser's redirect; default any free port
         #[read(count 1024..=65535)]
         #[also("port", "redirect_port")]
         pub callback_port: Option<u32> = None,
@@ -50,7 +51,7 @@ impl OAuth {
 
 fn checked(own: OAuth, section: &Section<'_>) -> OAuth {
     if own.client_secret.is_some() && own.client_id.is_none() {
-        section.reject("client_secret", "belongs to a `client_id`");
+        section.reject("client_secret", "needs a `client_id`");
     }
     // As the draft of client ID metadata documents has it, section 3.
     let is_document = |url: &String| {

@@ -23,56 +23,56 @@ table! {
     /// A tool plugin: a WebAssembly component, run with nothing but what is granted here.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Plugin = "[[plugins]]" {
-        /// its tools are called `<name>__<tool>`
+        /// the plugin's name; its tools are named `<name>__<tool>`
         pub name: Located<Name>,
         /// a file, an `https://` URL or an `oci://` reference
         #[read(Kind::Text, |entry| entry.located(component))]
         #[also("path", "file", "url", "wasm", "source")]
         pub component: Located<Component>,
-        /// by whom it must be signed: a key as program.lock writes it, or `sigstore:ISSUER#SUBJECT`
+        /// the required signer: a key as in program.lock, or `sigstore:ISSUER#SUBJECT`
         #[also("signature", "signed_by", "key", "identity")]
         pub signer: Option<Located<String>> = None,
         /// default true
         #[also("disabled")]
         pub enabled: bool = true,
-        /// which of its tools to offer, such as `get_*`; default all
+        /// the tools to offer, such as `get_*`; default all
         pub tools: Option<Vec<ToolPattern>> = None,
-        /// descriptions of tools that bring none of their own
+        /// descriptions for tools without one
         #[read(Kind::Map(&Kind::Text), texts_of_tools)]
         #[also("description")]
         pub descriptions: Vec<(Located<ToolName>, String)> = Vec::new(),
-        /// what tools are called where people choose them
+        /// titles of tools, for people
         #[read(Kind::Map(&Kind::Text), texts_of_tools)]
         #[also("title")]
         pub titles: Vec<(Located<ToolName>, String)> = Vec::new(),
-        /// how tools behave whose component does not say so
+        /// behaviour of tools that the component does not declare
         #[also("annotations", "hint")]
         pub hints: HintTable = HintTable::default(),
-        /// which of its tools need a person's approval before every call; default none
+        /// the tools that need a person's approval before every call; default none
         #[also("approve")]
         pub confirm: Vec<ToolPattern> = Vec::new(),
-        /// of which tools it sees the calls and may refuse them, where it is a hook, such as `bash`
+        /// for a hook: the tools, such as `bash`, whose calls it sees and may refuse
         #[also("hook", "watches", "guards")]
         pub hooks: Option<Vec<Located<ToolPattern>>> = None,
         /// what it may do; default nothing
         #[also("grants", "permissions", "allow", "capabilities")]
         pub grant: GrantTable = GrantTable::default(),
-        /// what one call may use
+        /// limits of one call
         #[read(section LimitKeys::KIND, limits)]
         #[also("limit")]
         pub limits: Limits = Limits::default(),
-        /// keep instances for several calls; default a fresh one each
+        /// reuse instances for several calls; default a fresh instance per call
         #[read(ReuseKeys::KIND, reuse)]
         pub reuse: Option<Reuse> = None,
-        /// what it reads of its configuration (`wasi:config`); default it is refused
+        /// its configuration (`wasi:config`); default none
         #[read(SETTINGS, settings)]
         #[also("configuration", "settings", "options", "variables")]
         pub config: Option<Settings> = None,
-        /// headers it sends but never sees
+        /// headers that haft adds to its requests and that it never sees
         #[read(SECRETS, secrets)]
         #[also("secret")]
         pub secrets: Vec<PluginSecret> = Vec::new(),
-        /// labels of the workers that it lives on, `*` for any; default here
+        /// labels of the workers that run it, `*` for any; default this machine
         #[read(LABELS, Label::read_list)]
         #[also("labels", "workers")]
         pub on: Vec<Label> = Vec::new(),
@@ -110,26 +110,26 @@ table! {
         pub read: Vec<Located<PathBuf>> = Vec::new(),
         /// directories it may read and write
         pub write: Vec<Located<PathBuf>> = Vec::new(),
-        /// files and directories that are closed, wherever they lie
+        /// files and directories that are blocked, in every grant
         #[also("hide", "hidden", "exclude")]
         pub deny: Vec<Located<PathBuf>> = Vec::new(),
-        /// credential stores that are opened, such as `ssh` or `gh`; default none
+        /// credential stores that it may read, such as `ssh` or `gh`; default none
         #[also("secrets", "stores")]
         pub credentials: Vec<CredentialStore> = Vec::new(),
         /// `host`, `*.suffix`, `http://host:port` or `*` (every public host) it may reach, and sets of hosts such as `@npm`
         #[read(HOSTS, hosts)]
         #[also("network", "net", "http", "urls")]
         pub hosts: Vec<HostPattern> = Vec::new(),
-        /// variables of haft's environment that it may see
+        /// variables of haft's environment that it may read
         #[read(VARIABLES, Entry::variables)]
         #[also("environment")]
         pub env: Vec<String> = Vec::new(),
-        /// keys and values of its own (`wasi:keyvalue`), and the directory `/state`: what each may hold, from `64KiB`
+        /// size limit of its key-value store (`wasi:keyvalue`), and of its directory `/state`, from `64KiB`
         /// to `1GiB`
         #[read(size Limits::MIN_KEPT..=Limits::MAX_STATE)]
         #[also("storage", "data", "keyvalue", "database")]
         pub state: Option<u64> = None,
-        /// what the directory `/cache` of its own may hold, which haft may empty, from `64KiB` to `64GiB`
+        /// size limit of its directory `/cache`, which haft may empty at any time, from `64KiB` to `64GiB`
         #[read(size Limits::MIN_KEPT..=Limits::MAX_CACHE)]
         #[also("scratch", "temp")]
         pub cache: Option<u64> = None,
@@ -144,7 +144,7 @@ table! {
         #[read(size 64 << 10..=Limits::MAX_MEMORY)]
         #[also("ram", "memory_limit")]
         memory: Option<u64> = None,
-        /// from call to answer; default `30s`, at most `1d`
+        /// time limit of a call; default `30s`, at most `1d`
         #[read(time SHORTEST..=Limits::MAX_TIME)]
         #[also("timeout", "deadline", "wall")]
         time: Option<Duration> = None,
@@ -161,12 +161,12 @@ table! {
 
 table! {
     /// Keep instances of the plugin for several calls; what one call leaves behind the next one sees.
-    #[expect(clippy::struct_field_names, reason = "the keys are called so")]
+    #[expect(clippy::struct_field_names, reason = "these are its keys")]
     struct ReuseKeys = "[plugins.reuse]" {
-        /// calls that one instance serves; default 100
+        /// calls per instance; default 100
         #[read(count 1..=Reuse::MAX_CALLS)]
         max_calls: u32 = Reuse::default().max_calls,
-        /// how long an unused instance is kept; default `5m`
+        /// idle time before an instance ends; default `5m`
         #[read(time Duration::ZERO..=Limits::MAX_TIME)]
         #[also("idle_timeout")]
         max_idle: Duration = Reuse::default().max_idle,
@@ -186,7 +186,7 @@ table! {
         /// What it is called in messages.
         #[read(rows &[], Section::head)]
         pub name: Located<String>,
-        /// the only destination it is sent to
+        /// the only destination of the secret
         #[read(HostPattern::KIND, secret_host)]
         #[also("hosts", "url")]
         pub host: HostPattern,
@@ -196,7 +196,7 @@ table! {
         /// Where the value is kept.
         #[read(flatten)]
         pub source: SecretSource,
-        /// written before the secret, such as `Bearer `; default nothing
+        /// text before the secret, such as `Bearer `; default none
         pub prefix: String = String::new(),
     }
 }
@@ -248,7 +248,7 @@ fn component(entry: &Entry<'_>) -> Option<Component> {
         Some(("https" | "http", rest)) => match check_url(&text) {
             Err(why) => entry.reject(why),
             Ok(()) if text.starts_with("http:") && !is_loopback(host_of(rest)) => {
-                entry.reject("a component is code: fetch it with `https://`")
+                entry.reject("a component is code: use `https://`")
             }
             Ok(()) => Some(Component::Url(text)),
         },
@@ -275,7 +275,7 @@ pub(super) fn secrets(entry: &Entry<'_>) -> Option<Vec<PluginSecret>> {
 fn secret(name: &Located<String>, entry: &Entry<'_>) -> Option<PluginSecret> {
     if entry.raw().is_str() {
         return entry.reject_with_hint(
-            "a secret is named here, never written",
+            "expected the place of a secret, not the secret",
             "write `{ env = \"NAME\", host = \"api.example.com\", header = \"Authorization\" }`",
         );
     }
@@ -286,12 +286,12 @@ fn secret(name: &Located<String>, entry: &Entry<'_>) -> Option<PluginSecret> {
 fn secret_host(entry: &Entry<'_>) -> Option<HostPattern> {
     let host: HostPattern = entry.parse()?;
     if host.is_any() {
-        return entry.reject("a secret goes to one destination, not to every host");
+        return entry.reject("a secret has one destination: expected a host, not `*`");
     }
     let shown = host.to_string();
     match shown.strip_prefix("http://") {
         Some(rest) if !is_loopback(host_of(rest)) => {
-            entry.reject("the secret would travel unencrypted: only `https` may carry it")
+            entry.reject("the secret would be sent unencrypted: use `https`")
         }
         _ => Some(host),
     }

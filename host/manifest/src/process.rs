@@ -11,14 +11,14 @@ use super::section::Section;
 use super::table::{FromTable, SHORTEST, Table, table};
 
 table! {
-    /// What an MCP server that is a process may do. What is not named is not allowed; absent: it reads what you may read,
-    /// writes the workspace and has the network, as far as `[sandbox]` does not say less.
+    /// What an MCP server that is a process may do. What is not named is not allowed; absent: read everything
+    /// that you may read, write the workspace, use the network, as far as `[sandbox]` does not say less.
     #[derive(Clone, Debug, PartialEq)]
     pub struct ProcessGrant = "[mcp_servers.grant]" => checked {
         /// The rights.
         #[read(flatten)]
         pub rights: GrantTable,
-        /// whether it reaches unix sockets of this machine's services; default false
+        /// whether it may connect to unix sockets of this machine; default false
         #[also("sockets", "services")]
         pub unix_sockets: bool = false,
     }
@@ -27,9 +27,9 @@ table! {
 /// The same table of a command.
 pub(super) static TOOL_GRANT: Table = Table {
     header: "[tools.grant]",
-    doc: "What a command may do. What is not named is not allowed; absent: it writes the workspace, `~/.haft` and the \
-          directory for temporary files, reads what you may read and has the network, as far as `[sandbox]` does not say \
-          less.",
+    doc: "The rights of a command. A right that is not listed is not allowed. Without this table: it writes \
+          the workspace, `~/.haft` and the directory for temporary files, reads everything that you may read \
+          and has the network, as far as `[sandbox]` does not say less.",
     ..ProcessGrant::TABLE
 };
 
@@ -63,7 +63,7 @@ table! {
         /// What its processes may use.
         #[read(flatten)]
         pub processes: ProcessLimits = ProcessLimits::default(),
-        /// from its start until it answers; default `timeout`, at least `1m`
+        /// time limit of its start; default `timeout`, at least `1m`
         #[read(time SHORTEST..=Limits::MAX_TIME)]
         #[also("startup", "start_timeout", "startup_timeout")]
         pub start: Option<Duration> = None,
@@ -84,7 +84,7 @@ fn checked(grant: ProcessGrant, section: &Section<'_>) -> ProcessGrant {
         section.reject("unix_sockets", SOCKETS_AND_HOSTS);
     }
     if grant.rights.cache.is_some() {
-        section.reject("cache", "a process has caches of its own without being granted any");
+        section.reject("cache", "a process has its own caches without a grant");
     }
     grant
 }

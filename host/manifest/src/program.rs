@@ -5,27 +5,26 @@ use std::path::PathBuf;
 
 use super::entry::{Entry, Located};
 use super::name::Name;
-use super::section::Section;
-use super::table::{FromTable, Kind, table};
+use super::table::{Kind, table};
 
 table! {
     /// What this program is called. Needed where there are `[[tools]]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Program = "[program]" {
-        /// part of the names of its command tools
+        /// the program's name; the program's name; part of the names of its command tools
         pub name: Located<Name>,
         /// a semantic version such as `1.0.0`
         #[read(Kind::Text, |entry| entry.parse_with(parse_version))]
         pub version: semver::Version,
         /// one sentence
         pub description: Option<String> = None,
-        /// `authors`, or `author` alone.
-        #[read(rows AuthorKeys::TABLE.rows, authors)]
+        /// who wrote it, as a list
+        #[also("author")]
         pub authors: Vec<String> = Vec::new(),
         /// an SPDX expression such as `MIT`
         #[also("licence")]
         pub license: Option<String> = None,
-        /// files and folders that belong to the package besides those it names
+        /// more files and folders of the package
         #[read(Kind::List(&Kind::Path), |entry| entry.list(|entry| entry.parse_with(parse_inside)))]
         #[also("files", "exclude")]
         pub include: Vec<String> = Vec::new(),
@@ -33,23 +32,14 @@ table! {
 }
 
 table! {
-    struct AuthorKeys = "" {
-        /// who wrote it
-        authors: Vec<String> = Vec::new(),
-        /// the same as `authors` with one entry
-        author: Option<String> = None,
-    }
-}
-
-table! {
     /// Programs that must be installed: looked up on PATH, never run.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct HostRequirements = "[host_requirements]" {
-        /// without these the program does not start
+        /// the program does not start without these
         #[read(BINARIES, binaries)]
         #[also("requires")]
         pub required: Vec<Located<String>> = Vec::new(),
-        /// the model is told which of these are there
+        /// haft tells the model which of these are installed
         #[read(BINARIES, binaries)]
         pub optional: Vec<Located<String>> = Vec::new(),
     }
@@ -62,12 +52,6 @@ table! {
         #[also("tools", "required")]
         pub(super) names: Vec<Located<String>> = Vec::new(),
     }
-}
-
-fn authors(section: &Section<'_>) -> Vec<String> {
-    let AuthorKeys { mut authors, author } = AuthorKeys::from_table(section).unwrap_or_default();
-    authors.extend(author);
-    authors
 }
 
 /// Parses a path below the program's folder, with `/` between its parts.
@@ -106,7 +90,7 @@ table! {
     /// like the program, else of the first.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Build = "[build]" {
-        /// `rust`, `python`, `js`, `go` or `c`; found out from the folder where it is left out
+        /// `rust`, `python`, `js`, `go` or `c`; default detected from the folder
         #[read(
             Kind::OneOf(|| LANGUAGES.iter().map(|row| row.0).collect()),
             |entry| entry.located(|entry| entry.one_of(LANGUAGES))
@@ -115,10 +99,10 @@ table! {
         pub language: Option<Located<&'static str>> = None,
         /// the folder with the WIT; default `wit`
         pub wit: PathBuf = "wit".into(),
-        /// the world of the component, where the WIT has several
+        /// the world of the component, if the WIT has several
         pub world: Option<Located<String>> = None,
-        /// makes the component in the place of the language's own tools, run in this folder;
-        /// haft then finishes it
+        /// builds the component instead of the language's own tools, run in this folder; haft then finishes
+        /// the component
         #[read(Kind::Command, |entry| entry.located(Entry::command))]
         #[also("cmd", "run", "script")]
         pub command: Option<Located<Vec<String>>> = None,

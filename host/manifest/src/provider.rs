@@ -35,19 +35,20 @@ table! {
     /// The model and who runs it.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Provider = "[provider]" {
-        /// whose API: `openai`, `anthropic`, `gemini`, `ollama` or `openrouter`
+        /// the API: `openai`, `anthropic`, `gemini`, `ollama` or `openrouter`
         #[also("kind", "type", "vendor")]
         pub name: Located<ProviderName>,
-        /// of `openai`: `responses` or `chat`; default `responses` for OpenAI's own endpoint, `chat` for others
+        /// for `openai`: `responses` or `chat`; default `responses` for OpenAI's own endpoint, `chat` for
+        /// others
         #[read(section ApiFormat::KIND, format)]
         #[also("api", "dialect", "wire_api")]
         pub format: Option<ApiFormat> = None,
         /// the model's name; default the provider's own
         pub model: Option<String> = None,
-        /// for small decisions; default `model`
+        /// the model for small decisions; default `model`
         #[also("fast_model", "small_model")]
         pub model_fast: Option<String> = None,
-        /// for the work itself; default `model`
+        /// the model for tasks; default `model`
         #[also("complex_model", "large_model")]
         pub model_complex: Option<String> = None,
         // Without a slash at its end.
@@ -55,7 +56,7 @@ table! {
         #[read(URL, |entry| entry.located(base_url))]
         #[also("url", "endpoint", "api_base")]
         pub base_url: Option<Located<String>> = None,
-        /// where the key is kept: `{ env = "…" }`, `{ file = "…" }` or `{ keyring = "…" }`
+        /// where the key is stored: `{ env = "…" }`, `{ file = "…" }` or `{ keyring = "…" }`
         #[also("key", "token", "apikey")]
         pub api_key: Option<SecretSource> = None,
         /// sent with every request
@@ -66,45 +67,47 @@ table! {
         #[read(Kind::Json, json_object)]
         #[also("extra", "options", "temperature", "body")]
         pub extra_body: Map<String, Value> = Map::new(),
-        /// whether answers come in pieces as they are written; default true
+        /// whether answers are streamed; default true
         #[also("streaming")]
         pub stream: bool = true,
         /// how much the model thinks: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`;
         /// default the provider's own
         #[also("reasoning_effort", "reasoning", "thinking", "think")]
         pub effort: Option<Effort> = None,
-        /// of one answer; default the provider's own
+        /// maximum tokens of an answer; default the provider's own
         #[read(count 1..=Self::MAX_MAX_TOKENS)]
         #[also("max_output_tokens")]
         pub max_tokens: Option<u32> = None,
-        /// tokens that the model reads and writes at once; default what is known of it, or what its refusal says
+        /// tokens of input and output together; default from haft's table of models, or from the provider's
+        /// error
         #[read(count 1..=Self::MAX_MAX_TOKENS)]
         #[also("num_ctx", "context", "context_length")]
         pub context_window: Option<u32> = None,
         // What the vendors' own clients wait for one answer, from request to last byte.
-        /// for one answer; default `600s`
+        /// time limit of an answer; default `600s`
         #[read(time SHORTEST..=Limits::MAX_TIME)]
         #[also("request_timeout")]
         pub timeout: Duration = Duration::from_mins(10),
         // Any host that is up answers sooner.
-        /// until the connection stands; default `10s`
+        /// time limit of the connection; default `10s`
         #[read(time SHORTEST..=Limits::MAX_TIME)]
         pub connect_timeout: Duration = Duration::from_secs(10),
         // A model on the same machine may read that long.
-        /// until a streamed answer begins; default `300s`
+        /// time limit until a streamed answer starts; default `300s`
         #[read(time SHORTEST..=Limits::MAX_TIME)]
         pub first_byte_timeout: Duration = Duration::from_mins(5),
         // Vendors send a sign of life every few seconds.
-        /// between two pieces of a streamed answer; default `120s`
+        /// time limit between two chunks of a streamed answer; default `120s`
         #[read(time SHORTEST..=Limits::MAX_TIME)]
         #[also("read_timeout")]
         pub idle_timeout: Duration = Duration::from_mins(2),
         // Attempts after the first, where a failure may pass (429, 5xx, no connection). With more a person should decide.
-        /// after a failure that may pass; default 3, and in a task that has turns already for ten minutes
+        /// retries after a temporary failure; default 3, but retries for 10 minutes in a task that has turns
+        /// already
         #[read(count 0..=20)]
         #[also("retries")]
         pub max_retries: Option<u32> = None,
-        /// what a model's tokens cost, by its name
+        /// prices of tokens, by model
         #[read(Kind::Map(&Price::KIND), prices)]
         #[also("price", "cost", "costs")]
         pub prices: Vec<(String, Price)> = Vec::new(),
@@ -112,19 +115,19 @@ table! {
 }
 
 table! {
-    /// What a model costs, in US dollars for a million tokens.
+    /// Prices of a model, in US dollars per million tokens.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct Price = "" {
-        /// tokens that it reads
+        /// input tokens
         #[also("prompt")]
         pub input: f64,
-        /// tokens that it writes
+        /// output tokens
         #[also("completion")]
         pub output: f64,
         /// tokens read from the prompt cache; default as `input`
         #[also("cache_read")]
         pub cached: Option<f64> = None,
-        /// tokens put into the prompt cache; default as `input`
+        /// tokens written to the prompt cache; default as `input`
         #[also("cache_write")]
         pub stored: Option<f64> = None,
     }
@@ -141,7 +144,7 @@ fn format(section: &Section<'_>) -> Option<ApiFormat> {
     let is_other =
         |(word, provider): &(&str, ProviderName)| Some(*word) == name && *provider != ProviderName::OpenAi;
     if section.has("format") && ProviderName::ALL.iter().any(is_other) {
-        section.reject("format", "expected `name = \"openai\"` beside it: the others have one format");
+        section.reject("format", "only for `name = \"openai\"`: the other providers have one format");
         return None;
     }
     section.get("format", ApiFormat::from_value)

@@ -6,13 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::Manifest;
 use super::catalogue::{Key, Kind, Table};
-use super::name::ToolName;
 use super::secret::SecretSource;
 use super::table::{FromTable, FromValue};
 
 /// The schema.
 pub fn json_schema() -> Value {
-    let Value::Object(root) = table(&Manifest::TABLE, None) else {
+    let Value::Object(root) = table(&Manifest::TABLE) else {
         return Value::Null;
     };
     let mut schema = Map::from_iter([
@@ -23,10 +22,10 @@ pub fn json_schema() -> Value {
     Value::Object(schema)
 }
 
-fn table(shape: &Table, hidden: Option<&str>) -> Value {
-    let keys = || shape.keys().into_iter().filter(|key| Some(key.name) != hidden);
-    let properties: Map<_, _> = keys().map(|key| (key.name.to_owned(), property(key))).collect();
-    let required: Vec<_> = keys().filter(|key| key.required).map(|key| key.name).collect();
+fn table(shape: &Table) -> Value {
+    let keys = shape.keys();
+    let properties: Map<_, _> = keys.iter().map(|key| (key.name.to_owned(), property(key))).collect();
+    let required: Vec<_> = keys.iter().filter(|key| key.required).map(|key| key.name).collect();
     json!({
         "description": shape.doc,
         "type": "object",
@@ -65,8 +64,7 @@ fn kind(kind: &Kind) -> Value {
         }
         Kind::List(inner) => list(inner),
         Kind::Map(inner) => json!({ "type": "object", "additionalProperties": self::kind(inner) }),
-        Kind::Table(shape) => table(shape, None),
-        Kind::NamedTables(shape) => named_tables(shape),
+        Kind::Table(shape) => table(shape),
     }
 }
 
@@ -81,15 +79,4 @@ fn word_list() -> Value {
 fn quantity(units: &[(&str, u64)]) -> Value {
     let units: Vec<_> = units.iter().map(|(name, _)| *name).collect();
     json!({ "type": "string", "pattern": format!("^[0-9]+ *({})$", units.join("|")) })
-}
-
-fn named_tables(shape: &Table) -> Value {
-    json!({ "anyOf": [
-        { "type": "array", "items": table(shape, None) },
-        {
-            "type": "object",
-            "propertyNames": { "pattern": ToolName::PATTERN },
-            "additionalProperties": table(shape, Some("name")),
-        },
-    ] })
 }

@@ -66,8 +66,8 @@ impl Manifest {
         words.iter().flat_map(|word| self.scripts(Path::new(word), home)).collect()
     }
 
-    /// The files that `word` may mean and that are programs: one that is data stays as it is. A server's relative words
-    /// start from its workspace.
+    /// The files that `word` may mean and that are programs: one that is data does not change. A server's
+    /// relative words start from its workspace.
     fn scripts(&self, word: &Path, home: &Path) -> Vec<PathBuf> {
         let workspace = self.sandbox.workspace.iter().map(|path| self.resolve(&path.value, home).join(word));
         let meant = std::iter::once(self.resolve(word, home)).chain(workspace);
@@ -99,9 +99,6 @@ mod tests {
         ("plugins.grant.deny", "closed to the plugin itself"),
         ("plugins.grant.read", "directories of the plugin"),
         ("plugins.grant.write", "directories of the plugin"),
-        ("mcp.grant.deny", "closed to the server itself"),
-        ("mcp.grant.read", "directories of the server"),
-        ("mcp.grant.write", "directories of the server"),
         ("mcp_servers.grant.deny", "closed to the server itself"),
         ("mcp_servers.grant.read", "directories of the server"),
         ("mcp_servers.grant.write", "directories of the server"),
@@ -195,10 +192,6 @@ ssh_config = "backend.ssh_config"
         ("nats.token.file", "nats.password.file"),
         ("nats.credentials.file", "nats.password.file"),
         ("nats.nkey.file", "nats.password.file"),
-        ("mcp.command", "read as `mcp_servers.command`"),
-        ("mcp.env.file", "read as `mcp_servers.env.file`"),
-        ("mcp.headers.file", "read as `mcp_servers.headers.file`"),
-        ("mcp.oauth.client_secret.file", "read as `mcp_servers.oauth.client_secret.file`"),
         ("agents.program", "sealed with its family, by the program"),
     ];
 
@@ -214,7 +207,7 @@ ssh_config = "backend.ssh_config"
                 found.insert(name.to_owned());
             }
             Kind::List(inner) | Kind::Map(inner) => kinds(inner, name, found),
-            Kind::Table(table) | Kind::NamedTables(table) => {
+            Kind::Table(table) => {
                 keys(table, &format!("{name}."), found);
             }
             Kind::TextOrSecret | Kind::Setting => {

@@ -1,5 +1,5 @@
 //! Secrets in program.toml, which contains only their sources: a variable, a file or a keyring entry. This module
-//! reads no secret, and hides a value that was written in the place of a source.
+//! reads no secret, and hides a value that was written instead of a source.
 
 use std::fmt;
 use std::ops::Range;
@@ -44,7 +44,7 @@ impl FromStr for KeyringEntry {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const FORM: &str = "expected `SERVICE/USER`, as the secret is called in the keyring";
+        const FORM: &str = "expected `SERVICE/USER`, the secret's entry in the keyring";
         let (service, user) = text.rsplit_once('/').ok_or(FORM)?;
         if service.trim().is_empty() || user.trim().is_empty() {
             return Err(FORM);
@@ -112,7 +112,7 @@ impl FromValue for SecretSource {
     fn from_value(entry: &Entry<'_>) -> Option<Self> {
         if entry.raw().is_str() {
             return entry.reject_with_hint(
-                "a secret is named here, never written",
+                "expected the place of a secret, not the secret",
                 "write `{ env = \"NAME\" }` for an environment variable, `{ file = \"PATH\" }`, or \
                  `{ keyring = \"SERVICE/USER\" }`",
             );

@@ -47,7 +47,7 @@ impl<'a> Secrets<'a> {
         self.known(source, bytes)
     }
 
-    /// Stores a secret in the person's keyring, in the place of what the entry has.
+    /// Stores a secret in the person's keyring, instead of what the entry has.
     ///
     /// # Errors
     /// There is no keyring, or it stays locked.
@@ -57,7 +57,7 @@ impl<'a> Secrets<'a> {
         stored.map_err(|why| SecretError::Keyring { entry: entry.clone(), why })
     }
 
-    /// Removes a secret from the person's keyring; that it is not there is no error.
+    /// Removes a secret from the person's keyring; that it does not exist is no error.
     ///
     /// # Errors
     /// There is no keyring, or it stays locked.
@@ -117,7 +117,7 @@ impl<'a> Secrets<'a> {
             return Err(unusable(SecretError::EMPTY));
         }
         if text.len() < MIN_SECRET {
-            tracing::info!("the secret in {} is too short to be left out of messages", place(source));
+            tracing::info!("the secret in {} is too short to be redacted from messages", place(source));
         }
         let secret = SecretString::from(text);
         self.redactor.add([&secret]);
@@ -145,9 +145,7 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     }
     if metadata.mode() & 0o007 != 0 {
         let path = path.display();
-        tracing::warn!(
-            "everybody on this machine can read the secret in `{path}`; `chmod 600 {path}` closes it"
-        );
+        tracing::warn!("every user of this machine can read the secret in `{path}`; run `chmod 600 {path}`");
     }
     let mut bytes = Vec::new();
     file.take(MAX_SECRET as u64 + 1).read_to_end(&mut bytes)?;
@@ -169,7 +167,7 @@ async fn in_keyring(entry: &KeyringEntry, programs: &HostPrograms) -> Result<Vec
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// The variable is not set, or empty.
-    #[error("the environment variable `{0}` is not set; program.toml says that a secret is in it")]
+    #[error("the environment variable `{0}` is not set; program.toml reads a secret from it")]
     Unset(String),
     /// The file cannot be read.
     #[error("cannot read the secret from `{}`: {error}", path.display())]
@@ -203,14 +201,14 @@ pub enum SecretError {
 impl SecretError {
     const EMPTY: &'static str = "is empty";
     const NOT_TEXT: &'static str = "is not valid UTF-8";
-    const TOO_LONG: &'static str = "is longer than any secret";
+    const TOO_LONG: &'static str = "is too long for a secret";
 
     /// Returns how to fix the error.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unset(name) => Some(format!(
-                "set `{name}`, or name another place in program.toml: `{{ file = \"PATH\" }}` or \
-                 `{{ keyring = \"SERVICE/USER\" }}`"
+                "set `{name}`, or change the place in program.toml: `{{ file = \"PATH\" }}` or `{{ keyring = \
+                 \"SERVICE/USER\" }}`"
             )),
             Self::NotInKeyring(entry) => Some(keyring::how_to_store(entry, true)),
             Self::Keyring { entry, .. } => Some(keyring::how_to_store(entry, false)),
@@ -260,7 +258,7 @@ mod tests {
         for (source, expected) in [
             ("{ file = \"empty\" }", "the file `empty` is empty"),
             ("{ file = \"binary\" }", "`binary` is not valid UTF-8"),
-            ("{ file = \"large\" }", "`large` is longer than any secret"),
+            ("{ file = \"large\" }", "`large` is too long for a secret"),
             ("{ file = \"pipe\" }", "expected a file"),
             ("{ file = \"none\" }", "none`: No such file"),
             ("{ env = \"HAFT_NO_SUCH_VARIABLE\" }", "`HAFT_NO_SUCH_VARIABLE` is not set"),

@@ -17,7 +17,7 @@ pub(super) struct Section<'a> {
     shape: &'static Table,
     span: Span,
     notes: &'a Notes,
-    /// Its name, where that stands in its head: such a table has no key `name`.
+    /// Its name, where that stands in its head.
     head: Option<Located<String>>,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Section<'a> {
         self.entry(key).is_some()
     }
 
-    /// Where a key's value stands; the table's head when it is not there.
+    /// Where a key's value stands; the table's head when it does not exist.
     pub(super) fn span_of(&self, key: &str) -> Span {
         self.entry(key).map_or(self.span, |entry| entry.span())
     }
@@ -115,7 +115,7 @@ impl<'a> Section<'a> {
     fn unknown_key(&self, name: &str, span: Span) -> Problem {
         let label = match self.meant_key(name) {
             Some(key) => format!("did you mean `{key}`?"),
-            None => "not known here".to_owned(),
+            None => "unknown key".to_owned(),
         };
         let allowed = self.allowed().map(|key| format!("`{}`", key.name)).collect::<Vec<_>>().join(", ");
         Problem::new(format!("unknown key `{name}` in `{}`", self.title()))
@@ -130,8 +130,7 @@ impl<'a> Section<'a> {
     }
 
     fn allowed(&self) -> impl Iterator<Item = &'static Key> {
-        let has_head = self.head.is_some();
-        self.shape.keys().into_iter().filter(move |key| !(has_head && key.name == "name"))
+        self.shape.keys().into_iter()
     }
 }
 
@@ -163,6 +162,10 @@ impl<'a> Entry<'a> {
     pub(super) fn sections(&self, shape: &'static Table) -> Option<Vec<Section<'a>>> {
         let expected = match shape.header {
             "" => "an array".to_owned(),
+            header if self.raw().is_table() => {
+                let hint = format!("write `{header}`, and the name as its key `name`");
+                return self.reject_with_hint(format!("expected `{header}` tables, found a table"), hint);
+            }
             header => format!("`{header}` tables"),
         };
         Some(self.elements(&expected)?.iter().filter_map(|entry| entry.section(shape)).collect())
@@ -178,9 +181,9 @@ pub(super) fn note_duplicates<'a>(
     let mut first: BTreeMap<&str, Span> = BTreeMap::new();
     for (span, name) in names {
         if let Some(before) = first.get(name) {
-            let problem = Problem::new(format!("two {what} are called `{name}`"))
-                .at(span, "the second one")
-                .related(*before, "the first one");
+            let problem = Problem::new(format!("two {what} have the name `{name}`"))
+                .at(span, "second definition")
+                .related(*before, "first definition");
             notes.add(problem);
         } else {
             first.insert(name, span);

@@ -31,17 +31,17 @@ table! {
         #[read(count 2..=1_000_000)]
         #[also("connections", "max_clients", "clients")]
         pub max_connections: u32 = 8192,
-        /// where clients find it, as `https://tools.example.org/mcp`; absent: at the host that their requests name
+        /// the public URL, such as `https://tools.example.org/mcp`; default from the `Host` of each request
         #[read(URL, Entry::url)]
         #[also("public_url", "base_url", "resource")]
         pub url: Option<String> = None,
         // Two checks of a balancer that asks every second, and some to spare; at most more than any balancer needs.
-        /// how long `haft serve --http` still takes calls once it is told to end, while `/readyz` says 503, where a balancer
-        /// asks that or calls are under way; default `3s`, at most `600s`
+        /// how long `haft serve --http` accepts calls after a signal to end, while `/readyz` returns 503;
+        /// applies if a balancer checks `/readyz` or calls are running; default `3s`, at most `600s`
         #[read(time Duration::ZERO..=Duration::from_mins(10))]
         #[also("drain_time", "grace", "lame_duck")]
         pub drain: Duration = Duration::from_secs(3),
-        /// who may call, each its own tools; absent: whoever has the token calls all
+        /// the callers and the tools of each; without callers, one token gives access to all tools
         #[read(Vec::<CallerTable>::KIND, callers)]
         #[also("caller", "users", "tokens", "auth")]
         pub callers: Vec<CallerTable> = Vec::new(),
@@ -50,35 +50,35 @@ table! {
 
 fn callers(entry: &Entry<'_>) -> Option<Vec<CallerTable>> {
     if entry.raw().as_array().is_some_and(|callers| callers.len() > CallerTable::MAX_CALLERS) {
-        entry.reject::<()>(format!("at most {} callers can be told apart", CallerTable::MAX_CALLERS));
+        entry.reject::<()>(format!("at most {} callers are supported", CallerTable::MAX_CALLERS));
     }
     entry.tables("callers")
 }
 
 table! {
-    /// Somebody who may call what `haft serve --http` serves.
+    /// A caller of `haft serve --http`.
     #[derive(Clone, Debug, PartialEq)]
     pub struct CallerTable = "[[serve.callers]]" {
-        /// what the journal calls it
+        /// the caller's name in the journal
         #[also("id", "user")]
         pub name: Located<Name>,
         /// How it shows who it is.
         #[read(flatten)]
         pub proof: CallerProof,
-        /// which tools there are for it; `["*"]`: all
+        /// the tools of this caller; `["*"]`: all
         #[also("allowed_tools")]
         pub tools: Located<Vec<ToolPattern>>,
-        /// the most that these tools may do for it; default as ever
+        /// the upper bound of the tools' rights for this caller; default no bound
         #[read(Kind::Table(&CALLER_GRANT), |entry| entry.located(|entry| entry.table::<GrantTable>(&CALLER_GRANT)))]
         #[also("rights", "permissions")]
         pub grant: Option<Located<GrantTable>> = None,
         // More than a server answers in a minute.
-        /// default any number
+        /// default no limit
         #[read(count 1..=10_000_000)]
         #[also("rate", "rate_limit")]
         pub calls_per_minute: Option<u32> = None,
         // More than a server has places for.
-        /// calls at the same time; default any number
+        /// calls at once; default any number
         #[read(count 1..=100_000)]
         #[also("max_concurrent", "concurrency")]
         pub calls_at_once: Option<u32> = None,
@@ -87,7 +87,8 @@ table! {
 
 static CALLER_GRANT: Table = Table {
     header: "[serve.callers.grant]",
-    doc: "The most that tools may do for a caller. It only narrows; what is not named is not allowed.",
+    doc: "The upper bound of the tools' rights for a caller. It only narrows their rights; a right that is \
+        not listed is not allowed.",
     ..GrantTable::TABLE
 };
 
@@ -102,10 +103,10 @@ pub enum CallerProof {
 
 table! {
     struct ProofKeys = "" {
-        /// where its token is kept; this or `jwt`
+        /// where its token is stored; this or `jwt`
         #[also("api_key", "secret", "key")]
         token: Option<SecretSource> = None,
-        /// which JSON Web Tokens are its own; this or `token`
+        /// the JSON Web Tokens of this caller; this or `token`
         #[also("oauth", "oidc")]
         jwt: Option<JwtTable> = None,
     }
@@ -117,7 +118,7 @@ impl FromTable for CallerProof {
     fn from_table(section: &Section<'_>) -> Option<Self> {
         let ProofKeys { token, jwt } = ProofKeys::from_table(section)?;
         if section.has("token") == section.has("jwt") {
-            section.reject_whole("a caller has either a `token` or a `jwt`");
+            section.reject_whole("expected either a `token` or a `jwt`");
         }
         token.map(Self::Token).or(jwt.map(Self::Jwt))
     }
@@ -127,24 +128,24 @@ table! {
     /// Which JSON Web Tokens (access tokens of OAuth) are a caller's.
     #[derive(Clone, Debug, PartialEq)]
     pub struct JwtTable = "[serve.callers.jwt]" {
-        /// the authorization server, exactly as `iss` says it
+        /// the authorization server, exactly as in `iss`
         #[also("iss", "authority")]
         pub issuer: String,
-        /// what has to be in `aud`: this server
+        /// the value that `aud` must contain: this server
         #[also("aud")]
         pub audience: String,
         /// Where the public keys of the issuer are.
         #[read(flatten)]
         pub keys: KeysAt,
         // What authorization servers sign with unless they are told otherwise.
-        /// with which tokens may be signed; default `RS256`, `ES256` and `EdDSA`
+        /// the accepted signature algorithms; default `RS256`, `ES256` and `EdDSA`
         #[read(Vec::<JwtAlgorithm>::KIND, algorithms)]
         #[also("alg", "algs")]
         pub algorithms: Vec<JwtAlgorithm> = vec![JwtAlgorithm::RS256, JwtAlgorithm::ES256, JwtAlgorithm::EdDSA],
-        /// the only values of `sub` that are meant; default all
+        /// the accepted values of `sub`; default all
         #[also("sub", "subject")]
         pub subjects: Vec<String> = Vec::new(),
-        /// what has to be in `scope`; default nothing
+        /// the required scopes; default none
         #[read(Vec::<String>::KIND, |entry| entry.list(scope))]
         #[also("scope", "scp")]
         pub scopes: Vec<String> = Vec::new(),
@@ -162,7 +163,7 @@ pub enum KeysAt {
 
 table! {
     struct KeysAtKeys = "" {
-        /// where its public keys are; this or `jwks_file`
+        /// the URL of its public keys; this or `jwks_file`
         #[read(URL, keys_url)]
         #[also("jwks", "jwks_uri")]
         jwks_url: Option<String> = None,
@@ -210,7 +211,7 @@ impl FromTable for KeysAt {
 fn algorithms(entry: &Entry<'_>) -> Option<Vec<JwtAlgorithm>> {
     let algorithms: Vec<_> = FromValue::from_value(entry)?;
     if algorithms.is_empty() {
-        return entry.reject("with none of them no token could be signed");
+        return entry.reject("expected at least one algorithm");
     }
     Some(algorithms)
 }
@@ -220,9 +221,7 @@ fn algorithms(entry: &Entry<'_>) -> Option<Vec<JwtAlgorithm>> {
 fn keys_url(entry: &Entry<'_>) -> Option<String> {
     let url = entry.url()?;
     match url.strip_prefix("http://") {
-        Some(rest) if !is_loopback(host_of(rest)) => {
-            entry.reject("keys that come unencrypted are anybody's: fetch them with `https://`")
-        }
+        Some(rest) if !is_loopback(host_of(rest)) => entry.reject("keys must be fetched over `https://`"),
         _ => Some(url),
     }
 }

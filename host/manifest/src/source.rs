@@ -52,14 +52,14 @@ pub enum SourceError {
     Scheme,
     /// git by way of ssh, for which haft has no keys.
     #[error(
-        "git is asked over `git+https://` alone, with no keys of yours; clone a private repository yourself and \
+        "haft fetches only over `git+https://`, without your keys; clone a private repository yourself and \
          add its folder"
     )]
     Ssh,
     /// Not encrypted.
-    #[error("a package is code: fetch it with `https://`; `http://` is for this machine alone")]
+    #[error("a package is code: use `https://`; `http://` is only for this machine")]
     Unencrypted,
-    /// A URL that is none, or may show a secret.
+    /// An invalid URL, or may show a secret.
     #[error("expected a URL with a host, without a user name, a password or `#`")]
     Url,
     /// Not an OCI reference.
@@ -70,12 +70,14 @@ pub enum SourceError {
     Reference,
     /// Not a package of npm.
     #[error(
-        "expected `npm:NAME` or `npm:NAME@VERSION` with an exact version such as `1.2.0`; without one it is the latest"
+        "expected `npm:NAME` or `npm:NAME@VERSION` with an exact version such as `1.2.0`; without a version \
+         it is the latest"
     )]
     Npm,
     /// Not a package of PyPI.
     #[error(
-        "expected `pypi:NAME` or `pypi:NAME==VERSION` with an exact version such as `1.2.0`; without one it is the latest"
+        "expected `pypi:NAME` or `pypi:NAME==VERSION` with an exact version such as `1.2.0`; without a \
+         version it is the latest"
     )]
     Pypi,
     /// Not a pair after `#`.
@@ -83,8 +85,8 @@ pub enum SourceError {
     Setting,
     /// A name of a registry of MCP servers.
     #[error(
-        "`haft add mcp:NAME` asks the registry that you named; elsewhere the package itself is named, as `npm:NAME`, \
-         `pypi:NAME` or the `.mcpb` file"
+        "`mcp:NAME` is only for `haft add`; here write the package itself: `npm:NAME`, `pypi:NAME` or the \
+         `.mcpb` file"
     )]
     NoRegistry,
 }

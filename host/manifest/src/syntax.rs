@@ -37,9 +37,9 @@ fn problem(text: &str, span: Span, message: &str) -> Problem {
     let rest = text.get(span.start..).unwrap_or_default();
     match message {
         "duplicate key" if found == "tools" => {
-            not_toml().at(span, message).hint("write all tools as `[[tools]]`, or all as `[tools.NAME]`")
+            not_toml().at(span, message).hint("write every tool as `[[tools]]` with a key `name`")
         }
-        "duplicate key" => not_toml().at(span, "this is there a second time"),
+        "duplicate key" => not_toml().at(span, "this key was defined before"),
         _ if message.contains("recursion depth") => not_toml().at(span, "nested too deeply"),
         _ if message.starts_with("string values must be quoted") && found.is_empty() => {
             not_toml().at(span, "a value is missing")

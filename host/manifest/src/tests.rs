@@ -50,7 +50,6 @@ fn missing_inside(kind: &Kind, values: &[&Value], path: &str) -> Vec<String> {
     let items = || values.iter().filter_map(|value| value.as_array()).flatten().collect::<Vec<_>>();
     match kind {
         Kind::Table(shape) => missing_keys(shape, values, path),
-        Kind::NamedTables(shape) => missing_keys(shape, &items(), path),
         Kind::List(inner) => missing_inside(inner, &items(), path),
         Kind::Map(inner) => {
             let inside = values.iter().filter_map(|value| value.as_object()).flat_map(|map| map.values());
@@ -77,8 +76,6 @@ fn pr01_the_example_shows_every_key() {
     let full = full_example();
     parse(&full);
     let mut missing = missing_keys(&Manifest::TABLE, &[&as_json(&full)], "");
-    // The same table as `mcp_servers`, under its other name.
-    missing.retain(|path| !path.starts_with(".mcp."));
     // The grant of a command has the keys of a server's, where `cache` is refused.
     missing.retain(|path| !path.starts_with(".tools.grant.") && path != ".mcp_servers.grant.cache");
     // `file` and `keyring` of the key are shown with other secrets.
@@ -124,7 +121,9 @@ fn the_schema_accepts_the_example_and_all_its_keys() {
         let problems: Vec<_> = schema.iter_errors(&as_json(text)).map(|error| error.to_string()).collect();
         assert!(problems.is_empty(), "{problems:?}");
     }
-    let inline = as_json("tools.x = { description = \"d\", command = [\"c\"] }\nprovider.name = \"gemini\"");
+    let inline = as_json(
+        "tools = [{ name = \"x\", description = \"d\", command = [\"c\"] }]\nprovider.name = \"gemini\"",
+    );
     assert!(schema.is_valid(&inline));
 }
 
@@ -159,32 +158,34 @@ fn an_empty_file_is_the_default() {
     assert_eq!(Sandbox::default().mode, SandboxMode::Sandbox);
 }
 
-/// PR01: both forms of `tools` say the same, in the order of the file.
+/// PR01: one spelling a key; the others are errors that name it.
 #[test]
-fn pr01_both_forms_of_tools() {
-    let head = "[program]\nname = \"p\"\nversion = \"1.0.0\"\n";
-    let array = parse(&format!(
-        "{head}[[tools]]\nname = \"z\"\ndescription = \"d\"\ncommand = \"c\"\n\
-         [[tools]]\nname = \"a\"\ndescription = \"d\"\ncommand = \"c\"\n"
-    ));
-    let named = parse(&format!(
-        "{head}[tools.z]\ndescription = \"d\"\ncommand = \"c\"\n[tools.a]\ndescription = \"d\"\ncommand = \"c\"\n"
-    ));
-    assert_eq!(array.tools, named.tools);
-    assert_eq!(array.tools[0].name.as_str(), "z");
+fn pr01_a_key_has_one_spelling() {
+    for (text, expected) in [
+        ("[[mcp]]\nname = \"s\"\ncommand = \"c\"", "did you mean `mcp_servers`?"),
+        ("[program]\nname = \"p\"\nversion = \"1.0.0\"\nauthor = \"Ada\"", "did you mean `authors`?"),
+        (
+            "[tools.x]\ndescription = \"d\"\ncommand = \"c\"",
+            "write `[[tools]]`, and the name as its key `name`",
+        ),
+        ("[mcp_servers.x]\ncommand = \"c\"", "write `[[mcp_servers]]`, and the name as its key `name`"),
+    ] {
+        assert!(report(text).contains(expected), "{text}: {}", report(text));
+    }
 }
 
-/// PR01, PR03: the older form: named tools, `author`, `[[mcp]]`, and the defaults.
+/// PR01, PR03: a program of another tool, and the defaults.
 #[test]
-fn pr01_the_older_form_parses() {
+fn pr01_a_short_program_parses() {
     let manifest = parse(
         r#"
 [program]
 name = "github"
 version = "1.0.0"
 description = "Works with GitHub"
-author = "Ada"
-[tools.create_pr]
+authors = ["Ada"]
+[[tools]]
+name = "create_pr"
 description = "Create a pull request"
 command = "gh pr create"
 arguments = [{ name = "title", description = "PR title", required = true }, { name = "body", description = "b" }]
@@ -193,7 +194,7 @@ names = ["read", "exec"]
 [host_requirements]
 required = ["gh"]
 optional = ["git"]
-[[mcp]]
+[[mcp_servers]]
 name = "filesystem"
 command = "npx"
 args = ["-y", "@modelcontextprotocol/server-filesystem", "/srv/data"]
@@ -218,7 +219,7 @@ env = { LOG_LEVEL = "info" }
 fn pr03_commands_are_split_as_a_shell_splits_words() {
     let command = |command: &str| {
         let head = "[program]\nname = \"p\"\nversion = \"1.0.0\"\n";
-        parse(&format!("{head}[tools.t]\ndescription = \"d\"\ncommand = {command}")).tools[0]
+        parse(&format!("{head}[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = {command}")).tools[0]
             .command
             .value
             .clone()
@@ -366,7 +367,7 @@ fn all_problems_are_told_at_once() {
 
 #[test]
 fn durations_are_durations() {
-    let tool = "[program]\nname = \"p\"\nversion = \"1.0.0\"\n[tools.t]\ndescription = \"d\"\ncommand = \"c\"\ntimeout = \"1500ms\"";
+    let tool = "[program]\nname = \"p\"\nversion = \"1.0.0\"\n[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"c\"\ntimeout = \"1500ms\"";
     assert_eq!(parse(tool).tools[0].timeout, Duration::from_millis(1500));
 }
 

@@ -20,7 +20,6 @@ table! {
     #[derive(Clone, Debug, PartialEq)]
     pub struct CommandTool = "[[tools]]" {
         /// the model sees `program__<program>__<name>`
-        #[read(section ToolName::KIND, name)]
         pub name: Located<ToolName>,
         /// what it does, written for the model
         pub description: String,
@@ -30,33 +29,33 @@ table! {
         #[read(Kind::Command, |entry| entry.located(command))]
         #[also("cmd", "run", "exec")]
         pub command: Located<Vec<String>>,
-        /// what the model may add to the command
+        /// the arguments that the model may pass
         #[read(Vec::<Argument>::KIND, arguments)]
         #[also("args", "parameters", "params")]
         pub arguments: Vec<Argument> = Vec::new(),
-        /// whether the model may add further words as `args`; default only where `arguments` is absent
+        /// whether the model may pass more words as `args`; default true without `arguments`, else false
         #[read(section Kind::Flag, extra_args)]
         #[also("any_args", "rest")]
         pub extra_args: bool = false,
         // Like `bash`. The whole process tree is stopped.
-        /// when it is stopped; default `120s`
+        /// time limit; default `120s`
         #[read(time SHORTEST..=Limits::MAX_TIME)]
         #[also("time", "time_limit")]
         pub timeout: Duration = Duration::from_mins(2),
-        /// variables of haft's environment that it may see; default none
+        /// variables of haft's environment that it may read; default none
         #[read(VARIABLES, Entry::variables)]
         #[also("environment")]
         pub env: Vec<String> = Vec::new(),
-        /// what it may do; default it writes the workspace, reads what you may read and has the network
+        /// what it may do; default read everything that you may read, write the workspace, use the network
         #[read(Kind::Table(&TOOL_GRANT), |entry| entry.table::<ProcessGrant>(&TOOL_GRANT))]
         #[also("grants", "permissions", "allow", "capabilities", "sandbox")]
         pub grant: Option<ProcessGrant> = None,
-        /// what its processes may use
+        /// limits of its processes
         pub limits: ProcessLimits = ProcessLimits::default(),
         /// ask a person before every call; default false
         #[also("approve")]
         pub confirm: bool = false,
-        /// labels of the workers that it lives on, `*` for any; default here
+        /// labels of the workers that run it, `*` for any; default this machine
         #[read(LABELS, Label::read_list)]
         #[also("labels", "workers")]
         pub on: Vec<Label> = Vec::new(),
@@ -84,8 +83,8 @@ table! {
         /// the value of an argument that is left out
         #[read(section Kind::Scalar, default)]
         pub default: Option<Value> = None,
-        /// written before the value, such as `--title`, or `--title=` for one word;
-        /// without it the argument is positional
+        /// the flag before the value, such as `--title`, or `--title=` for one word; without a flag the
+        /// argument is positional
         #[read(Kind::Pattern("^-[^\\s=]+=?$"), |entry| entry.parse_with(parse_flag))]
         #[also("option", "switch")]
         pub flag: Option<String> = None,
@@ -115,29 +114,6 @@ words! {
 
 choices! { ArgumentType }
 
-/// Both forms: an array of tables, or a table of tables whose heads hold the names.
-pub(super) fn tools(entry: &Entry<'_>) -> Option<Vec<CommandTool>> {
-    if !entry.raw().is_table() {
-        return entry.tables("tools");
-    }
-    Some(entry.entries()?.iter().filter_map(|(name, entry)| named(name, entry)).collect())
-}
-
-fn named(name: &Located<String>, entry: &Entry<'_>) -> Option<CommandTool> {
-    if let Err(error) = name.parse::<ToolName>() {
-        entry.reject_name(name, error.to_string());
-    }
-    CommandTool::from_table(&entry.section_called(Some(name), &CommandTool::TABLE)?)
-}
-
-fn name(section: &Section<'_>) -> Option<Located<ToolName>> {
-    match section.head() {
-        // The head's reader has reported an invalid name.
-        Some(head) => Some(Located { value: head.parse().ok()?, span: head.span }),
-        None => section.require("name", FromValue::from_value),
-    }
-}
-
 /// PR05: a program is found on PATH or shipped with the program.toml, never named by a path
 /// that means something else on every machine.
 fn command(entry: &Entry<'_>) -> Option<Vec<String>> {
@@ -165,7 +141,7 @@ fn arguments(entry: &Entry<'_>) -> Option<Vec<Argument>> {
 fn extra_args(tool: &Section<'_>) -> bool {
     let extra = tool.get("extra_args", Entry::flag);
     if extra == Some(true) && has_argument(tool, EXTRA_ARGS) {
-        tool.reject("extra_args", format!("an argument of the name `{EXTRA_ARGS}` is declared already"));
+        tool.reject("extra_args", format!("an argument `{EXTRA_ARGS}` is already declared"));
     }
     extra.unwrap_or(!tool.has("arguments"))
 }
@@ -187,7 +163,8 @@ fn note_shifting(arguments: &[(&Section<'_>, Argument)]) {
             section.reject(
                 "required",
                 format!(
-                    "`{}` would take its place: give this one a `flag` or a `default`, or put it last",
+                    "if it is missing, `{}` would take its place: add a `flag` or a `default`, or put it \
+                     last",
                     next.name
                 ),
             );
@@ -198,7 +175,7 @@ fn note_shifting(arguments: &[(&Section<'_>, Argument)]) {
 fn kind(section: &Section<'_>) -> ArgumentType {
     let kind = section.get("type", ArgumentType::from_value).unwrap_or_default();
     if kind == ArgumentType::Boolean && !section.has("flag") {
-        section.reject("type", "a boolean needs a `flag`, which is written where it is true");
+        section.reject("type", "a boolean needs a `flag`, which is passed if the value is true");
     }
     kind
 }
@@ -257,7 +234,7 @@ pub(super) fn note_missing_program(root: &Section<'_>) {
     if root.has("tools") && !root.has("program") {
         root.reject(
             "tools",
-            "command tools are called `program__<program>__<tool>`: name the program in `[program]`",
+            "command tools are named `program__<program>__<tool>`: add `[program]` with a `name`",
         );
     }
 }

@@ -48,8 +48,7 @@ impl Entry<'_> {
     pub(super) fn path(&self) -> Option<PathBuf> {
         let text = self.text()?;
         if text.starts_with('~') && text != "~" && !text.starts_with("~/") {
-            return self
-                .reject("only `~` itself and `~/…` are understood; write other home directories in full");
+            return self.reject("only `~` and `~/…` are supported; write other home directories in full");
         }
         Some(text.into())
     }
@@ -83,8 +82,8 @@ impl Entry<'_> {
         };
         match words.iter().find(|word| OPERATORS.contains(&word.as_str())) {
             Some(operator) => self.reject_with_hint(
-                format!("no shell runs this: `{operator}` would be an argument"),
-                "write an array: `[\"sh\", \"-c\", \"…\"]` starts a shell",
+                format!("this command runs without a shell: `{operator}` would be an argument"),
+                "to use a shell, write an array: `[\"sh\", \"-c\", \"…\"]`",
             ),
             None => Some(words),
         }
@@ -127,7 +126,7 @@ pub(super) fn check_url(text: &str) -> Result<(), &'static str> {
         return Err("a URL must not contain a user name or password");
     }
     if rest.contains('#') {
-        return Err("a URL that requests are sent to has no `#`");
+        return Err("the URL must not have a `#`");
     }
     if authority.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err("expected a URL with a host, such as `https://api.example.com/v1`");

@@ -262,16 +262,16 @@ impl fmt::Display for Difference {
                 write!(f, "{kind} `{tool}` has changed: {}", what.join(", "))
             }
             Self::Renamed { from, .. } => {
-                write!(f, "{kind} `{tool}` is a new name for what `{}` was", plain(from))
+                write!(f, "{kind} `{tool}` was renamed from `{}`", plain(from))
             }
-            Self::Removed { .. } => write!(f, "{kind} `{tool}` is gone"),
+            Self::Removed { .. } => write!(f, "{kind} `{tool}` was removed"),
         }
     }
 }
 
 /// Returns the user's remedy for a tool of `server` that is held back.
 pub fn way_out(server: &str) -> String {
-    format!("`haft update {server}` shows the difference, and asks")
+    format!("`haft update {server}` shows the difference and asks")
 }
 
 #[cfg(test)]

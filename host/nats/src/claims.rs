@@ -82,7 +82,7 @@ impl Claim {
         let Ok(store) = link.claims().await else { return };
         let subject = format!("$KV.{}.{}", store.name, subjects::claim(worker, id));
         if let Err(error) = link.client.publish(subject, encode(self).into()).await {
-            tracing::debug!("the end of a call is not noted in its claim: {error}");
+            tracing::debug!("the end of a call is not recorded in its claim: {error}");
         }
     }
 

@@ -121,7 +121,7 @@ impl Shipper {
                 Ok(false) => LOOK,
                 Err(error) => {
                     if !std::mem::replace(&mut has_warned, true) {
-                        tracing::warn!("lines of the journal wait until NATS takes them: {error}");
+                        tracing::warn!("lines of the journal wait for NATS: {error}");
                     }
                     PAUSE
                 }
@@ -130,7 +130,7 @@ impl Shipper {
         }
         let rest = async { while let Ok(true) = shipper.clone().ship(&mut bookmark).await {} };
         if tokio::time::timeout(LAST, rest).await.is_err() {
-            tracing::warn!("the last lines of the journal are sent when this worker runs again");
+            tracing::warn!("the last lines of the journal are sent at the next start of this worker");
         }
     }
 

@@ -45,16 +45,16 @@ pub enum LinkError {
         why: String,
     },
     /// The server rejects the login.
-    #[error("NATS at {0} refuses the login: check the user, token or credentials of `[nats]`")]
+    #[error("NATS at {0} refuses the login: check the user, token or credentials in `[nats]`")]
     Refused(String),
     /// The settings are invalid.
     #[error("`[nats]` cannot be used: {0}")]
     Unusable(String),
     /// The server denies this user a subject.
-    #[error("NATS does not let this user in where it has to be: {0}")]
+    #[error("the NATS user lacks a permission: {0}")]
     Denied(String),
     /// A bucket or stream does not exist and cannot be created.
-    #[error("NATS cannot keep `{name}`: {why}")]
+    #[error("NATS cannot store `{name}`: {why}")]
     Store {
         /// The name.
         name: &'static str,

@@ -184,7 +184,7 @@ pub(crate) fn now() -> u64 {
 /// Returns a unique name that cannot be guessed: 128 random bits in hexadecimal.
 pub(crate) fn random_name() -> Result<String, LinkError> {
     let bytes = haft_core::random::bytes::<16>();
-    bytes.map(|bytes| hex(&bytes)).map_err(|error| unusable("nothing can be named", &error))
+    bytes.map(|bytes| hex(&bytes)).map_err(|error| unusable("cannot create a name", &error))
 }
 
 /// The maximum size of the data in bytes: names and a trace context have some hundred.

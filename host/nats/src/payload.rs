@@ -54,7 +54,7 @@ impl Payload {
         let pieces = bytes.len().div_ceil(most);
         if bytes.len() > MAX_PAYLOAD || pieces > MAX_PIECES {
             let travels = MAX_PAYLOAD.min(most.saturating_mul(MAX_PIECES));
-            let why = format!("{} bytes, and at most {travels} travel", bytes.len());
+            let why = format!("{} bytes; the limit is {travels}", bytes.len());
             return Err(LinkError::Server { what: "a payload is too large", why });
         }
         let what = "a payload cannot be stored";
@@ -130,7 +130,9 @@ impl Stored {
             let piece = stream.direct_get_last_for_subject(subject).await;
             let mut piece = Vec::from(piece.map_err(|error| unusable(what, &error))?.payload);
             let opened = self.key.open_in_place(nonce(at), Aad::empty(), &mut piece);
-            bytes.extend_from_slice(opened.map_err(|_| unusable(what, &"it is not what was sent"))?);
+            bytes.extend_from_slice(
+                opened.map_err(|_| unusable(what, &"its content differs from what was sent"))?,
+            );
             if bytes.len() > most {
                 return Err(unusable(what, &format!("it has more than {most} bytes")));
             }
@@ -143,7 +145,7 @@ impl Stored {
         for at in 0..self.pieces {
             let subject = subjects::payload(&link.prefix, worker, &self.name, at);
             if let Err(error) = link.client.publish(subject, Bytes::new()).await {
-                tracing::debug!("a payload stays at the server: {error}");
+                tracing::debug!("a payload was not removed from the server: {error}");
             }
         }
     }
@@ -152,7 +154,7 @@ impl Stored {
 /// Makes the cipher of a key, which is used for one payload only.
 fn key(bits: &[u8; 32]) -> Result<LessSafeKey, LinkError> {
     let key = UnboundKey::new(&AES_256_GCM, bits);
-    key.map(LessSafeKey::new).map_err(|_| unusable("a payload cannot be encrypted", &"a defect of haft"))
+    key.map(LessSafeKey::new).map_err(|_| unusable("a payload cannot be encrypted", &"a bug in haft"))
 }
 
 /// Returns the nonce of a piece; each piece has another one.
@@ -189,7 +191,7 @@ pub(crate) async fn received(
     let header = message.headers.as_ref().and_then(|headers| headers.get(OBJECT));
     let Some(header) = header else { return Ok(message.payload.clone()) };
     let what = "a payload cannot be read";
-    let stored = Stored::read(header.as_str()).ok_or_else(|| unusable(what, &"nothing is named so"))?;
+    let stored = Stored::read(header.as_str()).ok_or_else(|| unusable(what, &"no object has this name"))?;
     let moved = tokio::time::timeout(MOVING, stored.get(link, worker, most)).await;
     let bytes = moved.map_err(|late| unusable(what, &late))??;
     stored.clear(link, worker).await;

@@ -67,7 +67,9 @@ impl SharedState {
     pub async fn problem(&self) -> Option<String> {
         match self.connected().await {
             Ok(connected) if connected.link.state().borrow().is_up => None,
-            Ok(_) => Some("approvals and tasks cannot be shared with other replicas: NATS is away".into()),
+            Ok(_) => {
+                Some("approvals and tasks cannot be shared with other replicas: NATS is not connected".into())
+            }
             Err(error) => Some(format!("approvals and tasks cannot be shared with other replicas: {error}")),
         }
     }
@@ -97,13 +99,13 @@ impl Connected {
         let what = "the key of approvals cannot be read";
         let Some(bytes) = within(STORE, what, self.keys.get(KEY)).await? else { return Ok(None) };
         let key: Result<[u8; KEY_BYTES], _> = bytes.as_ref().try_into();
-        let why = || format!("it has {} bytes and not {KEY_BYTES}: delete its bucket", bytes.len());
+        let why = || format!("it has {} bytes, expected {KEY_BYTES}: delete its bucket", bytes.len());
         key.map(|key| Some(SharedKey::new(Box::new(key)))).map_err(|_| unusable(what, &why()))
     }
 
     /// Creates an entry, unless it exists.
     async fn create(store: &Store, key: &str, value: Bytes) -> Result<bool, LinkError> {
-        let what = "nothing can be noted for other replicas";
+        let what = "cannot record data for other replicas";
         let made = tokio::time::timeout(STORE, store.create(key, value)).await;
         match made.map_err(|late| unusable(what, &late))? {
             Ok(_) => Ok(true),
@@ -113,7 +115,7 @@ impl Connected {
     }
 
     async fn store(&self, name: &str, state: Vec<u8>) -> Result<(), LinkError> {
-        let what = "a task cannot be written down";
+        let what = "a task cannot be recorded";
         let entry = if state.len() > MAX_ENTRY {
             let mut whole = state.as_slice();
             within(MOVING, what, self.answers.put(name, &mut whole)).await?;
@@ -156,7 +158,7 @@ impl Replicas for SharedState {
         }
         // Another replica was faster.
         let key = connected.key().await.map_err(io::Error::other)?;
-        key.ok_or_else(|| io::Error::other("the key of approvals was deleted as it was made"))
+        key.ok_or_else(|| io::Error::other("the key of approvals was deleted during its creation"))
     }
 
     async fn claim(&self, name: &str) -> io::Result<bool> {
@@ -188,7 +190,7 @@ impl Replicas for SharedState {
         match tokio::time::timeout(STORE, asked).await {
             Ok(Ok(_)) => Ok(true),
             Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => Ok(false),
-            Ok(Err(error)) => Err(io::Error::other(unusable("a replica cannot be asked", &error))),
+            Ok(Err(error)) => Err(io::Error::other(unusable("cannot send a request to a replica", &error))),
             Err(late) => Err(io::Error::other(unusable("a replica does not answer", &late))),
         }
     }

@@ -116,16 +116,14 @@ impl Kept {
             })
         };
         match self {
-            Self::Claims => bucket(
-                subjects::claims(prefix),
-                "which calls were claimed by whom, and what became of them",
-                CLAIM_AGE,
-            ),
+            Self::Claims => {
+                bucket(subjects::claims(prefix), "the claims of calls, and their results", CLAIM_AGE)
+            }
             Self::Keys => {
                 bucket(subjects::keys(prefix), "the key that approvals are signed with", Duration::ZERO)
             }
             Self::Approvals => bucket(subjects::approvals(prefix), "which approvals were used", KEPT),
-            Self::Tasks => bucket(subjects::tasks(prefix), "what becomes of long calls", KEPT),
+            Self::Tasks => bucket(subjects::tasks(prefix), "the state of long calls", KEPT),
             Self::Answers => Made::Objects(object_store::Config {
                 bucket: subjects::answers(prefix),
                 description: Some("answers of tasks that are too large for an entry".into()),
@@ -149,7 +147,7 @@ impl Kept {
             }),
             Self::Journal => Made::Stream(Config {
                 name: subjects::journal_stream(prefix),
-                description: Some("what workers noted of calls".into()),
+                description: Some("the workers' logs of calls".into()),
                 subjects: vec![format!("{}.>", subjects::journal(prefix))],
                 max_age: JOURNAL_AGE,
                 max_bytes,
@@ -206,8 +204,8 @@ impl Kept {
         }
         let megabytes = self.bytes(&link.storage) >> 20;
         format!(
-            "the server has no room for the {megabytes} MiB that it reserves: less in `[nats.storage] {}`, or more \
-             storage for the server's JetStream ({why})",
+            "the server lacks the {megabytes} MiB to reserve: lower `[nats.storage] {}`, or give the \
+             server's JetStream more storage ({why})",
             self.name()
         )
     }

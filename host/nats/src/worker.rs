@@ -322,7 +322,7 @@ impl Worker {
             Ok(payload) => {
                 let _ = payload.send(&self.link, reply, None).await;
             }
-            Err(error) => tracing::warn!("a gate cannot be told what this worker has: {error}"),
+            Err(error) => tracing::warn!("cannot send this worker's tool list to a gate: {error}"),
         }
     }
 

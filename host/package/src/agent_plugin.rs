@@ -152,7 +152,8 @@ pub enum PluginError {
     },
     /// The manifest names a version of the specification that this haft does not know (§5.2).
     #[error(
-        "`plugin.json` is for `{0}`, and this haft reads version 1.0.0 of the Agent Plugins Specification: `{SCHEMA}`",
+        "`plugin.json` is for `{0}`, and this haft supports version 1.0.0 of the Agent Plugins \
+         Specification: `{SCHEMA}`",
         SCHEMA = manifest::SCHEMA
     )]
     Version(String),

@@ -44,7 +44,7 @@ pub enum ArchiveError {
     #[error("the archive cannot be read: {0}")]
     Damaged(io::Error),
     /// The archive exceeds the limit on unpacked bytes or gzip members.
-    #[error("the archive has more than {} MiB in it, or {MAX_MEMBERS} parts", MAX_UNPACKED >> 20)]
+    #[error("the archive has more than {} MiB or {MAX_MEMBERS} members", MAX_UNPACKED >> 20)]
     Bomb,
     /// The archive has an entry that no package may contain.
     #[error(transparent)]
@@ -250,7 +250,7 @@ fn kind_name(kind: EntryType) -> &'static str {
         EntryType::Char | EntryType::Block => "a device",
         EntryType::Fifo => "a named pipe",
         EntryType::GNUSparse => "a sparse file",
-        _ => "of a kind that no package has",
+        _ => "of a type that packages do not support",
     }
 }
 

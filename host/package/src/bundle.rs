@@ -102,16 +102,16 @@ pub enum BundleError {
     #[error("the package's program.toml is wrong\n{0}")]
     Manifest(Report),
     /// The package declares no name.
-    #[error("the package's program.toml has no `[program]`, and a package needs its name and version")]
+    #[error("the package's program.toml has no `[program]` with name and version")]
     NoProgram,
     /// The package has packages of its own.
-    #[error("it has `[[packages]]` of its own; add `{0}` by itself")]
+    #[error("it has its own `[[packages]]`; add `{0}` separately")]
     Nested(String),
     /// The package has no plugin, command, server or skill.
-    #[error("there is nothing in it: no `[[plugins]]`, `[[tools]]`, `[[mcp_servers]]` or `SKILL.md`")]
+    #[error("the package is empty: no `[[plugins]]`, `[[tools]]`, `[[mcp_servers]]` or `SKILL.md`")]
     Empty,
     /// A part of the package is outside its folder.
-    #[error("`{what}` names `{path}`, which is not a file of the package")]
+    #[error("`{what}` refers to `{path}`, which is not a file of the package")]
     Outside {
         /// The part.
         what: String,
@@ -135,7 +135,7 @@ pub enum BundleError {
         error: String,
     },
     /// The declared name is unusable.
-    #[error("it says no name that could be used (`{text}`: {error})")]
+    #[error("it has no usable name (`{text}`: {error})")]
     Name {
         /// The declared name.
         text: String,
@@ -143,7 +143,7 @@ pub enum BundleError {
         error: NameError,
     },
     /// The names of the package's plugins are too long with the given name as prefix.
-    #[error("it cannot be called `{name}`: its plugin or server would be `{joined}`, and {error}")]
+    #[error("it cannot be named `{name}`: its plugin or server would be `{joined}`: {error}")]
     Called {
         /// The given name.
         name: Name,
@@ -158,12 +158,12 @@ impl BundleError {
     /// Returns a remedy for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Outside { .. } => Some(
-                "the package's author has to put it into the package; folders such as `target` are left out",
-            ),
-            Self::NotExecutable { .. } => Some("the package's author has to `chmod +x` it"),
-            Self::Name { .. } => Some("`--as NAME` gives it one"),
-            Self::Called { .. } => Some("a shorter one, with `--as NAME`"),
+            Self::Outside { .. } => {
+                Some("the package's author must add the file; folders such as `target` are left out")
+            }
+            Self::NotExecutable { .. } => Some("the package's author must make it executable: `chmod +x`"),
+            Self::Name { .. } => Some("set one with `--as NAME`"),
+            Self::Called { .. } => Some("set a shorter name with `--as NAME`"),
             _ => None,
         }
     }
@@ -246,7 +246,7 @@ impl Bundle {
         let keys: Vec<String> =
             self.server_keys.iter().map(|key| format!("`{}`", haft_core::report::plain(key))).collect();
         let text =
-            format!("{} in its `SKILL.md`: haft starts no MCP servers that are named there", keys.join(", "));
+            format!("{} in its `SKILL.md`: haft does not start MCP servers from `SKILL.md`", keys.join(", "));
         (!keys.is_empty()).then_some(text)
     }
 

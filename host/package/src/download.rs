@@ -40,7 +40,7 @@ const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
     /// The URL's scheme is not supported.
-    #[error("`{0}` is not fetched from: expected `https://`")]
+    #[error("cannot fetch from `{0}`: expected `https://`")]
     Scheme(String),
     /// The URL leads to another server than the one that supplied it.
     #[error("`{0}` is on another server")]
@@ -62,7 +62,7 @@ pub enum DownloadError {
         status: String,
     },
     /// The redirect is not permitted.
-    #[error("`{from}` sends on to `{to}`, {why}")]
+    #[error("`{from}` redirects to `{to}`, {why}")]
     Redirect {
         /// The URL that redirects.
         from: String,
@@ -72,7 +72,7 @@ pub enum DownloadError {
         why: &'static str,
     },
     /// The server redirects more than `MAX_REDIRECTS` times.
-    #[error("`{0}` sends on more than {MAX_REDIRECTS} times")]
+    #[error("`{0}` redirects more than {MAX_REDIRECTS} times")]
     Redirects(String),
     /// The file exceeds the limit.
     #[error("`{url}` is larger than {most} bytes")]
@@ -93,7 +93,7 @@ pub enum DownloadError {
         got: u64,
     },
     /// The download exceeded its time limit.
-    #[error("`{0}` was not there within {most} minutes", most = TOTAL.as_secs() / 60)]
+    #[error("`{0}` did not arrive within {most} minutes", most = TOTAL.as_secs() / 60)]
     TimedOut(String),
     /// The file cannot be written.
     #[error("cannot write `{}`: {source}", path.display())]
@@ -220,9 +220,9 @@ impl Hop {
         let from = display_url(&self.url);
         let refuse = |to: String, why| DownloadError::Redirect { from: from.clone(), to, why };
         let location = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
-        let location = location.ok_or_else(|| refuse("nowhere".into(), "since it does not say where"))?;
+        let location = location.ok_or_else(|| refuse("nowhere".into(), "without a target"))?;
         let url = self.url.join(location);
-        let url = url.map_err(|_| refuse(shown_text(location), "which is no URL"))?;
+        let url = url.map_err(|_| refuse(shown_text(location), "which is not a URL"))?;
         // A proxy connects instead of haft, so the server's address is unknown.
         let is_public = response.remote_addr().is_some_and(|address| local(address.ip()).is_none());
         let next = Self { public_only: self.public_only || is_public, url, ..*self };
@@ -265,7 +265,7 @@ impl Resolve for Names {
                 .filter(|address| resolver.is_allowed(is_localhost, address.ip().to_canonical()))
                 .collect();
             if good.is_empty() {
-                return Err("the name leads to a private address, and a public server sent there".into());
+                return Err("a public server redirects to a name with a private address".into());
             }
             Ok(Box::new(good.into_iter()) as Addrs)
         })

@@ -26,7 +26,7 @@ pub enum EditError {
     #[error("its `{0}` is neither an array of tables nor an array")]
     Form(&'static str),
     /// The edit would change more than the entry.
-    #[error("its form is one that haft cannot change; change it by hand")]
+    #[error("haft cannot edit a file of this form; edit it by hand")]
     Unsure,
 }
 
@@ -50,7 +50,7 @@ pub fn begun(text: &str, folder: &Path) -> String {
     }
     let name = Name::of_folder(folder);
     format!(
-        "# Tools work in this folder; `workspace` in `[sandbox]` names another.\n\
+        "# Tools work in this folder; `workspace` in `[sandbox]` sets another folder.\n\
          [program]\nname = \"{}\"\nversion = \"0.1.0\"\n",
         name.as_str()
     )
@@ -157,11 +157,6 @@ fn changed(
             let mut tables = array.iter_mut().filter_map(Value::as_inline_table_mut);
             let table = tables.find(|table| name_of(*table) == Some(name)).ok_or_else(absent)?;
             change(&mut Editing { table, is_inline: true });
-        }
-        // The names are the heads.
-        Some(Item::Table(tables)) => {
-            let table = tables.get_mut(name).and_then(Item::as_table_mut).ok_or_else(absent)?;
-            change(&mut Editing { table, is_inline: false });
         }
         None => return Err(absent()),
         Some(_) => return Err(EditError::Form(list)),

@@ -286,7 +286,7 @@ fn contained(around: &Path, inside: &Path) -> io::Result<PathBuf> {
     if around.contains(&found) {
         return Ok(found.real().to_owned());
     }
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, "it leads out of the marketplace"))
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is outside the marketplace"))
 }
 
 /// Runs blocking work, which cannot be cancelled, on a thread of the blocking pool.

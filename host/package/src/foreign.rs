@@ -19,8 +19,8 @@ use crate::signature::Verdict;
 use crate::{Fetching, Foreign, Origin, PackageSource};
 
 /// The remedy for an MCP bundle of the older form.
-pub(super) const DXT: &str = "the older form of an MCP bundle is not read: its author packs it anew with \
-                              `npx @anthropic-ai/mcpb pack` and `manifest_version` 0.3 or 0.4";
+pub(super) const DXT: &str = "this MCP bundle has an old format: its author must pack it again with `npx \
+                              @anthropic-ai/mcpb pack` and `manifest_version` 0.3 or 0.4";
 
 /// Between a version and the time when it was resolved, in program.lock.
 const AS_OF: &str = " as of ";
@@ -162,23 +162,20 @@ fn chosen<T: PartialEq>(foreign: &Foreign, name: &str, all: Vec<(String, T)>) ->
 pub(super) fn what_is(folder: &Path) -> String {
     let has = |file: &str| folder.join(file).is_file();
     let kinds: &[(&str, &str)] = &[
-        (
-            "manifest.json",
-            "an MCP bundle is added packed: `npx @anthropic-ai/mcpb pack` makes the `.mcpb` of a folder",
-        ),
+        ("manifest.json", "pack the folder as an MCP bundle first: `npx @anthropic-ai/mcpb pack`"),
         (
             "package.json",
-            "a package of npm is added by its name, `haft add npm:NAME`; a server that is not published is an \
+            "add an npm package by its name, `haft add npm:NAME`; for an unpublished server write an \
              `[[mcp_servers]]` entry with its command",
         ),
         (
             "pyproject.toml",
-            "a package of PyPI is added by its name, `haft add pypi:NAME`; a server that is not published is an \
+            "add a PyPI package by its name, `haft add pypi:NAME`; for an unpublished server write an \
              `[[mcp_servers]]` entry with its command",
         ),
     ];
     let known = kinds.iter().find(|(file, _)| has(file)).map(|(_, way_out)| *way_out);
-    known.unwrap_or("`haft init` writes one; a component alone is named by its file").to_owned()
+    known.unwrap_or("`haft init` writes one; for a single component give its file").to_owned()
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ impl Installer<'_> {
         match kept.await {
             Ok(disclosure) => disclosure,
             Err(error) => {
-                tracing::debug!(%error, "what was agreed to is not to be had as a whole");
+                tracing::debug!(%error, "the package that you agreed to is not completely available");
                 let tools = self.tools.remembered_tools(pin);
                 tools.map(Disclosure::from_tools).unwrap_or_default()
             }

@@ -28,13 +28,13 @@ const OURS: &[&str] = &["program.lock"];
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// The path begins with `/`.
-    #[error("`{0}` is an absolute path, and everything in a package lies in the package")]
+    #[error("`{0}` is an absolute path: expected a path in the package")]
     Absolute(String),
     /// The path contains `..`.
-    #[error("`{0}` leads out of the package")]
+    #[error("`{0}` is outside the package")]
     Parent(String),
     /// The path contains control characters, or characters that make it look like another path.
-    #[error("`{0}` has characters that no file name should have")]
+    #[error("`{0}` has characters that are not allowed in file names")]
     Characters(String),
     /// The path is not UTF-8.
     #[error("`{0}` is not UTF-8")]
@@ -45,10 +45,10 @@ pub enum Unfit {
     )]
     Length(String),
     /// The path exists already, perhaps with other capitals.
-    #[error("`{0}` is there twice; names that differ in capitals alone are one file on some machines")]
+    #[error("`{0}` occurs twice; names that differ only in case are the same file on some machines")]
     Duplicate(String),
     /// The entry is neither a file nor a folder.
-    #[error("`{path}` is {kind}: a package is made of files and folders")]
+    #[error("`{path}` is {kind}: a package has only files and folders")]
     Kind {
         /// The path.
         path: String,
@@ -56,7 +56,7 @@ pub enum Unfit {
         kind: &'static str,
     },
     /// The file is part of haft's own state.
-    #[error("`{0}` is written by haft where a package is installed; a package cannot bring one")]
+    #[error("haft writes `{0}` when it installs a package; a package must not contain it")]
     Ours(String),
     /// The package has more than `MAX_ENTRIES` entries.
     #[error("more than {MAX_ENTRIES} files and folders")]
@@ -147,11 +147,11 @@ mod tests {
         let long = "a/".repeat(40) + "b";
         for (path, reason) in [
             ("/etc/passwd", "absolute"),
-            ("../x", "leads out"),
-            ("a/../../x", "leads out"),
-            ("a//x", "leads out"),
-            ("./x", "leads out"),
-            ("", "leads out"),
+            ("../x", "is outside"),
+            ("a/../../x", "is outside"),
+            ("a//x", "is outside"),
+            ("./x", "is outside"),
+            ("", "is outside"),
             ("a\u{7}b", "characters"),
             ("a\nb", "characters"),
             ("a\\b", "characters"),
@@ -159,7 +159,7 @@ mod tests {
             (&long, "too long"),
             (&"x".repeat(256), "too long"),
             (&"x/".repeat(513), "too long"),
-            ("program.lock", "is written by haft"),
+            ("program.lock", "haft writes `program.lock`"),
         ] {
             let error = file(path).expect_err(path).to_string();
             assert!(error.contains(reason), "{path:?}: {error}");

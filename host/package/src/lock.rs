@@ -29,8 +29,8 @@ const WITHOUT_SERVERS: u32 = 2;
 const MAX_LOCK: u64 = 8 << 20;
 
 /// The comment at the top of the file.
-const HEAD: &str = "# Written by haft: what exactly is installed, and what was agreed to.\n\
-                    # Keep it with program.toml; `haft update` changes it, `haft verify` checks it.\n";
+const HEAD: &str = "# Written by haft: the exact installed content, with your consent.\n# Keep this file \
+                    with program.toml; `haft update` changes it, `haft verify` checks it.\n";
 
 /// The pins, sorted by name in the file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -83,7 +83,7 @@ pub enum LockError {
         source: io::Error,
     },
     /// A later haft wrote the file.
-    #[error("`{}` has version {version}, and this haft understands up to {VERSION}", path.display())]
+    #[error("`{}` has version {version}; this haft supports up to {VERSION}", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
@@ -107,7 +107,7 @@ impl LockError {
             Self::Read { .. } => None,
             Self::Newer { .. } => Some("use the haft that wrote it, or a later one"),
             Self::Damaged { .. } => {
-                Some("restore it, or remove it and run `haft add` to agree to everything anew")
+                Some("restore it, or remove it and run `haft add` to agree to everything again")
             }
         }
     }
@@ -188,7 +188,7 @@ impl Lock {
                 return Err(LockError::Newer { path: path.to_owned(), version });
             }
             Ok(1..) => {}
-            _ => return Err(damaged("it does not say its `version`".to_owned())),
+            _ => return Err(damaged("it has no `version`".to_owned())),
         }
         let written: Written = toml::from_str(text).map_err(message)?;
         let pins = written.pins.into_iter().map(|pin| Pin::read(pin).map_err(&damaged));
@@ -405,9 +405,9 @@ mod tests {
     #[test]
     fn a_lock_of_a_later_version_is_not_guessed_at() {
         let error = parse("version = 4\nanything = { else = true }\n").unwrap_err();
-        assert_eq!(error, "`program.lock` has version 4, and this haft understands up to 3");
+        assert_eq!(error, "`program.lock` has version 4; this haft supports up to 3");
         for (text, why) in [
-            ("", "does not say its `version`"),
+            ("", "has no `version`"),
             ("version = 1\nx = 2", "unknown field `x`"),
             ("version = 1\n[[pin]]", "missing field"),
             ("version = ", "damaged"),

@@ -89,12 +89,12 @@ impl Search<'_> {
         self.folder.join(path).symlink_metadata().is_ok_and(|found| found.is_dir())
     }
 
-    /// Reports whether all parents of `path` are folders and not links: a link leads out of the package.
+    /// Reports whether all parents of `path` are folders and not links: a link points outside the package.
     fn has_no_link_above(&self, path: &str) -> bool {
         path.match_indices('/').all(|(at, _)| path.get(..at).is_some_and(|above| self.is_folder(above)))
     }
 
-    /// Adds a named file; returns `None` if the path leads out of the package.
+    /// Adds a named file; returns `None` if the path points outside the package.
     fn named(&mut self, written: &str) -> Option<String> {
         let parts = Path::new(written).components().filter(|part| *part != Part::CurDir);
         let names = parts.map(|part| match part {

@@ -89,7 +89,7 @@ pub enum ProjectError {
         error: EditError,
     },
     /// The changed file would be invalid.
-    #[error("`{}` was not changed, since it would be wrong then\n{report}", path.display())]
+    #[error("`{}` was not changed, because the result would be invalid\n{report}", path.display())]
     Wrong {
         /// The file.
         path: PathBuf,
@@ -97,13 +97,13 @@ pub enum ProjectError {
         report: Report,
     },
     /// Another process changed the file during the change.
-    #[error("`{}` changed meanwhile, and was left as it is now", .0.display())]
+    #[error("`{}` was edited at the same time and is not changed", .0.display())]
     Changed(PathBuf),
     /// Another haft holds the lock.
-    #[error("`{}` is being changed by another haft", .0.display())]
+    #[error("another haft is changing `{}`", .0.display())]
     Busy(PathBuf),
     /// An entry of this name exists.
-    #[error("`{}` has an entry `{name}` already", path.display())]
+    #[error("`{}` already has an entry `{name}`", path.display())]
     Taken {
         /// The file.
         path: PathBuf,
@@ -132,7 +132,8 @@ impl ProjectError {
             Self::Lock(error) => error.hint(),
             Self::Changed(_) | Self::Busy(_) => Some("run it again"),
             Self::Taken { .. } => Some(
-                "`haft add … --as NAME` installs both, one under another name; `haft remove NAME` first puts it in the other's place",
+                "to keep both, use `haft add … --as NAME`; to replace the other, run `haft remove NAME` \
+                 first",
             ),
             _ => None,
         }
@@ -266,7 +267,7 @@ fn take_back(place: &Path, before: Option<&[u8]>) {
         Some(bytes) => New::write(place, bytes, 0o644).and_then(New::put).map_err(failed("write", place)),
     };
     if let Err(error) = put {
-        tracing::warn!("a pin without its entry is left: {error}");
+        tracing::warn!("a pin without an entry remains: {error}");
     }
 }
 
@@ -354,7 +355,7 @@ mod tests {
         let (_directory, path, store) = project();
         fs::write(&path, "[agent]\n").unwrap();
         let error = change(&path, &store, "[agnet]\n").unwrap_err().to_string();
-        assert!(error.contains("was not changed, since it would be wrong then"), "{error}");
+        assert!(error.contains("was not changed, because the result would be invalid"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "[agent]\n");
     }
 

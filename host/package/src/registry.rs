@@ -225,7 +225,7 @@ impl Registry {
         let near = match self.page(wanted.stem(), MAX_NEAR, "").await {
             Ok(page) => page.servers().collect(),
             Err(error) => {
-                tracing::debug!("no names are proposed: {error}");
+                tracing::debug!("cannot suggest names: {error}");
                 Vec::new()
             }
         };

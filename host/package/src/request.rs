@@ -66,10 +66,10 @@ impl Request {
             Self::Right(_, Right::Read(_)) => "read",
             Self::Right(_, Right::Write(_)) => "read and write",
             Self::Right(_, Right::Host(_)) => "reach",
-            Self::Right(_, Right::Env(_)) => "see variable",
+            Self::Right(_, Right::Env(_)) => "read variable",
             Self::Right(_, Right::Credentials(_)) => "open credentials",
-            Self::Right(_, Right::State(_)) => "keep state",
-            Self::Right(_, Right::Cache(_)) => "keep cache",
+            Self::Right(_, Right::State(_)) => "store state",
+            Self::Right(_, Right::Cache(_)) => "use cache",
             Self::Limit(..) => "use more",
             Self::Secret(..) => "send secret",
             Self::Command(..) => "run command",
@@ -93,9 +93,7 @@ impl Request {
             Self::Secret(_, secret) => secret_text(secret),
             Self::Command(_, words) => shell_words::join(words),
             Self::Server(_, how) => how.clone(),
-            Self::AnyGrant(_) => {
-                "all of `[packages.grant]`, since its author proposes nothing for it".to_owned()
-            }
+            Self::AnyGrant(_) => "all of `[packages.grant]`: the author proposes no rights".to_owned(),
             Self::Instructions => "the model, by its SKILL.md".to_owned(),
             Self::Unknown(what) => what.clone(),
         }

@@ -54,7 +54,7 @@ const REACHING_OUT: &[&str] = &[
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// The program is not installed.
-    #[error("{}, and what is to be fetched needs it", HostPrograms::missing(.0))]
+    #[error("{}; fetching needs it", HostPrograms::missing(.0))]
     Missing(&'static str),
     /// The program cannot be started.
     #[error("cannot run `{program}`: {why}")]
@@ -75,7 +75,7 @@ pub enum ProgramError {
         why: String,
     },
     /// The program exceeded its time limit.
-    #[error("`{program} {action}` was not done within {most} minutes", most = TIMEOUT.as_secs() / 60)]
+    #[error("`{program} {action}` did not finish within {most} minutes", most = TIMEOUT.as_secs() / 60)]
     TimedOut {
         /// The program.
         program: &'static str,
@@ -83,7 +83,7 @@ pub enum ProgramError {
         action: &'static str,
     },
     /// The fetch exceeds the size limit.
-    #[error("what `{0}` fetches has more than {most} MiB", most = MAX_FETCHED >> 20)]
+    #[error("the content of `{0}` is larger than {most} MiB", most = MAX_FETCHED >> 20)]
     TooLarge(&'static str),
 }
 
@@ -91,11 +91,11 @@ impl ProgramError {
     /// Returns a hint for the user, if there is one.
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Missing("git") => Some("install git, or name an archive of the repository"),
-            Self::Missing("npm") => Some("install Node.js, which npm comes with"),
-            Self::Missing("uv") => Some("`pip install uv` installs it"),
+            Self::Missing("git") => Some("install git, or give an archive of the repository"),
+            Self::Missing("npm") => Some("install Node.js, which includes npm"),
+            Self::Missing("uv") => Some("run `pip install uv`"),
             Self::Missing(_) => Some("install it"),
-            Self::Failed { program: "git", .. } => Some("`git ls-remote URL` tells what it has"),
+            Self::Failed { program: "git", .. } => Some("`git ls-remote URL` lists its branches and tags"),
             _ => None,
         }
     }

@@ -47,7 +47,7 @@ pub struct Offer {
     /// The registry that `haft add` has to be told of: it asks the first one by itself.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub registry: Option<String>,
-    /// What it says of itself, cut after 300 characters, without control characters.
+    /// Its description, cut after 300 characters, without control characters.
     pub description: String,
     /// The source that names it.
     pub source: String,
@@ -90,7 +90,7 @@ pub struct SourceAnswer {
     pub source: String,
     /// The age of the oldest answer that was used, where it is not of now.
     pub age: Option<Duration>,
-    /// Why it was not asked anew.
+    /// The reason why it could not be asked again.
     pub problem: Option<SearchError>,
     /// Plugins that it names and `haft add` refuses: their places are in a form that is not read, or are not public.
     pub left_out: usize,
@@ -119,7 +119,7 @@ pub enum SearchError {
     #[error("no answer within {} s", MAX_WAIT.as_secs())]
     TimedOut,
     /// Nothing of it is kept, and it is not asked.
-    #[error("nothing of it is in the cache")]
+    #[error("it is not in the cache")]
     NotKept,
 }
 

@@ -124,10 +124,10 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
     /// There is no signature.
-    #[error("it is not signed, and {0}")]
+    #[error("it is not signed; {0}")]
     Unsigned(String),
     /// There are only signatures by other keys.
-    #[error("none of its signatures is right, and {expected}: found {}", found.join("; "))]
+    #[error("it has no valid signature; {expected}: found {}", found.join("; "))]
     Other {
         /// The required key and the reason for it.
         expected: String,
@@ -149,10 +149,7 @@ impl SignatureError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Read { .. } => "check that it can be read",
-            _ => {
-                "ask whoever publishes it; where they have another key or identity, `--key` with the one that they \
-                 give you takes its place"
-            }
+            _ => "ask the publisher; if the key or identity has changed, pass the new one with `--key`",
         }
     }
 }
@@ -162,9 +159,9 @@ impl Trust {
     fn expected(&self) -> Option<(&Signer, String)> {
         match self {
             Self::Nobody => None,
-            Self::Named(signer) => Some((signer, format!("you ask for one {}", signer.describe()))),
+            Self::Named(signer) => Some((signer, format!("you require one {}", signer.describe()))),
             Self::Pinned(signer) => {
-                Some((signer, format!("what is installed was signed {}", signer.describe())))
+                Some((signer, format!("the installed content is signed {}", signer.describe())))
             }
         }
     }
@@ -230,7 +227,7 @@ impl Verdict {
         match self {
             Self::Unsigned => "not signed".to_owned(),
             Self::Signed(signer) => format!("signed {}", signer.describe()),
-            Self::Unchecked(claims) => format!("says it is signed {}", claims.join("; ")),
+            Self::Unchecked(claims) => format!("claims a signature {}", claims.join("; ")),
         }
     }
 }
@@ -297,7 +294,7 @@ fn without_signer(statements: &[Statement], subject: Subject<'_>, root: &TrustRo
     for statement in statements {
         match keyless::verify(statement, subject, root) {
             Some(Ok(verified)) => return Verdict::Signed(Signer::Identity(verified.identity())),
-            Some(Err(why)) => claims.push(format!("{}, which is not right: {why}", claim(statement))),
+            Some(Err(why)) => claims.push(format!("{}, which is invalid: {why}", claim(statement))),
             None => {
                 claims.push(format!("{}, which is not checked without the key: `--key`", claim(statement)));
             }
@@ -327,7 +324,7 @@ fn verify(
         Signer::Key(key) => key,
         Signer::Identity(identity) => {
             let verified = keyless::verify(statement, subject, root);
-            let verified = verified.unwrap_or_else(|| Err("it is not a keyless one".to_owned()));
+            let verified = verified.unwrap_or_else(|| Err("it is not a keyless signature".to_owned()));
             return Ok(verified.and_then(|verified| verified.is_by(identity)));
         }
     };
@@ -339,7 +336,7 @@ fn verify(
             Ok(cosign::verify_bundle(bytes, digest, key))
         }
         (Statement::Minisign(text), Subject::File(path)) => minisign::verify(text, path, key),
-        _ => Ok(Err("it is about something else".to_owned())),
+        _ => Ok(Err("it signs other content".to_owned())),
     }
 }
 

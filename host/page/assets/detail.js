@@ -43,11 +43,11 @@ export async function call(id) {
         ['haft', `${record.haft}, process ${record.pid}`],
         ['Call', h('span', {}, `${record.id}, named ${record.call} by its caller`)],
       ]),
-      row.hint && [h('h3', {}, 'What would allow it'), hint(row.hint)],
+      row.hint && [h('h3', {}, 'Line that would allow it'), hint(row.hint)],
       record.error && [h('h3', {}, 'Error'), pre(record.error)],
       record.answer && [h('h3', {}, 'Answer'), pre(record.answer)],
       h('h3', {}, 'Arguments'), pre(given || 'none'),
-      record.digested && h('p', { class: 'note' }, `The journal keeps no more than the SHA-256 of: ${record.digested.join(', ')}`),
+      record.digested && h('p', { class: 'note' }, `The journal has only the SHA-256 of: ${record.digested.join(', ')}`),
       calls.length > 0 && [h('h3', {}, 'Calls of the agent'), h('ul', {}, calls.map((child) =>
         h('li', {}, h('a', { href: `#live/${child.id}` }, child.tool), ' ', outcome(child.outcome))))],
       h('h3', {}, 'At a terminal'), copied(`haft log ${record.id}`, 'command'));

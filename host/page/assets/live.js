@@ -29,7 +29,7 @@ export async function load() {
     for (const [, { element }] of rows) element.remove();
     rows.clear();
     put(found.slice(0, MAX_ROWS).reverse());
-    const more = found.length > MAX_ROWS || is_cut ? 'There are earlier calls; a filter or haft log finds them.' : '';
+    const more = found.length > MAX_ROWS || is_cut ? 'Earlier calls: use a filter or haft log.' : '';
     $('calls-end').textContent = rows.size ? more : 'No such calls in the journal.';
   } catch (error) {
     $('calls-end').textContent = visible(error.message);
@@ -110,8 +110,8 @@ export function rate() {
   const sampled = ended > shown;
   $('sampled').hidden = !sampled;
   if (sampled) {
-    $('sampled').textContent = `Sampled: about ${number(Math.round(ended / WINDOW))} calls a second end, and ` +
-      `${shown} of the last ${number(ended)} are shown, failures and refusals first. The journal has them all.`;
+    $('sampled').textContent = `Sampled: about ${number(Math.round(ended / WINDOW))} calls end per second; ` +
+      `${shown} of the last ${number(ended)} are shown, failures and refusals first. The journal has all calls.`;
   }
   return ended ? `${number(Math.ceil(ended / WINDOW))} calls/s${sampled ? ', sampled' : ''}` : 'live';
 }

@@ -68,8 +68,8 @@ export function show() {
     h('td', { class: 'number' }, number(row.today.input + row.today.output)),
     h('td', { class: 'number' }, cost(row.today.cost))]);
   $('overview-end').textContent = today.is_cut
-    ? `Calls since ${day(today.since)}: there were more today than are read here. haft log has them all.`
-    : today.calls || today.running.length ? '' : 'No call was made today. haft call, haft run, haft chat and the clients of haft serve make some.';
+    ? `Calls since ${day(today.since)}: only a part of today is shown. haft log has all calls.`
+    : today.calls || today.running.length ? '' : 'No calls today. haft call, haft run, haft chat and clients of haft serve make calls.';
 }
 
 function figure(name, value, note, href, kind) {

@@ -9,7 +9,7 @@ export async function load() {
   try {
     const { sessions, is_cut } = await get('/api/sessions');
     fill($('session-rows'), sessions.map(line));
-    const none = 'No sessions yet. haft run and haft chat begin one each.';
+    const none = 'No sessions yet. haft run and haft chat start sessions.';
     $('sessions-end').textContent = sessions.length ? (is_cut ? 'The last 100; haft session list lists all.' : '') : none;
   } catch (error) {
     $('sessions-end').textContent = visible(error.message);
@@ -38,7 +38,7 @@ export async function one(id) {
     fill(place, back,
       h('h3', {}, session.title || session.id),
       facts([['Program', session.program], ['Folder', session.folder], ['Agent', session.agent],
-        ['Go on with it', copied(`haft chat --resume ${session.id}`, 'command')]]),
+        ['Resume', copied(`haft chat --resume ${session.id}`, 'command')]]),
       entries.earlier > 0 && h('p', { class: 'note' }, `${entries.earlier} earlier entries are left out; haft session show ${session.id} shows all.`),
       h('ol', { class: 'conversation' }, entries.shown.map(entry)));
   } catch (error) {
@@ -46,7 +46,7 @@ export async function one(id) {
   }
 }
 
-const NAMES = { you: 'You', model: 'Model', tool: 'Tool', summary: 'Summary of what came before', end: 'End' };
+const NAMES = { you: 'You', model: 'Model', tool: 'Tool', summary: 'Summary of the earlier messages', end: 'End' };
 
 function entry(said) {
   const { who, text, time } = said;

@@ -18,9 +18,9 @@ export async function load() {
     fill($('changes'), changes(offered));
     const unknown = Object.entries(figures.unknown);
     $('tools-unknown').hidden = !unknown.length;
-    $('tools-unknown').textContent = visible(`No tool has these names, which were called: ${unknown.slice(0, 20).map(([name, calls]) => `${name} (${number(calls)})`).join(', ')}`);
+    $('tools-unknown').textContent = visible(`Calls of names without a tool: ${unknown.slice(0, 20).map(([name, calls]) => `${name} (${number(calls)})`).join(', ')}`);
     const tokens = offered.tools.reduce((sum, offer) => sum + offer.tokens, 0);
-    const program = offered.tools.length ? `${offered.tools.length} tools of ${offered.program ?? 'no program.toml'} take about ${number(tokens)} tokens of a prompt. ` : '';
+    const program = offered.tools.length ? `${offered.tools.length} tools of ${offered.program ?? 'no program.toml'} use about ${number(tokens)} tokens of a prompt. ` : '';
     $('tools-end').textContent = visible(`${program}Calls since ${day(figures.since)}${figures.is_cut ? ': the last 100,000' : ''}.`);
   } catch (error) {
     $('tools-end').textContent = visible(error.message);
@@ -32,7 +32,7 @@ function changes({ changes, problem }) {
   if (!items.length) return [];
   return [h('div', { class: 'warning' }, h('h3', {}, 'Changed since program.lock'),
     h('ul', {}, items.map((item) => h('li', {}, item))),
-    h('p', {}, h('code', {}, 'haft verify'), ' compares again; ', h('code', {}, 'haft update NAME'), ' shows what is new and asks.'))];
+    h('p', {}, h('code', {}, 'haft verify'), ' compares again; ', h('code', {}, 'haft update NAME'), ' shows the changes and asks.'))];
 }
 
 function line(name, { offer, figure }) {
@@ -50,7 +50,7 @@ function line(name, { offer, figure }) {
 export async function one(name) {
   if (!known.has(name)) await load();
   const tool = known.get(name);
-  if (!tool) return open(name, h('p', {}, 'There is no such tool.'));
+  if (!tool) return open(name, h('p', {}, 'Unknown tool.'));
   const { offer, figure } = tool;
   const chart = h('div', { class: 'chart' });
   open(name,
@@ -59,7 +59,7 @@ export async function one(name) {
       ['Calls', figure && `${number(figure.calls)}, of which ${number(figure.failed)} failed (${number(figure.refused)} refused)`],
       ['p50', took(figure?.p50)], ['p99', took(figure?.p99)],
       ['Prompt', offer && `about ${number(offer.tokens)} tokens`],
-      ['Asks', offer && (offer.asks ? 'a person may be asked before a call' : 'nobody before a call')],
+      ['Asks', offer && (offer.asks ? 'a person may be asked before a call' : 'no approval before a call')],
       ['Granted', grant(offer?.grant ?? figure?.grant)],
       ['From', offer?.origin ?? figure?.origin],
       ['Component', (offer?.digest ?? figure?.digest) && `sha256:${offer?.digest ?? figure?.digest}`],

@@ -56,7 +56,7 @@ function card(question) {
     h('h3', { id: title }, tool, h('span', { class: 'asks' }, question.agent ? `asked by the agent ${question.agent}` : 'asks to run')),
     content(question),
     question.written_by && h('p', { class: 'note' }, h('code', {}, question.written_by), ' writes it to program.toml'),
-    question.is_cut && h('p', { class: 'warning' }, 'Not all of it is shown: some texts are longer. Only their beginnings and ends stand here.'),
+    question.is_cut && h('p', { class: 'warning' }, 'Long texts are cut: only their starts and ends are shown.'),
     facts([
       ['Program', program],
       ['Asked by', `haft ${origin.verb}, process ${question.pid}${origin.folder ? `, in ${origin.folder}` : ''}`],
@@ -77,7 +77,7 @@ function diff({ lines, is_cut }) {
   const kinds = { '+': 'added', '-': 'removed', ' ': 'same' };
   const shown = lines.map(([mark, line]) => h('span', { class: kinds[mark] ?? 'place' }, `${mark} ${line}\n`));
   return [h('pre', { class: 'diff', tabindex: '0', 'aria-label': 'Difference' }, shown),
-    is_cut && h('p', { class: 'warning' }, 'The difference has more lines than are shown.')];
+    is_cut && h('p', { class: 'warning' }, 'The diff is truncated.')];
 }
 
 async function give({ id, digest, tool }, answer, buttons, result) {

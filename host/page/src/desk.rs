@@ -204,10 +204,10 @@ impl PageApprover {
 
     async fn answered(&self, question: &Question) -> io::Result<Decision> {
         if !self.desk.is_open()? {
-            return Ok(Decision::Unasked("no page is open (`haft dashboard` opens one)".into()));
+            return Ok(Decision::Unasked("no dashboard is open (`haft dashboard` opens one)".into()));
         }
         let Some(asked) = self.desk.ask(question, &self.origin, self.for_session)? else {
-            return Ok(Decision::Unasked("too many calls wait for an answer on the page".into()));
+            return Ok(Decision::Unasked("too many calls wait for an answer on the dashboard".into()));
         };
         (self.tell)(question);
         let (mut seen, mut looked) = (Instant::now(), Instant::now());
@@ -220,7 +220,7 @@ impl PageApprover {
                 if self.desk.is_open()? {
                     seen = looked;
                 } else if seen.elapsed() > RELOAD {
-                    return Ok(Decision::Unasked("the page was closed before anybody answered".into()));
+                    return Ok(Decision::Unasked("the dashboard was closed before an answer".into()));
                 }
             }
             tokio::time::sleep(LOOK).await;
@@ -232,7 +232,7 @@ impl PageApprover {
 impl Approver for PageApprover {
     async fn ask(&self, question: &Question) -> Decision {
         let answered = self.answered(question).await;
-        answered.unwrap_or_else(|error| Decision::Unasked(format!("the page cannot be asked: {error}")))
+        answered.unwrap_or_else(|error| Decision::Unasked(format!("the dashboard cannot be asked: {error}")))
     }
 }
 

@@ -115,7 +115,7 @@ impl Reader {
         while !self.shared.is_over.load(Ordering::Relaxed) {
             std::thread::sleep(TICK);
             if let Err(error) = self.look() {
-                tracing::debug!(%error, "the page cannot read what is new");
+                tracing::debug!(%error, "the dashboard cannot read new events");
             }
         }
     }

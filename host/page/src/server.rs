@@ -112,7 +112,7 @@ impl Server {
                 (Ok((stream, _)), Ok(place)) => drop(tokio::spawn(serve(stream, site.clone(), place))),
                 (Ok(_), Err(_)) => {}
                 (Err(error), _) => {
-                    tracing::warn!(%error, "a connection to the page was not accepted");
+                    tracing::warn!(%error, "a connection to the dashboard was not accepted");
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -134,14 +134,14 @@ async fn serve(stream: TcpStream, site: Arc<Site>, _place: OwnedSemaphorePermit)
         .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = served.await {
-        tracing::debug!(%error, "connection to the page ended");
+        tracing::debug!(%error, "connection to the dashboard ended");
     }
 }
 
 fn listen(address: SocketAddr) -> io::Result<StdListener> {
     if !haft_core::net::is_loopback_address(address.ip()) {
         let why = format!(
-            "`{address}` can be reached from other machines; expected an address such as `127.0.0.1:8080`"
+            "`{address}` is reachable from other machines; expected an address such as `127.0.0.1:8080`"
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }

@@ -68,10 +68,7 @@ impl Listing {
 pub(crate) fn one(sessions: &Sessions, id: &str) -> Result<Option<Value>, String> {
     let Ok(saved) = sessions.find(id) else { return Ok(None) };
     if length(&saved).is_none_or(|length| length > MAX_SHOWN) {
-        return Err(format!(
-            "the session is larger than is shown here; `haft session show {}` shows it",
-            saved.id
-        ));
+        return Err(format!("the session is too large to show here; use `haft session show {}`", saved.id));
     }
     let lines = saved.lines().map_err(|error| error.to_string())?;
     let row = opening(&saved).unwrap_or_default();
@@ -245,7 +242,7 @@ fn shown(time: Timestamp, entry: Entry, calls: &mut Vec<RequestedCall>) -> Optio
             let why = error.or_else(|| end.map(|end| end.name().to_owned())).unwrap_or_default();
             Some(said("end", &why))
         }
-        Entry::Resumed { .. } => Some(said("end", "gone on with by another process")),
+        Entry::Resumed { .. } => Some(said("end", "resumed by another process")),
         Entry::Begun(_) | Entry::Running { .. } | Entry::Other => None,
     }
 }

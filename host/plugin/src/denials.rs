@@ -30,7 +30,7 @@ pub enum GrantPlace {
 /// Notes the rights removed from a guest's grant, before the guest runs.
 pub(crate) fn narrowed(notes: &Notes, only_reads: bool) {
     if only_reads {
-        notes.decision(|| "narrowed: the tool says that it only reads, and may not write".into());
+        notes.decision(|| "narrowed: the tool declares that it is read-only, so it may not write".into());
     }
 }
 
@@ -48,14 +48,14 @@ pub(crate) fn used(notes: &Notes, state: &GuestState, only_reads: bool) {
         paths.iter().for_each(|place| notes.decision(|| format!("refused: {what} `{place}`")));
     }
     for path in denied.escaping_links.iter() {
-        notes.decision(|| format!("refused: `{path}`, a link out of what is granted"));
+        notes.decision(|| format!("refused: `{path}`, a link out of the granted directories"));
     }
     if state.files.disk.is_exceeded() {
-        notes.decision(|| "refused: to write more than the disk limit".into());
+        notes.decision(|| "refused: writing more than the disk limit".into());
     }
     for (is_so, what) in [
-        (denied.config, "refused: a configuration"),
-        (denied.state, "refused: to keep keys and values"),
+        (denied.config, "refused: reading a configuration"),
+        (denied.state, "refused: storing keys and values"),
         (denied.full_state, "refused: more keys and values than `state` allows"),
         (state.files.private.is_full(Kept::State), "refused: more files than `state` allows"),
         (state.files.private.is_full(Kept::Cache), "refused: more files than `cache` allows"),
@@ -69,7 +69,7 @@ pub(crate) fn used(notes: &Notes, state: &GuestState, only_reads: bool) {
         notes.decision(|| decision);
     }
     if denied.names {
-        notes.decision(|| "refused: look a name up".into());
+        notes.decision(|| "refused: DNS lookup".into());
     }
     if denied.datagrams {
         notes.decision(|| "refused: UDP".into());

@@ -87,7 +87,7 @@ impl EngineAndImports {
     fn for_calls(options: &EngineOptions) -> wasmtime::Result<Self> {
         if options.pooling {
             match Self::new(true, options) {
-                Err(error) => tracing::debug!(%error, "no pool for instances"),
+                Err(error) => tracing::debug!(%error, "cannot create the pool of instances"),
                 made => return made,
             }
         }
@@ -260,7 +260,7 @@ impl Engine {
         let code = compiler.precompile_component(bytes).map_err(invalid)?;
         let code = cache
             .store_code(&code, &digest, tier)
-            .inspect_err(|error| tracing::warn!(%error, "compiled component not kept"))
+            .inspect_err(|error| tracing::warn!(%error, "compiled component not stored"))
             .ok();
         let Some((component, code)) = code.and_then(|code| Some((cache.load(engine, &code)?, code))) else {
             return Ok((Component::from_binary(engine, bytes).map_err(invalid)?, None));
@@ -282,7 +282,11 @@ fn open_cache(directory: &Path, options: &EngineOptions, engine: &wasmtime::Engi
     let writable: Vec<&Reach> = options.writable.iter().collect();
     let opened = Cache::open(directory, key(engine), &writable);
     let directory = directory.display();
-    opened.inspect_err(|error| tracing::warn!("compiled plugins are not kept in `{directory}`: {error}")).ok()
+    opened
+        .inspect_err(|error| {
+            tracing::warn!("compiled plugins are not stored in `{directory}`: {error}");
+        })
+        .ok()
 }
 
 /// Counts what haft does to a component before it is compiled, of which the places in the compiled code depend.

@@ -41,10 +41,10 @@ pub enum LoadError {
     #[error("a core WebAssembly module that cannot be adapted from WASI preview 1: {0}")]
     Adapt(String),
     /// A component that offers nothing to call.
-    #[error("exports no function that could be a tool{0}")]
+    #[error("exports no function that can be a tool{0}")]
     Nothing(String),
     /// A component for another version of the world.
-    #[error("built for `{world}@{found}`, and this haft speaks {supported}; rebuild it against that version")]
+    #[error("built for `{world}@{found}`; this haft supports {supported}; rebuild it against that version")]
     WrongVersion {
         /// The world for which the component was built.
         world: &'static str,
@@ -63,7 +63,7 @@ pub enum LoadError {
     #[error("cannot list its tools: {0}")]
     Listing(String),
     /// The component serves HTTP, but not MCP.
-    #[error("serves HTTP (`wasi:http`), but is no MCP server: {0}; {way}", way = HTTP_WAY)]
+    #[error("serves HTTP (`wasi:http`), but is not an MCP server: {0}; {way}", way = HTTP_WAY)]
     NotMcp(String),
     /// The component lists an invalid tool.
     #[error("lists a tool that cannot be used: {0}")]
@@ -72,10 +72,10 @@ pub enum LoadError {
     #[error("offers a prompt or resource that cannot be used: {0}")]
     Offer(String),
     /// The file is no longer the component whose tools were listed.
-    #[error("the component has changed since haft started; start haft again")]
+    #[error("the component has changed since haft started; restart haft")]
     Changed,
     /// The component is not the pinned one.
-    #[error("the component is not the one that program.lock pins")]
+    #[error("the component differs from its pin in program.lock")]
     Pinned,
     /// haft itself failed.
     #[error("internal error: {0}")]
@@ -123,7 +123,7 @@ fn missing_import(text: &str) -> Option<String> {
 
 /// An answer of more bytes than haft reads of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too long an answer")]
+#[error("answer too long")]
 pub(super) struct TooLong(pub(super) u64);
 
 /// How a guest ended.
@@ -160,7 +160,7 @@ impl Limit {
                 let proposed = with_spare(length).max(limits.result.saturating_mul(2));
                 let most = bytes(Limits::MAX_RESULT);
                 let none =
-                    || format!("no answer can be longer than {most}: write it to a file, or answer in parts");
+                    || format!("the limit of an answer is {most}: write to a file, or answer in parts");
                 size("result", proposed, Limits::MAX_RESULT).ok_or_else(|| Some(none()))
             }
             Self::Time => {
@@ -283,7 +283,7 @@ fn ending(error: &wasmtime::Error, state: &GuestState, limits: &Limits, transfer
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
         // In WASI 0.2 an exit code is success or failure, without a number.
-        let how = if exit.0 == 0 { "as if all were well" } else { "with a failure" };
+        let how = if exit.0 == 0 { "with success" } else { "with a failure" };
         return End::new(format!("exited {how} instead of answering"));
     }
     if let Some(TooLong(read)) = error.downcast_ref() {
@@ -306,11 +306,9 @@ fn trapped(trap: Trap) -> String {
     match trap {
         Trap::StackOverflow => format!("exhausted its call stack of {}", bytes(GUEST_STACK as u64)),
         Trap::UnreachableCodeReached => PANICKED.into(),
-        Trap::AsyncDeadlock => "waits for what nothing will bring any more".into(),
+        Trap::AsyncDeadlock => "waits for an event that cannot happen".into(),
         // Compilers of C-like languages put their own stack at the bottom of memory.
-        Trap::MemoryOutOfBounds => {
-            "trapped: out of bounds memory access, as when the stack is used up".into()
-        }
+        Trap::MemoryOutOfBounds => "trapped: out of bounds memory access, possibly a stack overflow".into(),
         trap => format!("trapped: {}", trap.to_string().trim_start_matches("wasm trap: ")),
     }
 }
@@ -354,27 +352,26 @@ fn stderr_excerpt(stderr: &str) -> Option<String> {
 const WAYS: &[(&str, &str)] = &[
     (
         "fermyon:spin/",
-        "that is of Spin: use `wasi:keyvalue`, `wasi:config` or `wasi:http` in its place (Rust: `wstd` or `std`, not `spin-sdk`)",
+        "this interface belongs to Spin: use `wasi:keyvalue`, `wasi:config` or `wasi:http` instead (Rust: \
+         `wstd` or `std`, not `spin-sdk`)",
     ),
-    ("spin:", "that is of Spin: use `wasi:keyvalue`, `wasi:config` or `wasi:http` in its place"),
-    ("fastly:", "that is of Fastly: use `wasi:http` in its place"),
+    ("spin:", "this interface belongs to Spin: use `wasi:keyvalue`, `wasi:config` or `wasi:http` instead"),
+    ("fastly:", "this interface belongs to Fastly: use `wasi:http` instead"),
     (
         "wasmcloud:",
-        "that is of wasmCloud, whose providers are not here: use `wasi:keyvalue`, `wasi:config` or `wasi:http` in its place",
+        "this interface belongs to wasmCloud: use `wasi:keyvalue`, `wasi:config` or `wasi:http` instead",
     ),
-    (
-        "wasi:blobstore/",
-        "keep files in the directory `/state` (`state = \"10MiB\"` in the grant) in its place",
-    ),
-    ("wasi:messaging/", "haft passes no messages between components: offer a function instead"),
-    ("wasi:sql/", "connect to a database by `wasi:sockets` in its place"),
-    ("wasi:nn/", "haft runs no models for components: ask a server by `wasi:http` in its place"),
+    ("wasi:blobstore/", "store files in the directory `/state` instead (`state = \"10MiB\"` in the grant)"),
+    ("wasi:messaging/", "haft has no messaging between components: export a function instead"),
+    ("wasi:sql/", "connect to a database with `wasi:sockets` instead"),
+    ("wasi:nn/", "haft runs no models for components: call a server with `wasi:http` instead"),
     ("haft:plugin/", "rebuild it against `wit/` of this haft"),
     ("wasi:", "rebuild it for WASI 0.2 (`wasm32-wasip2`), or for the released WASI 0.3"),
 ];
 
 /// Where none of them fits.
-const COMPOSE: &str = "join it with a component that exports it (`wac plug`), or build it without";
+const COMPOSE: &str = "compose it with a component that exports the interface (`wac plug`), or build it \
+    without";
 
 /// Returns the way out for a component that imports `import`, an interface or a function of one.
 fn way_around(import: &str) -> &'static str {
@@ -383,8 +380,8 @@ fn way_around(import: &str) -> &'static str {
 }
 
 /// The way out for a component that serves HTTP and not MCP.
-const HTTP_WAY: &str = "a plugin exports functions, `wasi:cli/run` or an MCP server: export what its handler does as a \
-                               function, or answer MCP at `/mcp`";
+const HTTP_WAY: &str = "a plugin exports functions, `wasi:cli/run` or an MCP server: export its handler as a \
+                               function, or serve MCP at `/mcp`";
 
 #[cfg(test)]
 mod tests {
@@ -419,7 +416,7 @@ mod tests {
         assert_eq!(proposed(10 << 20).unwrap(), "result = \"12MiB\"");
         assert_eq!(proposed((1 << 20) + 1).unwrap(), "result = \"2MiB\"", "never less than twice as much");
         let none = proposed(Limits::MAX_RESULT).unwrap_err().unwrap();
-        assert!(none.starts_with("no answer can be longer than"), "{none}");
+        assert!(none.starts_with("the limit of an answer is"), "{none}");
         let full = Limits { memory: Limits::MAX_MEMORY, ..limits };
         assert_eq!(Limit::Memory.raised(&full), Err(None));
     }
@@ -427,8 +424,8 @@ mod tests {
     #[test]
     fn the_way_is_that_of_the_interface() {
         for (import, expected) in [
-            ("`send` of `fermyon:spin/redis@2.0.0`", "of Spin"),
-            ("`wasmcloud:bus/lattice@1.0.0`", "of wasmCloud"),
+            ("`send` of `fermyon:spin/redis@2.0.0`", "belongs to Spin"),
+            ("`wasmcloud:bus/lattice@1.0.0`", "belongs to wasmCloud"),
             ("`wasi:io/poll@0.3.0-rc-2025-09-16`", "WASI 0.2"),
             ("`f` of `haft:plugin/host@0.2.0`", "this haft"),
             ("`f` of `acme:weather/report@1.0.0`", "wac plug"),

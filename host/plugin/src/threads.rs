@@ -55,13 +55,13 @@ pub(super) struct Threads {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoAnswer {
     /// There is no thread for it.
-    #[error("no thread could be started: {0}")]
+    #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
     /// The thread could not be restricted by Landlock, though earlier ones were.
     #[error("the thread could not be confined: {0}")]
     Unconfined(String),
     /// Its thread ended without sending an answer.
-    #[error("the thread panicked; this is a defect of haft")]
+    #[error("the thread panicked; this is a bug in haft")]
     Panicked,
 }
 
@@ -143,7 +143,7 @@ impl Threads {
                 Ok(handle) => work(handle),
                 Err(reason) => tracing::debug!(reason, "thread for a guest not confined"),
             }),
-            Err(error) => tracing::debug!(%error, "no thread for a guest"),
+            Err(error) => tracing::debug!(%error, "cannot start a thread for a guest"),
         }
     }
 

@@ -96,7 +96,7 @@ pub async fn connect(
 
 /// Returns the error of a place that belongs to another row of [`BACKENDS`].
 fn misplaced() -> BackendError {
-    BackendError::Target("no backend is for this target".into())
+    BackendError::Target("no backend supports this target".into())
 }
 
 impl std::fmt::Debug for Kind {

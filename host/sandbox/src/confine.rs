@@ -101,7 +101,7 @@ struct Ready {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
     /// The kernel lacks required mechanisms.
-    #[error("refused, since it could not be confined: {0}")]
+    #[error("refused: the command could not be confined: {0}")]
     Refused(String),
     /// An available layer failed.
     #[error("cannot confine the command: {0}")]
@@ -200,7 +200,7 @@ impl Confiner {
             let (confiner, grant) = (self.clone(), grant.clone());
             tokio::spawn(async move {
                 if let Err(error) = confiner.prepare(&grant).await {
-                    tracing::debug!(%error, "no helper made ready");
+                    tracing::debug!(%error, "no helper is ready");
                 }
             });
         }
@@ -293,7 +293,10 @@ impl Confiner {
                 let lesser = Layers { namespaces: false, ..policy.layers };
                 let why = error.why.to_string();
                 if let Verdict::Reduced(gaps) = lesser.verdict() {
-                    tracing::warn!("commands are confined by less than usual ({why}): {}", gaps.join("; "));
+                    tracing::warn!(
+                        "commands are confined with fewer layers than usual ({why}): {}",
+                        gaps.join("; ")
+                    );
                 }
                 self.state(|state| (state.layers, state.missing) = (lesser, Some(why)));
                 let policy = self.policy(grant)?;
@@ -308,7 +311,7 @@ impl Confiner {
         match self.start_helper(policy).await {
             // The small helper program may be of another version.
             Err(error) if !error.lacking && self.state(|state| state.programs.forget_small()) => {
-                tracing::debug!(error = %error.why, "the small helper is of no use");
+                tracing::debug!(error = %error.why, "the small helper cannot be used");
                 self.start_helper(policy).await
             }
             started => started,
@@ -340,7 +343,7 @@ impl Confiner {
         };
         match refused {
             Some(why) => Err(ConfineError::Refused(match self.missing() {
-                Some(missing) => format!("{why} (namespaces cannot be had: {missing})"),
+                Some(missing) => format!("{why} (namespaces are not available: {missing})"),
                 None => why,
             })),
             None => Ok(policy),
@@ -371,7 +374,7 @@ fn make_directories(grant: &Grant) -> Result<(), ConfineError> {
     if let Some(caches) = grant.caches().filter(|_| grant.private().is_none())
         && let Err(error) = caches::prepare(caches.path())
     {
-        tracing::debug!(%error, "`{}` cannot be made, or its use noted", caches.path().display());
+        tracing::debug!(%error, "cannot create `{}`, or record its use", caches.path().display());
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ pub enum BackendError {
     #[error("{0}")]
     Missing(String),
     /// tmux is not installed on the target.
-    #[error("tmux is not installed on {target}; install it there, or leave `--tmux` away")]
+    #[error("tmux is not installed on {target}; install it there, or remove `--tmux`")]
     NoTmux {
         /// The target.
         target: String,
@@ -74,7 +74,5 @@ pub(crate) fn joined_lines(words: &str) -> String {
 
 /// Returns the error of a command or file whose directory does not exist.
 pub(crate) fn no_directory(directory: &str, target: &str) -> BackendError {
-    BackendError::Target(format!(
-        "there is no directory `{directory}` on {target} that can be entered; it is `directory` of `[backend]`"
-    ))
+    BackendError::Target(format!("cannot enter `{directory}` on {target}; it is `directory` in `[backend]`"))
 }

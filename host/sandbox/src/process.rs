@@ -281,7 +281,7 @@ fn input(bytes: &[u8]) -> io::Result<OwnedFd> {
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// The grant has no workspace, so there is no directory to run in.
-    #[error("no directory to run in: the grant names no workspace")]
+    #[error("no directory to run in: the grant has no workspace")]
     NoWorkspace,
     /// The workspace cannot be opened.
     #[error("cannot open the workspace `{}`: {source}", path.display())]
@@ -298,7 +298,8 @@ pub enum ProcessError {
     #[error("{0}")]
     Start(String),
     /// A file that is closed to the child was replaced: the child could have changed or read the new one.
-    #[error("ended, since `{}`, which is closed to it, was replaced by another file while it ran", path.display())]
+    #[error("ended: `{}`, which is blocked for this process, was replaced by another file while the process \
+        ran", path.display())]
     Replaced {
         /// The file.
         path: PathBuf,

@@ -235,7 +235,7 @@ pub(crate) fn size_of(directory: &Path) -> io::Result<u64> {
                 work.push(entry.path());
             }
             if seen > MAX_ENTRIES {
-                return Err(io::Error::other("too many files to be counted"));
+                return Err(io::Error::other("too many files to count"));
             }
         }
     }

@@ -50,7 +50,7 @@ pub enum TelemetryError {
     #[error("telemetry cannot be sent: {0}")]
     Exporter(#[from] ExporterBuildError),
     /// The reader for Prometheus cannot be made.
-    #[error("metrics cannot be asked for: {0}")]
+    #[error("metrics are not available: {0}")]
     Scraped(#[from] OTelSdkError),
     /// The HTTP client cannot be made.
     #[error("telemetry cannot be sent: {0}")]

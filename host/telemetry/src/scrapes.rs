@@ -113,15 +113,15 @@ fn answer<B>(
 ) -> Response<Full<Bytes>> {
     let headers = request.headers();
     let (status, text) = if is_foreign || headers.contains_key(ORIGIN) || headers.contains_key(FETCHED) {
-        (StatusCode::FORBIDDEN, "web pages are told no metrics\n".into())
+        (StatusCode::FORBIDDEN, "web pages may not read metrics\n".into())
     } else if request.uri().path() != METRICS {
-        (StatusCode::NOT_FOUND, format!("nothing is here; metrics are at `{METRICS}`\n"))
+        (StatusCode::NOT_FOUND, format!("not found; metrics are at `{METRICS}`\n"))
     } else if !matches!(*request.method(), Method::GET | Method::HEAD) {
         (StatusCode::METHOD_NOT_ALLOWED, "expected GET\n".into())
     } else {
         match telemetry().and_then(|telemetry| telemetry.exposition()) {
             Some(text) => (StatusCode::OK, text),
-            None => (StatusCode::SERVICE_UNAVAILABLE, "nothing is measured yet\n".into()),
+            None => (StatusCode::SERVICE_UNAVAILABLE, "no measurements yet\n".into()),
         }
     };
     let mut answer = Response::new(Full::new(Bytes::from(text)));

@@ -64,7 +64,7 @@ impl Context {
     }
 
     /// What a path means that a model wrote: `~` is the home directory, a relative path starts
-    /// from the workspace, and `..` leads out of it to where it leads outside the sandbox. A slash
+    /// from the workspace, and `..` may reach a directory above it, as outside the sandbox. A slash
     /// at the end stays, unless a directory is there: no file has one.
     ///
     /// Whether the path may be used is decided where it is used. Without a workspace a relative

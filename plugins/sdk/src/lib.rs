@@ -28,7 +28,7 @@
 //!
 //! Every call runs in a fresh instance: a `static` never carries anything to the next one. Files
 //! are plain [`std::fs`]; [`Context::path`] gives a path as a model writes it its meaning. The crate
-//! has no opinion on permissions: what a tool may do is decided by whoever installs it.
+//! has no opinion on permissions: the person who installs a tool decides its rights.
 //!
 //! `README.md` beside this crate shows the whole way from an empty folder to a tool that runs.
 

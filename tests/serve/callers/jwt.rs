@@ -155,7 +155,7 @@ fn hostile_tokens_are_nobody_s() {
         ("expired", with(json!({"exp": now() - 60}))),
         ("never expires", with(json!({"exp": null}))),
         ("expires in words", with(json!({"exp": "tomorrow"}))),
-        ("not good yet", with(json!({"nbf": now() + 120}))),
+        ("it is not valid yet", with(json!({"nbf": now() + 120}))),
         ("not good in words", with(json!({"nbf": "now"}))),
         ("another subject", with(json!({"sub": "bob"}))),
         ("no subject", with(json!({"sub": null}))),

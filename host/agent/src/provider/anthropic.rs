@@ -74,7 +74,7 @@ impl Dialect for Anthropic {
         reported_error(&body)?;
         let end = self.end(body.get("stop_reason").and_then(Value::as_str).unwrap_or_default());
         let blocks = body.get("content").and_then(Value::as_array);
-        let blocks = blocks.ok_or_else(|| Failure::Malformed("there is no list `content`".into()))?;
+        let blocks = blocks.ok_or_else(|| Failure::Malformed("the list `content` is missing".into()))?;
         let reply = stream::decode(blocks, end.is_cut(), ask.calls());
         self.turn(ask, &body, reply, &end)
     }

@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// (A03): vendors may number calls anew in each turn, and ids may collide after conversion for an API.
+    /// (A03): vendors may number calls again in each turn, and ids may collide after conversion for an API.
     #[test]
     fn ids_are_unique_in_the_whole_conversation_and_fit() {
         let long = "x".repeat(90);

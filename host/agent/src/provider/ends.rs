@@ -132,13 +132,13 @@ pub(super) fn stop(ending: Ending, reply: &Reply, word: &str, detail: &str) -> R
     }
     match ending {
         Calls if !has_calls => {
-            Err(Failure::Botched(format!("`{}` promises a call, and there is none", text())))
+            Err(Failure::Botched(format!("the answer ended with `{}` but has no call", text())))
         }
         Unknown if !has_calls && word.is_empty() => {
-            Err(Failure::Botched("nothing says that the answer is whole".into()))
+            Err(Failure::Botched("the answer has no end marker".into()))
         }
         Unknown if !has_calls => {
-            Err(Failure::Botched(format!("it ended with `{}`, which is no end that haft knows", text())))
+            Err(Failure::Botched(format!("it ended with the unknown reason `{}`", text())))
         }
         _ => Ok(Stop::Done),
     }

@@ -44,7 +44,8 @@ pub enum Failure {
     #[error("no complete answer within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
     /// The server sent nothing for too long.
-    #[error("{} for {} s", if *.began { "the answer stalled: nothing came" } else { "no answer began" }, .waited.as_secs_f64())]
+    #[error("{} for {} s", if *.began { "the answer stalled: no \
+        data" } else { "no answer began" }, .waited.as_secs_f64())]
     Silent {
         /// Whether a part of the response had arrived.
         began: bool,
@@ -52,7 +53,7 @@ pub enum Failure {
         waited: Duration,
     },
     /// The connection broke in the middle of the response.
-    #[error("the answer broke off: {0}")]
+    #[error("the connection ended within the answer: {0}")]
     Interrupted(String),
     /// The response was longer than any turn can be, in bytes.
     #[error("the answer is longer than {0} bytes")]
@@ -85,7 +86,7 @@ pub enum Failure {
     #[error("failed to parse response: {0}")]
     Malformed(String),
     /// The vendor reports that the output of the model is unusable.
-    #[error("the model's answer was unusable: {0}")]
+    #[error("the model's answer is invalid: {0}")]
     Botched(String),
     /// The vendor's filter rejected the conversation.
     #[error("the prompt was blocked: {0}")]
@@ -221,23 +222,25 @@ impl ProviderError {
     pub fn hint(&self) -> Option<String> {
         let text = match &self.failure {
             Failure::TooLong(_) => {
-                "`context_window` in `[provider]` says how much the model reads; a model that reads more is asked with \
-                 `--model`".into()
+                "set `context_window` in `[provider]`, or choose a model with a larger context window: \
+                 `--model`"
+                    .into()
             }
             Failure::MissingKey { variable } => {
                 format!("set `{variable}` and `[provider] api_key = {{ env = \"{variable}\" }}`")
             }
             Failure::Connect(_) => {
-                format!("is a server listening at `{}`? `[provider] base_url` names it", self.server())
+                format!(
+                    "is a server listening at `{}`? The address is `base_url` in `[provider]`",
+                    self.server()
+                )
             }
             Failure::Untrusted(_) => {
-                "`SSL_CERT_FILE` names the certificates to trust instead of the system's".into()
+                "set `SSL_CERT_FILE` to trust other certificates than the system's".into()
             }
-            Failure::TimedOut(_) => "`timeout` in `[provider]` gives it more time".into(),
-            Failure::Silent { began: false, .. } => {
-                "`first_byte_timeout` in `[provider]` gives it more time".into()
-            }
-            Failure::Silent { began: true, .. } => "`idle_timeout` in `[provider]` gives it more time".into(),
+            Failure::TimedOut(_) => "raise `timeout` in `[provider]`".into(),
+            Failure::Silent { began: false, .. } => "raise `first_byte_timeout` in `[provider]`".into(),
+            Failure::Silent { began: true, .. } => "raise `idle_timeout` in `[provider]`".into(),
             failure => return failure.response().and_then(|(code, text)| self.hint_at(code?, text)),
         };
         Some(text)
@@ -256,9 +259,11 @@ impl ProviderError {
             401 | 403 => "check `[provider] api_key`",
             // Gemini's response to an invalid key.
             400 if text.contains("API key") || text.contains("API_KEY") => "check `[provider] api_key`",
-            400 | 422 if text.contains("stream") => "`stream = false` in `[provider]` asks for whole answers",
+            400 | 422 if text.contains("stream") => {
+                "set `stream = false` in `[provider]` to request whole answers"
+            }
             404 if self.provider == "ollama" => {
-                "`ollama pull` fetches a model, `ollama list` shows those there"
+                "`ollama pull` fetches a model, `ollama list` lists the local models"
             }
             404 => "check `[provider] model` and `[provider] base_url`",
             _ => return None,
@@ -292,7 +297,7 @@ pub enum SettingsError {
     #[error("`base_url` {0}")]
     BaseUrl(String),
     /// A header is invalid.
-    #[error("`headers`: `{name}` is not a header that can be sent: {reason}")]
+    #[error("`headers`: `{name}` is not a valid header: {reason}")]
     Header {
         /// The header's name.
         name: String,
@@ -300,10 +305,10 @@ pub enum SettingsError {
         reason: &'static str,
     },
     /// The API key is not a valid header value.
-    #[error("`api_key` holds characters that an HTTP header cannot carry, such as a line break")]
+    #[error("`api_key` has characters that are not allowed in an HTTP header, such as a line break")]
     ApiKey,
     /// The key of the body is reserved for haft.
-    #[error("`extra_body` must not set `{0}`: haft writes it")]
+    #[error("`extra_body` must not set `{0}`: haft sets this field")]
     Extra(String),
     /// The model has no name.
     #[error("`model` is empty; expected the name of a model")]
@@ -415,7 +420,7 @@ mod tests {
         let wrong = error(Failure::refused(400, "API key not valid (INVALID_ARGUMENT)"), 1);
         assert_eq!(wrong.hint().unwrap(), "check `[provider] api_key`");
         let silent = error(Failure::Silent { began: true, waited: Duration::from_secs(2) }, 1);
-        assert!(silent.to_string().ends_with("the answer stalled: nothing came for 2 s"), "{silent}");
+        assert!(silent.to_string().ends_with("the answer stalled: no data for 2 s"), "{silent}");
         assert!(silent.hint().unwrap().contains("idle_timeout"));
     }
 }

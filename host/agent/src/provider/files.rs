@@ -58,13 +58,13 @@ impl Takes {
         let knows_beginning = PICTURES.contains(&claimed.as_str()) || DOCUMENTS.contains(&claimed.as_str());
         let actual = match detected {
             Some(detected) if knows_beginning || self.kind(detected).is_some() => detected.to_owned(),
-            None if knows_beginning => return Verdict::Not(format!("its bytes are no `{claimed}`")),
+            None if knows_beginning => return Verdict::Not(format!("its bytes are not `{claimed}`")),
             _ => claimed,
         };
         match self.kind(&actual) {
-            None => Verdict::Not(format!("the model's API takes no `{actual}`")),
+            None => Verdict::Not(format!("the model's API does not accept `{actual}`")),
             Some(kind) if encoded(file) > kind.most.min(self.total) => Verdict::Not(format!(
-                "the model's API takes {} bytes at most",
+                "the model's API accepts at most {} bytes",
                 kind.most.min(self.total) / 4 * 3
             )),
             Some(_) => Verdict::Sent(actual),
@@ -213,7 +213,7 @@ impl<'m> Fitting<'_, 'm> {
                 Verdict::Inline(content) => push_line(&mut text, &inline(file, content)),
                 Verdict::Sent(_) if self.left_out > 0 => {
                     self.left_out -= 1;
-                    push_line(&mut text, &not_shown(file, "later files take the room that there is"));
+                    push_line(&mut text, &not_shown(file, "later files take the available space"));
                 }
                 Verdict::Sent(media_type) => {
                     if mentions {

@@ -61,7 +61,7 @@ impl ListedModel {
 
 fn list<'p>(page: &'p Value, key: &str) -> Result<&'p [Value], Failure> {
     let list = page.get(key).and_then(Value::as_array).map(Vec::as_slice);
-    list.ok_or_else(|| Failure::Malformed(format!("there is no list `{key}` of models")))
+    list.ok_or_else(|| Failure::Malformed(format!("the list `{key}` of models is missing")))
 }
 
 /// Returns the first of these members that is a positive number of tokens.
@@ -244,7 +244,7 @@ mod tests {
     fn what_is_no_list_is_said_to_be_none() {
         for listing in [OPENAI, ANTHROPIC, OLLAMA, OPENROUTER] {
             assert!(
-                matches!((listing.read)(&json!({ "x": 1 })), Err(Failure::Malformed(why)) if why.contains("no list"))
+                matches!((listing.read)(&json!({ "x": 1 })), Err(Failure::Malformed(why)) if why.contains("is missing"))
             );
         }
     }

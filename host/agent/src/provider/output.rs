@@ -31,7 +31,7 @@ pub struct OutputSchema {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutputSchemaError {
     /// The schema is larger than any model reads with every request.
-    #[error("the schema has {0} bytes; at most {MAX_BYTES} are told to a model")]
+    #[error("the schema has {0} bytes; a model is sent at most {MAX_BYTES}")]
     TooLarge(usize),
     /// The schema is invalid or cannot be checked.
     #[error(transparent)]

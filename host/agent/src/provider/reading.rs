@@ -349,7 +349,7 @@ impl Inflate {
                     Ok(()) => Ok(bytes),
                     Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(Failure::TooLarge(most)),
                     Err(error) => {
-                        Err(Failure::Malformed(format!("the answer is packed, and broken: {error}")))
+                        Err(Failure::Malformed(format!("the compressed answer is damaged: {error}")))
                     }
                 }
             }

@@ -373,7 +373,8 @@ impl<D: Dialect> Provider for Remote<D> {
                 })?;
                 turn.wasted += *error.wasted;
                 tracing::info!(
-                    "{error}; answered without a form of the answer, which is left out from now on"
+                    "{error}; the request without an output schema succeeded, so the schema is omitted from \
+                     now on"
                 );
                 self.formless.note(ask.model);
                 Ok(turn)

@@ -78,9 +78,9 @@ impl Dialect for Responses {
         let mut end = self.end(reason.unwrap_or(status));
         let output = body.get("output").and_then(Value::as_array);
         if output.is_none() && end.ending == Ending::Failed {
-            return Err(Failure::Botched(format!("the response is `{status}`, and no error says why")));
+            return Err(Failure::Botched(format!("the response is `{status}`, without an error message")));
         }
-        let output = output.ok_or_else(|| Failure::Malformed("there is no list `output`".into()))?;
+        let output = output.ok_or_else(|| Failure::Malformed("the list `output` is missing".into()))?;
         if end.ending == Ending::Done && output.iter().any(|item| refusal(item).is_some()) {
             end.ending = Ending::Refused;
         }

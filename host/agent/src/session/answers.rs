@@ -59,7 +59,7 @@ impl Answers {
     /// Stores `text`, unless that place has a text. `None` if it cannot be stored, which is logged.
     pub(super) fn keep(&self, place: Place, text: &str, redactor: &Redactor) -> Option<Kept> {
         let kept = self.kept(place, text, redactor);
-        kept.inspect_err(|error| tracing::warn!("a long answer is not kept whole: {error}")).ok()
+        kept.inspect_err(|error| tracing::warn!("a long answer is not stored in full: {error}")).ok()
     }
 
     fn kept(&self, place: Place, text: &str, redactor: &Redactor) -> io::Result<Kept> {

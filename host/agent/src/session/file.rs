@@ -84,7 +84,7 @@ impl File {
             return Err(SessionError::Full { id: self.id.clone(), limit: MAX_SESSION });
         }
         if self.broken {
-            let error = io::Error::other("an earlier line could not be written whole");
+            let error = io::Error::other("an earlier line was not written completely");
             return Err(SessionError::File { action: "write", path: self.path.clone(), error });
         }
         let written = self.open.write_all(format!("{line}\n").as_bytes());

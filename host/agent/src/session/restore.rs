@@ -9,8 +9,8 @@ use crate::provider::{Exchange, Message, Prompt, Reply, Usage};
 use haft_core::call::{ToolCall, ToolResult};
 
 /// The answer to a call that was started and has no answer.
-pub const UNKNOWN: &str = "the outcome of this call is unknown: haft was ended while it ran. It may have done all, a \
-    part or nothing of what it was to do. Find out before you make it again";
+pub const UNKNOWN: &str = "the outcome of this call is unknown: haft ended while the call ran. The call may \
+    have had all, some or none of its effects. Check before you repeat it";
 
 /// The state of a session.
 #[derive(Clone, Debug, Default)]

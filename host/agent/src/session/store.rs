@@ -300,9 +300,9 @@ impl Saved {
 
 fn begun(path: &Path, restored: Restored) -> Result<Restored, SessionError> {
     match restored.begun.v {
-        0 => Err(file::invalid(path, "its first line does not say how it began")),
+        0 => Err(file::invalid(path, "its first line is not the start of a session")),
         1 => Ok(restored),
-        v => Err(file::invalid(path, &format!("it is of version {v}, and this haft knows version 1"))),
+        v => Err(file::invalid(path, &format!("its version is {v}; this haft supports version 1"))),
     }
 }
 

@@ -42,7 +42,7 @@ impl Head<'_> {
 
     fn text(&self, first: Option<&Prompt>, asked: &Prompt, shares: Shares) -> String {
         let mut parts = vec![format!(
-            "[The first {} messages of this conversation are left out here for want of room.]",
+            "[The first {} messages of this conversation are left out here: no space left.]",
             self.left_out
         )];
         if let Some(Summary { messages, text, model }) = self.summary {

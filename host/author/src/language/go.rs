@@ -146,7 +146,8 @@ fn check_package(build: &Build<'_>, interface: &str, folder: &str) -> Result<(),
         return Ok(());
     }
     let missing = |owner: &str, place: &str| {
-        let problem = Problem::new(format!("no Go package for {owner}, which the world exports"));
+        let problem =
+            Problem::new(format!("the Go package for {owner}, which the world exports, is missing"));
         Report::from(problem.hint(format!("write each of its functions in `{place}`")))
     };
     Err(match folder {
@@ -185,8 +186,8 @@ impl Bindings {
     /// code that only links in a component.
     fn adapt(&mut self, name: &str, text: &str, exported: &[String], module: &str) -> Result<String, Report> {
         if name.starts_with("exports/export_") {
-            let problem = Problem::new("the world exports a resource, which haft does not build in Go");
-            return Err(problem.hint("export functions: a resource is no tool").into());
+            let problem = Problem::new("the world exports a resource; haft does not support resources in Go");
+            return Err(problem.hint("export functions: a resource cannot be a tool").into());
         }
         let mut lines = Vec::new();
         for line in text.lines() {

@@ -46,7 +46,7 @@ const INSTALLERS: &[(&str, Need, &[&str])] = &[
 
 const fn installer(program: &'static str) -> Need {
     let ways = &["npm comes with Node: https://nodejs.org; pnpm, yarn and bun: `npm install --global NAME`"];
-    Need { program, purpose: "installs what `package.json` names", ways }
+    Need { program, purpose: "installs the packages of `package.json`", ways }
 }
 
 #[async_trait]
@@ -104,7 +104,7 @@ fn missing_module(output: &str) -> Option<String> {
     let name = plain(name);
     match name.split_once(':') {
         Some(("node", _)) => {
-            Some("there is no Node in a component: look for a package that runs in browsers".to_owned())
+            Some("a component has no Node API: use a package that runs in browsers".to_owned())
         }
         None if !name.starts_with(['.', '/']) => {
             Some(format!("`npm install {name}` in the project's folder"))
@@ -132,8 +132,8 @@ impl Package {
         let main = main.strip_prefix("./").unwrap_or(main).to_owned();
         if !build.path(&main).is_file() {
             let problem = Problem::new(format!("no `{main}` in `{}`", build.project.folder.display()));
-            let problem =
-                problem.hint("it exports what the world exports; `main` in package.json names another file");
+            let problem = problem
+                .hint("write this file with the functions of the world, or set `main` in package.json");
             return Err(problem.into());
         }
         Ok(Self { text, main })
@@ -147,8 +147,8 @@ impl Package {
             return Ok(());
         }
         let is_kept = |(file, _, _): &&(&str, Need, &[&str])| file.is_empty() || build.path(file).is_file();
-        let (_, need, arguments) = INSTALLERS.iter().find(is_kept).context("nothing installs packages")?;
-        build.announce(format!("installing what `package.json` names into `{MODULES}`, once"));
+        let (_, need, arguments) = INSTALLERS.iter().find(is_kept).context("no package manager was found")?;
+        build.announce(format!("installing the packages of `package.json` into `{MODULES}`, once"));
         let installed = match find_on_path(need.program) {
             Some(program) => build.run(&Tool::new(program).args(*arguments)).await,
             None => Err(Report::from(need.missing("looked for it on PATH")).into()),
@@ -160,7 +160,7 @@ impl Package {
         }
         if !is_executable(&build.path(PROGRAM)) {
             let problem = Problem::new(
-                "package.json does not name `componentize-qjs`, which builds JavaScript plugins",
+                "`componentize-qjs`, which builds JavaScript plugins, is missing from package.json",
             );
             return Err(Report::from(problem.hint("`npm install --save-dev componentize-qjs@0.4.5`")).into());
         }
@@ -274,8 +274,9 @@ impl Exports {
 
     /// Returns the text of the entry module.
     fn module(&self, main: &str, has_prelude: bool) -> anyhow::Result<String> {
-        let mut text =
-            "// What `haft plugin build` gives to componentize-qjs. Made anew by every build.\n".to_owned();
+        let mut text = "// What `haft plugin build` gives to componentize-qjs. Written again by every \
+             build.\n"
+            .to_owned();
         if has_prelude {
             text.push_str("import { made } from './prelude.js';\n");
         }

@@ -89,11 +89,11 @@ fn wit(build: &Build<'_>) -> anyhow::Result<Wit> {
     let wit = build.project.wit()?.context("no WIT")?;
     if !build.path(MODULE).with_extension("py").is_file() {
         let problem = Problem::new(format!("no `{MODULE}.py` in `{}`", build.project.folder.display()));
-        let problem = problem.hint("it has a class for every interface that the world exports");
+        let problem = problem.hint("write this file with a class for every interface that the world exports");
         return Err(Report::from(problem).into());
     }
     if wit.world() == MODULE {
-        let problem = Problem::new(format!("the world is called `{MODULE}`, as the module `{MODULE}.py` is"));
+        let problem = Problem::new(format!("the world and the module `{MODULE}.py` have the same name"));
         return Err(Report::from(problem.hint("give the world another name, such as `tools`")).into());
     }
     Ok(wit)

@@ -104,7 +104,9 @@ fn cargo() -> Result<PathBuf, Report> {
         let problem = CARGO.missing("looked for it on PATH");
         let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
         match home.filter(|home| is_executable(&home.join("bin/cargo"))) {
-            Some(home) => problem.hint(format!("or it is there already: `. {}/env`", home.display())).into(),
+            Some(home) => {
+                problem.hint(format!("or load the installed one: `. {}/env`", home.display())).into()
+            }
             None => problem.into(),
         }
     })
@@ -148,7 +150,8 @@ fn one_file(files: Vec<bindings::File>) -> anyhow::Result<Vec<u8>> {
     Ok([HEADER.as_bytes(), &bytes].concat())
 }
 
-const HEADER: &str = "//! The types and functions of the WIT. `haft plugin build` writes this file anew when the WIT changes.\n\n";
+const HEADER: &str = "//! The types and functions of the WIT. `haft plugin build` writes this file again \
+    when the WIT changes.\n\n";
 
 /// Generates the bindings, with attributes that exclude them from rustfmt.
 const GENERATOR: Generator = || {

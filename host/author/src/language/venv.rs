@@ -64,7 +64,7 @@ pub(super) fn required(build: &Build<'_>) -> Result<Vec<u8>, Report> {
     let requirements = build.path(REQUIREMENTS);
     std::fs::read(&requirements).map_err(|error| {
         let problem = Problem::new(format!("cannot read `{}`: {error}", requirements.display()));
-        problem.hint("name the project's Python tools there, one a line").into()
+        problem.hint("list the project's Python tools there, one per line").into()
     })
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn fill(build: &Build<'_>, folder: &Path, required: &[u8]) -> a
         build.announce(format!("making `{shown}` with {}", made_with.display()));
         build.run(&Tool::new(made_with).args(["-m", "venv"]).args([folder])).await?;
     }
-    build.announce(format!("installing what `{REQUIREMENTS}` names into `{shown}`, once"));
+    build.announce(format!("installing the packages of `{REQUIREMENTS}` into `{shown}`, once"));
     let pip =
         ["-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "-r", REQUIREMENTS];
     build.run(&Tool::new(python).args(pip)).await?;
@@ -136,11 +136,11 @@ async fn lock_shared(build: &Build<'_>, path: &Path) -> anyhow::Result<File> {
             return Ok(file);
         }
         if poll == 0 {
-            build.announce("another build installs the same; waiting for it");
+            build.announce("waiting for another build that installs the same packages");
         }
         tokio::time::sleep(POLL).await;
     }
-    anyhow::bail!("`{}` is held by another build for an hour", path.display())
+    anyhow::bail!("`{}` has been locked by another build for an hour", path.display())
 }
 
 /// Makes `link` point to `folder`, replacing an existing link.

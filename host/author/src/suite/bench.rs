@@ -217,8 +217,9 @@ impl Replies {
         let unexpected = state
             .unexpected
             .iter()
-            .map(|asked| format!("it asked for `{asked}`, which the test does not answer"));
-        let waiting = state.waiting.iter().map(|(http, _)| format!("it did not ask for `{}`", http.request));
+            .map(|asked| format!("the plugin requested `{asked}`, for which the test has no answer"));
+        let waiting =
+            state.waiting.iter().map(|(http, _)| format!("the plugin did not request `{}`", http.request));
         unexpected.chain(waiting).collect()
     }
 }

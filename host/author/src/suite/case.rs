@@ -209,7 +209,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Case>, Vec<Mistake>> {
         if cases.iter().any(is_same) {
             mistakes.push((
                 name.span().into(),
-                "another test of this file has this name, or one whose answer would be kept in the same file"
+                "another test of this file has this name, or a name whose answer is stored in the same file"
                     .to_owned(),
             ));
         }
@@ -261,7 +261,9 @@ impl Written {
         let mut given = expectations.into_iter().flatten();
         match (given.next(), given.next()) {
             (wanted, None) => Ok(wanted.unwrap_or(Wanted::Anything)),
-            _ => Err("a test expects one of `answer`, `json`, `contains`, `snapshot`, `error`, `refused` and `limit`".into()),
+            _ => Err("a test needs exactly one of `answer`, `json`, `contains`, `snapshot`, `error`, \
+                `refused` and `limit`"
+                .into()),
         }
     }
 }
@@ -289,7 +291,7 @@ fn time(written: Option<&Spanned<String>>) -> Result<Option<Duration>, Mistake> 
     let wrong = |message: String| (Span::from(written.span()), message);
     let time = units::parse_duration(written.get_ref()).map_err(|error| wrong(error.to_string()))?;
     if time.is_zero() || time > MAX_TIME {
-        return Err(wrong(format!("more than nothing, and at most `{}`", units::format_duration(MAX_TIME))));
+        return Err(wrong(format!("more than 0 and at most `{}`", units::format_duration(MAX_TIME))));
     }
     Ok(Some(time))
 }
@@ -357,14 +359,14 @@ mod tests {
         );
         assert_eq!(
             wrong("[[test]]\nname = \"a\"\ntool = \"t\"\nanswer = \"x\"\nerror = \"y\"")[0],
-            "\"a\": a test expects one of `answer`, `json`, `contains`, `snapshot`, `error`, `refused` and `limit`"
+            "\"a\": a test needs exactly one of `answer`, `json`, `contains`, `snapshot`, `error`, `refused` \
+             and `limit`"
         );
         let twice = "[[test]]\nname = \"a\"\ntool = \"t\"\n[[test]]\nname = \"a\"\ntool = \"t\"";
         assert_eq!(
             wrong(twice),
-            [
-                "\"a\": another test of this file has this name, or one whose answer would be kept in the same file"
-            ]
+            ["\"a\": another test of this file has this name, or a name whose answer is stored in the \
+                 same file"]
         );
         assert_eq!(
             wrong("[[test]]\nname = \"a\"\ntool = \"t\"\nlimits = { time = \"2\" }")[0]

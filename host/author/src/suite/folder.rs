@@ -58,7 +58,7 @@ impl CaseFolder {
             let path = path.display();
             anyhow::ensure!(
                 self.root.contains(&root),
-                "`{path}` is not in the test's folder, which is all it can be granted"
+                "`{path}` is outside the test's folder; a test can grant only that folder"
             );
             Ok(root)
         };

@@ -48,7 +48,7 @@ pub(super) fn judge(wanted: &Wanted, outcome: &Outcome<'_>) -> Option<String> {
             missing.map(|text| differs(&format!("an answer with `{text}`"), result))
         }
         Wanted::Snapshot => match outcome.kept {
-            None => Some("its answer is not kept yet: `haft plugin test --bless` keeps it".to_owned()),
+            None => Some("its answer is not stored yet; `haft plugin test --bless` stores it".to_owned()),
             Some(kept) => (kept != result.content).then(|| changes(kept, &result.content)),
         },
     }
@@ -85,7 +85,7 @@ fn changes(kept: &str, now: &str) -> String {
     let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_lines(kept, now);
     let lines = diff.unified_diff().context_radius(2).header("kept", "now").to_string();
     let lines = clip(lines.trim_end(), MAX_SHOWN, Keep::Ends);
-    format!("its answer is not the kept one; `haft plugin test --bless` keeps it\n{lines}")
+    format!("its answer differs from the stored one; `haft plugin test --bless` stores it\n{lines}")
 }
 
 fn quoted(text: &str) -> String {

@@ -44,7 +44,7 @@ async fn at(url: &str) -> Result<Vec<u8>, String> {
     let url = Url::parse(url).map_err(|error| error.to_string())?;
     let is_here = url.host_str().is_some_and(is_loopback);
     if url.scheme() != "https" && !is_here {
-        return Err("keys that come unencrypted are anybody's".to_owned());
+        return Err("keys must be fetched over `https://`".to_owned());
     }
     let tls = tls(url.scheme() == "https").map_err(|error| error.to_string())?;
     let builder = Client::builder().tls_backend_preconfigured(tls).redirect(Policy::none());

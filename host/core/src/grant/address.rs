@@ -13,7 +13,7 @@ pub enum AddressError {
     #[error("private address")]
     Private,
     /// The network between a provider and its customers.
-    #[error("address of a provider's inner network")]
+    #[error("address of a provider's internal network")]
     Shared,
     /// The local link.
     #[error("link-local address")]
@@ -43,7 +43,7 @@ pub enum AddressError {
     #[error("blocked address")]
     Blocked,
     /// `localhost` resolved to another address than loopback.
-    #[error("not a loopback address, and `localhost` is nothing else")]
+    #[error("not a loopback address, as `localhost` has to be")]
     NotLoopback,
 }
 

@@ -16,7 +16,7 @@ pub struct HostName(String);
 /// Why a text is not a [`HostName`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "expected a host name such as `example.com`, without scheme, port or `*`: the names below it are meant as well"
+    "expected a host name such as `example.com`, without scheme, port or `*`; its subdomains are included"
 )]
 pub struct HostNameError;
 

@@ -179,13 +179,15 @@ impl Closed {
         let path = self.root.path().display();
         match self.why {
             Why::Own => None,
-            Why::Denied => Some(format!("`{path}` is closed by `deny` in {}", table.name())),
+            Why::Denied => Some(format!("`{path}` is blocked by `deny` in {}", table.name())),
             Why::Store(store) => Some(format!(
-                "`{path}` is closed: it belongs to the credential store `{store}`; to let tools read it, {}",
+                "`{path}` is blocked: it belongs to the credential store `{store}`; to allow tools to read \
+                 it, {}",
                 table.line("credentials", &store.to_string())
             )),
             Why::StartUp => Some(format!(
-                "programs run what `{path}` says without being told to: tools may not change it; to allow it, {}",
+                "`{path}` is run automatically by other programs, so tools may not change it; to allow it, \
+                 {}",
                 table.line("write", &self.root.path().to_string_lossy())
             )),
         }
@@ -276,7 +278,7 @@ mod tests {
         );
         assert_eq!(
             hint("/nowhere/private/x").unwrap(),
-            "`/nowhere/private` is closed by `deny` in `[sandbox]`"
+            "`/nowhere/private` is blocked by `deny` in `[sandbox]`"
         );
         assert_eq!((hint("/nowhere/haft"), hint("/nowhere/other")), (None, None));
     }

@@ -160,7 +160,7 @@ pub struct CredentialStore(&'static Row);
 
 /// Why a text is not a [`CredentialStore`]. The message omits the text, which may be a secret in the wrong place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no credential store has this name; {0}")]
+#[error("unknown credential store; {0}")]
 pub struct CredentialStoreError(String);
 
 impl CredentialStore {
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn f1_an_unknown_store_is_told_with_the_nearest() {
         let error = |text: &str| text.parse::<CredentialStore>().unwrap_err().to_string();
-        assert_eq!(error("shh"), "no credential store has this name; did you mean `ssh`?");
+        assert_eq!(error("shh"), "unknown credential store; did you mean `ssh`?");
         assert!(error("something-else").contains("there are ssh, gnupg"));
     }
 }

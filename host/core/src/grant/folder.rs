@@ -74,7 +74,7 @@ impl Folder {
         let file = self.open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
         let mut bytes = Vec::new();
         file.take(most).read_to_end(&mut bytes)?;
@@ -109,7 +109,7 @@ impl Folder {
 fn leads_out(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
-            io::Error::new(io::ErrorKind::PermissionDenied, "it leads out of the folder")
+            io::Error::new(io::ErrorKind::PermissionDenied, "it points outside the folder")
         }
         _ => error,
     }
@@ -153,13 +153,13 @@ mod tests {
         }
         for path in OUTSIDE {
             let error = read(path).unwrap_err().to_string();
-            assert_eq!(error, "it leads out of the folder", "{path}");
+            assert_eq!(error, "it points outside the folder", "{path}");
         }
         assert_eq!(
             folder.read(Path::new("good"), 2).unwrap(),
             Content { bytes: b"in".into(), size: 6, executable: false }
         );
-        assert_eq!(read("sub").unwrap_err().to_string(), "it is no regular file");
+        assert_eq!(read("sub").unwrap_err().to_string(), "it is not a regular file");
         assert_eq!(read("none").unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(folder.enter(Path::new("up")).is_err() && folder.enter(Path::new("sub")).is_ok());
     }

@@ -7,7 +7,7 @@ use super::{Grant, HostPattern, Right};
 pub enum RightsTable {
     /// `[sandbox]`.
     Sandbox,
-    /// A table that is called so in messages.
+    /// A table that has this name in messages.
     Named(String),
     /// The grant of an entry of a list, such as `mcp_servers`: of an MCP server or a command.
     Entry {
@@ -43,9 +43,9 @@ impl RightsTable {
                 let grant = usual.with(key, value);
                 format!("add `grant = {{ {grant} }}` to `{name}` in `[[{list}]]`")
             }
-            Self::None => {
-                "nothing in program.toml gives a process of a package more than it asks for".to_owned()
-            }
+            Self::None => "no key of program.toml grants a process of a package more than the package \
+                 requests"
+                .to_owned(),
             table => format!("add `{key} = [{}]` to {}", quoted(value), table.name()),
         }
     }

@@ -94,9 +94,9 @@ impl fmt::Display for TooWide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Everything => "the whole file system",
-            Self::System => "a directory of the system or of everybody",
-            Self::Home => "a home directory or one that holds homes",
-            Self::Settings => "where a person's settings and keys are",
+            Self::System => "a directory of the system or of all users",
+            Self::Home => "a home directory or a parent of home directories",
+            Self::Settings => "a directory with a person's settings and keys",
         })
     }
 }
@@ -132,7 +132,7 @@ impl Proposal {
             }
             Self::TooWide(directory, why) => {
                 let directory = directory.display();
-                format!("no line is proposed to allow it: `{directory}` would have to be granted, {why}")
+                format!("haft proposes no line to allow it: that would grant `{directory}`, {why}")
             }
         }
     }

@@ -207,7 +207,7 @@ mod tests {
             format!("`{}` is not used: {why}", place.join(folder).join(FILE).display())
         };
         let expected =
-            [named("repo/a/b", "it is no regular file"), named("repo/a", "it leads out of the folder")];
+            [named("repo/a/b", "it is not a regular file"), named("repo/a", "it points outside the folder")];
         assert_eq!(problems, expected);
     }
 }

@@ -70,7 +70,7 @@ fn put(folder: SkillFolder, name: &str, shelf: &mut Shelf) {
             for key in server_keys(&text) {
                 let key = crate::report::plain(&key);
                 shelf.problem(format!(
-                    "`{key}` in the `SKILL.md` of `{path}`: haft starts no MCP servers that are named there"
+                    "`{key}` in the `SKILL.md` of `{path}`: haft does not start MCP servers from `SKILL.md`"
                 ));
             }
             let (skill, files) = (Skill::parse(&text, name), Arc::new(folder));
@@ -145,16 +145,16 @@ mod tests {
         let path = |path: &str| place.join(path).display().to_string();
         let expected = [
             format!(
-                "the skill `deploy` of `{}` is left out: `{}` has one of that name, which is nearer",
+                "the skill `deploy` of `{}` is left out: `{}` has a skill of this name and takes precedence",
                 path("repo/.agents/skills/ship"),
                 path("repo/sub/.agents/skills/deploy"),
             ),
             format!(
-                "`mcp_servers` in the `SKILL.md` of `{}`: haft starts no MCP servers that are named there",
+                "`mcp_servers` in the `SKILL.md` of `{}`: haft does not start MCP servers from `SKILL.md`",
                 path("repo/.agents/skills/test"),
             ),
             format!(
-                "the skill `test` of `{}` is left out: `{}` has one of that name, which is nearer",
+                "the skill `test` of `{}` is left out: `{}` has a skill of this name and takes precedence",
                 path("home/.agents/skills/test"),
                 path("repo/.agents/skills/test"),
             ),
@@ -175,7 +175,7 @@ mod tests {
         let names: Vec<_> = shelf.skills().iter().map(|own| own.skill.name.as_str()).collect();
         assert_eq!(names, ["inner"]);
         assert_eq!(shelf.problems().len(), 2, "{:?}", shelf.problems());
-        assert!(shelf.problems().iter().all(|problem| problem.ends_with("it leads out of the folder")));
+        assert!(shelf.problems().iter().all(|problem| problem.ends_with("it points outside the folder")));
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
         let shelf = shelf(&place);
         assert_eq!(shelf.skills().len(), MAX_SKILLS);
         assert!(
-            shelf.problems()[0].ends_with("is left out: there are 100 already"),
+            shelf.problems()[0].ends_with("is left out: the limit of 100 skills is reached"),
             "{:?}",
             shelf.problems()
         );

@@ -41,7 +41,7 @@ pub fn head_fields(text: &str) -> Result<Map<String, Value>, String> {
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(split(text).0, options).map_err(|error| {
         let why = error.to_string();
-        format!("its head is no valid YAML: {}", why.lines().next().unwrap_or_default())
+        format!("its head is not valid YAML: {}", why.lines().next().unwrap_or_default())
     })
 }
 
@@ -56,7 +56,9 @@ pub fn check_name(name: &str) -> Result<(), String> {
         && !name.starts_with('-')
         && !name.ends_with('-')
         && !name.contains("--");
-    let why = || format!("`{name}` is no name of a skill: 1 to {MAX_NAME} of `a-z`, `0-9` and single `-`");
+    let why = || {
+        format!("`{name}` is not a valid skill name: expected 1 to {MAX_NAME} of `a-z`, `0-9` and single `-`")
+    };
     if is_name { Ok(()) } else { Err(why()) }
 }
 
@@ -186,9 +188,9 @@ mod tests {
         for (head, why) in [
             ("description: D".to_owned(), "no `name`"),
             ("name: pdf".to_owned(), "no `description`"),
-            ("name: pdf\ndescription: Use when: it rains".to_owned(), "no valid YAML"),
-            ("name: pdf\nname: other\ndescription: D".to_owned(), "no valid YAML"),
-            (format!("a: &a [x]\n{bomb}"), "no valid YAML"),
+            ("name: pdf\ndescription: Use when: it rains".to_owned(), "not valid YAML"),
+            ("name: pdf\nname: other\ndescription: D".to_owned(), "not valid YAML"),
+            (format!("a: &a [x]\n{bomb}"), "not valid YAML"),
         ] {
             let refused = frontmatter(&format!("---\n{head}\n---\n")).unwrap_err();
             assert!(refused.contains(why) && !refused.contains('\n'), "{head}: {refused}");

@@ -96,7 +96,7 @@ impl SkillOffer {
         let read = || {
             let read = ServedSkill::read(&self.name, &*self.files);
             let left_out = |why: &String| {
-                tracing::warn!(skill = self.name, "clients are not told of the skill: {why}");
+                tracing::warn!(skill = self.name, "the skill is not served to clients: {why}");
             };
             read.inspect_err(left_out).ok()
         };
@@ -110,7 +110,7 @@ impl ServedSkill {
         let text = String::from_utf8(text).map_err(|_| format!("`{FILE}` is not text in UTF-8"))?;
         let head = frontmatter(&text)?;
         if head.get("name").and_then(Value::as_str) != Some(name) {
-            return Err(format!("its head gives it another name than `{name}`"));
+            return Err(format!("the name in its head is not `{name}`"));
         }
         let paths = skill.list(MAX_FILES + 1).map_err(|error| error.to_string())?;
         if paths.len() > MAX_FILES {
@@ -154,7 +154,7 @@ fn read(files: &dyn SkillFiles, file: &File) -> Result<ToolResult, ToolError> {
     let failed = |why: String| ToolError::ExecutionFailed(format!("cannot read `{}`: {why}", file.uri));
     let bytes = files.read(&file.path, MAX_BYTES).map_err(|error| failed(error.to_string()))?;
     if hex(&Sha256::digest(&bytes)) != file.digest {
-        return Err(failed("it was changed since it was listed".into()));
+        return Err(failed("it has changed since it was listed".into()));
     }
     let end = file.path.rsplit('.').next().unwrap_or_default();
     let known = MEDIA_TYPES.iter().find(|(own, _)| *own == end).map(|(_, media_type)| *media_type);

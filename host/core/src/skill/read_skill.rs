@@ -31,7 +31,7 @@ impl ReadSkill {
     /// to the model.
     pub fn new(shelf: Arc<Shelf>, is_here: bool) -> Self {
         let description =
-            "Gives the instructions of a skill, or the text of another file in its folder.".into();
+            "Returns the instructions of a skill, or the text of another file in its folder.".into();
         let parameters = json!({
             "type": "object",
             "properties": {
@@ -56,7 +56,7 @@ impl ReadSkill {
             let near = nearest(name, names.iter().copied()).map(|near| format!("; did you mean `{near}`?"));
             let (name, near) = (plain(name), near.unwrap_or_else(|| ".".into()));
             let names = names.join("`, `");
-            ToolError::InvalidArguments(format!("no skill is called `{name}`{near} There are: `{names}`"))
+            ToolError::InvalidArguments(format!("there is no skill `{name}`{near} The skills are: `{names}`"))
         })
     }
 }
@@ -95,13 +95,13 @@ fn read(skill: &Shelved, file: &str, is_here: bool) -> Result<String, ToolError>
         ToolError::ExecutionFailed(format!("cannot read `{file}` of the skill `{name}`: {why}{folder}"))
     };
     let bytes = skill.files.read(file, MAX_FILE).map_err(|error| failed(error.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|_| failed("it is not text in UTF-8".into()))?;
+    let text = String::from_utf8(bytes).map_err(|_| failed("it is not UTF-8 text".into()))?;
     if file != FILE {
         return Ok(text);
     }
     let mut text = head::split(&text).1.trim().to_owned();
     text.push_str(&beside(skill, is_here));
-    let tools = skill.tools.iter().map(|prefix| format!("\n\n[The tools `{prefix}…` are of this skill.]"));
+    let tools = skill.tools.iter().map(|prefix| format!("\n\n[The tools `{prefix}…` belong to this skill.]"));
     text.extend(tools);
     Ok(text)
 }
@@ -117,7 +117,7 @@ fn beside(skill: &Shelved, is_here: bool) -> String {
     let more = if others.len() > MAX_NAMED { ", and more" } else { "" };
     let names = others.iter().take(MAX_NAMED).map(|file| format!("`{file}`")).collect::<Vec<_>>().join(", ");
     let folder = match (&skill.scripts, skill.files.folder()) {
-        (Some(tool), _) => format!(" Its scripts are run with the tool `{tool}`."),
+        (Some(tool), _) => format!(" Run its scripts with the tool `{tool}`."),
         (None, Some(folder)) if is_here => format!(" They are in `{}`.", folder.display()),
         _ => String::new(),
     };
@@ -188,13 +188,13 @@ mod tests {
     async fn what_cannot_be_given_says_why() {
         let place = place(true);
         for (arguments, expected) in [
-            (json!({ "name": "pfd" }), "no skill is called `pfd`; did you mean `pdf`? There are: `pdf`"),
-            (json!({ "name": "pdf", "file": "logo.png" }), "it is not text in UTF-8; the folder is `"),
+            (json!({ "name": "pfd" }), "there is no skill `pfd`; did you mean `pdf`? The skills are: `pdf`"),
+            (json!({ "name": "pdf", "file": "logo.png" }), "it is not UTF-8 text; the folder is `"),
             (
                 json!({ "name": "pdf", "file": "../x" }),
-                "cannot read `../x` of the skill `pdf`: it leads out of",
+                "cannot read `../x` of the skill `pdf`: it points outside",
             ),
-            (json!({ "name": "pdf", "file": "/etc/passwd" }), "it leads out of the folder"),
+            (json!({ "name": "pdf", "file": "/etc/passwd" }), "it points outside the folder"),
             (json!({ "name": "pdf", "file": "none" }), "No such file"),
         ] {
             let (is_error, content) = call(&place, arguments.clone()).await;

@@ -192,11 +192,11 @@ impl Approvals {
     /// Asks a question whose answer alone allows nothing.
     pub(super) async fn put(&self, question: &Question) -> Decision {
         let Some(approver) = &self.approver else {
-            return Decision::Unasked("there is nobody to ask".into());
+            return Decision::Unasked("no person can be asked".into());
         };
         let answered = tokio::time::timeout(PATIENCE, approver.ask(question)).await;
         answered.unwrap_or_else(|_| {
-            Decision::Unasked(format!("nobody answered within {} minutes", PATIENCE.as_secs() / 60))
+            Decision::Unasked(format!("no answer within {} minutes", PATIENCE.as_secs() / 60))
         })
     }
 }

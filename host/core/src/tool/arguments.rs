@@ -52,7 +52,7 @@ pub enum SchemaError {
     #[error("the parameters must be a JSON Schema with `\"type\": \"object\"`")]
     NotAnObject,
     /// A schema so deep that checking it could exhaust the stack.
-    #[error("the parameters nest deeper than {MAX_DEPTH} levels")]
+    #[error("the parameters are nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
     /// Compiling it would take too long.
     #[error(
@@ -68,7 +68,7 @@ pub enum SchemaError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerSchemaError {
     /// Checking it could exhaust the stack.
-    #[error("the schema nests deeper than {MAX_DEPTH} levels")]
+    #[error("the schema is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
     /// Compiling it would take too long.
     #[error("the schema has more than {MAX_PATTERNS} patterns, or more than {MAX_REFERENCES} references")]
@@ -161,7 +161,9 @@ impl Schema {
     pub fn check_hiding(&self, arguments: &Value, hidden: &[&str]) -> Result<(), ArgumentsError> {
         if is_deeper(arguments, MAX_DEPTH) {
             let name = self.subject.name();
-            return Err(ArgumentsError(format!("the {name} must not nest deeper than {MAX_DEPTH} levels")));
+            return Err(ArgumentsError(format!(
+                "the {name} must not be nested deeper than {MAX_DEPTH} levels"
+            )));
         }
         let unchecked = |why| ArgumentsError(format!("the {} cannot be checked: {why}", self.subject.name()));
         self.work.admits(&self.written, arguments).map_err(unchecked)?;
@@ -180,10 +182,10 @@ impl Schema {
                 matches!(error.kind(), Kind::Required { .. } | Kind::AdditionalProperties { .. });
             match place.as_str() {
                 "" if !hidden.is_empty() && !names_keys => {
-                    format!("the {} as a whole does not fit", self.subject.name())
+                    format!("the schema does not accept the {} as a whole", self.subject.name())
                 }
                 _ if hidden.contains(&key.as_str()) => {
-                    format!("at `{place}`: what is secret there does not fit")
+                    format!("at `{place}`: the value (a secret) does not match")
                 }
                 _ => mistakes.describe(&error),
             }
@@ -290,7 +292,7 @@ mod tests {
         assert!(check(&schema, &json!({ "n": "x" })).starts_with("at `/n`: \"x\" does not match"));
         assert_eq!(
             check(&schema, &json!({ "n": null })),
-            "at `/n`: null is none of: an integer of at least 0; a string"
+            "at `/n`: null is not one of: an integer of at least 0; a string"
         );
         assert_eq!(
             check(&schema, &json!({ "v": { "tag": "b", "val": "c" } })),
@@ -310,10 +312,10 @@ mod tests {
             r#"at `/e`: "x" is not one of "n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8""#
         );
         let many = check(&schema(1000), &json!({ "e": "x" }));
-        assert!(many.ends_with(r#""n59" and 940 more, which the schema lists"#), "{many}");
+        assert!(many.ends_with(r#""n59" and 940 more (see the schema)"#), "{many}");
         let long = json!({ "type": "object", "properties": { "e": { "enum": vec!["x".repeat(900); 5] } } });
         let long = check(&long, &json!({ "e": "y" }));
-        assert!(long.len() < 2500 && long.ends_with("and 3 more, which the schema lists"), "{long}");
+        assert!(long.len() < 2500 && long.ends_with("and 3 more (see the schema)"), "{long}");
         assert!(check(&schema(9), &json!({ "e": "x".repeat(5000) })).contains("\"n8\""), "the choices stay");
     }
 
@@ -330,7 +332,7 @@ mod tests {
             empty, case("circle", json!({ "type": "number" })), case("named", json!({ "type": "string" })),
         ] });
         let schema = json!({ "type": "object", "properties": { "shape": shape } });
-        let expected = r#"is none of: {"tag": "empty" | "all"}; {"tag": "circle", "val": a number}; {"tag": "named", "val": a string}"#;
+        let expected = r#"is not one of: {"tag": "empty" | "all"}; {"tag": "circle", "val": a number}; {"tag": "named", "val": a string}"#;
         for wrong in [json!({ "tag": "x" }), json!({ "circle": 1 }), json!("circle"), json!(null)] {
             assert_eq!(
                 check(&schema, &json!({ "shape": wrong })),
@@ -405,11 +407,11 @@ mod tests {
         assert_eq!(check(json!({ "region": "eu", "a/b~": "key" })), "ok");
         assert_eq!(
             check(json!({ "region": "eu", "a/b~": "hunter2" })),
-            "at `/a~1b~0`: what is secret there does not fit"
+            "at `/a~1b~0`: the value (a secret) does not match"
         );
         assert_eq!(
             check(json!({ "region": "eu", "a/b~": "kkk" })),
-            "the configuration as a whole does not fit"
+            "the schema does not accept the configuration as a whole"
         );
         assert_eq!(
             check(json!({ "region": "de", "a/b~": "k" })),

@@ -53,7 +53,7 @@ impl<'s> Coercion<'s> {
             if value.is_string() && self.told.len() < MAX_TOLD {
                 let kind = kind_of(&other);
                 self.told.push(format!(
-                    "`{}` was given as text and taken as {kind}",
+                    "`{}` was given as text and read as {kind}",
                     place.trim_start_matches('.')
                 ));
             }
@@ -239,7 +239,7 @@ mod tests {
         }
         let mut arguments = json!({ "x": "1" });
         let told = coerce(&json!({ "properties": { "x": integer } }), &mut arguments).unwrap();
-        assert_eq!(told, ["`x` was given as text and taken as a number"]);
+        assert_eq!(told, ["`x` was given as text and read as a number"]);
     }
 
     #[test]

@@ -217,10 +217,9 @@ impl Entry {
                 answer = self.approve(setting, call, watch.notes(), session) => answer.map_err(refused)?,
             }
         }
-        session
-            .ledger
-            .enter(call)
-            .map_err(|error| refused(format!("the call was not run: it cannot be written down: {error}")))?;
+        session.ledger.enter(call).map_err(|error| {
+            refused(format!("the call was not run: the journal cannot record it: {error}"))
+        })?;
         watch.runs();
         Ok(approved)
     }
@@ -367,7 +366,7 @@ impl Entry {
             checked = check => checked.map_err(|error| cannot(error.to_string()))?,
             () = cancelled_and_waited(cancel) => Err(self.cancelled()),
             () = tokio::time::sleep(self.limits.time) => {
-                Err(cannot(format!("its arguments were not checked within {:?}", self.limits.time)))
+                Err(cannot(format!("the check of its arguments took longer than {:?}", self.limits.time)))
             }
         }
     }

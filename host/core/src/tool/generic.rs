@@ -17,14 +17,14 @@ pub(super) fn def() -> ToolDef {
         "type": "object",
         "properties": {
             "name": { "type": "string", "description": "The tool's name" },
-            "args": { "type": "object", "description": "Its arguments, as its own parameters say" },
+            "args": { "type": "object", "description": "Its arguments, as its own schema requires" },
         },
         "required": ["name"],
         "additionalProperties": false,
     });
     // The effects are those of the called tool.
     let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
-    let description = "Runs any tool by its name, also one that is not listed here.".into();
+    let description = "Runs any tool by its name, including tools that are not listed here.".into();
     ToolDef { name: NAME.into(), description, parameters, hints, ..ToolDef::default() }
 }
 
@@ -109,10 +109,7 @@ mod tests {
             assert_eq!(said, format!(r#"{meant} {{"path":"x"}}"#), "{name}");
         }
         let said = answer(&toolbox, json!({ "name": "close" })).await;
-        assert_eq!(
-            said,
-            "invalid arguments: 2 tools could be meant by `close`: `jira__close`, `github__close`"
-        );
+        assert_eq!(said, "invalid arguments: `close` matches 2 tools: `jira__close`, `github__close`");
         assert_eq!(answer(&toolbox, json!({ "name": "pen" })).await, "Unknown tool: pen");
         assert_eq!(
             answer(&toolbox, json!({ "name": "raed" })).await,
@@ -173,7 +170,7 @@ mod tests {
     async fn program_does_not_run_itself() {
         let itself = json!({ "name": "Program", "args": { "name": "read" } });
         let said = answer(&commands(), itself).await;
-        assert!(said.starts_with("invalid arguments: `program` does not run itself"), "{said}");
+        assert!(said.starts_with("invalid arguments: `program` cannot run itself"), "{said}");
     }
 
     #[test]

@@ -60,16 +60,12 @@ pub(super) async fn before(
             Err(Objection::Refused(reason)) => {
                 notes.decision(|| format!("refused by hook `{name}`"));
                 let reason = clip(&reason, MAX_REASON, Keep::Ends);
-                return Err(format!(
-                    "`{tool}` did not run: the hook `{name}` refuses the call and says: {reason}"
-                ));
+                return Err(format!("`{tool}` did not run: the hook `{name}` refuses the call: {reason}"));
             }
             Err(Objection::Failed(why)) => {
-                notes.decision(|| format!("refused, since hook `{name}` gave no answer: {why}"));
+                notes.decision(|| format!("refused: hook `{name}` did not answer: {why}"));
                 let why = clip(&why, MAX_REASON, Keep::Ends);
-                return Err(format!(
-                    "`{tool}` did not run: the hook `{name}` sees its calls and gave no answer: {why}"
-                ));
+                return Err(format!("`{tool}` did not run: the hook `{name}` did not answer: {why}"));
             }
         }
     }
@@ -85,7 +81,11 @@ pub(super) async fn after(
 ) {
     for hook in hooks {
         if let Err(why) = hook.after(seen, result, duration).await {
-            tracing::warn!(hook = hook.name(), tool = seen.call.tool, "a hook was not told of a call: {why}");
+            tracing::warn!(
+                hook = hook.name(),
+                tool = seen.call.tool,
+                "a hook was not notified of a call: {why}"
+            );
         }
     }
 }
@@ -224,11 +224,11 @@ mod tests {
         for (answer, expected) in [
             (
                 Objection::Refused("not today".into()),
-                "`one` did not run: the hook `watcher` refuses the call and says: not today",
+                "`one` did not run: the hook `watcher` refuses the call: not today",
             ),
             (
                 Objection::Failed("it traps".into()),
-                "`one` did not run: the hook `watcher` sees its calls and gave no answer: it traps",
+                "`one` did not run: the hook `watcher` did not answer: it traps",
             ),
         ] {
             let watcher = Watcher::new(Err(answer));

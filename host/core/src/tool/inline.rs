@@ -145,7 +145,7 @@ impl InlineThreads {
         F: Future<Output = ()> + Send + 'static,
     {
         let Some(thread) = self.least_busy() else {
-            return tracing::error!("work is dropped: every thread for it has ended, a defect of haft");
+            return tracing::error!("work is dropped: every thread for it has ended, a bug in haft");
         };
         thread.run(work).await;
     }
@@ -192,7 +192,7 @@ impl InlineThread {
         self.count.fetch_add(1, Ordering::Relaxed);
         let counted = Counted(self.count.clone());
         if self.work.send((Box::new(|| Box::pin(work())), counted)).await.is_err() {
-            tracing::error!("work is dropped: its thread has ended, a defect of haft");
+            tracing::error!("work is dropped: its thread has ended, a bug in haft");
         }
     }
 

@@ -103,7 +103,7 @@ impl<'s> Mistakes<'s> {
                 forms.push(form);
             }
         }
-        Ok(format!("{} is none of: {}", quoted(error), shortened(&forms.join("; "), MAX_FORMS)))
+        Ok(format!("{} is not one of: {}", quoted(error), shortened(&forms.join("; "), MAX_FORMS)))
     }
 }
 
@@ -137,7 +137,7 @@ fn choices(options: &[Value], between: &str) -> String {
     }
     match options.len() - described {
         0 => text,
-        more => format!("{text} and {more} more, which the schema lists"),
+        more => format!("{text} and {more} more (see the schema)"),
     }
 }
 

@@ -8,11 +8,12 @@ use super::search;
 use super::toolbox::{Offered, Toolbox};
 
 /// Replaces hints about program.toml if a call in plan mode was refused.
-pub const PLAN_HINT: &str = "plan mode: nothing is written or sent until the user lifts it";
+pub const PLAN_HINT: &str = "plan mode: writing and sending are off until the user ends plan mode";
 
-/// Why a tool is not there.
-const WITHHELD: &str = "it is withheld in plan mode, since its rights cannot be narrowed to reading: it acts with \
-     those of a server, a target or a worker, or without a sandbox; the user can lift plan mode";
+/// Why a tool does not exist.
+const WITHHELD: &str = "it is not available in plan mode: its rights cannot be reduced to reading, because \
+     it acts with the rights of a server, a target or a worker, or without a sandbox; the user can end plan \
+     mode";
 
 impl Toolbox {
     /// Returns these tools in plan mode: every call gets a grant without the right to write, store or send
@@ -90,7 +91,7 @@ mod tests {
             let answer = toolbox.dispatch(call("server"), &session).await;
             assert!(
                 answer.is_error
-                    && answer.content.contains("`server` cannot be called: it is withheld in plan mode")
+                    && answer.content.contains("`server` cannot be called: it is not available in plan mode")
             );
             assert!(toolbox.entries().all(|entry| entry.grant().is_planning()));
         }

@@ -113,13 +113,13 @@ pub fn mend(schema: &Value) -> MendedSchema {
     let is_object =
         |kind: &Value| kind == "object" || kind.as_array().is_some_and(|all| all.contains(&json!("object")));
     if mended.get("type").is_some_and(|kind| !is_object(kind)) {
-        mending.note("/type", "arguments are an object; taken as `object`");
+        mending.note("/type", "arguments must be an object; read as `object`");
     }
     mended.insert("type".into(), "object".into());
     mended.entry("properties").or_insert_with(|| json!({}));
     let mut schema = Value::Object(mended);
     if let Err(error) = Schema::compile(&schema) {
-        mending.note("", &format!("left unchecked as a whole: {error}"));
+        mending.note("", &format!("not checked at all: {error}"));
         schema = described(&schema);
     }
     if mending.more > 0 {
@@ -166,16 +166,16 @@ impl Mending<'_> {
             Value::Object(fields) if level + 1 < MAX_DEPTH => self.keywords(fields, place, level),
             Value::Object(fields) if fields.is_empty() => json!({}),
             Value::Object(_) => {
-                self.note(place, "left unchecked: it is too deep");
+                self.note(place, "not checked: too deep");
                 json!({})
             }
             Value::Array(items) if items.is_empty() => json!({}),
             Value::String(name) if canonical(name).is_some() => {
-                self.note(place, "a text in the place of a schema; taken as its type");
+                self.note(place, "text instead of a schema; read as the type");
                 json!({ "type": canonical(name) })
             }
             _ => {
-                self.note(place, "left unchecked: it is no schema");
+                self.note(place, "not checked: not a schema");
                 json!({})
             }
         }
@@ -223,7 +223,7 @@ impl Mending<'_> {
         let required = properties.filter(|(_, own)| own.get("required") == Some(&Value::Bool(true)));
         let required: Vec<Value> = required.map(|(name, _)| name.as_str().into()).collect();
         if !required.is_empty() {
-            self.note(place, "`required: true` of a property; taken as `required` of the object");
+            self.note(place, "`required: true` of a property; read as `required` of the object");
             let all = mended.entry("required").or_insert_with(|| json!([]));
             if let Some(all) = all.as_array_mut() {
                 let new: Vec<_> = required.into_iter().filter(|name| !all.contains(name)).collect();
@@ -268,12 +268,9 @@ impl Mending<'_> {
         };
         match &mended {
             None if value.is_null() => {}
-            None => self.note(place, "left unchecked: it is not what the keyword takes"),
+            None => self.note(place, "not checked: the keyword does not accept this value"),
             Some(mended) if mended != value => {
-                self.note(
-                    place,
-                    &format!("taken as `{}`", crate::report::shortened(&mended.to_string(), 60)),
-                );
+                self.note(place, &format!("read as `{}`", crate::report::shortened(&mended.to_string(), 60)));
             }
             Some(_) => {}
         }
@@ -290,11 +287,11 @@ impl Mending<'_> {
                 )
             }
             Value::Object(_) => {
-                self.note(place, "one schema in the place of a list; taken as a list of it");
+                self.note(place, "one schema instead of a list; read as a list with this schema");
                 Some(json!([self.schema(value, place, level + 2)]))
             }
             _ => {
-                self.note(place, "left unchecked: it lists no schema");
+                self.note(place, "not checked: the list has no schema");
                 None
             }
         }
@@ -317,7 +314,7 @@ impl Mending<'_> {
             Value::Array(all) if all.is_empty() => Some(json!({})),
             Value::Null => None,
             _ => {
-                self.note(place, "left unchecked: it is no object of schemas");
+                self.note(place, "not checked: not an object of schemas");
                 None
             }
         }
@@ -326,12 +323,12 @@ impl Mending<'_> {
     fn pattern(&mut self, value: &Value, place: &str) -> Option<Value> {
         self.patterns += 1;
         let why = match value.as_str() {
-            Some(_) if self.patterns > MAX_PATTERNS => "it is one pattern too many",
+            Some(_) if self.patterns > MAX_PATTERNS => "the limit of patterns is reached",
             Some(pattern) if is_pattern(pattern) => return Some(value.clone()),
             Some(_) => "haft cannot read this regular expression",
-            None => "it is no text",
+            None => "it is not text",
         };
-        self.note(place, &format!("left unchecked: {why}"));
+        self.note(place, &format!("not checked: {why}"));
         None
     }
 
@@ -352,12 +349,12 @@ impl Mending<'_> {
             }
         };
         let why = match value.as_str() {
-            Some(_) if self.references > MAX_REFERENCES => "it is one reference too many",
+            Some(_) if self.references > MAX_REFERENCES => "the limit of references is reached",
             Some(target) if leads(target) => return Some(value.clone()),
-            Some(_) => "the reference leads nowhere",
-            None => "it is no text",
+            Some(_) => "the reference has no target",
+            None => "it is not text",
         };
-        self.note(place, &format!("left unchecked: {why}"));
+        self.note(place, &format!("not checked: {why}"));
         None
     }
 

@@ -49,8 +49,8 @@ pub(super) fn entry(tools: &[Arc<Entry>]) -> Entry {
 
 fn def(tools: &[Arc<Entry>]) -> ToolDef {
     let description = format!(
-        "Finds tools that are not listed here, by what they do: {} tools are there in all{}. Answers with the \
-         best matches, each with its parameters; `{}` runs one by its name.",
+        "Finds tools that are not listed here, by a description: {} tools in total{}. Returns the best \
+         matches, each with its parameters; `{}` runs one by its name.",
         tools.len(),
         groups(tools),
         generic::NAME,
@@ -129,7 +129,7 @@ impl FindTools {
         let names: Vec<&str> =
             self.tools.iter().map(|tool| tool.def().name.as_str()).take(MAX_NAMES).collect();
         let message = match query.trim() {
-            "" => "say what the tool should do".to_owned(),
+            "" => "describe the tool's purpose".to_owned(),
             _ => "no tool matches; try other words".to_owned(),
         };
         json!({ "tools": [], "message": message, "total": self.tools.len(), "names": names }).to_string()
@@ -220,10 +220,7 @@ mod tests {
         let toolbox =
             toolbox(&["read", "git__log", "git__show", "mcp__jira__find", "program__make__all"]).within(1);
         let description = &toolbox.defs()[0].description;
-        assert!(
-            description.contains("5 tools are there in all, from git (2), jira (1), make (1)."),
-            "{description}"
-        );
+        assert!(description.contains("5 tools in total, from git (2), jira (1), make (1)."), "{description}");
         let hints = toolbox.defs()[0].hints;
         assert!(hints.read_only && hints.idempotent && !hints.destructive && !hints.open_world);
     }

@@ -35,7 +35,7 @@ pub struct Toolbox {
 
 /// Two tools of one name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("two tools are called `{name}`: one from {first}, one from {second}")]
+#[error("two tools have the name `{name}`: one from {first}, one from {second}")]
 pub struct DuplicateTool {
     /// The name both claim.
     pub name: String,

@@ -75,7 +75,7 @@ impl Widening {
     pub(super) async fn write(&self, tool: &str, rights: &[Right]) -> Result<(), String> {
         match self.0.as_ref().and_then(|inner| inner.write.as_ref()) {
             Some(write) => write(tool.to_owned(), rights.to_vec()).await,
-            None => Err("there is no program.toml to write to".into()),
+            None => Err("this run has no program.toml to write to".into()),
         }
     }
 

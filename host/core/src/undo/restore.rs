@@ -223,9 +223,9 @@ fn judged(path: &Path, change: &Change) -> Result<Option<State>, String> {
     let now = Seen::now(path).map_err(|error| format!("cannot be put back: {error}"))?.state;
     match &change.is {
         _ if now == change.was => Ok(None),
-        None => Err("is left as it is: haft was ended while it was changed".to_owned()),
+        None => Err("is left as it is: haft ended while the file was being changed".to_owned()),
         Some(is) if now == *is && !matches!(now, State::Large | State::Other) => Ok(Some(now)),
-        Some(_) => Err("was changed since".to_owned()),
+        Some(_) => Err("was edited later".to_owned()),
     }
 }
 

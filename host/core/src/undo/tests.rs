@@ -178,11 +178,11 @@ fn u11_what_cannot_be_put_back_is_left_and_named() {
     assert_eq!(undone.restored, [place.path("fine")]);
     let why: Vec<_> = undone.refused.iter().map(|refused| refused.why.as_str()).collect();
     let [large, made, mine, secret, torn] = why.as_slice() else { panic!("{why:?}") };
-    assert_eq!(*large, "cannot be put back: it was larger than is kept");
+    assert_eq!(*large, "cannot be put back: the file was too large to save");
     assert!(made.starts_with("cannot be put back: ") && made.contains("not empty"), "{made}");
-    assert_eq!(*mine, "was changed since");
-    assert_eq!(*secret, "cannot be put back: it held a secret, which is not kept");
-    assert_eq!(*torn, "is left as it is: haft was ended while it was changed");
+    assert_eq!(*mine, "was edited later");
+    assert_eq!(*secret, "cannot be put back: the file contained a secret, which is not saved");
+    assert_eq!(*torn, "is left as it is: haft ended while the file was being changed");
     assert_eq!(fs::read_to_string(place.path("mine")).unwrap(), "my own");
     // A second attempt refuses the rest again; a file with its recorded state is restored.
     fs::write(place.path("mine"), "new").unwrap();

@@ -22,9 +22,10 @@ use super::{Exit, common};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-An editor starts it. Each session has the program.toml of its folder, unless --program names one, and may do what that
-grants; --allow adds to it, relative paths starting at the session's folder. Keys of providers are found as `haft run`
-finds them: in the environment of the editor, or where program.toml says.
+The editor starts this command. Each session uses the program.toml of its folder (or --program), with the \
+rights that the file grants; --allow adds rights, with paths relative to the session's folder. Provider keys \
+are read as for `haft run`:
+from the editor's environment, or from the place in program.toml.
 
 Examples:
   haft acp --print-config zed
@@ -86,7 +87,7 @@ impl Editor {
     /// Where the snippet belongs, for the person.
     fn place(self) -> &'static str {
         match self {
-            Self::Zed => "Zed: `settings.json` (`zed: open settings file`), merged with what is there",
+            Self::Zed => "Zed: `settings.json` (`zed: open settings file`), merged with your settings",
             Self::JetBrains => "JetBrains: `~/.jetbrains/acp.json` (AI Chat, Add Custom Agent)",
             Self::CodeCompanion => {
                 "Neovim, CodeCompanion: in your configuration; `:CodeCompanionChat adapter=haft`"
@@ -175,7 +176,7 @@ const AVANTE: &str = r#"require("avante").setup({
 })
 "#;
 
-/// A text in Lua (5.1, section 2.1). UTF-8 stays as it is.
+/// A text in Lua (5.1, section 2.1). UTF-8 does not change.
 fn lua(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -194,7 +195,7 @@ fn lua(text: &str) -> String {
 /// A path, in a file that is UTF-8.
 fn text(path: &Path) -> anyhow::Result<String> {
     path.to_str().map(str::to_owned).with_context(|| {
-        format!("`{}` is not valid UTF-8, which configuration files have to be", path.display())
+        format!("`{}` is not valid UTF-8, which configuration files require", path.display())
     })
 }
 

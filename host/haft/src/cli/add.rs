@@ -27,45 +27,44 @@ use haft_package::{
 };
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-SOURCE is a folder with a program.toml, an archive of one (.tar.gz, .tgz, .tar), a component (.wasm) or an MCP bundle
-(.mcpb), each on this machine or at an https:// URL; oci://REGISTRY/NAME:TAG, git+https://HOST/REPOSITORY[@REFERENCE];
-an MCP server of npm or PyPI: npm:NAME[@VERSION], pypi:NAME[==VERSION]; or one of a registry of MCP servers that you name
-(--registry, HAFT_MCP_REGISTRY): mcp:NAMESPACE/NAME[@VERSION].
+#[command(after_help = "SOURCE is one of:
+  a folder with a program.toml, or an archive of one (.tar.gz, .tgz, .tar)
+  a component (.wasm), or an MCP bundle (.mcpb): a path or an https:// URL
+  oci://REGISTRY/NAME:TAG
+  git+https://HOST/REPOSITORY[@REFERENCE]
+  npm:NAME[@VERSION], pypi:NAME[==VERSION]   an MCP server
+  mcp:NAMESPACE/NAME[@VERSION]               an entry of --registry
 
 Examples:
   haft add ./github
-  haft add https://example.com/github-1.0.0.tar.gz
   haft add words.wasm --grant read=./docs
-  haft add oci://ghcr.io/owner/words:1.1   another version: shows what is different
+  haft add oci://ghcr.io/owner/words:1.1   another version: shows the differences
   haft add npm:@modelcontextprotocol/server-filesystem --set arg=.
   haft add pypi:mcp-server-time            its tools are mcp__mcp-server-time__…
   haft add github.mcpb --set token=env:GITHUB_TOKEN
   haft add mcp:io.github.ada/notes --registry https://mcp.example.com
-  haft add ../other --as mine              beside one that has plugins of the same names
-  haft add                    what program.lock pins and this machine has not got")]
+  haft add ../other --as mine              under another name")]
 pub(super) struct Add {
-    /// Where it comes from; without it, what program.toml and program.lock name
+    /// The source; without one, everything in program.toml and program.lock
     source: Option<String>,
     #[command(flatten)]
     rights: Rights,
     #[command(flatten)]
     settings: Settings,
-    /// Call it something else than it calls itself; the names of a package's plugins begin with that then
+    /// Install it under another name; the names of a package's plugins then start with this name
     #[arg(long = "as", alias = "name", value_name = "NAME", requires = "source")]
     name: Option<Name>,
-    /// The registry of MCP servers that has `mcp:NAME`; `HAFT_MCP_REGISTRY` or `registries` of sources.toml names it
-    /// otherwise, and there is none by default
+    /// The registry of MCP servers for `mcp:NAME` [default: `HAFT_MCP_REGISTRY`, else the first of `registries` in sources.toml; there is none by itself]
     #[arg(long, value_name = "URL", requires = "source")]
     registry: Option<String>,
-    /// What is fetched must have this SHA-256 digest
+    /// The SHA-256 digest that the fetched content must have
     #[arg(long, value_name = "SHA256", requires = "source")]
     digest: Option<Digest>,
-    /// Who must have signed it: a public key or its file (cosign or minisign), or `sigstore:ISSUER#SUBJECT`. The signer is
-    /// pinned: updates must be signed by the same
+    /// The required signer: a public key or its file (cosign or minisign), or `sigstore:ISSUER#SUBJECT`. The
+    /// signer is pinned: updates need the same signer
     #[arg(long, value_name = "FILE|SIGNER", requires = "source")]
     key: Option<String>,
-    /// Install it although programs that it requires are missing
+    /// Install even if required programs are missing
     #[arg(long)]
     force: bool,
 }
@@ -102,7 +101,7 @@ impl Add {
             },
         };
         let is_other = self.digest.as_ref().zip(digest.as_ref()).is_some_and(|(own, other)| own != other);
-        anyhow::ensure!(!is_other, "the registry says another digest than `--digest`");
+        anyhow::ensure!(!is_other, "the registry's digest differs from `--digest`");
         let shown =
             if let PackageSource::Foreign(_) = source { source.to_string() } else { written.to_owned() };
         let digest = self.digest.clone().or(digest);
@@ -133,7 +132,7 @@ impl Add {
                 if terminal.json {
                     terminal.json(&json!({ "unchanged": true }))?;
                 }
-                terminal.message("it is installed already, as it is there");
+                terminal.message("already installed: this version and content");
             }
             Added::Changed(Updated::Declined) | Added::Declined => return Ok(Exit::Declined),
         }
@@ -215,14 +214,15 @@ impl Add {
             return Ok(true);
         }
         terminal.message(format_args!(
-            "nobody agreed here to what program.toml and program.lock install:\n  {}",
+            "you have not agreed to these packages of program.toml and program.lock:\n  {}",
             lines.join("\n  ")
         ));
         let is_agreed = self.rights.yes || (terminal.has_person() && terminal.confirm("install it?").await?);
         if is_agreed {
             agreement.agree_to_installed()?;
         } else {
-            terminal.hint("`haft inspect SOURCE` looks into it; `haft add --yes` agrees");
+            terminal
+                .hint("`haft inspect SOURCE` shows the package; `haft add --yes` agrees without a question");
         }
         Ok(is_agreed)
     }
@@ -231,13 +231,13 @@ impl Add {
 fn warn_of_other_source(entry: &ProjectEntry, terminal: Terminal) {
     let name = &entry.name;
     terminal.warning(&format!("`{name}` is pinned from another source"));
-    terminal.hint(&format!("`haft update {name}` installs what program.toml names"));
+    terminal.hint(&format!("`haft update {name}` installs the source of program.toml"));
 }
 
 fn report_installed(session: &InstallSession, installed: &Installed, was_there: bool, terminal: Terminal) {
     let (name, path) = (installed.pin.name.as_str(), session.project.path.display());
     if !was_there {
-        terminal.message(format_args!("there was no `{path}`; made one"));
+        terminal.message(format_args!("created `{path}`"));
     }
     terminal.message(format_args!("installed `{name}` in `{path}`"));
     if let Some(tool) = installed.tools.first() {

@@ -59,7 +59,7 @@ fn origin(begun: &Begun, verb: &str) -> Origin {
 
 /// Says that a call waits at the page.
 fn say(terminal: Terminal, question: &Question) {
-    terminal.message(format_args!("`{}` waits for your answer on the page", question.tool));
+    terminal.message(format_args!("`{}` waits for your answer on the dashboard", question.tool));
 }
 
 #[async_trait]

@@ -27,7 +27,7 @@ const SHOWN: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp", "
 
 /// What is to be done about a file that no model is shown.
 const WAY_OUT: &str =
-    "convert it, or write its path into the prompt, for the model to look at it with its tools";
+    "convert the file, or write its path into the prompt so that the model can read it with a tool";
 
 /// Reads `paths`, and adds the files to `attached` in their order. Adds none where one cannot be attached.
 pub(super) fn read_all(paths: &[PathBuf], attached: &mut Vec<Attachment>) -> anyhow::Result<()> {
@@ -35,11 +35,11 @@ pub(super) fn read_all(paths: &[PathBuf], attached: &mut Vec<Attachment>) -> any
     let count = attached.len() + new.len();
     let size: usize = attached.iter().chain(&new).map(|file| file.data.len()).sum();
     if count > MAX_FILES {
-        let message = format!("{count} files are too many for one prompt: at most {MAX_FILES} are attached");
+        let message = format!("{count} files are too many for one prompt: the limit is {MAX_FILES}");
         return Err(Hinted::new(message, "attach the others to the next prompt").into());
     }
     if size > MAX_ALL {
-        let message = format!("the files have {size} bytes in all, and a prompt takes {MAX_ALL}");
+        let message = format!("the files have {size} bytes in total; the limit of a prompt is {MAX_ALL}");
         return Err(
             Hinted::new(message, "attach the others to the next prompt, or make pictures smaller").into()
         );
@@ -57,7 +57,7 @@ pub(super) fn check<'a>(
         if let Some(why) = dialogue.refusal(file) {
             let message =
                 format!("`{}` is not shown to `{}`: {why}", plain(&file.described()), dialogue.model());
-            return Err(Hinted::new(message, format!("ask another provider, or {WAY_OUT}")).into());
+            return Err(Hinted::new(message, format!("choose another provider, or {WAY_OUT}")).into());
         }
     }
     Ok(())
@@ -65,7 +65,7 @@ pub(super) fn check<'a>(
 
 fn read(path: &Path) -> anyhow::Result<Attachment> {
     if path == Path::new("-") {
-        let hint = "`haft run -` takes the prompt from there; a file can be attached beside it";
+        let hint = "`haft run -` reads the prompt from standard input; attach files by path";
         return Err(Hinted::new("standard input cannot be attached", hint).into());
     }
     let shown = path.display();
@@ -75,8 +75,9 @@ fn read(path: &Path) -> anyhow::Result<Attachment> {
     let most = if media_type == TEXT { MAX_TEXT } else { MAX_FILE };
     if data.len() as u64 > most {
         let message =
-            format!("cannot attach `{shown}`: it is larger than {most} bytes, the most of {media_type}");
-        let hint = "attach a part of it, or write its path into the prompt, for the model to look at it with its tools";
+            format!("cannot attach `{shown}`: it is larger than {most} bytes, the limit for {media_type}");
+        let hint = "attach a part of it, or write its path into the prompt so that the model can read it \
+            with a tool";
         return Err(Hinted::new(message, hint).into());
     }
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -98,9 +99,7 @@ fn media_type(data: &[u8]) -> Result<&'static str, String> {
     match media_type_of(data) {
         Some(known) if SHOWN.contains(&known) => return Ok(known),
         Some(other) => {
-            return Err(format!(
-                "it is `{other}`, and models are shown pictures (PNG, JPEG, GIF, WebP), PDF and text"
-            ));
+            return Err(format!("it is `{other}`; expected an image (PNG, JPEG, GIF, WebP), a PDF or text"));
         }
         None => {}
     }
@@ -112,7 +111,7 @@ fn media_type(data: &[u8]) -> Result<&'static str, String> {
     match data {
         [] => Err("it is empty".into()),
         _ if is_text && !data.contains(&0) => Ok(TEXT),
-        _ => Err("it is neither a picture (PNG, JPEG, GIF, WebP), nor a PDF, nor text in UTF-8".into()),
+        _ => Err("expected an image (PNG, JPEG, GIF, WebP), a PDF or UTF-8 text".into()),
     }
 }
 
@@ -160,14 +159,14 @@ mod tests {
             (place.path().join("none"), "none`: No such file or directory"),
             (place.path().to_owned(), "`: Is a directory"),
             (write("empty", b""), "empty`: it is empty"),
-            (write("x.zip", b"PK\x03\x04"), "x.zip`: it is `application/zip`, and models are shown pictures"),
-            (write("x.bin", b"a\0b"), "x.bin`: it is neither a picture"),
-            (write("x.latin", b"\xe4"), "x.latin`: it is neither a picture"),
+            (write("x.zip", b"PK\x03\x04"), "x.zip`: it is `application/zip`; expected an image"),
+            (write("x.bin", b"a\0b"), "x.bin`: expected an image"),
+            (write("x.latin", b"\xe4"), "x.latin`: expected an image"),
             (
                 write("x.log", &vec![b'x'; bytes(MAX_TEXT) + 1]),
-                "x.log`: it is larger than 4194304 bytes, the most of text",
+                "x.log`: it is larger than 4194304 bytes, the limit for text",
             ),
-            (write("x.png", &large), "x.png`: it is larger than 33554432 bytes, the most of image/png"),
+            (write("x.png", &large), "x.png`: it is larger than 33554432 bytes, the limit for image/png"),
         ] {
             let mut attached = Vec::new();
             let error = read_all(&[write("good", b"x"), path], &mut attached).unwrap_err().to_string();
@@ -186,6 +185,6 @@ mod tests {
         let mut many = vec![Attachment::new(TEXT, vec![b'x']); MAX_FILES];
         assert!(error(&mut many).contains("101 files are too many"), "{many:?}");
         let mut large = vec![Attachment::new(TEXT, vec![b'x'; MAX_ALL])];
-        assert!(error(&mut large).contains("50331649 bytes in all, and a prompt takes 50331648"));
+        assert!(error(&mut large).contains("50331649 bytes in total; the limit of a prompt is 50331648"));
     }
 }

@@ -22,16 +22,16 @@ const MAX_ABOVE: usize = 4;
 const MAX_NAMED: usize = 3;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-A component that is of the same sources, tools and haft is left as it is. A `[build] command` is run each time.")]
+#[command(after_help = "A component is built again only if its sources, the tools or haft have changed. A \
+`[build] command` runs each time.")]
 pub(super) struct Build {
     /// The project's folder
     #[arg(default_value = ".")]
     folder: PathBuf,
-    /// Keep what debuggers and profilers need: DWARF and the names of functions
+    /// Keep data for debuggers and profilers: DWARF and function names
     #[arg(long)]
     debug: bool,
-    /// Build also where neither sources nor tools have changed
+    /// Build even if the sources and tools have not changed
     #[arg(long)]
     force: bool,
 }
@@ -105,7 +105,7 @@ pub(super) fn described(stale: &Stale) -> String {
         count => format!(" and {count} more"),
     };
     let component = plain(&relative(&stale.component));
-    format!("`{component}` is older than its sources: {}{more} changed", named.join(", "))
+    format!("`{component}` is out of date: {}{more} changed", named.join(", "))
 }
 
 /// Refuses to hand on a component that is older than its sources: nobody has tried what they say now.
@@ -113,7 +113,7 @@ pub(super) fn refuse_stale(what: &Path, doing: &str) -> anyhow::Result<()> {
     match stale(what)? {
         Some(stale) => {
             let problem =
-                Problem::new(described(&stale)).hint(format!("`haft plugin build`, then {doing} again"));
+                Problem::new(described(&stale)).hint(format!("run `haft plugin build`, then {doing} again"));
             Err(Report::from(problem).into())
         }
         None => Ok(()),
@@ -126,7 +126,7 @@ pub(super) fn refuse_no_package(folder: &Path) -> anyhow::Result<()> {
     }
     let problem = Problem::new(format!("no package in `{}`: no {FILE_NAME}", folder.display()));
     let hint =
-        "name a component or the folder of a package; `haft plugin new --lang rust my-tool` begins one";
+        "give a component or a package's folder; `haft plugin new --lang rust my-tool` creates a project";
     Err(Report::from(problem.hint(hint)).into())
 }
 
@@ -152,7 +152,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 /// The same as a finding, where it keeps nothing from working.
 pub(super) fn stale_warning(what: &Path) -> anyhow::Result<Option<Problem>> {
-    let hint = "`haft plugin build`; `haft call` and `haft plugin test` do it by themselves";
+    let hint = "run `haft plugin build`; `haft call` and `haft plugin test` build automatically";
     Ok(stale(what)?.map(|stale| Problem::new(described(&stale)).hint(hint).warning()))
 }
 

@@ -41,16 +41,16 @@ pub(super) struct Call {
     /// The arguments, a JSON object; `-` reads it from standard input
     #[arg(value_name = "JSON")]
     arguments: Option<String>,
-    /// One argument; the value is text or JSON, as the tool's schema says
+    /// One argument; the value is text or JSON, depending on the tool's schema
     #[arg(short, long = "arg", value_name = "NAME=VALUE", value_parser = pair, add = completions::arguments())]
     args: Vec<(String, String)>,
-    /// Show what the plugin calls of its host, with times and refusals, and the memory it needs
+    /// Show the plugin's host calls with times and refusals, and its memory use
     #[arg(long)]
     trace: bool,
-    /// Draw where the plugin's time goes, one box a function (SVG); `FILE.folded` gets the stacks as text
+    /// Write a flame graph of the plugin's time (SVG); `FILE.folded` has the stacks as text
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Write the plugin's memory and stack to a file where it traps
+    /// Write the plugin's memory and stack to a file if it traps
     #[arg(long, value_name = "FILE")]
     coredump: Option<PathBuf>,
     #[arg(skip)]
@@ -82,7 +82,7 @@ impl Call {
         };
         let cancel = session.cancel.clone();
         // Before the call is in the journal: a process that sees it there may interrupt it.
-        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for signals")?;
         let tools = program.typed_tools();
         let begun = Instant::now();
         let mut answer = std::pin::pin!(tools.dispatch(call, &session));
@@ -145,7 +145,7 @@ impl Call {
         match text.split_once('=') {
             Some((name, _)) if is_name(name) && text.len() <= MAX_SHOWN => {
                 let pair = shell_words::quote(text);
-                let hint = format!("one argument by itself: `haft call {} --arg {pair}`", self.tool);
+                let hint = format!("pass a single argument as `haft call {} --arg {pair}`", self.tool);
                 Hinted::new(problem, hint).into()
             }
             _ => anyhow::anyhow!(problem),
@@ -201,9 +201,9 @@ impl Recording {
             write(path, text.as_bytes())?;
             let shown = path.display();
             let seen = if times == 0 {
-                "no plugin was at work for a millisecond".to_owned()
+                "no plugin ran for a millisecond".to_owned()
             } else {
-                format!("the plugin was looked at {times} times")
+                format!("the plugin was sampled {times} times")
             };
             terminal.message(format_args!("wrote `{shown}`: {seen}"));
         }
@@ -222,7 +222,7 @@ impl Recording {
 }
 
 fn title(tool: &str, times: u64) -> String {
-    format!("{tool}: where it was in {times} looks, one a millisecond")
+    format!("{tool}: {times} samples, one per millisecond")
 }
 
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {

@@ -25,9 +25,10 @@ use haft_core::report::plain;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Enter sends, Alt-Enter or a `\\` at the end of the line begins another line, Tab completes, the arrows and Ctrl-R find what
-was entered before. Ctrl-O shows all that tools answered to the last prompt, `-v` always. What is entered while the model works
-it is told at its next step. Ctrl-C stops what it does, twice leaves; Ctrl-D leaves. `/help` lists the commands.
+Enter sends. Alt-Enter, or a `\\` at the end of the line, starts a new line. Tab completes. The arrow keys and \
+Ctrl-R search the input history. Ctrl-O shows the full tool results of the last prompt (always with `-v`). \
+Input during a task is sent to the model at its next step. Ctrl-C stops the task, a second Ctrl-C or Ctrl-D \
+quits. `/help` lists the commands.
 
 Examples:
   haft chat
@@ -35,10 +36,11 @@ Examples:
   haft chat --resume 3f9ac801
   haft chat --model llama3 --base-url http://localhost:11434/v1")]
 pub(super) struct Chat {
-    /// Go on with a session: its id or the beginning of it, or `last`, the newest of this program in this folder
+    /// Resume a session: its id, the start of its id, or `last` for the newest session of this program in
+    /// this folder
     #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", add = super::completions::sessions())]
     resume: Option<SessionName>,
-    /// Begin in plan mode: tools read, and neither write nor send anything, until `/plan off`
+    /// Start in plan mode: tools only read, until `/plan off`
     #[arg(long)]
     plan: bool,
     #[command(flatten)]
@@ -49,7 +51,7 @@ impl Chat {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         if !terminal.has_person() || terminal.json {
             let message = "`haft chat` needs a terminal to read from and to write to";
-            return Err(Hinted::new(message, "`haft run -` takes a task from standard input").into());
+            return Err(Hinted::new(message, "`haft run -` reads a task from standard input").into());
         }
         let answers = if common.verbose > 0 { Answers::Whole } else { Answers::Folded("Ctrl-O") };
         let screen = Screen::new(terminal, Show::All, answers);
@@ -63,7 +65,7 @@ impl Chat {
         welcome(&conversation, terminal);
         let exit = converse(&mut conversation, &mut editor, &screen, terminal).await;
         if let Some(id) = conversation.id() {
-            terminal.message(format_args!("{DIM}`haft chat --resume {id}` goes on with this session{DIM:#}"));
+            terminal.message(format_args!("{DIM}`haft chat --resume {id}` continues this session{DIM:#}"));
         }
         conversation.close().await;
         exit
@@ -118,7 +120,7 @@ async fn converse(
                 // Before they are taken, so that they are there for another model.
                 if let Err(error) = conversation.check(prompt.as_ref().map_or(&[], |_| attached.as_slice())) {
                     terminal.fail(&error);
-                    terminal.hint("`/detach` drops what is attached");
+                    terminal.hint("`/detach` removes the attached files");
                     continue;
                 }
                 let prompt = prompt.map(|Prompt { text, attachments }| Prompt {
@@ -172,7 +174,7 @@ async fn answer(
 
 fn detach(attached: &mut Vec<Attachment>, terminal: Terminal) {
     attached.clear();
-    terminal.message(format_args!("{DIM}nothing is attached to what you say next{DIM:#}"));
+    terminal.message(format_args!("{DIM}no files are attached to your next message{DIM:#}"));
 }
 
 /// Attaches files to what is said next, and says what is attached.
@@ -190,18 +192,16 @@ fn attach(
     }
     let list: Vec<_> = attached.iter().map(|file| plain(&file.described())).collect();
     match list.as_slice() {
-        [] => terminal.message("nothing is attached to what you say next"),
-        list => terminal.message(format_args!("attached to what you say next: {}", list.join("; "))),
+        [] => terminal.message("no files are attached to your next message"),
+        list => terminal.message(format_args!("attached to your next message: {}", list.join("; "))),
     }
 }
 
 async fn use_model(conversation: &mut Conversation, model: &str, terminal: Terminal) {
     match conversation.dialogue.use_model(model).await {
         Ok(()) => {
-            terminal.message(format_args!(
-                "{DIM}`{}` is asked from now on{DIM:#}",
-                conversation.dialogue.model()
-            ));
+            terminal
+                .message(format_args!("{DIM}the model is now `{}`{DIM:#}", conversation.dialogue.model()));
         }
         Err(error) => terminal.fail(&error),
     }
@@ -210,13 +210,13 @@ async fn use_model(conversation: &mut Conversation, model: &str, terminal: Termi
 fn welcome(conversation: &Conversation, terminal: Terminal) {
     let (model, tools) = (conversation.dialogue.model(), conversation.dialogue.toolbox.entries().len());
     terminal.message(format_args!(
-        "{HEAD}{model}{HEAD:#} {DIM}with {tools} tools; `/help` lists the commands, Ctrl-D leaves{DIM:#}"
+        "{HEAD}{model}{HEAD:#} {DIM}with {tools} tools; `/help` lists the commands, Ctrl-D quits{DIM:#}"
     ));
     if conversation.dialogue.is_planning() {
         command::tell_plan(true, terminal);
     }
     if conversation.is_unfinished() {
-        terminal.hint("the last task was not finished; `/continue` goes on with it");
+        terminal.hint("the last task is not finished; `/continue` resumes it");
     }
 }
 
@@ -228,18 +228,18 @@ fn sum_up(outcome: &Outcome, fill: (usize, Option<u32>), terminal: Terminal) {
     if outcome.end == End::Failed {
         terminal.hint("`/continue` tries again");
     } else if outcome.end.is_resumable() {
-        terminal.hint("`/continue` goes on with it");
+        terminal.hint("`/continue` resumes the task");
     }
     let (input, output) = (outcome.usage.input, outcome.usage.output);
     let cost = outcome.usage.cost.map(|cost| format!(", {cost}")).unwrap_or_default();
     let seconds = outcome.elapsed.as_secs_f64();
     let fill = filled(fill);
     terminal.message(format_args!(
-        "{DIM}{seconds:.1} s, {input} tokens read, {output} written{cost}{fill}{DIM:#}"
+        "{DIM}{seconds:.1} s, {input} input tokens, {output} output tokens{cost}{fill}{DIM:#}"
     ));
 }
 
-/// Has what was said summed up now.
+/// Has what was said summarised now.
 async fn compact(conversation: &mut Conversation, terminal: Terminal) {
     match conversation.dialogue.compact().await {
         Ok(text) => terminal.message(format_args!("{DIM}{text}{DIM:#}")),

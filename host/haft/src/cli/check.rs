@@ -94,9 +94,7 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
         component.report(terminal)?;
     }
     if is_good && !components.is_empty() {
-        terminal.message(
-            "next: `haft call TOOL`, `haft plugin pack` where there is more to ship than the component",
-        );
+        terminal.message("next: `haft call TOOL`, or `haft plugin pack` to ship more than the component");
     }
     Ok(if is_good { Exit::Success } else { Exit::Program })
 }
@@ -123,13 +121,14 @@ fn missing(program: &Program) -> Vec<Problem> {
     let required = program.manifest.host_requirements.required.iter();
     let missing = required.filter(|name| find_on_path(name).is_none());
     let problem = |name: &haft_manifest::Located<String>| {
-        let problem = Problem::new(format!("`{}` is not installed, and this program needs it", name.value));
-        problem.at(name.span, "not found on PATH").hint("install it, or put the directory it is in on PATH")
+        let problem =
+            Problem::new(format!("`{}` is required by this program and is not installed", name.value));
+        problem.at(name.span, "not found on PATH").hint("install it, or add its directory to PATH")
     };
     missing.map(problem).collect()
 }
 
-/// Command tools whose program is not there. Looked up, never run.
+/// Command tools whose program does not exist. Looked up, never run.
 fn missing_commands(program: &Program) -> Vec<Problem> {
     let folder = &program.manifest.folder;
     let problem = |tool: &CommandTool| {
@@ -138,11 +137,11 @@ fn missing_commands(program: &Program) -> Vec<Problem> {
         let (label, hint) = match &own {
             Some(file) if is_executable(file) => return None,
             Some(file) if file.is_file() => ("not executable", format!("`chmod +x {}`", file.display())),
-            Some(file) => ("no such file", format!("it is looked for at `{}`", file.display())),
+            Some(file) => ("no such file", format!("expected at `{}`", file.display())),
             None if find_on_path(word).is_some() => return None,
             None => (
                 "not found on PATH",
-                "install it, or put the directory it is in on PATH; `./…` names a file beside program.toml"
+                "install it, or add its directory to PATH; a file beside program.toml is written `./…`"
                     .into(),
             ),
         };
@@ -152,7 +151,7 @@ fn missing_commands(program: &Program) -> Vec<Problem> {
     program.manifest.tools.iter().filter_map(problem).collect()
 }
 
-/// MCP servers whose program is not there, also where their tools are remembered. Looked up, never run.
+/// MCP servers whose program does not exist, also where their tools are remembered. Looked up, never run.
 fn missing_servers(program: &Program) -> Vec<Problem> {
     let declared = program.manifest.mcp_servers.iter().filter(|server| server.enabled);
     let problem = |server: &McpServer| {
@@ -174,7 +173,7 @@ async fn refused(program: &Program) -> Vec<Problem> {
     let mut problems = Vec::new();
     for server in program.servers.iter() {
         let (name, hints) = (&server.config().name, server.refused().await);
-        let problem = Problem::new(format!("MCP server `{name}` was refused something when it started"));
+        let problem = Problem::new(format!("MCP server `{name}` was denied access when it started"));
         let place = declared.iter().find(|declared| declared.name.as_str() == name);
         let problem = match place {
             Some(declared) => problem.at(declared.name.span, "this server"),
@@ -194,7 +193,7 @@ fn crowded(program: &Program) -> Option<Problem> {
     let is_met = usize::try_from(budget).is_ok_and(|budget| cost <= budget);
     let problem = || {
         Problem::new(format!("`tool_budget = {budget}` in `[agent]` is too small for any tool"))
-            .hint(format!("the two tools that find and run the others take some {cost} tokens by themselves"))
+            .hint(format!("the two tools that find and run the others need about {cost} tokens"))
     };
     (!is_met).then(problem)
 }
@@ -209,7 +208,7 @@ fn described(program: &Program, problem: &Problem) -> Value {
 fn processes(manifest: &Manifest) -> String {
     let line = |kind: &str, name: &str, grant: Option<&ProcessGrant>| {
         let Some(ProcessGrant { rights, unix_sockets }) = grant else {
-            return format!("\n{kind} `{name}` has no grant: the narrow default of the program");
+            return format!("\n{kind} `{name}` has no grant of its own: it has the program's default");
         };
         let rights = rights.rights().into_iter().map(|right| right.to_string());
         let rights: Vec<_> = rights.chain(unix_sockets.then(|| "unix sockets".to_owned())).collect();

@@ -37,7 +37,8 @@ pub(super) struct Common {
 #[derive(Clone, Debug, Default, Args)]
 #[group(skip)]
 pub(super) struct Verbosity {
-    /// Say more on standard error: -v what plugins print and all that tools answer, -vv what haft does, -vvv everything
+    /// Print more on standard error: -v plugin output and full tool results, -vv haft's steps, -vvv
+    /// everything
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = COMMON)]
     verbose: u8,
 }
@@ -46,7 +47,7 @@ pub(super) struct Verbosity {
 #[derive(Clone, Debug, Default, Args)]
 #[group(skip)]
 struct Named {
-    /// The program to run [default: ./program.toml if there is one]
+    /// The program.toml to use [default: ./program.toml if it exists]
     #[arg(short, long, value_name = "FILE", help_heading = COMMON)]
     program: Option<PathBuf>,
 }
@@ -64,30 +65,30 @@ struct Output {
 #[derive(Clone, Debug, Default, Args)]
 #[group(skip)]
 pub(super) struct Execution {
-    /// Allow more for this run: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`;
+    /// Grant more for this run: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`;
     /// `PLUGIN:read=DIR` for a plugin
     #[arg(long, value_name = "RIGHT", help_heading = EXECUTION, add = super::completions::rights())]
     pub(super) allow: Vec<Allow>,
-    /// Run `bash` and commands without the kernel's sandbox: they may do whatever you may
+    /// Run `bash` and commands without the kernel's sandbox, with all your rights
     #[arg(long, help_heading = EXECUTION)]
     pub(super) unsafe_no_sandbox: bool,
-    /// Run commands in this container, in the place of `[backend]`
+    /// Run commands in this container; overrides `[backend]`
     #[arg(long, value_name = "NAME", conflicts_with = "ssh", help_heading = EXECUTION)]
     pub(super) container: Option<String>,
-    /// Run commands on this host: `host`, `user@host`, a name of ~/.ssh/config
+    /// Run commands on this host: `host`, `user@host` or a name from ~/.ssh/config
     #[arg(long, value_name = "TARGET", help_heading = EXECUTION)]
     pub(super) ssh: Option<String>,
-    /// Run commands in a pane of tmux that you can watch [default session: haft]
+    /// Run commands in a tmux pane that you can watch [default session: haft]
     #[arg(long, value_name = "SESSION", num_args = 0..=1, require_equals = true, help_heading = EXECUTION)]
     #[expect(clippy::option_option, reason = "not given, given, and given with a name")]
     pub(super) tmux: Option<Option<String>>,
-    /// Run commands without a pane, also on a host that has tmux
+    /// Run commands without a tmux pane, even if the host has tmux
     #[arg(long, conflicts_with = "tmux", help_heading = EXECUTION)]
     pub(super) no_tmux: bool,
-    /// Meet workers at this NATS server, in the place of `[nats] urls`: `nats://host:4222`
+    /// Use workers of this NATS server; overrides `[nats] urls`: `nats://host:4222`
     #[arg(long, value_name = "URL", help_heading = EXECUTION)]
     pub(super) nats: Option<NatsUrl>,
-    /// Do not note calls in the journal; `HAFT_JOURNAL=off` does the same
+    /// Do not record calls in the journal; also `HAFT_JOURNAL=off`
     #[arg(long, help_heading = EXECUTION)]
     pub(super) no_journal: bool,
 }
@@ -276,7 +277,8 @@ impl Common {
 
     pub(super) async fn load(&self, terminal: Terminal, options: &Options) -> anyhow::Result<Program> {
         if self.execution.unsafe_no_sandbox {
-            terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
+            terminal
+                .warning("no sandbox: `bash` and commands have all your rights: files, processes, network");
         }
         let program = Box::pin(trusted::loaded(options, terminal)).await?;
         if let Some(report) = program.report() {
@@ -359,8 +361,8 @@ pub(super) fn propose_pane(is_without: bool, terminal: Terminal) {
 /// The notice for a user inside tmux whose commands run without a pane, where panes were neither chosen nor refused.
 pub(super) fn proposed_pane(is_without: bool) -> Option<&'static str> {
     (is_without && std::env::var_os("TMUX_PANE").is_some()).then_some(
-        "this terminal is a pane of tmux; with `--tmux`, or `[backend] tmux = true`, commands run in a pane of haft's \
-         own, which you can attach to from here",
+        "this terminal is a tmux pane; with `--tmux`, or `[backend] tmux = true`, commands run in a separate \
+         pane that you can attach to",
     )
 }
 

@@ -26,9 +26,9 @@ const SHELLS: Shells<'static> = Shells(&ALL);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The script asks haft at every Tab: verbs, options, tools and their arguments, plugins, servers, sessions and calls, as
-they are then. For it no server is started and nothing compiled, and of a program.toml that nobody agreed to only the
-names are read.
+At every Tab the script asks haft for the current verbs, options, tools and their arguments, plugins, servers, \
+sessions and calls. This starts no server and compiles nothing. From a program.toml that you have not agreed \
+to, only the names are read.
 
   haft self completions bash > ~/.local/share/bash-completion/completions/haft
   haft self completions zsh > ~/.zfunc/_haft              below `fpath=(~/.zfunc $fpath)` in ~/.zshrc
@@ -42,7 +42,7 @@ impl Completions {
     pub(super) fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let (mut script, shell) = (Vec::new(), self.shell.to_string());
         let writer = SHELLS.completer(&shell);
-        let writer = writer.ok_or_else(|| anyhow::anyhow!("`{shell}` is not a shell that haft knows"))?;
+        let writer = writer.ok_or_else(|| anyhow::anyhow!("haft does not support the shell `{shell}`"))?;
         writer.write_registration(VARIABLE, NAME, NAME, NAME, &mut script)?;
         terminal.verbatim(&String::from_utf8(script)?)?;
         Ok(Exit::Success)

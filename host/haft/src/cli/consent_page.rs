@@ -11,10 +11,11 @@ use haft_core::limit::Limits;
 use haft_core::report::plain;
 use haft_manifest::units::{format_duration, format_size};
 use haft_package::disclosure::{Change, Item, ItemKind};
+use haft_package::edit::{self, NewEntry};
 use haft_package::signature::Signer;
 use haft_package::{Candidate, Pin, Request};
 
-/// Characters of what a package says of itself in one place. What runs is shown whole.
+/// Characters of what a package declares in one place. What runs is shown whole.
 const MAX_TEXT: usize = 400;
 
 /// Files of a folder that are no part of the package and are named; the rest is counted.
@@ -55,6 +56,9 @@ impl Page<'_> {
         }
         self.notes(&mut sheet);
         self.requests(&mut sheet);
+        // On one line of a narrow terminal.
+        sheet.line("sha256", Style::new(), self.candidate.fetched.digest.hex());
+        sheet.line("signature", Style::new(), &self.signer());
         sheet.text.trim_end().to_owned()
     }
 
@@ -75,11 +79,8 @@ impl Page<'_> {
         let mut fact = |name: &str, text: &str| sheet.line(name, Style::new(), text);
         fact("from", &format!("{} ({})", plain(&source.to_string()), rounded(fetched.size)));
         if let Some(resolved) = &fetched.resolved {
-            fact("", &format!("that is {}", plain(resolved)));
+            fact("", &format!("resolved to {}", plain(resolved)));
         }
-        // On one line of a narrow terminal.
-        fact("sha256", fetched.digest.hex());
-        fact("signature", &self.signer());
         let mut about: Vec<String> = offered.authors.iter().map(|author| shortened(author)).collect();
         about.extend(offered.license.as_deref().map(|license| format!("licence {}", shortened(license))));
         if !about.is_empty() {
@@ -91,12 +92,12 @@ impl Page<'_> {
     fn changes(&self, changes: &[Change], sheet: &mut Sheet) {
         sheet.changes(changes);
         if changes.is_empty() {
-            sheet.line("changes", Style::new(), "none in what there is to read");
+            sheet.line("changes", Style::new(), "none in the text");
         }
         let is_of = |kind| move |change: &&Change| change.kind == kind;
         let code = changes.iter().filter(is_of(ItemKind::Component)).count();
         if code > 0 && !changes.iter().any(|change| change.kind == ItemKind::Tool) {
-            let text = "its code is another one; what its tools say of themselves is as it was";
+            let text = "its code changed; its tool definitions did not";
             sheet.line("", WARNING, text);
         }
         let items = &self.candidate.disclosure.items;
@@ -104,7 +105,7 @@ impl Page<'_> {
             |item: &Item| changes.iter().any(|change| change.kind == item.kind && change.name == item.name);
         let same = items.iter().filter(|item| !is_changed(item)).count();
         if same > 0 {
-            sheet.line("", DIM, &format!("as they were: {same} more of its tools and files"));
+            sheet.line("", DIM, &format!("unchanged: {same} more tools and files"));
         }
     }
 
@@ -117,7 +118,7 @@ impl Page<'_> {
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             // The plugin's format defines the files of a plugin.
             let how = if self.is_agent_plugin() { "" } else { " (`include` in its `[program]` adds files)" };
-            let text = format!("{}{more}: no part of the package{how}", named.join(", "));
+            let text = format!("{}{more}: not part of the package{how}", named.join(", "));
             sheet.line("left out", DIM, &text);
         }
         for (index, note) in self.candidate.fetched.notes.iter().enumerate() {
@@ -137,7 +138,7 @@ impl Page<'_> {
             }
         }
         if bundle.manifest.mcp_servers.iter().any(|server| server.enabled) {
-            let text = "tell of their tools when they run: what those say is not known now, and is pinned when it is";
+            let text = "list their tools when they start: the definitions are shown and pinned then";
             sheet.line("servers", WARNING, text);
         }
     }
@@ -148,7 +149,7 @@ impl Page<'_> {
         match &self.before {
             Some(before) if before.pin.signer.as_ref() != verdict.signer() => {
                 let old = before.pin.signer.as_ref().map_or_else(|| "by nobody".to_owned(), Signer::describe);
-                format!("{WARNING}{new}{WARNING:#}, and before {old}")
+                format!("{WARNING}{new}{WARNING:#}, before {old}")
             }
             _ => new,
         }
@@ -157,10 +158,10 @@ impl Page<'_> {
     fn requests(&self, sheet: &mut Sheet) {
         let requests = &self.candidate.offered.requests;
         if requests.is_empty() {
-            sheet.line("asks for", GOOD, "nothing: no files, no network, no environment");
+            sheet.line("requests", GOOD, "no rights: no files, no network, no environment");
         }
         for (index, request) in requests.iter().enumerate() {
-            let head = if index == 0 { "asks for" } else { "" };
+            let head = if index == 0 { "requests" } else { "" };
             let (style, mark) = self.mark(request);
             sheet.line(head, style, &format!("{}{mark}", self.request_text(request)));
         }
@@ -174,8 +175,7 @@ impl Page<'_> {
         if self.is_agent_plugin() {
             self.confined(sheet);
         } else if requests.iter().any(|request| matches!(request, Request::Command(..))) {
-            let text =
-                format!("run as processes of yours, confined as `bash` is: {}", commands_may(self.sandbox));
+            let text = format!("run as processes, in the sandbox of `bash`: {}", commands_may(self.sandbox));
             sheet.line("commands", WARNING, &text);
         }
     }
@@ -185,13 +185,13 @@ impl Page<'_> {
         let requests = &self.candidate.offered.requests;
         let is_open = requests.iter().any(|request| matches!(request, Request::AnyGrant(_)));
         let more = if is_open {
-            "all that is granted here: their author proposes no rights that would bound it"
+            "everything granted here: the author proposes no rights"
         } else {
-            "no more than what is granted here to what they ask for"
+            "the rights that they request and this grant allows"
         };
         let text = format!(
-            "each server and each skill's scripts read the plugin's files and the system's programs, and have {more}; \
-             its servers have one home directory in common"
+            "each server and each skill's scripts read the plugin's files and the system's programs, and \
+             have {more}; the servers share one home directory"
         );
         sheet.line("confined", if is_open { WARNING } else { Style::new() }, &text);
     }
@@ -207,8 +207,9 @@ impl Page<'_> {
         let (memory, time) = (format_size(memory), format_duration(time));
         let (result, disk) = (format_size(result), format_size(disk));
         if !self.candidate.offered.plugins.is_empty() {
-            let text =
-                format!("memory {memory} · time {time} · result {result} · disk {disk}, unless said above");
+            let text = format!(
+                "memory {memory} · time {time} · result {result} · disk {disk} (unless listed above)"
+            );
             sheet.line("per call", Style::new(), &text);
         }
     }
@@ -227,7 +228,7 @@ impl Page<'_> {
     fn grants_of(&self, sheet: &mut Sheet) {
         let requests = &self.candidate.offered.requests;
         for (index, granted) in self.granted.iter().enumerate() {
-            let extra = if is_asked(requests, granted) { "" } else { " (without being asked for)" };
+            let extra = if is_asked(requests, granted) { "" } else { " (not requested)" };
             let text = match granted {
                 Request::Right(_, Right::Read(path) | Right::Write(path)) => {
                     format!("{} {}", granted.what(), self.absolute(path))
@@ -236,6 +237,19 @@ impl Page<'_> {
             };
             sheet.line(if index == 0 { "granted" } else { "" }, Style::new(), &format!("{text}{extra}"));
         }
+        for line in self.written().iter().flat_map(|text| text.lines()) {
+            sheet.line("", DIM, &clean(line));
+        }
+    }
+
+    /// The lines of program.toml that grant it; `None` where nothing is granted.
+    fn written(&self) -> Option<String> {
+        let offered = &self.candidate.offered;
+        let entry =
+            NewEntry { kind: offered.kind, name: offered.name.as_str(), source: "-", granted: self.granted };
+        let text = edit::add("", &entry).ok()?;
+        // What stands above is the entry itself: its name and source.
+        text.split_once("\n\n").map(|(_, granted)| granted.to_owned())
     }
 
     /// The directory that is meant, and where it leads.
@@ -248,9 +262,11 @@ impl Page<'_> {
         let path = normalise(&std::path::absolute(&path).unwrap_or(path));
         let shown = clean(&path.display().to_string());
         match path.canonicalize() {
-            Ok(real) if real != path => format!("{shown}, which is {}", clean(&real.display().to_string())),
+            Ok(real) if real != path => {
+                format!("{shown}, resolved to {}", clean(&real.display().to_string()))
+            }
             Ok(_) => shown,
-            Err(_) => format!("{shown} (not there yet)"),
+            Err(_) => format!("{shown} (does not exist yet)"),
         }
     }
 
@@ -260,9 +276,7 @@ impl Page<'_> {
         match (is_grantable(request), self.grants(request), is_new) {
             (true, false, _) => (DIM, "  [not granted]"),
             (_, _, true) => (ERROR, "  [new]"),
-            (false, _, false) if matches!(request, Request::Unknown(_)) => {
-                (DIM, "  [haft does not give this]")
-            }
+            (false, _, false) if matches!(request, Request::Unknown(_)) => (DIM, "  [not available in haft]"),
             _ => (Style::new(), ""),
         }
     }

@@ -44,8 +44,8 @@ impl FromStr for SessionName {
             "last" => Ok(Self::Last),
             id if id.len() >= MIN_ID && id.chars().all(is_digit) => Ok(Self::Id(id.to_owned())),
             _ => Err(
-                "expected `last`, or four or more digits of a session's id as `haft session list` shows it; \
-                      a prompt comes after it: `--resume last 'PROMPT'`"
+                "expected `last`, or at least four digits of a session id of `haft session list`; the prompt \
+                      follows: `--resume last 'PROMPT'`"
                     .to_owned(),
             ),
         }
@@ -53,7 +53,7 @@ impl FromStr for SessionName {
 }
 
 impl SessionName {
-    /// The session that is meant, be it one of an agent that worked for another.
+    /// The session that is meant, also one of an agent that worked for another.
     pub(super) fn find_any(&self, common: &Common) -> anyhow::Result<Saved> {
         let found = self.find(common);
         match self {
@@ -88,7 +88,7 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    /// Loads the program and begins a session, or goes on with the one that is named.
+    /// Loads the program and begins a session, or continues the one that is named.
     pub(super) async fn begin(
         common: &Common,
         terminal: Terminal,
@@ -170,8 +170,8 @@ impl Conversation {
     /// Runs a prompt, or continues the one before. `None` where Ctrl-C was pressed twice: the user wants to leave.
     pub(super) async fn task(&mut self, prompt: Option<Prompt>) -> anyhow::Result<Option<Outcome>> {
         if prompt.is_none() && !self.is_unfinished() {
-            let hint = "write what to do next: `haft run --resume last 'PROMPT'`";
-            return Err(Hinted::new("nothing is left to do in this session", hint).into());
+            let hint = "add a prompt: `haft run --resume last 'PROMPT'`";
+            return Err(Hinted::new("this session has no unfinished task", hint).into());
         }
         self.check(prompt.as_ref().map_or(&[], |prompt| prompt.attachments.as_slice()))?;
         let dialogue = &mut self.dialogue;
@@ -204,7 +204,8 @@ impl Conversation {
                 }
                 line = entered(typing.as_mut()) => {
                     if take(line) {
-                        self.terminal.message(format_args!("{DIM}the model is told at its next step{DIM:#}"));
+                        self.terminal.message(format_args!("{DIM}the model reads this at its next \
+                            step{DIM:#}"));
                     }
                 }
                 _ = looks.tick(), if !cancel.is_cancelled() => {
@@ -239,21 +240,21 @@ async fn entered(typing: Option<&mut Typing>) -> String {
     }
 }
 
-/// Says what is gone on with, in a program that begins its sessions as `own`.
+/// Says what is continued, in a program that begins its sessions as `own`.
 fn greet(saved: &Saved, restored: &Restored, own: &Begun, terminal: Terminal) {
     let turns = restored.turns;
-    terminal.message(format_args!("going on with session {} ({turns} turns so far)", saved.id));
+    terminal.message(format_args!("continuing session {} ({turns} turns so far)", saved.id));
     if restored.begun.path != own.path {
         let path =
             restored.begun.path.as_ref().map_or("no program.toml".into(), |path| path.display().to_string());
-        terminal.warning(&format!("the session was begun with another program: {path}"));
+        terminal.warning(&format!("the session was started with another program: {path}"));
     }
     if restored.broken > 0 {
         terminal.warning(&format!("{} lines of the session could not be read", restored.broken));
     }
     for call in restored.unknown() {
-        let text = format!("haft was ended while `{}` ran; nobody knows what came of it", call.tool);
-        terminal.warning(&format!("{text}, and the model is told so"));
+        let text = format!("haft ended while `{}` ran; the outcome of the call is unknown", call.tool);
+        terminal.warning(&format!("{text}; the model is informed"));
     }
 }
 

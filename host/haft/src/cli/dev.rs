@@ -22,8 +22,7 @@ use haft_package::disclosure::Disclosure;
 use haft_sandbox::confine::Confiner;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Lines on standard input are calls; a tool's name needs no `PLUGIN__` before it:
+#[command(after_help = "Each line on standard input is a call; a tool's name needs no `PLUGIN__` prefix:
   top-words {\"text\": \"a b a\"}
   top-words text='a b a' limit=2")]
 pub(super) struct Dev {
@@ -127,9 +126,8 @@ impl Session<'_> {
             Err(error) if error.is::<Interrupted>() => return Err(error),
             Err(error) => {
                 self.terminal.fail(&error);
-                let rest =
-                    if self.good.is_some() { "; the last good build goes on answering calls" } else { "" };
-                self.terminal.message(format_args!("next: save a change, and it is built again{rest}"));
+                let rest = if self.good.is_some() { "; calls still run the last good build" } else { "" };
+                self.terminal.message(format_args!("next: save a change to build again{rest}"));
             }
             Ok(good) => {
                 self.show_tools(&good);
@@ -192,7 +190,7 @@ impl Session<'_> {
         let Some(good) = &self.good else { return };
         let example = good.tools().next().map(|def| format!("{} {}", good.short(&def.name), example(def)));
         let call = example.map(|call| format!("type a call, such as `{call}`; ")).unwrap_or_default();
-        self.terminal.message(format_args!("next: {call}save a change to build again; Ctrl-C leaves"));
+        self.terminal.message(format_args!("next: {call}save a change to build again; Ctrl-C quits"));
     }
 
     fn is_call(&self, line: &str) -> bool {
@@ -317,7 +315,7 @@ fn read_arguments(text: &str, object: &mut Map<String, Value>) -> anyhow::Result
         *object = serde_json::from_str(text).context("the arguments are not a JSON object")?;
         return Ok(Vec::new());
     }
-    let words = shell_words::split(text).context("a quotation mark has no other")?;
+    let words = shell_words::split(text).context("a quotation mark is not closed")?;
     let pair = |word: &str| {
         let pair = word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
         pair.with_context(|| format!("expected `{{…}}` or `name=value`, found `{word}`"))

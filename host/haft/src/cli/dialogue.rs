@@ -72,7 +72,7 @@ impl Dialogue {
         })
     }
 
-    /// Whoever is asked for approvals is asked for rights too.
+    /// Anyone who is asked for approvals is asked for rights too.
     pub(super) fn widen(&mut self, terminal: Terminal) {
         self.widening = grant::widening(self.program.widening(), &self.program.begun(), terminal);
     }
@@ -82,7 +82,7 @@ impl Dialogue {
         self.settings.output = Some(output);
     }
 
-    /// Whether tools only read from now on, for what is said next and for what is gone on with.
+    /// Whether tools only read from now on, for what is said next and for what is continued.
     pub(super) fn plan(&mut self, is_planning: bool) {
         self.is_planning = is_planning;
     }
@@ -113,8 +113,10 @@ impl Dialogue {
     /// Goes on with a session; `greet` is told what it has come to.
     pub(super) fn resume(&mut self, saved: &Saved, greet: impl FnOnce(&Restored)) -> anyhow::Result<()> {
         let Some(sessions) = self.program.sessions() else {
-            let hint = "leave out `--no-journal`, and unset `HAFT_JOURNAL`";
-            return Err(Hinted::new("no session is kept, so none can be gone on with", hint).into());
+            let hint = "remove `--no-journal`, and unset `HAFT_JOURNAL`";
+            return Err(
+                Hinted::new("sessions are not saved in this run, so none can be resumed", hint).into()
+            );
         };
         let (log, restored) = sessions.resume(saved, &self.program.redactor).map_err(hinted)?;
         greet(&restored);
@@ -183,24 +185,24 @@ impl Dialogue {
 
     /// Goes on in a session of its own, which has come as far as this one; the id of this one.
     pub(super) fn fork(&mut self) -> anyhow::Result<String> {
-        let id = self.id().ok_or_else(|| anyhow::anyhow!("nothing was said yet that is kept"))?;
-        let sessions = self.program.sessions().ok_or_else(|| anyhow::anyhow!("no session is kept"))?;
+        let id = self.id().ok_or_else(|| anyhow::anyhow!("the conversation has no saved message yet"))?;
+        let sessions = self.program.sessions().ok_or_else(|| anyhow::anyhow!("this session is not saved"))?;
         let forked = sessions.find(&id).and_then(|saved| sessions.fork(&saved, &self.program.redactor));
         let forked = forked.map_err(hinted)?;
         self.resume(&forked, |_| {})?;
         Ok(id)
     }
 
-    /// Has what was said so far summed up. Returns what came of it, for the user.
+    /// Has what was said so far summarised. Returns its outcome, for the user.
     pub(super) async fn compact(&mut self) -> anyhow::Result<String> {
         let session = self.program.session("chat", Events::none());
         let (agent, (before, _)) = (self.agent(), self.fill());
         let Some((messages, _)) = agent.compact(&mut self.history, &session).await? else {
-            return Ok("there is nothing to sum up yet".to_owned());
+            return Ok("there is nothing to summarise yet".to_owned());
         };
         let (used, window) = self.fill();
         let fill = filled((used, window));
-        Ok(format!("{messages} messages are summed up: {before} tokens became some {used}{fill}"))
+        Ok(format!("summarised {messages} messages: {before} tokens became about {used}{fill}"))
     }
 
     /// How many tokens the model is asked with by now, roughly, and how many it reads, where that is known.
@@ -252,7 +254,7 @@ impl Dialogue {
 pub(super) fn filled((used, window): (usize, Option<u32>)) -> String {
     let Some(window) = window.and_then(|window| usize::try_from(window).ok()).filter(|window| *window > 0)
     else {
-        return format!("; the conversation has some {used} tokens");
+        return format!("; the conversation has about {used} tokens");
     };
     format!("; {}% of the window of {window} tokens used", used.saturating_mul(100) / window)
 }
@@ -276,6 +278,6 @@ fn told(prompt: Prompt, undone: &BTreeSet<PathBuf>) -> Prompt {
         .map(|path| format!("`{}`", plain(&path.display().to_string())))
         .collect();
     let more = if undone.len() > MAX_TOLD { " and others" } else { "" };
-    let line = format!("[The user has undone your changes: {}{more} are as before.]", named.join(", "));
+    let line = format!("[The user has undone your changes to {}{more}.]", named.join(", "));
     Prompt { text: format!("{line}\n\n{}", prompt.text), ..prompt }
 }

@@ -21,7 +21,7 @@ const MAX_ALL_ROWS: usize = 1200;
 /// Things of a kind that are listed; the rest is counted.
 const MAX_LISTED: usize = 40;
 
-/// Spaces in the place of a tab, which a terminal would take for a movement.
+/// Spaces instead of a tab, which a terminal would take for a movement.
 const TAB: &str = "    ";
 
 /// A page on its way.
@@ -69,7 +69,7 @@ impl Sheet {
             self.whole(item);
         }
         for item in items_of(ItemKind::Read) {
-            let text = format!("{}: {}, which the model reads", clean(&item.name), counted(item.lines()));
+            let text = format!("{}: {}, text for the model", clean(&item.name), counted(item.lines()));
             self.line("skill", HEAD, &text);
             self.whole(item);
         }
@@ -77,7 +77,7 @@ impl Sheet {
         self.files("files", &items_of(ItemKind::File).collect::<Vec<_>>());
         let is_cut = items_of(ItemKind::Runs).chain(items_of(ItemKind::File)).next().is_some();
         if let Some(rest) = self.rest.clone().filter(|_| is_cut) {
-            self.line("", DIM, &format!("`{rest}` shows what is in them"));
+            self.line("", DIM, &format!("`{rest}` shows their content"));
         }
     }
 
@@ -88,7 +88,7 @@ impl Sheet {
             let mode = if item.executable { ", executable" } else { "" };
             let size = match item.text {
                 Some(_) => counted(item.lines()),
-                None => format!("{}, no text or too long to be shown", rounded(item.size)),
+                None => format!("{}, binary or too long to show", rounded(item.size)),
             };
             let digest = item.digest.short();
             let text = format!("{}: {size}{mode}, sha256:{digest}", clean(&item.name));
@@ -112,7 +112,7 @@ impl Sheet {
         for (index, Change { kind, name, what, lines }) in changes.iter().enumerate() {
             let what_it_is = match kind {
                 ItemKind::Tool => "tool ",
-                ItemKind::About => "what it says of itself: ",
+                ItemKind::About => "its own description: ",
                 ItemKind::Component if name == "component" => "its ",
                 ItemKind::Component => "component ",
                 ItemKind::Runs => "script ",
@@ -159,7 +159,7 @@ impl Sheet {
     }
 }
 
-/// What stands in the place of empty lines.
+/// What stands instead of empty lines.
 fn gap(empty: usize) -> Option<String> {
     match empty {
         0 => None,

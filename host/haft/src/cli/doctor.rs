@@ -31,9 +31,9 @@ use haft::program::{Dirs, Options, Program};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The self-test starts a process as confined as `bash` is, which tries to get out in every way that
-is known. It touches nothing but files that were made for it. Exit code 6 says that the sandbox
-does not hold what it should; what a reduced sandbox cannot hold is listed, and is no failure.")]
+The self-test starts a process in the sandbox of `bash`. The process tries every known way out of the sandbox. \
+It touches only files that were made for the test. Exit code 6: the sandbox failed an attempt that it must \
+stop. Attempts that a reduced sandbox cannot stop are listed and do not fail the test.")]
 pub(super) struct Doctor {}
 
 /// Everything that was found out, in the order in which it is shown.

@@ -65,11 +65,11 @@ impl Dialog {
         match &question.mode {
             ElicitationMode::Page(url) => {
                 self.terminal.message(format_args!("  {}", on_a_line(url)));
-                let asked = "Open it in a browser if you trust the server. Done? [y/N] ";
+                let asked = "Open this address in a browser if you trust the server. Done? [y/N] ";
                 Ok(if self.agreed(asked)? { Reply::Accept(None) } else { Reply::Decline })
             }
             ElicitationMode::Form(schema) => {
-                if !self.agreed("What you enter is sent to the server. Answer it? [y/N] ")? {
+                if !self.agreed("Your input is sent to the server. Answer? [y/N] ")? {
                     return Ok(Reply::Decline);
                 }
                 self.form(schema)
@@ -186,8 +186,8 @@ impl Field {
     /// What a person is told of it.
     fn describe(&self) -> String {
         let default = match (&self.default, self.is_required) {
-            (Some(default), _) => format!("; enter for {}", value_text(default)),
-            (None, false) => "; enter for nothing".to_owned(),
+            (Some(default), _) => format!("; Enter for {}", value_text(default)),
+            (None, false) => "; Enter for no value".to_owned(),
             (None, true) => String::new(),
         };
         format!("{}{}, {}{default}", self.name, self.text, self.kind.describe())
@@ -262,7 +262,7 @@ fn chosen(choices: &[(Value, String)], word: &str) -> Result<Value, String> {
     let named = choices.iter().find(|(value, name)| value == word || name.eq_ignore_ascii_case(word));
     let counted = word.parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
     let found = named.or(counted).map(|(value, _)| value.clone());
-    found.ok_or_else(|| format!("`{word}` is not one of them"))
+    found.ok_or_else(|| format!("`{word}` is not one of the choices"))
 }
 
 /// `enum`, with `enumNames` where they are called otherwise, or `oneOf` and `anyOf` with titles.
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(field(&json!({ "type": "string" }), false).read(""), Ok(None));
         let described =
             field(&json!({ "type": "boolean", "title": "Sure?", "default": true }), true).describe();
-        assert_eq!(described, "field: Sure?, y or n; enter for true");
+        assert_eq!(described, "field: Sure?, y or n; Enter for true");
         let schema = json!({ "properties": { "b": {}, "a": {} }, "required": ["a"] });
         let names: Vec<_> =
             Field::all(&schema).into_iter().map(|field| (field.name, field.is_required)).collect();

@@ -24,7 +24,7 @@ Examples:
   haft exec -- make test
   haft exec --terminal -- bash")]
 pub(super) struct Exec {
-    /// Leave it in the session of the terminal, whose keys then reach it: for shells
+    /// Keep the command in the terminal's session, so that it receives the keys: for shells
     #[arg(long)]
     terminal: bool,
     /// Rights instead of the program's, as haft writes them for panes
@@ -66,7 +66,7 @@ impl Exec {
     async fn rights(&self, common: &Common, terminal: Terminal) -> anyhow::Result<(Grant, Confiner)> {
         if let Some(rights) = &self.rights {
             let rights: PaneRights =
-                serde_json::from_str(rights).context("`--rights` is not what haft writes")?;
+                serde_json::from_str(rights).context("`--rights` is not in the form that haft writes")?;
             return Ok((
                 rights.grant().context("cannot find the directories of `--rights`")?,
                 rights.confiner(),

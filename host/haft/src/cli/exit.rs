@@ -31,17 +31,16 @@ pub(crate) enum Exit {
 }
 
 /// The table of `haft self exit-codes`.
-pub(super) const HELP: &str = "\
-0    done
-1    the tool answered with an error, a test failed, or the model gave no complete answer;
-     haft update --check: there is something newer
+pub(super) const HELP: &str = "0    done
+1    the tool returned an error, a test failed, or the model gave no complete answer;
+     haft update --check: a newer version is available
 2    the command line is wrong
-3    program.toml, or something it names, is wrong
-4    the model was asked as often as allowed, or had used up its budget, and was not done
-5    haft could not do its part (provider, disk, …)
-6    haft doctor: the sandbox does not hold what it should
-7    nobody agreed to what was shown: to a package, or to what program.toml or a wrapped server asks for
-8    haft verify: something installed is not what was agreed to
+3    program.toml, or a file that it refers to, is invalid
+4    the task reached its turn limit or its budget before it was done
+5    haft failed (provider, disk, …)
+6    haft doctor: the sandbox failed an attempt that it must block
+7    no consent: to a package, or to the rights that program.toml or a wrapped server requests
+8    haft verify: an installed file differs from its pin
 130  interrupted
 ";
 

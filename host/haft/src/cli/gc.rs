@@ -17,17 +17,16 @@ use haft_sandbox::process::caches;
 use haft_state::{Kept, Swept as SweptState};
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-A program is known once `haft add` or `haft update` was used in it, and as long as its program.lock is where it
-was. What was installed in the last ten minutes is kept; what is removed can be fetched again by `haft add`. Of programs
-whose program.toml is gone, what their plugins cached goes too; what else these kept only with `--state`. A compiler that
-`haft plugin build` installed goes when no build used it for 30 days; the next one installs it again. So do the caches of package
-managers that commands and MCP servers have in the sandbox.")]
+#[command(after_help = "A program is known from the first `haft add` or `haft update` in it, as long as \
+its program.lock stays in its place. Installations of the last 10 minutes are kept; `haft add` fetches \
+removed ones again. If a program.toml is gone, its plugins' caches are removed too, their other data only \
+with `--state`. A compiler that `haft plugin build` installed is removed after 30 days without use, and so \
+are the caches of package managers that commands and MCP servers have in the sandbox.")]
 pub(super) struct Gc {
-    /// Only tell what would be removed
+    /// Only print what would be removed
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Also remove the state that plugins kept in programs whose program.toml is gone
+    /// Remove the plugins' state of programs without a program.toml too
     #[arg(long)]
     state: bool,
 }
@@ -43,7 +42,7 @@ impl Gc {
         let kept = dirs.homes().sweep(self.state, self.dry_run)?;
         let compilers = sweep::sweep(&cache()?, self.dry_run).context("cannot remove unused compilers")?;
         if !self.dry_run {
-            record::sweep(&cache()?).context("cannot remove what was noted of builds")?;
+            record::sweep(&cache()?).context("cannot remove the records of builds")?;
         }
         let mut caches =
             caches::sweep(&dirs.sandbox_caches, self.dry_run).context("cannot remove unused caches")?;
@@ -73,11 +72,10 @@ impl Gc {
         let word = if self.dry_run { "would remove" } else { "removed" };
         for Unused { name, size } in &compilers {
             let (name, size) = (plain(name), rounded(*size));
-            terminal
-                .message(format_args!("{word} a compiler that no build used for a month, {name}: {size}"));
+            terminal.message(format_args!("{word} a compiler without use for 30 days, {name}: {size}"));
         }
         for name in &caches {
-            terminal.message(format_args!("{word} caches that no command used for a month: {}", plain(name)));
+            terminal.message(format_args!("{word} caches without use for 30 days: {}", plain(name)));
         }
         Ok(Exit::Success)
     }
@@ -93,7 +91,7 @@ impl Gc {
     }
 
     fn kept_line(&self, kept: &SweptState) -> String {
-        let what = if kept.kept == Kept::Cache { "cached" } else { "kept" };
+        let what = if kept.kept == Kept::Cache { "caches" } else { "state" };
         let word = match (self.removes(kept), self.dry_run) {
             (true, false) => "removed",
             (true, true) => "would remove",
@@ -101,7 +99,7 @@ impl Gc {
         };
         let rest = if self.removes(kept) { "" } else { "; `haft cache clean --state` removes it" };
         let program = plain(&kept.program.display().to_string());
-        format!("{word} what plugins {what} for `{program}`, which is gone: {}{rest}", rounded(kept.size))
+        format!("{word} plugin {what} of `{program}`, which no longer exists: {}{rest}", rounded(kept.size))
     }
 
     fn print(&self, swept: &Swept, terminal: Terminal) -> anyhow::Result<()> {

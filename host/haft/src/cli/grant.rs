@@ -21,10 +21,11 @@ use haft_sandbox::native::command;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-NAME is a plugin, a package, an MCP server, a command or one of their tools; `bash` and the built-in tools have the rights
-of `[sandbox]`, which `sandbox` names too. A server or command that had no grant keeps what it had, and that is written
-too. Relative paths start in the current folder. What is written holds from the next call of `haft serve` on, and for what
-starts from now on; you agree to it by writing it.
+NAME is a plugin, a package, an MCP server, a command or one of their tools. `bash` and the built-in tools have \
+the rights of `[sandbox]`; use `sandbox` as NAME for all of them. For a server or command without a grant, haft also \
+writes its default rights. Relative paths start in the current folder. The grant applies from the next call of \
+`haft serve`, and to processes that start from now on. Writing a grant is consent: `haft trust` does not ask \
+about it.
 
 Examples:
   haft grant bash write=../notes
@@ -33,7 +34,7 @@ Examples:
   haft grant fetcher__get host=api.example.com
   haft grant memory write=~/notes network")]
 pub(super) struct GrantVerb {
-    /// Who gets it: a plugin, a package, an MCP server, a command, a tool, `bash` or `sandbox`
+    /// The plugin, package, MCP server, command or tool; `bash` or `sandbox`
     #[arg(add = super::completions::plugins())]
     name: String,
     /// `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE`, `cache=SIZE` or `network`
@@ -106,7 +107,7 @@ impl GrantVerb {
         let place = place(&project.manifest, &self.name)?;
         let text = self.written(&project, &place)?;
         if text == project.text {
-            terminal.message(format_args!("`{}` says so already", path.display()));
+            terminal.message(format_args!("`{}` already has these rights", path.display()));
             return Ok(());
         }
         let store = Store::new(&Dirs::of_this_machine()?.store);
@@ -142,10 +143,12 @@ impl GrantVerb {
                     edit::grant_process(&text, list, name, &[for_process(wanted, project.folder())?])
                 }
                 (Place::Entry(..), Wanted::Network) => {
-                    let hint = format!("`haft grant {} host=HOST` names what it reaches", self.name);
-                    return Err(
-                        Hinted::new("`network` is for processes; a plugin is granted hosts", hint).into()
-                    );
+                    let hint = format!("use `haft grant {} host=HOST`", self.name);
+                    return Err(Hinted::new(
+                        "`network` is a right of processes; plugins are granted single hosts",
+                        hint,
+                    )
+                    .into());
                 }
                 (Place::Entry(kind, name), Wanted::Right(right)) => edit::grant(
                     &text,
@@ -174,15 +177,16 @@ fn for_sandbox(wanted: &Wanted, manifest: &Manifest) -> anyhow::Result<SandboxRi
         ),
         Right::Read(_) if manifest.sandbox.read.is_none() => {
             anyhow::bail!(
-                "`[sandbox]` has no `read`: everything may be read already but credential stores and what `deny` names"
+                "`[sandbox]` has no `read`: everything is readable already, except credential stores and the \
+                 paths of `deny`"
             )
         }
         Right::Read(path) => Ok(SandboxRight::Read(path)),
         Right::Write(path) => Ok(SandboxRight::Write(path)),
         Right::Credentials(store) => Ok(SandboxRight::Credentials(store)),
         right => {
-            let hint = "`[sandbox]` has `read`, `write`, `credentials`, `hosts` and `network`";
-            Err(Hinted::new(format!("`{right}` is for plugins"), hint).into())
+            let hint = "`[sandbox]` takes `read`, `write`, `credentials`, `hosts` and `network`";
+            Err(Hinted::new(format!("`{right}` is a right of plugins"), hint).into())
         }
     }
 }
@@ -194,10 +198,11 @@ fn for_process(wanted: &Wanted, folder: &Path) -> anyhow::Result<Right> {
         Wanted::Right(right) => from_folder(right, folder),
     };
     let hint = match &right {
-        Right::Cache(_) => "it has caches of its own already",
+        Right::Cache(_) => "it already has its own caches",
         _ => return Ok(right),
     };
-    Err(Hinted::new(format!("`{right}` is for plugins; a process cannot be held to it"), hint).into())
+    Err(Hinted::new(format!("`{right}` is a right of plugins; it cannot be enforced for a process"), hint)
+        .into())
 }
 
 /// `right` with a path that means in `folder` what it means in the current one.
@@ -236,8 +241,8 @@ fn place(manifest: &Manifest, name: &str) -> anyhow::Result<Place> {
     let names = entries.iter().map(|(_, entry)| *entry).chain(others);
     let near = nearest(name, names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     Err(Hinted::new(
-        format!("nothing here is called `{name}`{near}"),
-        "`haft list` has the plugins and packages; `sandbox` is for `bash` and the built-in tools",
+        format!("this program has no `{name}`{near}"),
+        "`haft list` lists plugins and packages; `sandbox` is the name for `bash` and the built-in tools",
     )
     .into())
 }

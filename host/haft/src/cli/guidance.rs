@@ -19,7 +19,7 @@ pub(super) fn told(guidance: &Guidance, show: Show, terminal: Terminal) {
     }
     let files: Vec<String> = guidance.agents_md.iter().map(file).collect();
     if !files.is_empty() {
-        terminal.message(format_args!("{DIM}the model is told {}{DIM:#}", files.join(", ")));
+        terminal.message(format_args!("{DIM}the model reads {}{DIM:#}", files.join(", ")));
     }
     if let Some(passed_over) = passed_over(guidance) {
         terminal.message(format_args!("{DIM}{passed_over}{DIM:#}"));
@@ -33,15 +33,16 @@ pub(super) fn told(guidance: &Guidance, show: Show, terminal: Terminal) {
 fn passed_over(guidance: &Guidance) -> Option<String> {
     let name = |path: &PathBuf| format!("`{}`", plain(&path.display().to_string()));
     let named: Vec<_> = guidance.passed_over.iter().map(name).collect();
-    (!named.is_empty())
-        .then(|| format!("not read, since another file speaks for its folder: {}", named.join(", ")))
+    (!named.is_empty()).then(|| {
+        format!("not read, because another file takes precedence in its folder: {}", named.join(", "))
+    })
 }
 
 fn file(file: &AgentsMd) -> String {
     let (path, size) = (plain(&file.path.display().to_string()), file.size);
     match (file.is_cut, file.text.len()) {
         (false, _) => format!("`{path}` ({size} bytes)"),
-        (true, 0) => format!("nothing of `{path}` ({size} bytes), for want of room"),
+        (true, 0) => format!("none of `{path}` ({size} bytes): no space left"),
         (true, told) => format!("the first {told} of {size} bytes of `{path}`"),
     }
 }
@@ -51,7 +52,7 @@ pub(super) fn summary(guidance: &Guidance) -> String {
     let mut text = String::new();
     // Writing to a `String` cannot fail.
     for own in &guidance.agents_md {
-        let _ = write!(text, "\nthe model is told {}, some {} tokens", file(own), tokens(own.text.len()));
+        let _ = write!(text, "\nthe model reads {}, about {} tokens", file(own), tokens(own.text.len()));
     }
     if let Some(passed_over) = passed_over(guidance) {
         let _ = write!(text, "\n{passed_over}");

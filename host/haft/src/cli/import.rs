@@ -25,41 +25,38 @@ use haft_package::{Project, ProjectError};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-SOURCE is `claude`, `codex`, `gemini`, `cursor`, `vscode`, `zed`, `opencode`, or a file of one of
-them; without it all of them are looked at. `haft wrap NAME --` is put in front of the command of
-each server that you pick, and every other byte of the file stays. Servers that are reached over
-HTTP are left as they are.
+SOURCE is `claude`, `codex`, `gemini`, `cursor`, `vscode`, `zed`, `opencode`, or a file of one of them; without \
+SOURCE, haft reads all of them. haft puts `haft wrap NAME --` in front of the command of each server that you \
+choose and changes no other byte of the file. Servers over HTTP are not changed.
 
 Examples:
-  haft import --list                 what there is; nothing is written
   haft import claude                 asks about each server
   haft import cursor --only github
-  haft import .vscode/mcp.json --yes
   haft import codex --to program.toml
-  haft import --undo claude          its files as they were, byte for byte")]
+  haft import --undo claude          restores its files, byte for byte")]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, as a command line has them")]
 pub(super) struct Import {
     /// A client, or a configuration file
     source: Option<String>,
-    /// Pick all servers without being asked
+    /// Choose all servers without a question
     #[arg(short, long)]
     yes: bool,
-    /// Pick this server without being asked
+    /// Choose this server without a question
     #[arg(long, value_name = "NAME", conflicts_with = "yes")]
     only: Vec<String>,
-    /// Show what there is, and write nothing
+    /// List the servers, and write nothing
     #[arg(long, conflicts_with_all = ["yes", "only", "to"])]
     list: bool,
-    /// Write the servers to this program.toml, and leave the client's files as they are
+    /// Write the servers to this program.toml, and do not change the client's files
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
-    /// Put the files back as they were before they were changed
+    /// Restore the files as they were before `haft import`
     #[arg(long, conflicts_with_all = ["yes", "only", "list", "to"])]
     undo: bool,
-    /// Put a file back that somebody else changed since: what was changed is lost
+    /// Restore a file that was edited later: the edits are lost
     #[arg(long, requires = "undo")]
     force: bool,
-    /// Only take `haft wrap` out of a file that somebody else changed since
+    /// Only remove `haft wrap` from a file that was edited later
     #[arg(long, requires = "undo", conflicts_with = "force")]
     unwrap: bool,
 }
@@ -94,9 +91,7 @@ fn own_name() -> anyhow::Result<String> {
         return Ok("haft".to_owned());
     }
     let text = own.to_str().map(str::to_owned);
-    text.with_context(|| {
-        format!("`{}` is not valid UTF-8, which configuration files have to be", own.display())
-    })
+    text.with_context(|| format!("`{}` is not valid UTF-8, which configuration files require", own.display()))
 }
 
 impl Import {
@@ -115,7 +110,8 @@ impl Import {
         if self.list || !(is_chosen || terminal.has_person()) {
             table::show(&found, &setting, terminal)?;
             if !self.list {
-                terminal.hint("nothing was written: `--yes` picks all servers, `--only NAME` one");
+                terminal
+                    .hint("nothing was written: choose all servers with `--yes`, or one with `--only NAME`");
             }
         } else if found.configs.is_empty() {
             terminal.message(found.nothing(&setting));
@@ -204,9 +200,8 @@ impl Import {
         let servers =
             if count == 1 { "1 server starts".to_owned() } else { format!("{count} servers start") };
         let path = setting.shown(&config.path);
-        terminal
-            .message(format_args!("{path}: {servers} behind `haft wrap` from the client's next start on"));
-        terminal.hint(&format!("`haft import --undo {}` puts it back", config.client.name));
+        terminal.message(format_args!("{path}: from the client's next start, {servers} behind `haft wrap`"));
+        terminal.hint(&format!("`haft import --undo {}` restores the file", config.client.name));
         Ok(())
     }
 }
@@ -254,7 +249,11 @@ async fn write(
             let translated = ProgramServer::of(config, server, &setting.machine, &environment);
             let translated = translated.and_then(|own| {
                 let is_taken = names.iter().any(|name| name == own.name.as_str());
-                if is_taken { Err("program.toml has a server of this name".to_owned()) } else { Ok(own) }
+                if is_taken {
+                    Err("program.toml already has a server of this name".to_owned())
+                } else {
+                    Ok(own)
+                }
             });
             match translated {
                 Ok(server) => {
@@ -302,7 +301,7 @@ async fn finish(
     for line in new_lines(&project.text, text) {
         terminal.message(format_args!("  + {line}"));
     }
-    terminal.hint("`haft wrap` is not needed there: these servers have the rights of program.toml");
+    terminal.hint("`haft wrap` is not needed there: program.toml sets the rights of these servers");
     Ok(())
 }
 
@@ -326,7 +325,7 @@ fn undo(import: &Import, setting: &Setting, terminal: Terminal) -> anyhow::Resul
     let records: Vec<_> = records.into_iter().filter(|record| is_meant(&record.kept)).collect();
     if records.is_empty() {
         let of = import.source.iter().map(|source| format!(" of `{}`", plain(source))).collect::<String>();
-        terminal.message(format_args!("nothing{of} is left to undo"));
+        terminal.message(format_args!("there is nothing{of} to undo"));
     }
     let mut refused = Vec::new();
     for record in &records {
@@ -365,21 +364,22 @@ fn merged(kept: &Kept, now: &str, import: &Import, setting: &Setting) -> Option<
 fn tell(kept: &Kept, undone: Undone, setting: &Setting, terminal: Terminal) {
     let path = setting.shown(&kept.place);
     match undone {
-        Undone::Restored | Undone::Unneeded => terminal.message(format_args!("as it was: {path}")),
+        Undone::Restored | Undone::Unneeded => terminal.message(format_args!("restored: {path}")),
         Undone::Unwrapped => {
-            terminal.message(format_args!("without `haft wrap`, and else as it is now: {path}"));
+            terminal.message(format_args!("removed `haft wrap`, kept later changes: {path}"));
         }
         Undone::Changed(first, last) => {
             let lines =
                 if first == last { format!("line {first}") } else { format!("lines {first} to {last}") };
-            terminal.warning(&format!("`{path}` was changed since, in {lines}, and is left as it is"));
+            terminal.warning(&format!("`{path}` was edited later ({lines}) and is not changed"));
             terminal.hint(
-                "`--unwrap` takes `haft wrap` out and keeps these changes; `--force` puts the old file back and loses them",
+                "`--unwrap` removes `haft wrap` and keeps these edits; `--force` restores the old file and \
+                 discards them",
             );
         }
         Undone::Removed => {
-            terminal.warning(&format!("`{path}` was removed since"));
-            terminal.hint("`--force` makes it again");
+            terminal.warning(&format!("`{path}` was removed later"));
+            terminal.hint("`--force` creates the file again");
         }
     }
 }

@@ -44,7 +44,7 @@ impl Init {
                 file.write_all(text.as_bytes()).with_context(|| format!("cannot write `{shown}`"))?;
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                anyhow::bail!("`{shown}` is there already; `haft check` tells whether it is right")
+                anyhow::bail!("`{shown}` exists already; `haft check` checks it")
             }
             Err(error) => return Err(error).with_context(|| format!("cannot create `{shown}`")),
         }

@@ -31,20 +31,20 @@ Examples:
   haft inspect words.wasm
   haft inspect ./github                       a package's folder
   haft inspect oci://ghcr.io/owner/words:1.0
-  haft inspect github                         what is installed under this name
-  haft inspect files                          what comes with haft")]
+  haft inspect github                         the installed package of this name
+  haft inspect files                          a plugin built into haft")]
 pub(super) struct Inspect {
-    /// A file, a folder, an `https://`, `oci://` or `git+https://` address, or the name of something that
-    /// is installed or comes with haft
+    /// A file, a folder, an `https://`, `oci://` or `git+https://` address, or the name of an installed
+    /// package or a built-in plugin
     #[arg(value_name = "WHAT")]
     what: String,
     /// Run nothing, not even to list the tools
     #[arg(long, alias = "only-look")]
     no_run: bool,
-    /// Show texts and scripts whole, however long they are
+    /// Show texts and scripts in full
     #[arg(long)]
     full: bool,
-    /// Who must have signed it: a public key or its file (cosign or minisign), or `sigstore:ISSUER#SUBJECT`
+    /// The required signer: a public key or its file (cosign or minisign), or `sigstore:ISSUER#SUBJECT`
     #[arg(long, value_name = "FILE|SIGNER")]
     key: Option<String>,
 }
@@ -125,10 +125,10 @@ impl Inspect {
                 .chain(builtin_names().map(|name| -> &str { name }));
             let near = nearest(what, names).map(|near| format!("; did you mean `{near}`?"));
             let message = format!(
-                "nothing called `{what}` is installed or comes with haft, and there is no such file{}",
+                "`{what}` is not an installed package, a built-in plugin or a file{}",
                 near.unwrap_or_default()
             );
-            return Err(Hinted::new(message, "`haft list` shows what is installed").into());
+            return Err(Hinted::new(message, "`haft list` lists the installed packages").into());
         }
         Ok(Meant::Source(source))
     }
@@ -139,7 +139,7 @@ impl Inspect {
             Subject { name: None, declared: None, title: name.to_owned(), source, limits: Limits::default() };
         let component = Component::inspect(subject, session.context.engine()?, self.no_run).await?;
         Ok(Found {
-            facts: vec![("from", "haft itself: it follows `[sandbox]` and `[builtins]`".to_owned())],
+            facts: vec![("from", "part of haft: `[sandbox]` and `[builtins]` apply".to_owned())],
             components: vec![component],
             data: json!({ "kind": "builtin" }),
             ..Found::called(name)
@@ -266,7 +266,7 @@ impl Found {
     fn pinned(&mut self, session: &InstallSession, pin: &Pin) {
         self.facts.extend(pin.resolved.clone().map(|resolved| ("", format!("that is {resolved}"))));
         let by = pin.signer.as_ref().map(|signer| format!("signed {}", signer.describe()));
-        self.facts.push(("signature", by.unwrap_or_else(|| "none was checked".to_owned())));
+        self.facts.push(("signature", by.unwrap_or_else(|| "not checked".to_owned())));
         self.facts.push(("pinned", pin.digest.to_string()));
         self.digest = Some(pin.digest.clone());
         if let Err(why) = session.installer().verify(pin) {

@@ -15,17 +15,17 @@ use haft_package::{Foreign, Offered, Origin, PackageSource, Request};
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct Rights {
-    /// Agree to what is shown, without being asked
+    /// Agree without a question
     #[arg(short, long)]
     pub(super) yes: bool,
-    /// Grant this instead of all that is asked for: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`,
+    /// Grant this right instead of all requested rights: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`,
     /// `credentials=STORE`, `state=SIZE`, `cache=SIZE`, `secret=NAME`
     #[arg(long, value_name = "RIGHT", conflicts_with = "no_grant")]
     pub(super) grant: Vec<RightsChoice>,
-    /// Grant nothing of what is asked for
+    /// Grant no requested right
     #[arg(long)]
     pub(super) no_grant: bool,
-    /// Show texts, scripts and changes whole, however long they are
+    /// Show texts, scripts and changes in full
     #[arg(long)]
     pub(super) full: bool,
 }
@@ -33,12 +33,12 @@ pub(super) struct Rights {
 /// What a source of an MCP server is to be told.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Settings {
-    /// A setting of an MCP server of npm, PyPI, a bundle or a registry: `arg=WORD` and `env=VARIABLE` of the first two, its
-    /// own otherwise. They become a part of the source, after `#`
+    /// A setting of an MCP server of npm, PyPI, a bundle or a registry: `arg=WORD` and `env=VARIABLE` for npm
+    /// and PyPI, the server's own settings otherwise. haft appends them to the source, after `#`
     #[arg(long, value_name = "KEY=VALUE", requires = "source")]
     set: Vec<String>,
-    /// Run the install scripts of npm packages, and build what PyPI has no wheel of: confined and without network. Neither
-    /// is done otherwise
+    /// Run the install scripts of npm packages, and build PyPI packages that have no wheel: in the sandbox,
+    /// without network. The default is neither
     #[arg(long, requires = "source")]
     run_scripts: bool,
 }
@@ -159,7 +159,9 @@ fn requested_secret(offered: &Offered, name: &str) -> anyhow::Result<Request> {
     let is_meant =
         |request: &&Request| matches!(request, Request::Secret(_, secret) if secret.name.value == name);
     let found = offered.requests.iter().find(is_meant).cloned();
-    found.ok_or_else(|| anyhow::anyhow!("`--grant secret={name}`: no secret of this name is asked for"))
+    found.ok_or_else(|| {
+        anyhow::anyhow!("`--grant secret={name}`: the package requests no secret of this name")
+    })
 }
 
 /// A right with its directory as seen from `folder`.

@@ -32,7 +32,7 @@ impl Consent for TerminalConsent<'_> {
         let what = format!("`{}`{version}", offered.name);
         let question = match &proposal.operation {
             Operation::Add => format!("Install {what}?"),
-            Operation::Adopt => format!("Install {what} with what program.toml grants?"),
+            Operation::Adopt => format!("Install {what} with the rights of program.toml?"),
             Operation::Update(Some(reason)) => {
                 self.terminal.warning(&format!("`{}` {reason}", offered.name));
                 format!("Update {what}?")
@@ -85,14 +85,14 @@ impl TerminalConsent<'_> {
             return Ok(true);
         }
         if !terminal.has_person() {
-            let message = "nothing was changed: nobody is here to be asked";
-            let hint = "`--yes` agrees to what is shown above; `--grant RIGHT` and `--no-grant` allow less";
+            let message = "nothing was changed: there is no terminal to ask at";
+            let hint = "`--yes` agrees without a question; `--grant RIGHT` and `--no-grant` allow less";
             terminal.fail(&Hinted::new(message, hint).into());
             return Ok(false);
         }
         if rights.grant.is_empty() && !rights.no_grant && page.granted.iter().any(is_grantable) {
             terminal.hint(
-                "to allow less, say no and add `--grant RIGHT` for each right it gets, or `--no-grant`",
+                "to allow less, answer no and repeat with `--grant RIGHT` for each right, or `--no-grant`",
             );
         }
         let agreed = terminal.confirm(question).await?;

@@ -48,7 +48,7 @@ pub(super) fn signer(key: Option<&str>) -> anyhow::Result<Trust> {
 }
 
 impl InstallSession {
-    /// The program that the command line names, or the one here, even if it is not there yet.
+    /// The program that the command line names, or the one here, even if it does not exist yet.
     pub(super) fn open(common: &Common, terminal: Terminal) -> anyhow::Result<Self> {
         let path = common.program.clone().unwrap_or_else(|| FILE_NAME.into());
         Self::of(Project::open(&path).map_err(project_error)?, common, terminal)
@@ -68,7 +68,8 @@ impl InstallSession {
         Ok(Self { project, context })
     }
 
-    /// Keeps what is installed from being cleared away, and reads anew what is pinned: that cannot go any more.
+    /// Keeps what is installed from being cleared away, and reads again what is pinned: that cannot go any
+    /// more.
     pub(super) fn hold(&mut self) -> anyhow::Result<Option<Held>> {
         let held = self.context.store.hold().map_err(|error| with_hint(None, error))?;
         self.project = Project::open(&self.project.path).map_err(project_error)?;
@@ -113,7 +114,8 @@ pub(super) fn installed_json(installed: &Installed) -> Value {
     })
 }
 
-/// Writes `text` in the place of what `project` has: the person who wrote it agrees to what it asks for beyond `agreed`.
+/// Writes `text` instead of what `project` has: the person who wrote it agrees to what it asks for beyond
+/// `agreed`.
 pub(super) async fn write_text(project: &Project, text: &str, agreed: &Agreement) -> anyhow::Result<()> {
     let (path, store) = (&project.path, Store::new(&Dirs::of_this_machine()?.store));
     Project::change(path, &store, |now| {

@@ -21,7 +21,7 @@ use haft_state::Usage;
 
 #[derive(Debug, Args)]
 pub(super) struct List {
-    /// Everything that is known of each, in the place of a table
+    /// Print all details of each entry instead of a table
     #[arg(short, long)]
     long: bool,
 }

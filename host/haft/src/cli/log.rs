@@ -42,39 +42,40 @@ const BATCH: usize = 64 << 10;
 
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "independent flags of a command line")]
-#[command(after_help = "\
-The newest call stands last. `-p FILE` or `-p NAME` shows only the calls of that program.
+#[command(
+    after_help = "The newest call is last. `-p FILE` or `-p NAME` shows only the calls of that program.
 
 Examples:
   haft log
-  haft log 3f9a                    one call; with -v all that the journal has of its answer
+  haft log 3f9a                    one call; with -v its full recorded answer
   haft log --failed --since 2h
   haft log --tool bash --since '2026-08-01 10:00'
   haft log --net                   what calls reached, and were refused to reach
-  haft log --json | jq -r 'select(.peak_memory > 50e6) | .tool'")]
+  haft log --json | jq -r 'select(.peak_memory > 50e6) | .tool'"
+)]
 pub(super) struct Log {
-    /// Show this call in full; the beginning of its id is enough
+    /// Show this call in full; the start of its id is enough
     #[arg(add = completions::calls())]
     id: Option<String>,
     /// Show the last N calls, or `all` [default: 50; all with --since or --json]
     #[arg(short = 'n', long = "lines", value_name = "N")]
     lines: Option<Limit>,
-    /// Show calls of tools with these names only; `*` stands for any characters
+    /// Show only calls of tools with these names; `*` matches any characters
     #[arg(short, long, value_name = "PATTERN", add = completions::tools())]
     tool: Vec<ToolPattern>,
-    /// Show calls that did not do what was asked only
+    /// Show only calls that failed or were refused
     #[arg(long)]
     failed: bool,
-    /// Show calls since then: `2h`, `3d`, `today`, `yesterday`, `2026-08-01`, `2026-08-01 10:00`
+    /// Show calls since this time: `2h`, `3d`, `today`, `yesterday`, `2026-08-01`, `2026-08-01 10:00`
     #[arg(short, long, value_name = "TIME")]
     since: Option<Since>,
-    /// Go on showing calls as they end
+    /// Keep showing new calls as they end
     #[arg(short, long, conflicts_with = "id")]
     follow: bool,
-    /// Show what calls did with the network instead: a line for each address that was connected to or refused
+    /// Show the network activity of calls: a line for each address that was connected to or refused
     #[arg(long, conflicts_with_all = ["id", "follow"])]
     net: bool,
-    /// Show what workers noted of calls, on whichever machine, as they sent it to NATS; `--nats URL` alone means it too
+    /// Show the calls that workers of all machines recorded in NATS; `--nats URL` implies this option
     #[arg(long, conflicts_with = "follow")]
     workers: bool,
 }
@@ -210,7 +211,7 @@ fn with_calls(record: &Record, children: &[Record]) -> anyhow::Result<Value> {
     Ok(value)
 }
 
-/// Says that there is something in the journal that is none of its lines.
+/// Says that there is something in the journal that is not one of its lines.
 fn warn(broken: usize, terminal: Terminal) {
     if broken > 0 {
         terminal.message(format_args!("{broken} lines of the journal could not be read"));
@@ -265,7 +266,7 @@ impl Printer {
 #[derive(Clone, Copy, Debug)]
 struct Since(Timestamp);
 
-const FORMS: &str = "expected how long ago (`30m`, `2h`, `3d`), `today`, `yesterday`, or a time such as \
+const FORMS: &str = "expected an age (`30m`, `2h`, `3d`), `today`, `yesterday`, or a time such as \
     `2026-08-01`, `2026-08-01 10:00` or `10:00`";
 
 impl FromStr for Since {
@@ -307,7 +308,7 @@ async fn copied(log: &Log, common: &Common, terminal: Terminal) -> anyhow::Resul
         return Ok(None);
     }
     if log.follow {
-        anyhow::bail!("`--follow` shows this machine's calls; those of workers are shown without it");
+        anyhow::bail!("`--follow` works for this machine's calls; remove it to show those of workers");
     }
     let options = Options { known_only: true, ask: Ask::Never, ..common.options(terminal, false)? };
     // Only the NATS server is needed: nothing of the program is loaded or reported.
@@ -316,7 +317,8 @@ async fn copied(log: &Log, common: &Common, terminal: Terminal) -> anyhow::Resul
     let folder = TempDir::with_prefix("haft-log-")?;
     let fetched = fetch(&link, log.since.map(|since| since.0.into()), folder.path()).await?;
     if fetched.foreign > 0 {
-        let text = format!("lines that a worker sent as another's are left out: {}", fetched.foreign);
+        let text =
+            format!("skipped lines that a worker sent under another worker's name: {}", fetched.foreign);
         terminal.warning(&text);
     }
     Ok(Some(folder))

@@ -21,8 +21,7 @@ impl Man {
         std::fs::create_dir_all(&self.folder).with_context(|| format!("cannot make `{folder}`"))?;
         clap_mangen::generate_to(Cli::grammar(), &self.folder)
             .with_context(|| format!("cannot write manual pages into `{folder}`"))?;
-        terminal
-            .message(format!("manual pages written into `{folder}`; `man {folder}/haft.1` shows the first"));
+        terminal.message(format!("wrote manual pages to `{folder}`; read them with `man {folder}/haft.1`"));
         Ok(Exit::Success)
     }
 }

@@ -25,9 +25,9 @@ const PATIENCE: Duration = Duration::from_mins(15);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A login is kept in your keyring or, where there is none, in a file of haft that no tool can read, and renewed by itself; \
-where that is not enough, the tools of the server fail with the line to type here. A server whose `headers` in program.toml \
-have `Authorization` needs no login.
+A login is stored in your keyring or, without a keyring, in a file that no tool can read, and is renewed automatically. \
+If a new login is needed, the server's tools fail with the command to run. A server with `Authorization` in its \
+`headers` in program.toml needs no login.
 
 Examples:
   haft mcp login tracker
@@ -41,17 +41,17 @@ pub(super) struct Mcp {
 
 #[derive(Debug, Subcommand)]
 enum Deed {
-    /// Log in at a server of program.toml, in a browser
+    /// Log in to a server of program.toml, in a browser
     Login(LoginArgs),
-    /// Log out: revoke what the server's authorization server gave, and forget it
+    /// Log out: revoke the tokens, and delete them
     Logout {
         /// The server
         #[arg(value_name = "SERVER", add = super::completions::servers())]
         server: String,
     },
-    /// Show at which servers you are logged in
+    /// Show your logins
     Status {
-        /// The server; all of program.toml without one
+        /// The server [default: all of program.toml]
         #[arg(value_name = "SERVER", add = super::completions::servers())]
         server: Option<String>,
     },
@@ -62,7 +62,7 @@ struct LoginArgs {
     /// The server
     #[arg(value_name = "SERVER", add = super::completions::servers())]
     server: String,
-    /// Ask for these scopes too, besides those that you have
+    /// Request these scopes in addition to your current ones
     #[arg(long, value_name = "SCOPES")]
     scope: Vec<String>,
     /// Print the address only
@@ -103,15 +103,15 @@ fn account(program: &Program, wanted: &str) -> anyhow::Result<Arc<Account>> {
     }
     let known = program.servers.iter().find(|server| server.config().name == wanted);
     let why = match known.map(|server| &server.config().endpoint) {
-        Some(Endpoint::Stdio { .. }) => "is started here; only a server with a `url` has logins",
-        Some(Endpoint::Http { .. }) => "has `Authorization` among its `headers`, which says who asks",
+        Some(Endpoint::Stdio { .. }) => "is a local process; only servers with a `url` have logins",
+        Some(Endpoint::Http { .. }) => "has `Authorization` in its `headers` and needs no login",
         None => "is not in this program",
     };
     let names: Vec<_> = accounts(program).map(|(name, _)| name).collect();
     let hint = if names.is_empty() {
-        "`url` in `[[mcp_servers]]` names a server to log in at".to_owned()
+        "add a server with a `url` to `[[mcp_servers]]`".to_owned()
     } else {
-        format!("logins are for: {}", names.join(", "))
+        format!("servers with logins: {}", names.join(", "))
     };
     Err(Hinted::new(format!("MCP server `{}` {why}", plain(wanted)), hint).into())
 }
@@ -123,10 +123,11 @@ async fn log_in(program: &Program, args: &LoginArgs, terminal: Terminal) -> anyh
     let login = account.sign_in(&scopes).await.map_err(|error| told(&account, &error))?;
     let opens = !args.no_browser && browser::open(login.url(), &HostPrograms::of(&program.grant));
     let how = if opens { "your browser opens this address" } else { "open this address in your browser" };
-    terminal.message(format_args!("to log in at `{}`, {how}:\n  {}", account.server(), login.url()));
+    terminal.message(format_args!("to log in to `{}`, {how}:\n  {}", account.server(), login.url()));
     let pasted = if terminal.has_person() {
         terminal.message(
-            "if the browser is on another machine it ends at an address of 127.0.0.1 that it cannot open: paste that here",
+            "if the browser runs on another machine, it ends at a 127.0.0.1 address that it cannot open: \
+             paste that address here",
         );
         terminal.lines()
     } else {
@@ -134,23 +135,26 @@ async fn log_in(program: &Program, args: &LoginArgs, terminal: Terminal) -> anyh
     };
     let finished = timeout(PATIENCE, login.finish(pasted, |why| terminal.message(why))).await;
     let finished =
-        finished.with_context(|| format!("nobody logged in within {} minutes", PATIENCE.as_secs() / 60))?;
+        finished.with_context(|| format!("no login within {} minutes", PATIENCE.as_secs() / 60))?;
     let login = finished.map_err(|error| told(&account, &error))?;
-    terminal.message(format_args!("logged in at `{}`{}", account.server(), facts(&account, &login)));
+    terminal.message(format_args!("logged in to `{}`{}", account.server(), facts(&account, &login)));
     Ok(Exit::Success)
 }
 
 async fn log_out(account: &Account, terminal: Terminal) -> anyhow::Result<Exit> {
     let server = account.server();
     match account.log_out().await.map_err(|error| told(account, &error))? {
-        None => terminal.message(format_args!("you were not logged in at `{server}`")),
-        Some(Revoked::Yes) => terminal.message(format_args!("logged out at `{server}`: what it gave is void")),
+        None => terminal.message(format_args!("you were not logged in to `{server}`")),
+        Some(Revoked::Yes) => {
+            terminal.message(format_args!("logged out of `{server}`: the token is revoked"));
+        }
         Some(Revoked::NotOffered) => terminal.message(format_args!(
-            "logged out at `{server}`: forgotten here; it revokes nothing, so what it gave is valid until it expires"
+            "logged out of `{server}`: the token is deleted here; the server does not support revocation, so \
+             the token is valid until it expires"
         )),
         Some(Revoked::No(why)) => {
-            terminal.warning(&format!("`{server}` did not revoke what it gave: {}", plain(&why)));
-            terminal.message(format_args!("logged out at `{server}`: forgotten here"));
+            terminal.warning(&format!("`{server}` did not revoke the token: {}", plain(&why)));
+            terminal.message(format_args!("logged out of `{server}`: the token is deleted here"));
         }
     }
     Ok(Exit::Success)
@@ -190,8 +194,8 @@ fn facts(account: &Account, login: &Login) -> String {
     let parts = [
         login.issuer().map(|issuer| format!(": by {}", plain(issuer))),
         (!scopes.is_empty()).then(|| format!(", for {}", plain(&scopes.join(" ")))),
-        Some(if login.is_renewable() { ", renewed by itself" } else { ", not renewable" }.to_owned()),
-        account.place().map(|place| format!(", kept in {place}")),
+        Some(if login.is_renewable() { ", renewed automatically" } else { ", not renewable" }.to_owned()),
+        account.place().map(|place| format!(", stored in {place}")),
     ];
     parts.into_iter().flatten().collect()
 }

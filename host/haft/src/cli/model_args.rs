@@ -12,25 +12,25 @@ use haft_manifest::{Route, ToolPattern};
 /// Which model is asked, and what it may use.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ModelArgs {
-    /// The provider, in place of `[provider] name`
+    /// The provider; overrides `[provider] name`
     #[arg(long)]
     provider: Option<String>,
-    /// The model, in place of `[provider] model`; `fast`, `complex` and `auto` are the program's own
+    /// The model; overrides `[provider] model`. `fast`, `complex` and `auto` choose the program's models
     #[arg(short, long)]
     pub(super) model: Option<String>,
-    /// Where the provider is, in place of `[provider] base_url`
+    /// The provider's URL; overrides `[provider] base_url`
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// How often the model is asked at most, in place of `[agent] max_turns`
+    /// The maximum number of model requests; overrides `[agent] max_turns`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_turns: Option<u32>,
-    /// US dollars after which a task ends, in place of `[agent] max_cost`
+    /// The cost limit of a task in US dollars; overrides `[agent] max_cost`
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     max_cost: Option<Cost>,
-    /// Tokens, read and written, after which a task ends, in place of `[agent] max_tokens_total`
+    /// The limit of input and output tokens of a task; overrides `[agent] max_tokens_total`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens_total: Option<u64>,
-    /// Offer only tools with these names, in place of `[agent] tools`; `*` stands for any characters
+    /// Offer only tools with these names; overrides `[agent] tools`. `*` matches any characters
     #[arg(long, value_name = "PATTERN", add = super::completions::tools())]
     tools: Vec<ToolPattern>,
 }
@@ -51,7 +51,7 @@ impl ModelArgs {
         Ok(program.chosen_tools(&self.tools, |text| terminal.warning(text))?)
     }
 
-    /// What names the tools that the agent is offered, in the place of program.toml.
+    /// What names the tools that the agent is offered, instead of program.toml.
     pub(super) fn patterns(&self) -> &[ToolPattern] {
         &self.tools
     }
@@ -91,10 +91,10 @@ pub(super) fn check_prices(budget: Budget, provider: &dyn Provider, way: Route) 
     };
     let unpriced = models.iter().find(|model| budget.cost.is_some() && !provider.tells_cost(model));
     let Some(model) = unpriced else { return Ok(()) };
-    let text = format!("`max_cost` needs to know what `{model}` costs, and nobody says it");
+    let text = format!("`max_cost` needs the price of `{model}`, which is unknown");
     let hint = format!(
-        "write `[provider.prices.\"{model}\"]` with `input = …` and `output = …` (US dollars for a million tokens) to \
-         program.toml; `max_tokens_total` needs no prices"
+        "write `[provider.prices.\"{model}\"]` with `input = …` and `output = …` (US dollars per million \
+         tokens) to program.toml; `max_tokens_total` needs no prices"
     );
     Err(Hinted::new(text, hint).into())
 }

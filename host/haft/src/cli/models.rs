@@ -18,7 +18,8 @@ use haft_manifest::SecretError;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Asked are the provider of program.toml, every provider whose key variable is set, and an Ollama that listens here.
+Lists the models of the provider in program.toml, of every provider whose key variable is set, and of a local \
+Ollama.
 
 Examples:
   haft models
@@ -27,12 +28,12 @@ Examples:
   haft models --base-url http://localhost:8080/v1
   haft models --json | jq -r '.[].models[].name'")]
 pub(super) struct Models {
-    /// Only models with this in their name
+    /// Only models with this text in their name
     text: Option<String>,
     /// Only this provider
     #[arg(long)]
     provider: Option<String>,
-    /// Where it is, in place of `[provider] base_url`
+    /// The provider's URL; overrides `[provider] base_url`
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
 }
@@ -63,10 +64,8 @@ impl Models {
         program.close().await;
         let keyless = if self.is_one() { Vec::new() } else { keyless(&choices) };
         if answers.is_empty() {
-            let hint = format!("set one of {}, or name one with `--provider`", keyless.join(", "));
-            return Err(
-                Hinted::new("no provider is configured, so none can be asked what it offers", hint).into()
-            );
+            let hint = format!("set one of {}, or choose one with `--provider`", keyless.join(", "));
+            return Err(Hinted::new("no provider is configured", hint).into());
         }
         if terminal.json {
             terminal.json(&answers.iter().map(Answered::json).collect::<Vec<_>>())?;
@@ -107,7 +106,7 @@ impl Models {
             }
         }
         if !keyless.is_empty() {
-            terminal.message(format_args!("{DIM}not asked, having no key: {}{DIM:#}", keyless.join(", ")));
+            terminal.message(format_args!("{DIM}skipped, no key: {}{DIM:#}", keyless.join(", ")));
         }
         Ok(())
     }
@@ -153,7 +152,7 @@ fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-/// Providers that were not asked for want of a key, with what to set.
+/// Providers that were not asked for lack of a key, with what to set.
 fn keyless(choices: &[ModelChoice]) -> Vec<String> {
     let is_asked = |name: &str| choices.iter().any(|choice| choice.provider.as_deref() == Some(name));
     let kinds = PROVIDERS.iter().filter(|kind| kind.needs_key && !is_asked(kind.name));

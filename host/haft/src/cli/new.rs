@@ -19,10 +19,10 @@ pub(super) struct New {
     /// The language to write it in: `rust`, `python`, `js`, `go` or `c`
     #[arg(short, long, value_name = "LANGUAGE", value_parser = known)]
     lang: &'static dyn Language,
-    /// Use haft's own library for the language, in which a tool describes itself (Rust only)
+    /// Use haft's SDK for the language (Rust only)
     #[arg(long)]
     sdk: bool,
-    /// The folder to make; the last part of it is the plugin's name
+    /// The folder to create; its last part is the plugin's name
     #[arg(value_name = "NAME")]
     folder: PathBuf,
 }
@@ -39,9 +39,9 @@ impl New {
             return Ok(Exit::Success);
         }
         let (begin, title) = (self.lang.begin(style), self.lang.facts().title);
-        terminal.message(format_args!("made `{shown}`, a plugin in {title}: begin with {begin}"));
+        terminal.message(format_args!("created `{shown}`, a plugin in {title}: start with {begin}"));
         terminal.message(format_args!(
-            "next: `cd {shown} && haft plugin build`, or `haft plugin dev` there while you write"
+            "next: `cd {shown} && haft plugin build`, or `haft plugin dev` there to build on every change"
         ));
         Ok(Exit::Success)
     }

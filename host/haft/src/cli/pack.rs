@@ -25,10 +25,10 @@ use haft_manifest::{Component, Manifest, Plugin};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  haft plugin pack tool.wasm --wit wit    adds the documentation of the WIT, and what program.toml says that it asks for
-  haft plugin pack .                      makes NAME-VERSION.tar.gz of the package in this folder
+  haft plugin pack tool.wasm --wit wit    adds the docs of the WIT and the rights that program.toml requests
+  haft plugin pack .                      writes NAME-VERSION.tar.gz from this folder
   haft plugin pack tool.wasm --agent-plugin
-                                   makes the folder NAME-agent-plugin, which other clients open")]
+                                   writes the folder NAME-agent-plugin for other clients")]
 pub(super) struct Pack {
     /// A component, or a folder with a program.toml
     #[arg(value_name = "COMPONENT|FOLDER", default_value = ".")]
@@ -36,17 +36,18 @@ pub(super) struct Pack {
     /// The WIT that the component was built from: a folder or a file
     #[arg(long, value_name = "DIR")]
     wit: Option<PathBuf>,
-    /// The world of the component, where the WIT has several
+    /// The world of the component, if the WIT has several
     #[arg(long, requires = "wit")]
     world: Option<String>,
-    /// The JSON Schema of the configuration that the component reads
+    /// The JSON Schema of the component's configuration
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Make an Agent Plugin of it (agent-plugins.org; Claude Code opens it too): a folder whose MCP server is `haft serve` for
-    /// what is packed, with the rights that it asks for
+    /// Write an Agent Plugin (agent-plugins.org; also for Claude Code): a folder whose MCP server is `haft
+    /// serve` for this package, with the rights that the package requests
     #[arg(long, conflicts_with_all = ["wit", "config"])]
     agent_plugin: bool,
-    /// Where to write the result [default: the component itself; NAME-VERSION.tar.gz or NAME-agent-plugin in the folder]
+    /// The output path [default: the component itself; NAME-VERSION.tar.gz or NAME-agent-plugin in the
+    /// folder]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -80,7 +81,8 @@ impl Pack {
         if docs.is_none() && program.is_none() && config.is_none() {
             let problem = Problem::new(format!("nothing to add to `{}`", self.what.display()));
             let problem = problem.hint("`--wit DIR` adds the documentation of its tools");
-            let hint = "`--program FILE` adds what it asks for, where `[[plugins]]` there names this file";
+            let hint = "`--program FILE` adds its requested rights, if `[[plugins]]` in FILE has this \
+                component";
             return Err(Report::from(problem.hint(hint)).into());
         }
         let added = Added {
@@ -94,7 +96,7 @@ impl Pack {
         pack::write(output, &packed)?;
         let added = [
             (docs.is_some(), "documentation"),
-            (program.is_some(), "list of what it asks for"),
+            (program.is_some(), "list of requested rights"),
             (config.is_some(), "schema of its configuration"),
         ];
         let added: Vec<_> =
@@ -110,7 +112,7 @@ impl Pack {
             added.join(" and ")
         ));
         terminal.message(format_args!(
-            "next: `haft check {path}`, then `haft add {path}` where it is to be used"
+            "next: `haft check {path}`, then `haft add {path}` in the program that uses it"
         ));
         Ok(Exit::Success)
     }
@@ -143,7 +145,7 @@ impl Pack {
         }
         for table in &package.left_out {
             terminal.message(format_args!(
-                "  left out of program.toml: `{table}`, which is no part of a package"
+                "  left out of program.toml: `{table}`, which is not part of a package"
             ));
         }
         let (count, whole) = (package.entries.len(), pack::size(package.size()));
@@ -152,7 +154,7 @@ impl Pack {
             "packed `{path}`: {count} {files}, {whole}, compressed {}",
             pack::size(bytes)
         ));
-        terminal.message(format_args!("next: `haft add {path}` where it is to be used"));
+        terminal.message(format_args!("next: `haft add {path}` in the program that uses it"));
         Ok(Exit::Success)
     }
 }

@@ -26,13 +26,13 @@ use haft_page::{Catalogue, Link, Offer, Offered, Places, Server};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The page shows the calls, sessions and questions of every haft process of this user. Its link lets in one browser, \
-once, within an hour; Enter at the terminal prints another. While a browser shows the page, `haft run`, `haft chat`, \
-`haft call` and `haft serve` ask there where nobody can be asked otherwise.
+The dashboard shows the calls, sessions and questions of every haft process of this user. The printed link \
+works once, in one browser, for one hour; Enter prints another. While the dashboard is open, `haft run`, `haft \
+chat`, `haft call` and `haft serve` use it for approvals if they have no terminal to ask at.
 
 Examples:
   haft dashboard
-  haft dashboard -p program.toml                   its tools, what they cost, and what changed since program.lock
+  haft dashboard -p program.toml                   with its tools, their token sizes and changes since program.lock
   haft dashboard --listen 127.0.0.1:7411           the same port in `ssh -L 7411:127.0.0.1:7411 HOST`")]
 pub(super) struct Page {
     /// Listen here; an address of this machine alone [default: a loopback address and port of its own]
@@ -45,7 +45,7 @@ impl Page {
         let stop = CancellationToken::new();
         let shown = start(common, self.listen, &stop, terminal)?;
         if io::stdin().is_terminal() {
-            terminal.message("Enter prints another link, Ctrl-C ends the page");
+            terminal.message("Enter prints another link, Ctrl-C closes the dashboard");
             let links = shown.links;
             std::thread::spawn(move || print_links(&links, terminal));
         }
@@ -76,17 +76,20 @@ pub(super) fn start(
     dirs.own()?;
     let places = Places { journal: dirs.journal(), sessions: dirs.kept_sessions(), desk: dirs.desk() };
     let catalogue = Arc::new(ProgramCatalogue::new(common, terminal)?);
-    let server = Server::bind(address, places, catalogue).context("cannot serve the page")?;
+    let server = Server::bind(address, places, catalogue).context("cannot serve the dashboard")?;
     let links: Links = Box::new(server.links());
     let ends = stop.child_token();
     tell(&server.link()?, terminal);
-    server.start(ends.clone()).context("cannot serve the page")?;
+    server.start(ends.clone()).context("cannot serve the dashboard")?;
     Ok(Shown { links, _ends: ends.drop_guard() })
 }
 
 /// Told once, before its key counts as a secret that nothing may print.
 fn tell(link: &Link, terminal: Terminal) {
-    terminal.message(format_args!("open the page in your browser, once:\n  {}", link.url().expose_secret()));
+    terminal.message(format_args!(
+        "open the dashboard in your browser (the link works once):\n  {}",
+        link.url().expose_secret()
+    ));
     terminal.redactor().add([link.key()]);
 }
 

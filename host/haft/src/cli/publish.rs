@@ -26,20 +26,21 @@ const ANNOTATION: &str = "org.opencontainers.image.";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A component is pushed as other clients of registries push one; a folder with a program.toml as a package
-(what `haft plugin pack` makes of it). Credentials are those that `docker login` or `podman login` stored.
+A component is pushed in the format of other registry clients; a folder with a program.toml is pushed as a \
+package (the archive of `haft plugin pack`). haft uses the credentials that `docker login` or `podman login` \
+stored.
 
 Examples:
   haft plugin publish oci://ghcr.io/owner/words:1.0.0 words.wasm
   haft plugin publish oci://ghcr.io/owner/github:2.1.0 ./github")]
 pub(super) struct Publish {
-    /// Where to: `oci://REGISTRY/REPOSITORY:TAG`
+    /// The reference: `oci://REGISTRY/REPOSITORY:TAG`
     #[arg(value_name = "REFERENCE")]
     reference: String,
     /// A component, or a folder with a program.toml
     #[arg(value_name = "COMPONENT|FOLDER", default_value = ".")]
     what: PathBuf,
-    /// Replace what the tag stands for
+    /// Replace the content of the tag
     #[arg(long)]
     force: bool,
     /// Check everything and push nothing
@@ -86,8 +87,8 @@ impl Publish {
         let parsed = self.reference.parse::<Reference>();
         let reference = parsed.map_err(|error| with_hint(Some(&error.hint()), error))?;
         if reference.digest().is_some() {
-            let message = format!("`{reference}` names a digest, and that is what publishing finds out");
-            return Err(Hinted::new(message, "name a tag: `oci://REGISTRY/REPOSITORY:TAG`").into());
+            let message = format!("`{reference}` has a digest; publishing needs a tag");
+            return Err(Hinted::new(message, "use a tag: `oci://REGISTRY/REPOSITORY:TAG`").into());
         }
         Ok(reference)
     }
@@ -156,11 +157,11 @@ fn is_right(checked: &Checked, terminal: Terminal) -> bool {
         return true;
     }
     terminal.report(&Report::new(findings.errors.clone()));
-    terminal.hint("nothing was published; `haft check` says the same");
+    terminal.hint("nothing was published; `haft check` shows the same problems");
     false
 }
 
-/// What registries show: what program.toml says, else what the component says of itself.
+/// What registries show: what program.toml says, else what the component declares.
 fn annotations(program: Option<&manifest::Program>, sections: Option<&Sections>) -> BTreeMap<String, String> {
     let label = |name: &str| {
         let labels = sections.into_iter().flat_map(|sections| &sections.labels);
@@ -197,9 +198,11 @@ fn report_pushed(reference: &Reference, pushed: &Pushed, terminal: Terminal) -> 
             "pinned": pinned.to_string(),
         }));
     }
-    let verb = if pushed.was_there { "is there already" } else { "published" };
+    let verb = if pushed.was_there { "exists already" } else { "published" };
     terminal.message(format_args!("`{reference}` {verb} ({})", rounded(pushed.size)));
     terminal.data(&pushed.digest.to_string())?;
-    terminal.message(format_args!("next: `haft add {reference}`, or `haft add {pinned}` for exactly this"));
+    terminal.message(format_args!(
+        "next: `haft add {reference}`, or `haft add {pinned}` for exactly this content"
+    ));
     Ok(())
 }

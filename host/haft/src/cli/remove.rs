@@ -10,7 +10,9 @@ use super::terminal::Terminal;
 use crate::cli::install_session::{InstallSession, install_error};
 
 #[derive(Debug, Args)]
-#[command(after_help = "What the plugins kept (`state` and `cache` of their grants) is removed with them.")]
+#[command(
+    after_help = "The stored data of the plugins (`state` and `cache` of their grants) is removed too."
+)]
 pub(super) struct Remove {
     /// The packages or plugins to remove
     #[arg(value_name = "NAME", add = super::completions::plugins(), required = true)]
@@ -33,10 +35,10 @@ impl Remove {
             terminal.json(&json!({ "removed": self.names, "cleared": cleared }))?;
         }
         for name in &self.names {
-            let kept = if cleared.contains(&name) { ", and what it kept" } else { "" };
+            let kept = if cleared.contains(&name) { ", and its stored data" } else { "" };
             terminal.message(format_args!("removed `{name}`{kept}"));
         }
-        terminal.hint("`haft cache clean` removes what no program refers to from this machine");
+        terminal.hint("`haft cache clean` removes unused packages from this machine");
         Ok(Exit::Success)
     }
 }

@@ -31,23 +31,23 @@ Examples:
   haft session show 3f9ac801
   haft session show --json | jq -r 'select(.kind == \"answered\") | .result.content'")]
 pub(super) struct Show {
-    /// The session: its id or the beginning of it, or `last`
+    /// The session: its id, the start of its id, or `last`
     #[arg(default_value = "last", add = super::completions::sessions())]
     session: SessionName,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Calls the tools of today. The exit code is 1 where an answer differs from the one on record.
+Calls the current tools. The exit code is 1 if an answer differs from the recorded one.
 
 Examples:
   haft session rerun                    the newest session of this program in this folder
   haft session rerun 3f9ac801 --all")]
 pub(super) struct Rerun {
-    /// The session: its id or the beginning of it, or `last`
+    /// The session: its id, the start of its id, or `last`
     #[arg(default_value = "last", add = super::completions::sessions())]
     session: SessionName,
-    /// Make also the calls that may change something
+    /// Repeat the calls that may have effects too
     #[arg(long)]
     all: bool,
 }
@@ -136,12 +136,11 @@ async fn rerun(
         show(&requested.call, result, &now, is_same, terminal)?;
     }
     if !terminal.json {
-        terminal.message(format_args!(
-            "{same} answers are the same, {different} differ, {skipped} calls were not made"
-        ));
+        terminal
+            .message(format_args!("answers: {same} equal, {different} different; {skipped} calls not made"));
     }
     if skipped > 0 && !all && !terminal.json {
-        terminal.hint("`--all` also makes the calls that may change something");
+        terminal.hint("`--all` also makes the calls that may have effects");
     }
     Ok(if different == 0 { Exit::Success } else { Exit::Tool })
 }

@@ -20,42 +20,40 @@ use haft_core::report::Report;
 use haft_core::tool::AgentUse;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-The session is kept, and goes on after whatever ended it:
+#[command(after_help = "The session is saved and can be resumed:
   haft run 'Find out why the build is slow'
-  haft run --resume                        what was left of the last task here
-  haft run --resume last 'And now mend it'
+  haft run --resume                        the unfinished task of the newest session here
+  haft run --resume last 'Now fix it'
   haft run --resume 3f9ac801 'What did you find?'
 
-Ctrl-C stops the task and keeps what was done; a second one leaves at once.
+Ctrl-C stops the task and saves the session; a second Ctrl-C quits at once.
 
 More examples:
-  haft run --base-url http://localhost:8080/v1 --model local 'Count the lines of README.md'
+  haft run --base-url http://localhost:8080/v1 --model local 'Summarise README.md'
   git diff | haft run -                    the task from standard input
-  haft run --schema answer.schema.json 'Which tests are slow?'    JSON that is valid against a schema
-  haft run --max-cost 0.50 'Mend the build'                       ends when that is spent, to be gone on with
-  haft run --plan 'Move the tests to pytest'                      looks and proposes; changes nothing
+  haft run --schema answer.json 'Slow tests?'   JSON that matches a schema
+  haft run --max-cost 0.50 'Fix the build'      stops at this cost; resume later
+  haft run --plan 'Move the tests to pytest'    proposes; changes nothing
   haft run --attach page.png 'What is wrong on this page?'
   haft run --json 'What is here?' | jq -r 'select(.event == \"completed\") | .call.tool'")]
 pub(super) struct Run {
-    /// What to do; `-` reads it from standard input. May be left out with `--resume`
+    /// The task; `-` reads it from standard input. Optional with `--resume`
     #[arg(required_unless_present = "resume")]
     prompt: Option<String>,
-    /// Go on with a session: its id or the beginning of it, or `last`, the newest of this program in this folder
+    /// Resume a session: its id, the start of its id, or `last` for the newest session of this program in
+    /// this folder
     #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", add = super::completions::sessions())]
     resume: Option<SessionName>,
-    /// Plan: tools read, and neither write nor send anything. At a terminal you are asked at the end whether to carry the
-    /// plan out
+    /// Plan mode: tools only read. At a terminal, haft asks at the end whether to carry out the plan
     #[arg(long)]
     plan: bool,
-    /// Show the model a file with the prompt: a picture (PNG, JPEG, GIF, WebP), a PDF or a text. Can be given several
-    /// times
+    /// Attach a file to the prompt: an image (PNG, JPEG, GIF, WebP), a PDF or a text. Repeatable
     #[arg(long, value_name = "FILE", requires = "prompt")]
     attach: Vec<PathBuf>,
-    /// Say nothing but the answer
+    /// Print only the answer
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
-    /// Answer with JSON that is valid against the JSON Schema in this file, in place of `[agent] output`
+    /// Return JSON that matches the JSON Schema in this file; overrides `[agent] output`
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
     #[command(flatten)]
@@ -100,7 +98,7 @@ impl Run {
         let outcome = match outcome {
             Ok(Some(outcome)) => outcome,
             Ok(None) => {
-                cut_short(End::Cancelled, "left at once")?;
+                cut_short(End::Cancelled, "quit at once")?;
                 return Ok(Exit::Interrupted);
             }
             Err(error) => {
@@ -147,8 +145,7 @@ async fn work(
     terminal: Terminal,
 ) -> anyhow::Result<Option<Outcome>> {
     if conversation.dialogue.is_planning() && screen.show() == Show::All {
-        terminal
-            .message(format_args!("{DIM}plan mode: tools read, and neither write nor send anything{DIM:#}"));
+        terminal.message(format_args!("{DIM}plan mode: tools only read{DIM:#}"));
     }
     let outcome = conversation.task(prompt).await?;
     let is_plan = conversation.dialogue.is_planning()
@@ -157,7 +154,7 @@ async fn work(
     if !is_plan || !screen.has_shown() || !terminal.has_person() {
         return Ok(outcome);
     }
-    if !terminal.confirm("Carry out this plan, with the rights of the program?").await? {
+    if !terminal.confirm("Carry out this plan with the rights of the program?").await? {
         return Ok(outcome);
     }
     conversation.dialogue.plan(false);
@@ -175,7 +172,9 @@ fn tell_way_on(id: Option<&str>, terminal: Terminal) {
 fn prompt(text: &str) -> anyhow::Result<String> {
     let prompt = if text == "-" { pipes::input("the prompt", MAX_PROMPT)? } else { text.to_owned() };
     if prompt.trim().is_empty() {
-        return Err(Hinted::new("the prompt is empty", "`haft run --resume` goes on without one").into());
+        return Err(
+            Hinted::new("the prompt is empty", "`haft run --resume` continues without a prompt").into()
+        );
     }
     Ok(prompt)
 }
@@ -211,7 +210,7 @@ fn report_shortfall(outcome: &Outcome, resume: Option<String>, terminal: Termina
         (None, None) => {}
     }
     if let Some(command) = resume {
-        terminal.hint(&format!("`{command}` goes on with it"));
+        terminal.hint(&format!("`{command}` resumes it"));
     }
 }
 
@@ -236,7 +235,8 @@ fn agents(outcome: &Outcome) -> Value {
     Value::Object(outcome.agents.iter().map(agent).collect())
 }
 
-/// What to type to go on with a task that was left in the middle, with the form of the answer that it is to have.
+/// What to type to continue a task that was left in the middle, with the form of the answer that it is to
+/// have.
 fn resume_command(end: End, id: Option<&str>, schema: Option<&Path>) -> Option<String> {
     let id = id.filter(|_| end.is_resumable())?;
     let schema = schema.map(|path| format!(" --schema {}", shell_words::quote(&path.to_string_lossy())));

@@ -20,8 +20,7 @@ const MAX_SHOWN: usize = 20;
 const MAX_DESCRIPTION: usize = 140;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Only the places that `~/.config/haft/sources.toml` names are searched:
+#[command(after_help = "Only the places that `~/.config/haft/sources.toml` names are searched:
 
   marketplaces = [\"git+https://github.com/anthropics/claude-plugins-official\"]
   registries = [\"https://registry.modelcontextprotocol.io\"]
@@ -45,10 +44,10 @@ impl Search {
         let sources = sources(dirs)?;
         if sources.is_empty() {
             let hint = format!(
-                "`{}` names them: `marketplaces = [\"git+https://…\"]`, `registries = [\"https://…\"]`",
+                "add them to `{}`: `marketplaces = [\"git+https://…\"]`, `registries = [\"https://…\"]`",
                 dirs.config.join(FILE).display()
             );
-            let why = "no marketplace or registry is named, and haft asks none by itself";
+            let why = "no marketplace or registry is configured, and haft has no default";
             return Err(with_hint(Some(&hint), why));
         }
         let folder = dirs.cache.join("search");
@@ -65,14 +64,15 @@ impl Search {
             terminal.json(&data(&found))?;
         } else if found.offers.is_empty() {
             terminal
-                .message(format_args!("nothing has all of these words: {}", plain(&self.words.join(" "))));
+                .message(format_args!("no result has all of these words: {}", plain(&self.words.join(" "))));
         } else {
             let shown = found.offers.iter().take(MAX_SHOWN).map(text).collect::<Vec<_>>().join("\n");
             terminal.data(&shown)?;
             let more = found.offers.len().saturating_sub(MAX_SHOWN);
             if more > 0 {
-                terminal
-                    .message(format_args!("… and {more} more: another word narrows it, `--json` has all"));
+                terminal.message(format_args!(
+                    "… and {more} more; add a word to narrow the results, or use `--json`"
+                ));
             }
         }
         Ok(exit)
@@ -83,18 +83,18 @@ impl Search {
 fn tell(answer: &SourceAnswer, is_offline: bool, terminal: Terminal) {
     let SourceAnswer { source, age, problem, left_out, is_cut, .. } = answer;
     if let Some(problem) = problem {
-        terminal.warning(&format!("`{source}` was not asked anew: {}", plain(&problem.to_string())));
+        terminal.warning(&format!("`{source}` could not be asked again: {}", plain(&problem.to_string())));
     }
     // What is less than an hour old counts as new.
     if let Some(age) = age.filter(|_| is_offline || problem.is_some()) {
-        terminal.message(format_args!("`{source}` is searched as it was {} ago", rounded(age)));
+        terminal.message(format_args!("`{source}` is searched in its state of {} ago", rounded(age)));
     }
     if *is_cut {
         terminal.message(format_args!("`{source}` has more results than haft reads: use a longer word"));
     }
     if *left_out > 0 {
         terminal
-            .message(format_args!("`{source}` names {left_out} plugins in places that `haft add` refuses"));
+            .message(format_args!("`{source}` has {left_out} plugins at addresses that `haft add` refuses"));
     }
 }
 

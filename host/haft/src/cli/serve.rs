@@ -39,10 +39,10 @@ const CLOSING: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The list of tools is answered from what is known of the plugins and MCP servers; what was never seen before is \
-looked at meanwhile, and waited for 8 s at most. Changes to program.toml, program.lock and plugin files take effect \
-at once; what asks for more than was agreed to (`haft trust`) is left out. When standard input ends, what was asked right before it is answered, for 10 s at most; older calls are \
-stopped.
+The list of tools comes from a cache; a plugin or MCP server that is not in the cache is listed first, for at \
+most 8 s. Changes to program.toml, program.lock and plugin files take effect at once; tools that need more \
+rights than you agreed to (`haft trust`) are left out. When standard input ends, haft answers the last requests \
+for at most 10 s and stops older calls.
 
 Examples:
   haft serve --print-config claude > .mcp.json
@@ -53,7 +53,7 @@ pub(super) struct Serve {
     /// Serve over HTTP at this address, port 0 for any; the path is /mcp
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<SocketAddr>,
-    /// The environment variable with the token that clients have to show [default: one is made up]
+    /// The environment variable with the token that clients must send [default: a random token]
     #[arg(long, value_name = "NAME", requires = "http", group = "token")]
     token_env: Option<Variable>,
     /// The file with the token
@@ -62,28 +62,29 @@ pub(super) struct Serve {
     /// The keyring's entry with the token
     #[arg(long, value_name = "SERVICE/USER", requires = "http", group = "token")]
     token_keyring: Option<KeyringEntry>,
-    /// Let in whoever reaches the address; only with an address of this machine alone
+    /// Accept requests without a token; only for a loopback address
     #[arg(long, requires = "http", group = "token")]
     no_token: bool,
-    /// Another name that clients call this machine by
+    /// Another host name that clients may use for this machine
     #[arg(long, value_name = "NAME", requires = "http")]
     allow_host: Vec<String>,
-    /// Serve only tools with these names; `*` stands for any characters
+    /// Serve only tools with these names; `*` matches any characters
     #[arg(long, value_name = "PATTERN", add = super::completions::tools())]
     tools: Vec<ToolPattern>,
-    /// Serve only the tools of this plugin, by the names that it gives them itself
+    /// Serve only the tools of this plugin, under their own names
     #[arg(long, value_name = "NAME", add = super::completions::plugins())]
     plugin: Option<String>,
-    /// Serve only this MCP server, by the names and URIs that it gives its tools, prompts and resources itself
+    /// Serve only this MCP server, with the server's own names and URIs of tools, prompts and resources
     #[arg(long, value_name = "NAME", conflicts_with = "plugin")]
     server: Option<String>,
-    /// Serve also the page on which a person watches and answers, as `haft dashboard` does; its link is told once
+    /// Serve the dashboard too (as `haft dashboard` does); its link is printed once
     #[arg(long)]
     page: bool,
-    /// Answer Prometheus over HTTP at this address, port 0 for any; the path is /metrics, and no token is asked for
+    /// Serve Prometheus metrics over HTTP at this address, port 0 for any; the path is /metrics, without a
+    /// token
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
-    /// Print what to add to a client's configuration, and end
+    /// Print the lines for a client's configuration, and exit
     #[arg(long, value_name = "CLIENT", value_enum)]
     print_config: Option<Client>,
 }
@@ -94,7 +95,8 @@ impl Serve {
             return self.print(client, common, terminal);
         }
         if common.execution.unsafe_no_sandbox {
-            terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
+            terminal
+                .warning("no sandbox: `bash` and commands have all your rights: files, processes, network");
         }
         answer_prometheus(self.metrics, terminal).await?;
         let options = common.options(terminal, true)?;
@@ -158,15 +160,15 @@ impl Serve {
         }
     }
 
-    /// The callers of program.toml, or whoever has the token: of program.toml's kinds of places, or one that is made up
-    /// and told.
+    /// The callers of program.toml, or anyone who has the token: of program.toml's kinds of places, or one
+    /// that is made up and told.
     async fn admission(&self, callers: Option<Callers>, terminal: Terminal) -> anyhow::Result<Admission> {
         let Some(address) = self.http else { return Ok(Admission::Anybody) };
         if let Some(callers) = callers {
             if self.no_token || self.source().is_some() {
                 anyhow::bail!(
-                    "`[[serve.callers]]` says who may call: `--no-token`, `--token-env`, `--token-file` and \
-                     `--token-keyring` are for programs without"
+                    "`--no-token`, `--token-env`, `--token-file` and `--token-keyring` cannot be combined \
+                     with `[[serve.callers]]` in program.toml"
                 );
             }
             return Ok(Admission::Callers(callers));
@@ -177,8 +179,8 @@ impl Serve {
         }
         if !is_loopback {
             anyhow::bail!(
-                "`{address}` can be reached from other machines: name the token that clients have to show, with \
-                 `--token-env`, `--token-file` or `--token-keyring`, or who may call, in `[[serve.callers]]`"
+                "`{address}` is reachable from other machines: set a token with `--token-env`, \
+                 `--token-file` or `--token-keyring`, or list the callers in `[[serve.callers]]`"
             );
         }
         if self.no_token {
@@ -243,8 +245,7 @@ async fn serve_http(
     terminal.message(format_args!("serving MCP at http://{}{PATH}", server.address()));
     if let Some(token) = made_up {
         // Told once, before it counts as a secret that nothing may print.
-        terminal
-            .message(format_args!("clients have to send: Authorization: Bearer {}", token.expose_secret()));
+        terminal.message(format_args!("clients must send: Authorization: Bearer {}", token.expose_secret()));
         terminal.redactor().add([&token]);
     }
     Ok(server.run(stop).await?)
@@ -264,19 +265,21 @@ pub(super) fn report_news(terminal: Terminal, news: &News<'_>) {
         News::Problems(report) => terminal.warn(report),
         News::Broken(error) => {
             terminal.fail(error);
-            terminal.hint("what was served before still is; it is loaded again when the file changes");
+            terminal.hint("the previous program is still served; haft loads the file again when it changes");
         }
         News::Ahead => {
             terminal.warning(
-                "the program has changed, and too few workers have it: what was served before still is",
+                "the program has changed, but too few workers have the new version: the previous program is \
+                 still served",
             );
-            terminal.hint("workers read their own program.toml and program.lock again when these change");
+            terminal.hint("workers load their program.toml and program.lock again when these files change");
         }
         News::Held => {
-            terminal.warning(
-                "the program has changed, and what was served before still is until haft is started again",
+            terminal
+                .warning("the program has changed; the previous program is served until haft is restarted");
+            terminal.hint(
+                "this kernel cannot stop commands from writing program.toml: a command may have changed it",
             );
-            terminal.hint("this kernel keeps no command from writing program.toml: it may have been one");
         }
         News::Reloaded(is_other) => {
             let tools = if *is_other { ", with other tools" } else { "" };

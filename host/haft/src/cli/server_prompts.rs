@@ -120,7 +120,8 @@ fn values(prompt: &str, arguments: &[(String, bool)], words: &str) -> anyhow::Re
     };
     let words = match arguments {
         [_] if !words.is_empty() && !is_named(words) => vec![words.to_owned()],
-        _ => shell_words::split(words).with_context(|| format!("`/{prompt}`: a quote has no end"))?,
+        _ => shell_words::split(words)
+            .with_context(|| format!("`/{prompt}`: a quotation mark is not closed"))?,
     };
     for word in words {
         let (name, value) = match word.split_once('=').filter(|_| is_named(&word)) {
@@ -168,6 +169,6 @@ mod tests {
         assert_eq!(given(&two, "a b c"), Err("`/p` takes 2 values, and `c` is one more".into()));
         assert_eq!(given(&two, "a file=b"), Err("`/p`: `file` is given twice".into()));
         assert_eq!(given(&[], "a"), Err("`/p` takes 0 values, and `a` is one more".into()));
-        assert_eq!(given(&two, "'a"), Err("`/p`: a quote has no end".into()));
+        assert_eq!(given(&two, "'a"), Err("`/p`: a quotation mark is not closed".into()));
     }
 }

@@ -25,8 +25,8 @@ const MAX_TITLE: usize = 60;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The newest session stands last. `haft run --resume ID 'PROMPT'` and `haft chat --resume ID` go on with one,
-`haft session show ID` shows it.
+The newest session is last. `haft run --resume ID 'PROMPT'` and `haft chat --resume ID` resume a session, `haft \
+session show ID` shows it.
 
 Examples:
   haft session list
@@ -36,17 +36,17 @@ pub(super) struct List {
     /// Show the last N sessions, or `all` [default: 20]
     #[arg(short = 'n', long = "lines", value_name = "N")]
     lines: Option<Limit>,
-    /// Show only sessions of this program that were begun in this folder
+    /// Show only sessions of this program in this folder
     #[arg(long)]
     here: bool,
-    /// Show also those of agents that worked for another
+    /// Show the sessions of called agents too
     #[arg(long)]
     agents: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Remove {
-    /// The sessions: their ids, or the beginnings of them
+    /// The sessions: their ids, or the starts of their ids
     #[arg(value_name = "ID", required = true, add = super::completions::sessions())]
     sessions: Vec<SessionName>,
 }

@@ -273,7 +273,7 @@ pub(super) fn log(verbose: u8, tells: bool, tracer: Option<Tracer>) {
     // A library user may have set a logger already; theirs is the better one.
     let _ = registry.try_init();
     if let Some(error) = wrong {
-        tracing::warn!("`HAFT_LOG` is not followed: {error}; expected levels such as `haft=debug,warn`");
+        tracing::warn!("`HAFT_LOG` is ignored: {error}; expected levels such as `haft=debug,warn`");
     }
 }
 
@@ -327,7 +327,7 @@ pub(super) fn changed(difference: &Difference) -> Vec<String> {
         };
         format!("{style}{mark} {line}{style:#}")
     };
-    let cut = difference.is_cut.then(|| format!("{DIM}… (the difference has more than is shown){DIM:#}"));
+    let cut = difference.is_cut.then(|| format!("{DIM}… (the diff is truncated){DIM:#}"));
     difference.lines.iter().map(line).chain(cut).collect()
 }
 

@@ -22,8 +22,7 @@ use haft_plugin_host::{Engine, EngineOptions, Plugin, Source};
 const MAX_CALLS: u64 = 1_000_000;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-A test is a call and what it answers, in tests/*.toml of the project:
+#[command(after_help = "A test is a call and its expected answer, in tests/*.toml of the project:
   [[test]]
   name = \"the most frequent word is first\"
   tool = \"top-words\"
@@ -33,20 +32,20 @@ pub(super) struct Test {
     /// The project's folder
     #[arg(default_value = ".")]
     folder: PathBuf,
-    /// Only the tests that have this in their file's or their own name
+    /// Run only the tests with this text in their name or file name
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Keep the answers of tests with `snapshot = true`, as what they are compared with
+    /// Store the answers of tests with `snapshot = true` as the expected answers
     #[arg(long)]
     bless: bool,
-    /// Test the component that is there; build nothing
+    /// Test the existing component; do not build
     #[arg(long)]
     no_build: bool,
-    /// Also call each tool with random arguments [100 times]: a trap is a finding
+    /// Call each tool with random arguments too [100 times]: a trap is a failure
     #[arg(long, value_name = "CALLS", num_args = 0..=1, require_equals = true, default_missing_value = "100",
           value_parser = clap::value_parser!(u64).range(1..=MAX_CALLS))]
     property: Option<u64>,
-    /// The number that the random arguments follow from
+    /// The seed of the random arguments
     #[arg(long, default_value_t = 1, requires = "property")]
     seed: u64,
 }
@@ -107,7 +106,8 @@ impl Test {
     /// The tests that were asked for, of which there is one at least.
     fn chosen(&self, mut suite: Suite) -> anyhow::Result<Suite> {
         if suite.is_empty() && self.property.is_none() {
-            let hint = "write one into `tests/NAME.toml`: `haft plugin test --help` shows how; or let `--property` find arguments";
+            let hint = "write one into `tests/NAME.toml`: see `haft plugin test --help`; or use `--property` \
+                to generate arguments";
             return Err(Hinted::new("the project has no tests", hint).into());
         }
         let Some(text) = &self.only else { return Ok(suite) };
@@ -212,9 +212,14 @@ impl Runner {
                 continue;
             }
             self.always(&match searched {
-                Searched::Nothing(calls) => format!("  {GOOD}ok{GOOD:#}    {} {DIM}({calls} calls){DIM:#}", tool.name),
+                Searched::Nothing(calls) => {
+                    format!("  {GOOD}ok{GOOD:#}    {} {DIM}({calls} calls){DIM:#}", tool.name)
+                }
                 Searched::NoArguments => {
-                    format!("  {FAILED}FAIL{FAILED:#}  {}\n        no arguments that fit its schema could be made", tool.name)
+                    format!(
+                        "  {FAILED}FAIL{FAILED:#}  {}\n        cannot generate arguments for its schema",
+                        tool.name
+                    )
                 }
                 Searched::Finding(found) => format!(
                     "  {FAILED}FAIL{FAILED:#}  {}\n        {}\n        with {} (call {})",
@@ -254,8 +259,8 @@ impl Tally {
         let (passed, failed, time) = (self.passed, self.failed, self.time.as_secs_f64());
         let kept = match self.blessed {
             0 => String::new(),
-            1 => ", 1 answer kept".to_owned(),
-            several => format!(", {several} answers kept"),
+            1 => ", 1 answer stored".to_owned(),
+            several => format!(", {several} answers stored"),
         };
         let style = if failed > 0 { FAILED } else { GOOD };
         format!("{style}tests: {passed} passed, {failed} failed{kept}{style:#} in {time:.1} s")

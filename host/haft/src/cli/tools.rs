@@ -25,17 +25,17 @@ const MAX_DESCRIPTION: usize = 60;
 #[command(after_help = "\
 Examples:
   haft tools
-  haft tools read                  one tool: its arguments, and what it may do
+  haft tools read                  one tool: its arguments and rights
   haft tools --agent
   haft tools --json | jq -r '.[].name'")]
 pub(super) struct Tools {
-    /// Show this tool: description, arguments, and what it may do
+    /// Show this tool: description, arguments and rights
     #[arg(add = super::completions::tools(), conflicts_with = "agent")]
     name: Option<String>,
-    /// List what the agent's model is told of, by `[agent] tools` and `tool_budget`
+    /// List the tools that the agent's model sees, after `[agent] tools` and `tool_budget`
     #[arg(long)]
     agent: bool,
-    /// Ask all MCP servers anew, instead of showing what they had when they were last asked
+    /// List the tools of all MCP servers again, instead of using the cached lists
     #[arg(long)]
     refresh: bool,
 }
@@ -103,7 +103,7 @@ fn show(program: &Program, name: &str, terminal: Terminal) -> anyhow::Result<()>
 fn unknown(name: &str, toolbox: &Toolbox) -> anyhow::Error {
     let names = toolbox.entries().map(|entry| entry.def().name.as_str());
     let hint = match nearest(name, names) {
-        Some(near) => format!("`{near}` is one; `haft tools` lists all"),
+        Some(near) => format!("did you mean `{near}`? `haft tools` lists all"),
         None => "`haft tools` lists all".to_owned(),
     };
     Hinted::new(format!("there is no tool `{}`", plain(name)), hint).into()
@@ -122,7 +122,7 @@ fn sheet(entry: &Entry, hooks: &[&str], terminal: Terminal) -> String {
         sheet.line(if at == 0 { "may" } else { "" }, Style::new(), &plain(line));
     }
     if entry.asks() {
-        sheet.line("asks", Style::new(), "a person before calls");
+        sheet.line("asks", Style::new(), "a person's approval before calls");
     }
     if !hooks.is_empty() {
         sheet.line("hooks", Style::new(), &plain(&hooks.join(", ")));

@@ -49,7 +49,7 @@ pub(super) fn of_lines(lines: &[Line]) -> String {
             }
             Entry::Summarised(summary) => summed_up(&mut text, summary),
             Entry::Ended(ended) => end(&mut text, ended),
-            Entry::Resumed { .. } => text.push_str("*gone on with by another process*\n\n"),
+            Entry::Resumed { .. } => text.push_str("*resumed by another process*\n\n"),
             Entry::Begun(_) | Entry::Running { .. } | Entry::Other => {}
         }
     }
@@ -94,7 +94,7 @@ fn fenced(text: &mut String, language: &str, inside: &str) {
 
 fn summed_up(text: &mut String, summary: &Summarised) {
     let (count, model) = (summary.messages, &summary.model);
-    let _ = write!(text, "*from here on a summary stands for the first {count} messages, by `{model}`:*\n\n");
+    let _ = write!(text, "*from here on, a summary by `{model}` replaces the first {count} messages:*\n\n");
     let _ = write!(text, "{}\n\n", quoted(summary.text.trim_end()));
 }
 
@@ -107,7 +107,7 @@ fn end(text: &mut String, ended: &Ended) {
     let why = match (ended.end, &ended.error) {
         (Some(haft_agent::End::Final), _) => return,
         (Some(end), None) => end.name().to_owned(),
-        (_, error) => format!("failed: {}", error.as_deref().unwrap_or("the model could not be asked")),
+        (_, error) => format!("failed: {}", error.as_deref().unwrap_or("the model gave no answer")),
     };
     let _ = write!(text, "*{why}*\n\n");
 }

@@ -11,19 +11,20 @@ use haft::program::Agreement;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What stays in the folder of program.toml, takes no key and starts no process needs no consent; neither does what \
-`haft init`, `haft plugin new` and `haft add` wrote there. Consent holds for this place, and until program.toml or \
-program.lock ask for more. `HAFT_TRUST=1` in the environment agrees to every program.toml: for CI and services.
+A program that works in its own folder, uses no key and starts no process needs no consent; neither do the \
+entries that `haft init`, `haft plugin new` and `haft add` wrote. Consent applies to this path until \
+program.toml or program.lock request more. `HAFT_TRUST=1` in the environment agrees to every program.toml: for \
+CI and services.
 
 Examples:
   haft trust
   haft trust --yes
   haft -p agents/reviewer/program.toml trust")]
 pub(super) struct TrustVerb {
-    /// Agree without being asked
+    /// Agree without a question
     #[arg(short, long)]
     yes: bool,
-    /// Forget what was agreed to here
+    /// Revoke your consent
     #[arg(long, conflicts_with = "yes")]
     forget: bool,
 }
@@ -33,20 +34,21 @@ impl TrustVerb {
         let agreement = Agreement::of(common.program.as_deref()).await?;
         if self.forget {
             let was_there = agreement.forget()?;
-            terminal.message(if was_there { "forgotten" } else { "nothing was agreed to here" });
+            terminal.message(if was_there { "forgotten" } else { "there is no consent to remove" });
             return Ok(Exit::Success);
         }
         show(&agreement, terminal)?;
         if agreement.is_complete() {
             return Ok(Exit::Success);
         }
-        let is_agreed = self.yes || (terminal.has_person() && terminal.confirm("agree to this?").await?);
+        let is_agreed =
+            self.yes || (terminal.has_person() && terminal.confirm("agree to these rights?").await?);
         if !is_agreed {
-            terminal.hint("`haft trust --yes` agrees where nobody can be asked");
+            terminal.hint("`haft trust --yes` agrees without a question");
             return Ok(Exit::Declined);
         }
         agreement.agree()?;
-        terminal.message("agreed; `haft trust --forget` takes it back");
+        terminal.message("agreed; `haft trust --forget` revokes your consent");
         Ok(Exit::Success)
     }
 }
@@ -57,10 +59,10 @@ fn show(agreement: &Agreement, terminal: Terminal) -> anyhow::Result<()> {
         let line = |(line, agreed): &(String, bool)| json!({ "asks": line, "agreed": agreed });
         terminal.json(&lines.iter().map(line).collect::<Vec<_>>())?;
     } else if lines.is_empty() {
-        terminal.message("nothing to agree to: it asks for no more than tools that work in its folder");
+        terminal.message("no consent needed: its tools only work in its folder");
     } else if agreement.is_complete() {
         let lines: String = lines.iter().map(|(line, _)| format!("\n  {line}")).collect();
-        terminal.message(format_args!("agreed to here:{lines}"));
+        terminal.message(format_args!("you have agreed to:{lines}"));
     } else {
         terminal.message(agreement.sheet());
     }

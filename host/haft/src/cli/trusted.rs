@@ -42,7 +42,7 @@ async fn agreed(options: &Options, terminal: Terminal) -> anyhow::Result<Program
         Err(error) if terminal.has_person() && !terminal.json => {
             let Untrusted(agreement) = error.downcast::<Untrusted>()?;
             terminal.message(agreement.sheet());
-            if !terminal.confirm("agree to this?").await? {
+            if !terminal.confirm("agree to these rights?").await? {
                 return Err(Refused.into());
             }
             agreement.agree()?;
@@ -54,7 +54,7 @@ async fn agreed(options: &Options, terminal: Terminal) -> anyhow::Result<Program
 
 /// The person was shown what a program.toml asks for, and did not agree.
 #[derive(Debug, thiserror::Error)]
-#[error("nothing of program.toml was used: it was not agreed to")]
+#[error("program.toml was not used: you did not agree to it")]
 struct Refused;
 
 /// Whether `error` says that nobody agreed to a program.toml.
@@ -118,7 +118,7 @@ async fn agreed_tools(program: Program, options: &Options, terminal: Terminal) -
     let mut is_other = false;
     for first in &program.first_lists {
         terminal.message(sheet(first));
-        let question = format!("use these tools of `{}`, and hold it to them?", first.server.config().name);
+        let question = format!("pin these tools of `{}` and use them?", first.server.config().name);
         if terminal.confirm(&question).await? {
             first.agree()?;
             is_other = true;

@@ -18,18 +18,18 @@ const MAX_NAMED: usize = 50;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Files that plugins changed, the built-in `edit` and `write` among them, are put back as they were before the last prompt
-that changed some. A file that was changed since is left as it is and named. What `bash`, commands and MCP servers did is not
-undone: their calls are named.
+The verb restores the files that plugins (also the built-in `edit` and `write`) changed in the last prompt with \
+changes. A file that was edited later is not restored, and is listed. Changes by `bash`, commands and MCP \
+servers are not undone; their calls are listed.
 
 Examples:
   haft session undo                     the last changes of the newest session of this program in this folder
   haft session undo 3f9ac801 --all")]
 pub(super) struct Undo {
-    /// The session: its id or the beginning of it, or `last`, the newest of this program in this folder
+    /// The session: its id, the start of its id, or `last` for the newest session of this program in this folder
     #[arg(value_name = "ID", default_value = "last")]
     session: SessionName,
-    /// Undo all that the session changed
+    /// Undo all changes of the session
     #[arg(long)]
     all: bool,
 }
@@ -44,7 +44,7 @@ impl Undo {
     }
 }
 
-/// Says what came of it; `None`: nothing is kept.
+/// Says its outcome; `None`: nothing is kept.
 pub(super) fn tell(undone: Option<&Undone>, terminal: Terminal) {
     for line in lines(undone) {
         match line {
@@ -55,7 +55,7 @@ pub(super) fn tell(undone: Option<&Undone>, terminal: Terminal) {
     }
 }
 
-/// What came of it, for a user who has no terminal.
+/// Its outcome, for a user who has no terminal.
 pub(super) fn text(undone: Option<&Undone>) -> String {
     let lines = lines(undone).into_iter().map(|line| match line {
         Line::Told(text) | Line::Refused(text) | Line::Uncovered(text) => text,
@@ -63,7 +63,7 @@ pub(super) fn text(undone: Option<&Undone>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A line of what came of it.
+/// A line of its outcome.
 enum Line {
     Told(String),
     Refused(String),
@@ -75,13 +75,13 @@ fn lines(undone: Option<&Undone>) -> Vec<Line> {
     let Undone { restored, refused, uncovered } = undone.unwrap_or(&nothing);
     let mut lines = Vec::new();
     if restored.is_empty() && refused.is_empty() {
-        lines.push(Line::Told("nothing is left to undo in this session".to_owned()));
+        lines.push(Line::Told("this session has nothing to undo".to_owned()));
     }
-    lines.extend(named(restored, "paths", |path| Line::Told(format!("as it was: {}", shown(path)))));
+    lines.extend(named(restored, "paths", |path| Line::Told(format!("restored: {}", shown(path)))));
     let refusal = |Refusal { path, why }: &Refusal| Line::Refused(format!("`{}` {why}", shown(path)));
     lines.extend(named(refused, "paths", refusal));
     if !uncovered.is_empty() {
-        lines.push(Line::Uncovered("not undone, since nobody keeps what these changed:".to_owned()));
+        lines.push(Line::Uncovered("not undone, because haft saves no files for these calls:".to_owned()));
     }
     lines.extend(named(uncovered, "calls", |what| Line::Uncovered(format!("  {}", plain(what)))));
     lines

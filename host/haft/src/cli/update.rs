@@ -19,21 +19,22 @@ mod newer;
 mod servers;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Everything that changed is shown and asked about: scripts, SKILL.md, what the tools say of themselves. An MCP server \
-is asked which tools it has; those that are held back are used from then on. `--yes`
-agrees. `haft add SOURCE` goes to another version. What is granted stays what it is. Where the new one asks for more, that is granted with it; `--grant RIGHT`
-grants no more than that besides, `--no-grant` nothing.")]
+#[command(
+    after_help = "Every change is shown and asked about: scripts, SKILL.md, tool definitions. It also lists \
+the tools of the MCP servers and pins them again, with the tools that were held back. `--yes` agrees. `haft \
+add SOURCE` changes to another version. Existing grants do not change. Rights that the new version requests \
+are added; `--grant RIGHT` adds only these rights, `--no-grant` adds none."
+)]
 pub(super) struct Update {
-    /// What to update: packages, plugins, MCP servers; everything without one
+    /// The packages, plugins and MCP servers to update [default: all]
     #[arg(value_name = "NAME", add = super::completions::plugins())]
     names: Vec<String>,
     #[command(flatten)]
     rights: Rights,
-    /// Name later versions and what has moved, and change nothing; ends with 1 where there are any
+    /// Report newer versions and changed content, and change nothing; the exit code is 1 if there are any
     #[arg(long, conflicts_with_all = ["yes", "grant", "no_grant", "full", "key"])]
     check: bool,
-    /// Who must have signed it now: a public key or its file (cosign or minisign), or `sigstore:ISSUER#SUBJECT`
+    /// The new required signer: a public key or its file (cosign or minisign), or `sigstore:ISSUER#SUBJECT`
     #[arg(long, value_name = "FILE|SIGNER", requires = "names")]
     key: Option<String>,
 }
@@ -125,7 +126,7 @@ impl Update {
         };
         let (entries, own) = self.entries(session, &servers)?;
         if entries.is_empty() && own.is_empty() {
-            terminal.message("nothing is installed here: no entry of program.toml is pinned in program.lock");
+            terminal.message("nothing is installed here: program.lock pins no entry of program.toml");
         }
         let mut outcomes = Outcomes::default();
         for entry in entries {

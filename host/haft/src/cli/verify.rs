@@ -15,7 +15,7 @@ use haft_package::{Kind, PackageSource, Pin, ProjectEntry};
 
 #[derive(Debug, Args)]
 pub(super) struct Verify {
-    /// What to look at; everything without one
+    /// The packages, plugins and servers to check [default: all]
     #[arg(value_name = "NAME", add = super::completions::plugins())]
     names: Vec<String>,
 }
@@ -79,8 +79,9 @@ impl Verify {
         }
         let bad = all.iter().filter(|found| found.state == State::Bad).count();
         if bad > 0 && !terminal.json {
-            terminal
-                .hint("`haft add` fetches what is pinned, `haft update NAME` takes what is there and asks");
+            terminal.hint(
+                "`haft add` fetches the pinned content; `haft update NAME` shows the new content and asks",
+            );
         }
         Ok(if bad > 0 { Exit::Changed } else { Exit::Success })
     }
@@ -142,13 +143,13 @@ fn verify_entry(session: &InstallSession, entry: &ProjectEntry) -> Found {
         return match (kind, source) {
             // The entry was written by hand, for any content of the file.
             (Kind::Plugin, PackageSource::Path(_)) => {
-                found(State::Unpinned, Some("a file that nothing pins".to_owned()))
+                found(State::Unpinned, Some("a file without a pin".to_owned()))
             }
-            _ => found(State::Bad, Some("it is not installed: program.lock does not know it".to_owned())),
+            _ => found(State::Bad, Some("it is not installed: program.lock has no entry".to_owned())),
         };
     };
     if *source != pin.source {
-        let why = format!("program.toml names another source than program.lock: `{}`", pin.source);
+        let why = format!("program.toml has another source than program.lock: `{}`", pin.source);
         return found(State::Bad, Some(why));
     }
     let is_by = |signer: &Signer| pin.signer.as_ref().is_some_and(|pinned| signer.admits(pinned));
@@ -156,7 +157,7 @@ fn verify_entry(session: &InstallSession, entry: &ProjectEntry) -> Found {
         Ok(()) => match entry.signer.as_ref().filter(|signer| !is_by(signer)) {
             None => found(State::Good, None),
             Some(signer) => {
-                let why = format!("program.toml wants it signed {}, and it is not", signer.describe());
+                let why = format!("program.toml requires a signature {}; it has none", signer.describe());
                 found(State::Bad, Some(why))
             }
         },
@@ -166,7 +167,7 @@ fn verify_entry(session: &InstallSession, entry: &ProjectEntry) -> Found {
 
 /// A pin without an entry: of a program.toml that was changed by hand.
 fn left_over(pin: &Pin) -> Found {
-    let why = Some("program.lock pins it, and program.toml does not have it".to_owned());
+    let why = Some("program.lock pins it, but program.toml has no such entry".to_owned());
     Found { name: pin.name.to_string(), kind: pin.kind.into(), state: State::Bad, why }
 }
 

@@ -33,26 +33,26 @@ const NAMELESS: &str = "worker";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A worker has the tools of program.toml whose `on` names one of its labels, or `*`, and runs the calls of gates with the same \
-program.lock: `haft serve`, `run`, `chat` and `call` of a program whose `[nats]`, or `--nats`, names the same server. What \
-its calls may do is what its own program.toml grants. Changes to program.toml, program.lock and plugin files take effect at \
-once; what gates want that have not read them yet it still has, for an hour at most. It ends when it is told to, once the \
-calls that run have ended.
+A worker runs the tools of program.toml whose `on` has one of its labels, or `*`. It takes calls from gates \
+with the same program.lock and NATS server: `haft serve`, `run`, `chat` and `call` with the same `[nats]` or \
+`--nats`. The worker's own program.toml sets the rights of its calls. Changes to program.toml, program.lock and \
+plugin files take effect at once; for gates that have not read them yet, the old tools stay for at most an \
+hour. On a signal the worker finishes its running calls and exits.
 
 Examples:
   haft worker --nats nats://127.0.0.1:4222 --label eu,gpu
   haft worker --label eu --name eu-1 --places 4")]
 pub(super) struct Work {
-    /// What tools are placed by: `on` in program.toml names one of these
+    /// The worker's labels; `on` in program.toml selects workers by label
     #[arg(short, long, value_name = "LABEL", value_delimiter = ',')]
     label: Vec<Label>,
-    /// What it is called: a user of the server can be held to one name [default: that of this machine]
+    /// The worker's name; NATS permissions can bind a user to one name [default: the host name]
     #[arg(long, value_name = "NAME")]
     name: Option<Name>,
-    /// Calls that it runs at one time
+    /// The maximum number of calls at once
     #[arg(long, value_name = "N", default_value_t = PLACES, value_parser = clap::value_parser!(u32).range(1..=MAX_PLACES))]
     places: u32,
-    /// Answer Prometheus over HTTP at this address, port 0 for any; the path is /metrics
+    /// Serve Prometheus metrics over HTTP at this address, port 0 for any; the path is /metrics
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
 }
@@ -61,7 +61,8 @@ impl Work {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         if let Some(star) = self.label.iter().find(|label| label.is_any()) {
             anyhow::bail!(
-                "`--label {star}` is no label: a worker has labels, and `on = [\"*\"]` means any worker"
+                "`--label {star}` is not a label: give a name; `on = [\"*\"]` in program.toml means any \
+                 worker"
             );
         }
         let name = self.name.clone().map_or_else(own_name, String::from);
@@ -110,7 +111,8 @@ impl Work {
         let live = Live::of_worker(options, program, read, worker.clone(), on_news);
         let (running, kept) = (live.running(), tokio::spawn(live.keep()));
         let exit = tokio::select! {
-            ended = worker.run(stop.clone(), ready) => ended.map(|()| Exit::Success).context("the worker cannot go on"),
+            ended = worker.run(stop.clone(), ready) => ended.map(|()| Exit::Success).context("the worker \
+                cannot continue"),
             exit = ending => Ok(exit?),
         };
         kept.abort();
@@ -129,9 +131,9 @@ impl Work {
             [] => "a worker without labels".to_owned(),
             labels => format!("a worker labelled {}", Label::listed(labels)),
         };
-        let text = format!("nothing of this program lives on {labels}");
-        let hint = "`on = [\"LABEL\"]` in `[[plugins]]`, `[[tools]]`, `[[mcp_servers]]` or `[builtins.on]` says \
-                     where a tool lives";
+        let text = format!("no tool of this program runs on {labels}");
+        let hint = "set `on = [\"LABEL\"]` in `[[plugins]]`, `[[tools]]`, `[[mcp_servers]]` or \
+                     `[builtins.on]`";
         Hinted::new(text, hint)
     }
 }

@@ -42,11 +42,11 @@ use haft_sandbox::service::ServiceSpec;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Put it in front of the command of an MCP server, in the configuration of any client. Without rights the server has a home \
-of its own, the system's programs and its own files to read, and no network. What its start needs is asked for once: at \
-a terminal, or by the client if that can (elicitation); rights on the command line too. What you agree to holds for this \
-command as long as its files stay as they are. The tools that it lists first are noted; one that is new or changed later is held \
-back until you agree to it. NAME alone, at a terminal, adds rights to what you agreed to before, or shows its tools.
+Without rights the server has its own home directory, reads the system's programs and its own files, and has no network. haft \
+asks once for the rights that its start needs and for rights on the command line: at a terminal, or through the \
+client (elicitation). Your consent applies to this command as long as its files do not change. haft pins the \
+tools of the first listing; a new or changed tool is held back until you agree to it. NAME alone, at a \
+terminal, adds rights or shows the tools.
 
 Examples:
   haft wrap memory -- npx -y @modelcontextprotocol/server-memory
@@ -54,13 +54,13 @@ Examples:
   haft wrap --grant network --grant env=GITHUB_TOKEN github
   haft wrap --tools github")]
 pub(super) struct Wrap {
-    /// A right that it is to have: `read=DIR`, `write=DIR`, `env=NAME`, `credentials=STORE` or `network`
+    /// Grant this right: `read=DIR`, `write=DIR`, `env=NAME`, `credentials=STORE` or `network`
     #[arg(long = "grant", value_name = "RIGHT", add = super::completions::rights())]
     rights: Vec<Given>,
-    /// Show the tools of NAME that are held back, and ask whether to agree to them
+    /// Show the tools of NAME that are held back, and ask for your consent
     #[arg(long, requires = "name", conflicts_with_all = ["rights", "command"])]
     tools: bool,
-    /// What it is called in messages [default: after its command]
+    /// The server's name in messages [default: from its command]
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// The command and its arguments
@@ -217,8 +217,10 @@ impl Start {
     /// What a person reads before they agree to `rights`.
     fn sheet(&self, rights: &[Right]) -> String {
         let Wrapping { name, words, files, .. } = &self.command;
-        let mut lines =
-            vec![format!("The MCP server `{}` asks for what it does not have:", plain(name)), String::new()];
+        let mut lines = vec![
+            format!("The MCP server `{}` needs rights that it does not have:", plain(name)),
+            String::new(),
+        ];
         let runner = self.fetch.runner().filter(|_| self.fetches());
         lines.extend(rights.iter().map(|right| match runner {
             Some(runner) if has_network(std::slice::from_ref(right)) => {
@@ -227,12 +229,12 @@ impl Start {
             _ => format!("  {}", plain(&given::shown(right))),
         }));
         if self.has_answered {
-            lines.extend([String::new(), "It starts without. What it is for may need them.".to_owned()]);
+            lines.extend([String::new(), "The server starts without them, but may not work.".to_owned()]);
         }
         lines.extend([String::new(), format!("Its command: {}", plain(&shell_words::join(words)))]);
         if !self.outdated.is_empty() {
             let files: Vec<String> = files.iter().map(|file| plain(&file.to_string_lossy())).collect();
-            lines.push(format!("What you agreed to before was for other contents of {}.", files.join(", ")));
+            lines.push(format!("Your earlier consent was for other contents of {}.", files.join(", ")));
         }
         lines.join("\n")
     }

@@ -56,11 +56,11 @@ fn two_targets(manifest: &Manifest, target: &Target) -> Option<Problem> {
     let BackendTable { container, ssh, .. } = &manifest.backend;
     let is_settled = target.container.is_some() || target.ssh.is_some();
     let ssh = ssh.as_ref().filter(|_| container.is_some() && !is_settled)?;
-    let problem = Problem::new("`[backend]` names a container and a host, and commands run in one place");
+    let problem = Problem::new("`[backend]` has both a container and a host; commands run in one place");
     Some(
         problem
             .at(ssh.span, "the host")
-            .hint("leave one of the two away, or choose with `--container` or `--ssh`"),
+            .hint("remove one of the two, or choose with `--container` or `--ssh`"),
     )
 }
 
@@ -160,7 +160,7 @@ mod tests {
         let problem = two_targets(&manifest, &Target::default()).unwrap();
         let report = manifest.report(vec![problem]).to_string();
         assert!(
-            report.contains("program.toml:3:7") && report.contains("hint: leave one of the two away"),
+            report.contains("program.toml:3:7") && report.contains("hint: remove one of the two"),
             "{report}"
         );
         let named = Target { container: Some("other".into()), ..Target::default() };

@@ -58,15 +58,14 @@ fn reach(sandbox: &Sandbox) -> String {
     let written = match sandbox.mode {
         SandboxMode::Rwx => "Files can be written anywhere".to_owned(),
         SandboxMode::Sandbox | SandboxMode::Rx => format!(
-            "Files can be written in the workspace, `~/.haft`, the directory for temporary files{} and nowhere else",
+            "Files can be written only in these places: the workspace, `~/.haft`, the directory for temporary files{}",
             listed(&sandbox.write)
         ),
     };
-    let read = sandbox
-        .read
-        .as_deref()
-        .map(|read| format!("; of others only these can be read: {}", listed(read).trim_start_matches(", ")));
-    let only = "; of the network only these hosts can be reached: ";
+    let read = sandbox.read.as_deref().map(|read| {
+        format!("; of other directories only these are readable: {}", listed(read).trim_start_matches(", "))
+    });
+    let only = "; of the network only these hosts are reachable: ";
     let network = sandbox.network_in_words("", "; there is no network", only);
     format!("{written}{}{network}.", read.unwrap_or_default())
 }

@@ -25,7 +25,7 @@ impl Program {
             || NATIVE.iter().map(|own| own.name).chain(OF_BUILTINS.iter().copied()).chain([ReadSkill::NAME]);
         let is_off = |name: &str| of_haft().any(|own| own == name) && self.toolbox.find(name).is_none();
         let why = |pattern: &ToolPattern| match self.unseen.reason_for(pattern) {
-            _ if is_off(pattern.as_str()) => Why::Unseen("haft has this tool, and it is not on here".into()),
+            _ if is_off(pattern.as_str()) => Why::Unseen("this built-in tool is switched off".into()),
             Some(why) => Why::Unseen(why.to_owned()),
             None => Why::Nothing(near(pattern.as_str(), &names)),
         };

@@ -37,7 +37,7 @@ pub(super) struct Contribution {
     /// Tools that there may be, and that are not in the toolbox.
     pub(super) unseen: Unseen,
     pub(super) files: Vec<PathBuf>,
-    /// Whether something was passed over.
+    /// Whether something was skipped.
     pub(super) is_partial: bool,
     /// Name prefixes of withheld tools, and the reasons.
     pub(super) held: Vec<(String, String)>,
@@ -132,7 +132,7 @@ impl Merged {
             Placed::Here(tool) => (tool, new.limits),
             Placed::There(tool) => (tool, NatsTool::limits(new.limits)),
             Placed::Elsewhere(why) => {
-                let why = why.map(|why| (name.clone(), format!("`{name}` is not here: {why}")));
+                let why = why.map(|why| (name.clone(), format!("`{name}` is not available: {why}")));
                 self.rest.unseen.extend(why);
                 return Ok(());
             }

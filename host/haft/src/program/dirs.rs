@@ -59,9 +59,8 @@ pub struct Dirs {
 impl Dirs {
     /// Returns the directories of the user who runs haft.
     pub fn of_this_machine() -> anyhow::Result<Self> {
-        let base = etcetera::choose_base_strategy().map_err(|_| {
-            anyhow::anyhow!("no home directory; set `HOME` to the directory that `~` should mean")
-        })?;
+        let base = etcetera::choose_base_strategy()
+            .map_err(|_| anyhow::anyhow!("no home directory; set `HOME` to the directory for `~`"))?;
         let home = base.home_dir().to_owned();
         let data = home.join(".haft");
         Ok(Self {

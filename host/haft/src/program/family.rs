@@ -91,12 +91,10 @@ impl Family {
             return Some(format!("the programs call each other in a circle: {circle}"));
         }
         if chain.len() > MAX_DEPTH {
-            return Some(format!(
-                "agents may call each other {MAX_DEPTH} deep, not deeper: {}",
-                named(chain)
-            ));
+            return Some(format!("agents may call each other at most {MAX_DEPTH} deep: {}", named(chain)));
         }
-        (self.seen.len() >= MAX_PROGRAMS).then(|| format!("at most {MAX_PROGRAMS} programs may work for one"))
+        (self.seen.len() >= MAX_PROGRAMS)
+            .then(|| format!("a program may have at most {MAX_PROGRAMS} agent programs"))
     }
 
     /// Returns the files of the calling programs, and its own.
@@ -168,5 +166,5 @@ fn unusable(agent: &AgentTool, path: &Path, report: &Report) -> Problem {
     let first = report.problems().first().map_or("it cannot be read", Problem::message);
     let text = format!("agent `{}` cannot be used: {first}", agent.name.as_str());
     let problem = Problem::new(text).at(agent.name.span, "left out");
-    problem.hint(format!("`haft check -p {}` says what is wrong, and where", path.display()))
+    problem.hint(format!("run `haft check -p {}` to see each problem and its place", path.display()))
 }

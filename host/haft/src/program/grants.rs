@@ -46,8 +46,8 @@ fn directory(path: &Path, base: &Path, dirs: &Dirs) -> Result<Root, Problem> {
         None => Ok(root),
         Some(own) => {
             let (path, own) = (root.path().display(), own.path().display());
-            let problem = Problem::new(format!("`{path}` cannot be granted: `{own}` belongs to haft itself"));
-            Err(problem.hint("name a directory outside of it"))
+            let problem = Problem::new(format!("`{path}` cannot be granted: `{own}` belongs to haft"));
+            Err(problem.hint("choose a directory outside it"))
         }
     }
 }
@@ -185,8 +185,9 @@ impl<'a> Grants<'a> {
                 |asked: &Grant| alone.as_ref().is_ok_and(|alone| asked.intersect(alone) != Grant::none());
             if !all_asked.iter().any(is_asked) {
                 let name = declared.name.as_str();
-                let text =
-                    format!("`{right}` in `[packages.grant]` has no effect: nothing in `{name}` asks for it");
+                let text = format!(
+                    "`{right}` in `[packages.grant]` has no effect: `{name}` does not request this right"
+                );
                 let problem = Problem::new(text).at(declared.name.span, "this package");
                 self.problems.push(problem.hint("remove it"));
             }
@@ -203,8 +204,8 @@ impl<'a> Grants<'a> {
                 Ok(wider) => grant = wider,
                 Err(problem) => {
                     let why = problem.message();
-                    let problem = Problem::new(format!("`{name}` asks for `{right}`: {why}")).warning();
-                    self.problems.push(problem.at(declared.name.span, "this package does not get it"));
+                    let problem = Problem::new(format!("`{name}` requests `{right}`: {why}")).warning();
+                    self.problems.push(problem.at(declared.name.span, "this package is not granted it"));
                 }
             }
         }
@@ -250,8 +251,8 @@ impl<'a> Grants<'a> {
         for written in deny {
             let root = root(&self.manifest.resolve(&written.value, &self.dirs.home))?;
             if !root.real().exists() {
-                let text = format!("`{}`, which `deny` names, is not there", root.path().display());
-                problems.push(Problem::new(text).warning().at(written.span, "closed once it is"));
+                let text = format!("`{}` in `deny` does not exist", root.path().display());
+                problems.push(Problem::new(text).warning().at(written.span, "blocked once it exists"));
             }
             grant = grant.with_denied(root);
         }
@@ -270,7 +271,7 @@ impl<'a> Grants<'a> {
         {
             let path = root.path().display();
             let problem = Problem::new(format!("granted directory `{path}` cannot be opened: {error}"));
-            let problem = granted_here(problem).hint(format!("`mkdir -p {path}` makes it"));
+            let problem = granted_here(problem).hint(format!("run `mkdir -p {path}`"));
             // A missing directory is no problem if it may be written: a tool can create it, since it is opened for
             // every use.
             let is_absent = error.kind() == std::io::ErrorKind::NotFound;
@@ -327,7 +328,7 @@ fn check_workspace(grant: &Grant) -> anyhow::Result<()> {
     };
     let problem = Problem::new(format!("tools cannot work in `{}`", workspace.path().display()));
     let hint =
-        closed.hint(&RightsTable::Sandbox).unwrap_or_else(|| "name another `[sandbox] workspace`".to_owned());
+        closed.hint(&RightsTable::Sandbox).unwrap_or_else(|| "set another `[sandbox] workspace`".to_owned());
     Err(Report::new(vec![problem.hint(hint)]).into())
 }
 
@@ -366,11 +367,10 @@ pub(super) fn refuse_links(grant: &Grant) -> anyhow::Result<()> {
         if let Some(link) = sealed.root.links().into_iter().find(replaceable) {
             let (link, real) = (link.display(), sealed.root.real().display());
             let problem = Problem::new(format!(
-                "`{link}` is a link in a directory that tools may write, and leads to `{real}`: a tool could put another \
-                 one in the place of {}",
+                "`{link}` is a link to `{real}` in a directory that tools may write: a tool could replace {}",
                 replaced(sealed)
             ));
-            let way_out = format!("name `{real}` itself, or let tools work elsewhere: `[sandbox] workspace`");
+            let way_out = format!("write `{real}` instead, or set another `[sandbox] workspace`");
             return Err(Report::new(vec![problem.hint(way_out)]).into());
         }
     }
@@ -379,7 +379,7 @@ pub(super) fn refuse_links(grant: &Grant) -> anyhow::Result<()> {
 
 /// Describes the target of a link that a tool could replace.
 fn replaced(sealed: &Closed) -> &'static str {
-    if sealed.why == Why::Denied { "what `deny` closes" } else { "the file that says what tools may do" }
+    if sealed.why == Why::Denied { "a path of `deny`" } else { "the file that sets the tools' rights" }
 }
 
 /// Returns the rights of `git`, `npm` and `uv` during a fetch, besides writing to its target: they have the
@@ -416,7 +416,7 @@ pub(super) fn unknown_names(
             let near = nearest(name, own.chain(of_packages.iter().copied()));
             let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
             anyhow::bail!(
-                "`--allow` names the plugin, server or command `{name}`, which this program does not have{near}"
+                "`--allow` has the plugin, server or command `{name}`, which this program does not have{near}"
             )
         }
         None => Ok(()),

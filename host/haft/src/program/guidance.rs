@@ -119,7 +119,7 @@ pub(super) fn skill_offers(rights: &Rights<'_>) -> Contribution {
                 let origin = skill.origin.clone();
                 found.offers.push(NewTool::new(Arc::new(offer), Grant::none(), Limits::default(), origin));
             }
-            Err(why) => tracing::warn!("clients are not told of a skill of {}: {why}", skill.origin),
+            Err(why) => tracing::warn!("a skill of {} is not served to clients: {why}", skill.origin),
         }
     }
     found

@@ -392,7 +392,7 @@ fn is_there<'a>(
     let Some(name) = name.filter(|name| !all.contains(name)) else { return Ok(()) };
     let all: Vec<_> = all.iter().map(|name| format!("`{name}`")).collect();
     let there = if all.is_empty() { "none".into() } else { all.join(", ") };
-    anyhow::bail!("`{option}` names the {kind} `{name}`, which this program does not have; it has {there}")
+    anyhow::bail!("`{option}`: this program has no {kind} `{name}`; it has {there}")
 }
 
 /// Returns whether workers may have tools of the program that only they know.
@@ -407,7 +407,7 @@ async fn read_skills(program: &Program) {
     let read = move || {
         toolbox.offers().for_each(|entry| {
             let _ = entry.offer();
-        })
+        });
     };
     // If no thread reads them, the snapshot does.
     let _ = tokio::task::spawn_blocking(read).await;

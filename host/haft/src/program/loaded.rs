@@ -77,8 +77,8 @@ impl Loaded {
             Some(pin) if pin.source != source.value => {
                 let problem =
                     Problem::new(format!("`{name}` is pinned from another source: `{}`", pin.source));
-                let problem = problem.at(source.span, "not what program.lock says");
-                Err(problem.hint(format!("`haft update {name}` installs what is written here")))
+                let problem = problem.at(source.span, "differs from program.lock");
+                Err(problem.hint(format!("`haft update {name}` installs this source")))
             }
             pin => Ok(pin),
         }
@@ -150,6 +150,6 @@ pub(super) fn agreed(pin: &Pin) -> Option<Agreed> {
 /// Returns the problem for an entry that is not installed.
 pub(super) fn not_installed(name: &str, span: Span) -> Problem {
     Problem::new(format!("`{name}` is not installed on this machine"))
-        .at(span, "nothing was fetched from here")
-        .hint("`haft add` installs what program.toml and program.lock name")
+        .at(span, "this source was not fetched")
+        .hint("`haft add` installs everything in program.toml and program.lock")
 }

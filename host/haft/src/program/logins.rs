@@ -92,8 +92,8 @@ impl KeptLogin {
         let mut text = Vec::new();
         file.take(MAX_NOTE).read_to_end(&mut text)?;
         // The error does not repeat unreadable content, which may contain a token.
-        let note = serde_json::from_slice(&text)
-            .map_err(|_| io::Error::other("its file has something else in it"))?;
+        let note =
+            serde_json::from_slice(&text).map_err(|_| io::Error::other("its file has other content"))?;
         Ok(Some(note))
     }
 
@@ -130,9 +130,7 @@ impl LoginStore for KeptLogin {
             Some(_) => match self.secrets().read(&SecretSource::Keyring(self.entry.clone())).await {
                 Ok(text) => {
                     let login = serde_json::from_str(text.expose_secret());
-                    login
-                        .map(Some)
-                        .map_err(|_| failed("the keyring has something else in its place".to_owned()))
+                    login.map(Some).map_err(|_| failed("its keyring entry has other content".to_owned()))
                 }
                 Err(SecretError::NotInKeyring(_)) => Ok(None),
                 Err(error) => Err(failed(error.to_string())),
@@ -153,7 +151,7 @@ impl LoginStore for KeptLogin {
         let in_file = match self.secrets().store(&self.entry, &SecretString::from(text)).await {
             Ok(()) => None,
             Err(error) => {
-                tracing::debug!(%error, "the login is kept in a file");
+                tracing::debug!(%error, "the login is stored in a file");
                 Some(login.clone())
             }
         };
@@ -190,7 +188,7 @@ impl LoginStore for KeptLogin {
             }
         };
         let held = timeout(HELD, held).await;
-        let held = held.map_err(|_| self.failed("held", "another haft has held it for too long"))?;
+        let held = held.map_err(|_| self.failed("held", "another haft has locked it for too long"))?;
         held.map_err(|error| self.failed("held", error))?;
         Ok(Box::new(file))
     }

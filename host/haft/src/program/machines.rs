@@ -20,7 +20,7 @@ use haft_nats::{Gate, Identity, LinkError, Login, NatsTool, Server, Settings, Tl
 /// The role of this process, and its NATS server. Clones share one gate.
 #[derive(Clone, Debug, Default)]
 pub struct Machines {
-    /// Where NATS is, in the place of `[nats] urls`.
+    /// Where NATS is, instead of `[nats] urls`.
     url: Option<NatsUrl>,
     role: Role,
     /// The gate of the last reading of the program.
@@ -86,8 +86,7 @@ impl Machines {
             return (Placement::Alone, None);
         }
         if !self.are_met(manifest) {
-            let text =
-                "tools of this program live on workers, and no NATS server is named where they could be met";
+            let text = "tools of this program run on workers, but no NATS server is set";
             let hint = "`--nats nats://HOST:4222` for this run, or `urls` in `[nats]`";
             return (Placement::Alone, Some(Problem::new(text).warning().hint(hint)));
         }
@@ -177,8 +176,7 @@ impl Placement {
 /// Returns why a tool on workers is unavailable.
 pub(super) fn elsewhere(on: &[Label]) -> String {
     format!(
-        "it lives on workers labelled {}, and no NATS server is named where they could be met: `--nats URL`, or `urls` in \
-         `[nats]`",
+        "it runs on workers labelled {}, but no NATS server is set: use `--nats URL`, or `urls` in `[nats]`",
         Label::listed(on)
     )
 }
@@ -221,7 +219,7 @@ impl Server for NatsServer {
             None => table.urls.iter().map(|url| url.as_str().to_owned()).collect(),
         };
         if urls.is_empty() {
-            let why = "no server is named: `--nats URL`, or `urls` in `[nats]`";
+            let why = "no NATS server is set: use `--nats URL`, or `urls` in `[nats]`";
             return Err(LinkError::Unusable(why.into()));
         }
         let path = |path: &PathBuf| self.manifest.resolve(path, &self.home);

@@ -49,7 +49,7 @@ pub struct Options {
     pub person: Option<Arc<dyn Elicitor>>,
     /// Whether MCP servers may ask the clients of their calls.
     pub clients_answer: bool,
-    /// Where commands run, in the place of `[backend]`.
+    /// Where commands run, instead of `[backend]`.
     pub target: Target,
     /// Whether to pass over what would have to be looked at first: plugins that were never seen.
     pub known_only: bool,

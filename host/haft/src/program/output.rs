@@ -17,8 +17,8 @@ use haft_manifest::AnswerForm;
 const MAX_FILE: u64 = 1 << 20;
 
 /// The remedy for a missing schema.
-const EXAMPLE: &str = "a JSON Schema says what the answer is, such as \
-     `{\"type\": \"object\", \"properties\": {\"count\": {\"type\": \"integer\"}}, \"required\": [\"count\"]}`";
+const EXAMPLE: &str = "expected a JSON Schema such as `{\"type\": \"object\", \"properties\": {\"count\": \
+     {\"type\": \"integer\"}}, \"required\": [\"count\"]}`";
 
 impl Program {
     /// Returns the schema of `[agent] output`, if set.
@@ -47,10 +47,10 @@ pub fn read_output(path: &Path) -> Result<OutputSchema, Problem> {
 fn compiled(schema: &Value, name: &str) -> Result<OutputSchema, Problem> {
     OutputSchema::new(schema).map_err(|error| {
         let way_out = match error {
-            OutputSchemaError::TooLarge(_) => "parts that recur are written once, in `$defs`, and referred to by `$ref`",
-            OutputSchemaError::Invalid(_) => {
-                "a place such as `/properties/count` leads into the schema; a `$ref` may lead to its own `$defs` alone"
+            OutputSchemaError::TooLarge(_) => {
+                "write recurring parts once, in `$defs`, and refer to them with `$ref`"
             }
+            OutputSchemaError::Invalid(_) => "a `$ref` may only refer to the schema's own `$defs`",
         };
         Problem::new(format!("the schema of the answer {name} cannot be used: {error}")).hint(way_out)
     })

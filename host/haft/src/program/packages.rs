@@ -58,7 +58,7 @@ fn open(declared: &Declared, loaded: &Loaded) -> Result<(Bundle, Option<Agreed>)
     let (name, source) = (declared.name.as_str(), &declared.source);
     let pin = loaded.pin(Kind::Package, name, source)?.ok_or_else(|| not_installed(name, source.span))?;
     let damaged = |why: String| {
-        let problem = Problem::new(format!("package `{name}` is not what was installed: {why}"));
+        let problem = Problem::new(format!("package `{name}` has changed since its installation: {why}"));
         problem
             .at(declared.name.span, "left out")
             .hint("`haft add` fetches it again; `haft verify` checks everything")
@@ -91,7 +91,7 @@ fn unmet(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     (!missing.is_empty()).then(|| {
         Problem::new(format!("package `{name}` is left out: it requires {}", missing.join(", ")))
             .at(declared.name.span, "not on PATH")
-            .hint("install it, or put the directory it is in on PATH")
+            .hint("install it, or add its directory to PATH")
     })
 }
 
@@ -100,7 +100,7 @@ fn ignored(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     let ignored = bundle.ignored_servers()?;
     let problem = Problem::new(format!("package `{}` has {ignored}", declared.name.as_str()));
     let problem = problem.at(declared.name.span, "this package");
-    Some(problem.hint("its author declares them as `[[mcp_servers]]` in its program.toml"))
+    Some(problem.hint("the author must declare them as `[[mcp_servers]]` in the package's program.toml"))
 }
 
 /// Returns possible tools besides those of `installed`: of disabled packages, and of enabled ones that are

@@ -27,7 +27,7 @@ pub struct Idle {
 /// See [`Idle::why`].
 #[derive(Clone, Debug)]
 pub enum Why {
-    /// No tool is called so; the nearest that is.
+    /// No tool has this name; the nearest that is.
     Nothing(Option<String>),
     /// Tools that it may name are not known, or not on; why.
     Unseen(String),
@@ -109,7 +109,7 @@ pub(super) fn problems<'p>(
 ) -> Vec<Problem> {
     let problem = |pattern: &ToolPattern| {
         let problem = Problem::new(format!("{owner} has no tool `{pattern}`"));
-        let problem = problem.at(span, format!("`{key}` here names it"));
+        let problem = problem.at(span, format!("used in `{key}` here"));
         match near(pattern.as_str(), names) {
             Some(near) => problem.hint(format!("did you mean `{near}`?")),
             None => problem,
@@ -141,7 +141,7 @@ impl Idle {
         let problem = Problem::new(format!("{place}: {self}"));
         match &self.why {
             Why::Nothing(Some(near)) => problem.hint(format!("did you mean `{near}`?")),
-            _ => problem.hint("`haft tools` lists those there are"),
+            _ => problem.hint("`haft tools` lists all tools"),
         }
     }
 }
@@ -149,8 +149,8 @@ impl Idle {
 impl fmt::Display for Idle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.why {
-            Why::Nothing(_) => write!(f, "no tool is called `{}`", self.pattern),
-            Why::Unseen(why) => write!(f, "`{}` names no tool so far: {why}", self.pattern),
+            Why::Nothing(_) => write!(f, "there is no tool `{}`", self.pattern),
+            Why::Unseen(why) => write!(f, "`{}` matches no tool yet: {why}", self.pattern),
         }
     }
 }

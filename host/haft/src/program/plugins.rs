@@ -102,8 +102,11 @@ pub(super) fn pending<'a>(rights: &Rights<'a>) -> (Vec<PendingPlugin<'a>>, Contr
     for (plugin, grant) in declared.filter(|(plugin, _)| plugin.enabled) {
         // A hook sees the calls of any machine that it is declared on.
         if plugin.hooks.is_none() && !rights.placement.loads(&plugin.on) {
-            let why =
-                format!("plugin `{}` is not here: {}", plugin.name.as_str(), machines::elsewhere(&plugin.on));
+            let why = format!(
+                "plugin `{}` is not available: {}",
+                plugin.name.as_str(),
+                machines::elsewhere(&plugin.on)
+            );
             // A worker is not asked for entries of other workers.
             if !rights.placement.is_worker() {
                 others.unseen.note(patterns::plugin_prefix(plugin.name.as_str()), why);
@@ -188,7 +191,7 @@ pub(super) async fn contribution(rights: &Rights<'_>, pending: &[PendingPlugin<'
         match loaded.transpose() {
             None => {
                 found.is_partial = true;
-                found.unseen.extend([unseen("was not looked at yet")]);
+                found.unseen.extend([unseen("has not been loaded yet")]);
             }
             Some(Ok(plugin)) => {
                 let (plugin, problems) = equipped(rights, pending, plugin).await;
@@ -351,13 +354,13 @@ fn unloadable(pending: &PendingPlugin<'_>, error: &LoadError, is_built_here: boo
     };
     match (error, pending.package) {
         (LoadError::Pinned, None) if pending.is_own_file() => {
-            problem.hint(format!("`haft update {}` shows what it is now and asks again", pending.name))
+            problem.hint(format!("`haft update {}` shows the new content and asks", pending.name))
         }
         (LoadError::Pinned, _) => {
             problem.hint("`haft add` fetches it again; `haft verify` checks everything")
         }
         (LoadError::Read { error, .. }, None) if is_built_here && error.kind() == ErrorKind::NotFound => {
-            problem.hint("`haft plugin build` makes it")
+            problem.hint("run `haft plugin build`")
         }
         _ => problem,
     }
@@ -369,8 +372,10 @@ fn not_agreed_to(pending: &PendingPlugin<'_>, exposed: &str) -> Problem {
         (Some(package), _) => (package.name.as_str(), Some(package.name.span)),
         (None, span) => (pending.name.as_str(), span),
     };
-    let problem = Problem::new(format!("the tool `{exposed}` says something else than what was agreed to"));
-    let problem = problem.hint(format!("`haft update {name}` shows what it says now and asks again"));
+    let problem = Problem::new(format!(
+        "the definition of the tool `{exposed}` differs from the one that you agreed to"
+    ));
+    let problem = problem.hint(format!("`haft update {name}` shows the new definition and asks"));
     span.into_iter().fold(problem, |problem, span| problem.at(span, "left out"))
 }
 

@@ -153,7 +153,7 @@ impl Models<'_> {
             keys.iter().filter(|(_, is_set)| *is_set).map(|(key, _)| format!("`{key}`")).collect();
         let is_useless = own != chosen && !keys.is_empty();
         is_useless.then(|| {
-            format!("{} of `[provider]` is for `{own}`, and not sent to `{chosen}`", keys.join(", "))
+            format!("{} of `[provider]` belongs to `{own}` and is not sent to `{chosen}`", keys.join(", "))
         })
     }
 
@@ -222,7 +222,7 @@ fn prices(section: &manifest::Provider) -> BTreeMap<String, Prices> {
     section.prices.iter().map(|(model, own)| (model.clone(), price(own))).collect()
 }
 
-/// Returns the models: the named one, those of program.toml, or the vendor's defaults.
+/// Sets the models: the named one, those of program.toml, or the vendor's defaults.
 fn models(
     choice: &ModelChoice,
     own: Option<&manifest::Provider>,
@@ -246,7 +246,8 @@ fn models(
     let named = choice.named_model().map(str::to_owned);
     let Some(model) = named.or(complex).or_else(|| fast.clone().filter(|_| configured)).or(usual) else {
         anyhow::bail!(
-            "no model: name one with `--model`, or write `[provider]` with `model = \"…\"` to program.toml"
+            "no model is configured: use `--model`, or write `[provider]` with `model = \"…\"` to \
+             program.toml"
         );
     };
     settings.model = model;
@@ -272,9 +273,9 @@ fn usual_url(kind: &ProviderKind) -> Option<String> {
 fn no_provider() -> Report {
     let with_key: Vec<_> = provider::PROVIDERS.iter().filter(|kind| usual_key(kind).is_some()).collect();
     let problem = Problem::new("no model provider is configured")
-        .hint("name one with `--provider`, or write `[provider]` with `name = \"…\"` to program.toml");
+        .hint("use `--provider`, or write `[provider]` with `name = \"…\"` to program.toml");
     let hints = with_key.iter().map(|kind| {
-        format!("`{}` is set, so `--provider {}` asks `{}`", kind.key_variable, kind.name, kind.model)
+        format!("`{}` is set: `--provider {}` uses `{}`", kind.key_variable, kind.name, kind.model)
     });
     hints.fold(problem, Problem::hint).into()
 }

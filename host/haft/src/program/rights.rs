@@ -134,7 +134,7 @@ fn bound(under: Option<&Under>, sealed: &Grant, wanted: &Grant, origin: &str) ->
     let withheld = under.withheld(wanted);
     let problem = || {
         let text = format!("tools of this agent ({origin}) may not {}", withheld.join(", "));
-        Problem::new(text).warning().hint("an agent gets no more than the program that calls it has")
+        Problem::new(text).warning().hint("an agent has at most the rights of the program that calls it")
     };
     let problem = (!withheld.is_empty()).then(problem);
     (under.narrowed(wanted).with_protected_paths_of(sealed), problem)

@@ -64,7 +64,7 @@ impl Running {
     /// Returns its missing parts before the first check.
     pub fn readiness(&self) -> Readiness {
         let gate = self.0.lock().gate.is_some();
-        let missing = gate.then(|| "workers are not looked for yet".to_owned()).into_iter().collect();
+        let missing = gate.then(|| "workers have not been searched yet".to_owned()).into_iter().collect();
         Readiness { missing, notes: Vec::new() }
     }
 

@@ -110,7 +110,7 @@ impl PinRecord {
     }
 
     fn unwritable(&self) -> String {
-        format!("cannot note down in `{}` what was agreed to", self.file.display())
+        format!("cannot save your consent in `{}`", self.file.display())
     }
 
     fn agreement(&self, pins: ToolPins, listed: &ToolList) -> Agreed {
@@ -173,7 +173,8 @@ impl FirstList {
         let (server, count) = (&self.record.server, self.agreed.pins.names().len());
         let tools = if count == 1 { "tool" } else { "tools" };
         format!(
-            "MCP server `{server}`: {count} {tools} pinned; what changes is held back until `haft update {server}`"
+            "MCP server `{server}`: {count} {tools} pinned; changed tools are held back until `haft update \
+             {server}`"
         )
     }
 }

@@ -125,7 +125,7 @@ fn without_duplicates(declared: Vec<Declared<'_>>) -> (Vec<Declared<'_>>, Vec<Pr
     let (mut kept, mut problems) = (Vec::<Declared<'_>>::new(), Vec::new());
     for server in declared {
         if kept.iter().any(|other| other.name() == server.name()) {
-            let text = format!("MCP server `{}` is left out: another one is called so", server.name());
+            let text = format!("MCP server `{}` is left out: another server has this name", server.name());
             problems.push(Problem::new(text).at(server.span, "this server"));
         } else {
             kept.push(server);
@@ -163,7 +163,7 @@ fn of_one(
         declared.tell_differences(server, &listed, &mut found);
     } else {
         found.is_partial = may_have_more;
-        let why = format!("it is not known which tools MCP server `{}` has", declared.name());
+        let why = format!("the tools of MCP server `{}` are not known", declared.name());
         found.unseen.note(patterns::server_prefix(declared.name()), why);
     }
     if rights.options.only.as_ref().is_some_and(|tool| !client::owns(declared.name(), tool)) {
@@ -287,13 +287,13 @@ impl Declared<'_> {
         };
         let withheld = values.iter().filter(|(_, value)| !self.may_have(value));
         let problem = |(name, value): &(String, TextOrSecret)| {
-            let text = format!("MCP server `{}` does not get `{name}`", self.name());
+            let text = format!("MCP server `{}` is not granted `{name}`", self.name());
             let problem = Problem::new(text).at(self.span, "not granted to this package");
             match value {
                 TextOrSecret::Secret(SecretSource::Env(name)) => {
                     problem.hint(format!("`env = [\"{name}\"]` in `[packages.grant]` allows it"))
                 }
-                _ => problem.hint("a package gets no secrets but from variables"),
+                _ => problem.hint("a package gets secrets only from variables"),
             }
         };
         withheld.map(problem).collect()
@@ -316,8 +316,7 @@ impl Declared<'_> {
         }
         let record = PinRecord::new(&rights.dirs.pins(), &canonical(&rights.manifest.path), server);
         let agreed = record.read().unwrap_or_else(|error| {
-            let text =
-                format!("it cannot be read what was agreed to of MCP server `{}`: {error}", self.name());
+            let text = format!("cannot read the pins of MCP server `{}`: {error}", self.name());
             found.problems.push(Problem::new(text).at(self.span, "its tools are held back"));
             Some(Agreed::default())
         });
@@ -329,7 +328,7 @@ impl Declared<'_> {
         let options = rights.options;
         let is_used = options.only.as_deref().is_none_or(|tool| client::owns(self.name(), tool));
         if !options.pins_first_lists || options.known_only || !is_used {
-            let why = format!("nobody agreed to the tools of MCP server `{}` yet", self.name());
+            let why = format!("you have not agreed to the tools of MCP server `{}` yet", self.name());
             found.held.push((
                 patterns::server_prefix(self.name()),
                 format!("{why}: `haft update {}` shows them", self.name()),

@@ -76,5 +76,5 @@ async fn read(secrets: &Secrets<'_>, value: &TextOrSecret) -> Result<SecretStrin
         TextOrSecret::Text(text) => return Ok(SecretString::from(text.clone())),
         TextOrSecret::Secret(source) => source,
     };
-    secrets.read(source).await.map_err(|error| format!("a header of `[telemetry]` cannot be had: {error}"))
+    secrets.read(source).await.map_err(|error| format!("a header of `[telemetry]` is not available: {error}"))
 }

@@ -118,7 +118,7 @@ impl Agreement {
         let lines: String = new.map(|(line, _)| format!("\n  {line}")).collect();
         let guidance: String = self.guidance.iter().map(|file| format!("\n  guidance   {file}")).collect();
         let place = self.programs.first().map(|own| own.place.display().to_string()).unwrap_or_default();
-        format!("`{place}` asks for more than tools that work in its folder:{lines}{guidance}")
+        format!("`{place}` requests rights beyond its folder:{lines}{guidance}")
     }
 
     /// Records that the user agreed to all of them. Earlier agreements stay.
@@ -233,8 +233,7 @@ impl Agreement {
             file.persist(self.file(place))?;
             Ok(())
         };
-        write()
-            .with_context(|| format!("cannot note down in `{}` what was agreed to", self.records.display()))
+        write().with_context(|| format!("cannot save your consent in `{}`", self.records.display()))
     }
 
     fn file(&self, place: &Path) -> PathBuf {
@@ -277,8 +276,8 @@ impl LeftOut {
     /// Returns the warning for the user.
     pub(super) fn problem(&self) -> Option<Problem> {
         let lines: String = self.parts.iter().map(|(_, line)| format!("\n  {line}")).collect();
-        let problem = Problem::new(format!("left out, since nobody agreed to it here yet:{lines}")).warning();
-        let hint = "`haft trust` shows what program.toml asks for, and asks you once";
+        let problem = Problem::new(format!("left out, because you have not agreed to:{lines}")).warning();
+        let hint = "`haft trust` shows the requested rights and asks you once";
         (!self.is_empty()).then(|| problem.hint(hint))
     }
 }
@@ -331,7 +330,7 @@ fn guidance(manifest: &Manifest) -> Vec<String> {
     let is_there = |name: &&str| manifest.folder.join(name).exists();
     let told = agents_md::FILES.into_iter().find(is_there).filter(|_| agent.agents_md);
     let skills = Some(".agents/skills").filter(is_there).filter(|_| agent.skills);
-    told.into_iter().chain(skills).map(|name| format!("{name} speaks to the model")).collect()
+    told.into_iter().chain(skills).map(|name| format!("{name} is part of the model's prompt")).collect()
 }
 
 #[cfg(test)]

@@ -104,8 +104,8 @@ impl Under {
         all.extend(hosts.map(|host| format!("reach `{host}`")));
         all.extend(variables.map(|name| format!("see `{name}`")));
         all.extend(stores.map(|store| format!("open the credential store `{store}`")));
-        all.extend((wanted.state() != left.state()).then(|| "keep as much state".to_owned()));
-        all.extend((wanted.cache() != left.cache()).then(|| "keep as large a cache".to_owned()));
+        all.extend((wanted.state() != left.state()).then(|| "store as much state".to_owned()));
+        all.extend((wanted.cache() != left.cache()).then(|| "use as large a cache".to_owned()));
         all.extend((wanted.network() && !left.network()).then(|| "use the network".to_owned()));
         let hosts =
             wanted.child_hosts().iter().filter(|host| !left.network() && !left.child_hosts().contains(host));

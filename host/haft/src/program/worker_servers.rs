@@ -25,7 +25,7 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> Contribution {
             Some(gate) if is_asked(server, options) => found.append(of_one(manifest, server, gate).await),
             Some(_) => {
                 found.is_partial |= options.known_only;
-                found.unseen.note(prefix, "no worker was asked what its MCP servers have");
+                found.unseen.note(prefix, "the MCP servers of workers have not been listed");
             }
             None if placement.is_worker() => {}
             None => found.unseen.note(prefix, elsewhere(&server.on)),
@@ -44,11 +44,11 @@ async fn of_one(manifest: &Manifest, server: &McpServer, gate: &Arc<Gate>) -> Co
     let (name, mut found) = (server.name.as_str(), Contribution::default());
     let tools = gate.tools(&server.on, |tool| client::owns(name, tool)).await.unwrap_or_else(|error| {
         let problem = Problem::new(format!("the tools of MCP server `{name}` are not known: {error}"));
-        found.problems.push(problem.at(server.name.span, "lives on workers").warning());
+        found.problems.push(problem.at(server.name.span, "runs on workers").warning());
         Vec::new()
     });
     if tools.is_empty() {
-        found.unseen.note(patterns::server_prefix(name), "no worker is there that has it");
+        found.unseen.note(patterns::server_prefix(name), "no worker has it");
     }
     let origin = format!("MCP server `{name}` at {}, on workers", manifest.source.place(server.name.span));
     let limits = NatsTool::limits(Limits { time: server.timeout, ..Limits::default() });

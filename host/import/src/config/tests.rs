@@ -163,5 +163,5 @@ fn a_pipe_in_the_place_of_a_file_is_no_file() {
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
     let client = Client::named("claude").unwrap();
     let error = Config::read(client, &Place { path: pipe, scope: "project" }).unwrap_err().to_string();
-    assert!(error.ends_with("it is no file"), "{error}");
+    assert!(error.ends_with("it is not a file"), "{error}");
 }

@@ -38,7 +38,7 @@ fn variables_become_places_of_secrets_or_their_values() {
         ["GITHUB_PERSONAL_ACCESS_TOKEN<GITHUB_PERSONAL_ACCESS_TOKEN", "LOG_LEVEL=info"]
     );
     assert_eq!(github.notes.len(), 1, "{:?}", github.notes);
-    assert_eq!(servers[2].as_ref().unwrap_err(), "its address may have a key in it, and was not copied");
+    assert_eq!(servers[2].as_ref().unwrap_err(), "its address may contain a key and was not copied");
     let renamed = servers[3].as_ref().unwrap();
     assert_eq!(renamed.name.as_str(), "sequential-thinking");
     let wrapped = servers[5].as_ref().unwrap();
@@ -53,7 +53,10 @@ fn each_client_has_its_own_references() {
     let python = servers[0].as_ref().unwrap();
     assert_eq!(python.command[0], "/home/ada/.venv/bin/python");
     assert_eq!(values(python), ["DATABASE_URL<DB_URL", "API_KEY<TEAM_KEY"]);
-    assert_eq!(python.notes, ["it started in `./tools`; servers of program.toml start in its folder"]);
+    assert_eq!(
+        python.notes,
+        ["its working directory was `./tools`; servers of program.toml start in its folder"]
+    );
     let servers = translated("cursor", "cursor.json");
     let local = servers[0].as_ref().unwrap();
     assert_eq!(local.command, ["/work/app/bin/server", "--root", "/work/app", "--home", "/home/ada"]);
@@ -67,7 +70,10 @@ fn each_client_has_its_own_references() {
     assert_eq!(values(perplexity), ["PERPLEXITY_API_KEY<PERPLEXITY_API_KEY", "PORT=3000"]);
     assert!(perplexity.notes[0].contains("VS Code asks for it as `perplexity-key`"), "{perplexity:?}");
     let database = servers[1].as_ref().unwrap_err();
-    assert!(database.starts_with("its command line has a secret in it"), "{database}");
+    assert!(
+        database.starts_with("its command line contains a secret; pass the secret in a variable first"),
+        "{database}"
+    );
     let servers = translated("opencode", "opencode.json");
     let everything = servers[0].as_ref().unwrap();
     assert_eq!(values(everything), ["MY_KEY<MY_KEY", "OTHER_KEY<~/keys/other"]);
@@ -88,16 +94,19 @@ fn a_header_that_is_put_together_is_one_secret() {
     let text = r#"{"mcpServers": {"sentry": {"url": "https://a.test/mcp", "headers": {"Authorization": "Bearer ${T_TOKEN}"}}}}"#;
     let sentry = of_text("claude", "x", text.to_owned()).remove(0).unwrap();
     assert_eq!(values(&sentry), ["Authorization<SENTRY_AUTHORIZATION"]);
-    assert!(sentry.notes[0].contains("it is to hold all of the value"), "{sentry:?}");
+    assert!(
+        sentry.notes[0].contains("it must contain the whole value, which is combined in `"),
+        "{sentry:?}"
+    );
 }
 
 #[test]
 fn a_command_line_without_its_variables_is_not_written() {
     let text = |word: &str| format!(r#"{{"mcpServers": {{"a": {{"command": "b", "args": ["{word}"]}}}}}}"#);
     for (word, why) in [
-        ("${ROOT_OF_ALL}/x", "its command line has the variable `ROOT_OF_ALL`, which is not set"),
-        ("--as=${MY_TOKEN}", "its command line has the secret `MY_TOKEN` in it"),
-        ("${input:key}", "its command line has `key` in it, which the client asks for"),
+        ("${ROOT_OF_ALL}/x", "its command line contains the variable `ROOT_OF_ALL`, which is not set"),
+        ("--as=${MY_TOKEN}", "its command line contains the secret `MY_TOKEN`"),
+        ("${input:key}", "its command line contains `key`, an input of the client"),
     ] {
         let error = of_text("claude", "x", text(word)).remove(0).unwrap_err();
         assert!(error.starts_with(why), "{error}");

@@ -13,12 +13,13 @@ pub(super) const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 /// # Errors
 /// The URL is malformed, or plain HTTP to another machine.
 pub(super) fn parse_url(url: &str) -> Result<Url, ServerError> {
-    let parsed = Url::parse(url).map_err(|error| ServerError::Url(format!("`{url}` is no URL: {error}")))?;
+    let parsed =
+        Url::parse(url).map_err(|error| ServerError::Url(format!("`{url}` is not a URL: {error}")))?;
     if is_safe(&parsed) {
         return Ok(parsed);
     }
     let why = "expected `https://`; plain `http://` is for servers on this machine";
-    Err(ServerError::Url(format!("`{url}` would show what is sent to everybody on the way: {why}")))
+    Err(ServerError::Url(format!("`{url}` would send data unencrypted: {why}")))
 }
 
 /// Returns whether requests to `url` cannot be read on the way.

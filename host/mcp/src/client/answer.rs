@@ -29,7 +29,7 @@ pub(super) fn to_tool_result(mut result: Value, limit: usize, whole: &Whole) -> 
         return ToolResult { mcp: Some(Box::new(McpAnswer::Result(result))), ..told };
     }
     let most = MAX_DATA >> 20;
-    let why = format!("the answer's data has more than {most} MiB, and is left out; its text is:\n");
+    let why = format!("the answer's data is larger than {most} MiB and is left out; its text is:\n");
     ToolResult { content: why + &told.content, is_error: true, structured: None, ..told }
 }
 
@@ -141,7 +141,7 @@ impl ContentBuilder {
             Some("resource") => self.resource(block.get("resource").unwrap_or(&Value::Null)),
             kind => {
                 let kind = shortened(kind.unwrap_or("unknown").to_owned());
-                self.push_line(format!("[content of type `{kind}`, which haft does not know]"));
+                self.push_line(format!("[content of the unknown type `{kind}`]"));
             }
         }
     }
@@ -175,11 +175,11 @@ impl ContentBuilder {
         let encoded = place.and_then(Value::as_str).unwrap_or_default();
         let why = match BASE64_STANDARD.decode(encoded) {
             Ok(data) => format!(
-                "[{what}, {media_type}, {} bytes: left out, an answer holds {} MiB]",
+                "[{what}, {media_type}, {} bytes: left out, the limit of an answer is {} MiB]",
                 data.len(),
                 MAX_ATTACHED >> 20
             ),
-            Err(_) => format!("[{what}, {media_type}: left out, since it is not valid base64]"),
+            Err(_) => format!("[{what}, {media_type}: left out: not valid base64]"),
         };
         self.push_line(why);
     }
@@ -234,7 +234,8 @@ mod tests {
 
     use super::*;
 
-    /// A number in the place of binary data is none of haft's indexes: one picture is not sent a thousand times.
+    /// A number instead of binary data is not one of haft's indexes: one picture is not sent a thousand
+    /// times.
     #[test]
     fn an_index_of_the_server_leads_to_no_attachment() {
         let mut result = json!({ "content": [
@@ -264,11 +265,10 @@ mod tests {
         let answer = to_tool_result(&result, 1000);
         assert_eq!(
             answer.content,
-            "line one\nline two\n[image, image/png, 2 bytes]\n\
-             [audio, audio/wav: left out, since it is not valid base64]\n\
-             [resource a <file:///a>, 7 bytes, An a]\n[resource <x:1>, text/plain]\ninside\n\
-             [resource <x:2>, application/octet-stream, 3 bytes]\n\
-             [content of type `hologram`, which haft does not know]"
+            "line one\nline two\n[image, image/png, 2 bytes]\n[audio, audio/wav: left out: not valid \
+             base64]\n[resource a <file:///a>, 7 bytes, An a]\n[resource <x:1>, \
+             text/plain]\ninside\n[resource <x:2>, application/octet-stream, 3 bytes]\n[content of the \
+             unknown type `hologram`]"
         );
         assert!(answer.is_error);
         let types: Vec<_> = answer.attachments.iter().map(|attached| attached.media_type.as_str()).collect();
@@ -378,6 +378,6 @@ mod tests {
         let picture = json!({ "type": "image", "mimeType": "image/png", "data": picture });
         let answer = to_tool_result(&json!({ "content": [picture, picture] }), 1000);
         assert_eq!(answer.attachments.len(), 1);
-        assert!(answer.content.ends_with("left out, an answer holds 8 MiB]"), "{}", answer.content);
+        assert!(answer.content.ends_with("left out, the limit of an answer is 8 MiB]"), "{}", answer.content);
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn check_version(connection: Connection) -> Result<Connection, Server
     let version = connection.peer.peer_info().map(|info| info.protocol_version.clone());
     match version {
         Some(version) if !ProtocolVersion::KNOWN_VERSIONS.contains(&version) => Err(ServerError::Protocol(
-            format!("it speaks version `{}` only", super::calls::shortened(version.as_str().to_owned())),
+            format!("it supports only version `{}`", super::calls::shortened(version.as_str().to_owned())),
         )),
         _ => Ok(connection),
     }
@@ -70,7 +70,7 @@ pub(super) fn refused(error: &ClientInitializeError) -> ServerError {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refused(fallback),
         ClientInitializeError::TransportError { error, .. } => from_transport_error(error.error.as_ref()),
         ClientInitializeError::ExpectedInitResponse(_) | ClientInitializeError::ExpectedInitResult(_) => {
-            ServerError::Protocol("its answer to `initialize` is none".to_owned())
+            ServerError::Protocol("its answer to `initialize` is invalid".to_owned())
         }
         error => ServerError::Protocol(super::calls::shortened(error.to_string())),
     }

@@ -30,11 +30,11 @@ pub(super) async fn ended(child: &Child) -> ServerError {
     let Child { life, wire, grant, table } = child;
     let was_stopped = life.is_stopping();
     let how = match timeout(DYING, life.ended()).await {
-        _ if was_stopped => "it did not read what it was sent, and was stopped".to_owned(),
+        _ if was_stopped => "it did not read its input and was stopped".to_owned(),
         Ok(how) => how.to_string(),
         Err(_) => {
             life.stop();
-            "it closed its output, and was stopped".to_owned()
+            "it closed its output and was stopped".to_owned()
         }
     };
     let words = life.last_words();

@@ -145,7 +145,7 @@ impl Config {
     /// Returns the program that the command names; nothing is run to find it.
     pub fn program(&self) -> Result<PathBuf, ServerError> {
         let Endpoint::Stdio { command, folder, home, .. } = &self.endpoint else {
-            return Err(ServerError::Start("it is no command".to_owned()));
+            return Err(ServerError::Start("it is not a command".to_owned()));
         };
         let word = command.first().map(String::as_str).unwrap_or_default();
         if !word.contains('/') {

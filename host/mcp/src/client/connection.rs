@@ -220,13 +220,13 @@ impl Connection {
                     self.answer_input_requests(required, &mut params, (listener, round)).await?;
                 }
                 ServerResult::CreateTaskResult(_) => {
-                    let why = "it answered a call with a task, which it was not asked for";
+                    let why = "it answered a call with a task that was not requested";
                     return Err(ServerError::Protocol(why.to_owned()));
                 }
                 result => return value(result),
             }
         }
-        Err(ServerError::Protocol(format!("it asked for more {MAX_ROUNDS} times in place of an answer")))
+        Err(ServerError::Protocol(format!("it asked for more input {MAX_ROUNDS} times instead of answering")))
     }
 
     /// Answers the questions that the server asks before it answers the call, and adds the answers to `params`.
@@ -251,7 +251,7 @@ impl Connection {
                 InputRequest::ListRoots(_) => json!(self.handler.roots()),
                 _ => {
                     return Err(ServerError::Protocol(
-                        "it wants a model to answer, and none does".to_owned(),
+                        "it requests a model's answer (sampling), which haft does not support".to_owned(),
                     ));
                 }
             };
@@ -339,7 +339,7 @@ impl Connection {
             ServiceError::TransportSend(_) if self.child.is_some() => self.ended().await,
             ServiceError::TransportSend(error) => from_transport_error(error.error.as_ref()),
             ServiceError::UnexpectedResponse => {
-                ServerError::Protocol("its answer is none to what it was asked".to_owned())
+                ServerError::Protocol("its answer does not fit the request".to_owned())
             }
             error => ServerError::Protocol(error.to_string()),
         }
@@ -406,7 +406,7 @@ fn listen_for_tool_changes(
                     changed.say();
                 }
             }
-            Err(error) => tracing::debug!(%error, "changes of a server's tools will not be heard of"),
+            Err(error) => tracing::debug!(%error, "haft cannot receive changes of a server's tools"),
         }
     })
 }

@@ -34,10 +34,10 @@ pub enum ServerError {
     #[error("cannot be reached: {0}")]
     Unreachable(String),
     /// The server requires authentication.
-    #[error("refuses whoever asks: {}", foreign(.0))]
+    #[error("refuses the request: {}", foreign(.0))]
     Unauthorized(String),
     /// The server requires a login of the user, which is missing or insufficient.
-    #[error("wants a login: {}", foreign(said))]
+    #[error("needs a login: {}", foreign(said))]
     Login {
         /// Its name in program.toml.
         server: String,
@@ -57,13 +57,13 @@ pub enum ServerError {
         hints: Vec<String>,
     },
     /// The connection was lost, and the server may still run the request.
-    #[error("is not connected any more: {}", foreign(.0))]
+    #[error("is no longer connected: {}", foreign(.0))]
     Lost(String),
     /// The server supports only the transport of 2024-11-05, which streamable HTTP has replaced.
-    #[error("speaks the transport HTTP+SSE of 2024-11-05 only, which haft does not speak")]
+    #[error("uses the transport HTTP+SSE of 2024-11-05, which haft does not support")]
     Http2024,
     /// The server violates the protocol.
-    #[error("does not speak MCP as expected: {}", foreign(.0))]
+    #[error("does not follow the MCP specification: {}", foreign(.0))]
     Protocol(String),
     /// The server refuses the request.
     #[error("answered with an error: {} ({code}){}", foreign(message), urls_of(data.as_ref()))]
@@ -86,7 +86,7 @@ pub enum ServerError {
         noise: String,
     },
     /// The tool is held back.
-    #[error("is not called: {difference}; {}", way_out(server))]
+    #[error("was not called: {difference}; {}", way_out(server))]
     Held {
         /// The difference of the tool from the agreed one.
         difference: Difference,
@@ -94,18 +94,18 @@ pub enum ServerError {
         server: String,
     },
     /// The server does not read its input.
-    #[error("does not read what it is sent")]
+    #[error("does not read its input")]
     Stuck,
     /// The caller did not wait.
-    #[error("was not waited for: the call was cancelled")]
+    #[error("did not finish: the call was cancelled")]
     Cancelled,
     /// haft is ending.
-    #[error("is not used any more")]
+    #[error("is no longer in use")]
     Closed,
 }
 
 fn last_words_suffix(words: &str) -> String {
-    if words.is_empty() { String::new() } else { format!("; its last words:\n{}", foreign(words)) }
+    if words.is_empty() { String::new() } else { format!("; its last output:\n{}", foreign(words)) }
 }
 
 /// URLs of an error that a text names.
@@ -117,17 +117,17 @@ fn urls_of(data: Option<&serde_json::Value>) -> String {
     let urls =
         all.filter_map(|one| one["url"].as_str()).take(MAX_URLS).map(|url| format!("\n{}", foreign(url)));
     let urls: String = urls.collect();
-    if urls.is_empty() { urls } else { format!("; before the call is made again a person has to open{urls}") }
+    if urls.is_empty() { urls } else { format!("; before the next try a person must open{urls}") }
 }
 
 impl ServerError {
     /// Returns the remedies.
     pub fn hints(&self) -> Vec<String> {
         match self {
-            Self::NotFound(name) => vec![format!("install `{name}`, or name it by its path in `command`")],
+            Self::NotFound(name) => vec![format!("install `{name}`, or write its path in `command`")],
             Self::Unauthorized(_) => vec![
-                "say who asks in program.toml: `headers = { Authorization = { env = \"NAME\" } }`, where the \
-                 variable holds `Bearer …`"
+                "set the credentials in program.toml: `headers = { Authorization = { env = \"NAME\" } }`, \
+                 where the variable's value is `Bearer …`"
                     .to_owned(),
             ],
             Self::Login { server, scopes, .. } => {
@@ -136,8 +136,8 @@ impl ServerError {
                 vec![format!("`haft mcp login {server}{scopes}` logs in")]
             }
             Self::Http2024 => vec![
-                "most such servers have a streamable address too, such as `/mcp` in the place of `/sse`; a bridge such as \
-                 `mcp-remote`, as `command`, speaks both"
+                "most of these servers also have a streamable HTTP URL, such as `/mcp` instead of `/sse`; or \
+                 use a bridge such as `mcp-remote` as `command`"
                     .to_owned(),
             ],
             Self::Ended { hints, .. } => hints.clone(),

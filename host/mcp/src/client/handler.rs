@@ -107,8 +107,8 @@ impl ServerRequestHandler {
 
     /// Refuses a server's request for a model's answer. No other code decides about such requests.
     fn sampling(&self) -> ErrorData {
-        let reason = "this client lets no server use its model; return what the model needs instead";
-        tracing::info!(server = self.server, "asked for a model's answer, and was refused");
+        let reason = "this client does not support sampling; return the data to the model instead";
+        tracing::info!(server = self.server, "requested sampling and was refused");
         ErrorData::new(ErrorCode::METHOD_NOT_FOUND, reason, None)
     }
 
@@ -124,7 +124,7 @@ impl ServerRequestHandler {
         elicitor: Option<&dyn Elicitor>,
     ) -> ElicitResult {
         let Some(elicitor) = elicitor else {
-            tracing::info!(server = self.server, "wanted to ask a person, and there is none");
+            tracing::info!(server = self.server, "wanted to ask a person, but no person can be asked");
             return ElicitResult::new(ElicitationAction::Decline);
         };
         let (message, mode) = match params {
@@ -137,13 +137,13 @@ impl ServerRequestHandler {
             _ => return ElicitResult::new(ElicitationAction::Decline),
         };
         if mode.size() > MAX_SHOWN {
-            tracing::info!(server = self.server, "wanted to ask a person more than anybody would read");
+            tracing::info!(server = self.server, "sent a question that is too long");
             return ElicitResult::new(ElicitationAction::Decline);
         }
         let question = ElicitationQuestion { server: self.server.clone(), message: shortened(message), mode };
         let now = self.asking.begin();
         if self.asking.count() > MAX_QUESTIONS {
-            tracing::info!(server = self.server, "asks more questions at one time than anybody would answer");
+            tracing::info!(server = self.server, "asks too many questions at once");
             return ElicitResult::new(ElicitationAction::Decline);
         }
         let reply = elicitor.ask(&question).await;

@@ -94,7 +94,8 @@ fn redirected(attempt: Attempt<'_>) -> Action {
     // An address without a host has no user, and cannot be redirected to.
     let _ = target.set_username("").and_then(|()| target.set_password(None));
     attempt.error(format!(
-        "it redirects to `{target}` ({}), which haft does not follow; if that is the server, write this address in program.toml",
+        "it redirects to `{target}` ({}), and haft follows no redirects here; if that is the server, write \
+         this URL in program.toml",
         status.as_u16()
     ))
 }
@@ -150,13 +151,13 @@ fn from_http_error(error: &StreamableHttpError<HttpFailure>) -> ServerError {
         StreamableHttpError::SessionExpired
         | StreamableHttpError::SessionRecoveryTimeout
         | StreamableHttpError::ReinitializationFailed(_) => {
-            ServerError::Lost("its session is over".to_owned())
+            ServerError::Lost("its session has ended".to_owned())
         }
         StreamableHttpError::Deserialize(_) => {
             ServerError::Protocol("it sent no message of JSON-RPC 2.0".to_owned())
         }
         StreamableHttpError::UnexpectedEndOfStream => {
-            ServerError::Lost("it ended its answer before the end".to_owned())
+            ServerError::Lost("its answer is incomplete".to_owned())
         }
         error => ServerError::Protocol(shortened(error.to_string())),
     }

@@ -136,7 +136,7 @@ impl ToolListBuilder {
     pub(super) fn page(&mut self, result: &Value) -> Result<Option<String>, ServerError> {
         let tools = result.get("tools").and_then(Value::as_array);
         let tools =
-            tools.ok_or_else(|| ServerError::Protocol("its list of tools holds no `tools`".to_owned()))?;
+            tools.ok_or_else(|| ServerError::Protocol("its list of tools has no `tools`".to_owned()))?;
         self.pages += 1;
         for tool in tools {
             self.size += tool.to_string().len();
@@ -152,7 +152,7 @@ impl ToolListBuilder {
 
     fn is_worth_asking(&mut self, next: &str) -> bool {
         if !self.cursors.insert(next.to_owned()) {
-            self.reject(None, format!("the list of tools goes in a circle after {} pages", self.pages));
+            self.reject(None, format!("the list of tools repeats after {} pages", self.pages));
             return false;
         }
         if self.pages == MAX_PAGES {
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(listing.page(&page("a", "1")).unwrap().as_deref(), Some("1"));
         assert_eq!(listing.page(&page("b", "2")).unwrap().as_deref(), Some("2"));
         assert_eq!(listing.page(&page("c", "1")).unwrap(), None);
-        assert!(listing.finish().rejected[0].why.contains("circle"));
+        assert!(listing.finish().rejected[0].why.contains("repeats"));
         let mut listing = ToolListBuilder::default();
         let pages = (0..).take_while(|number| {
             listing.page(&page(&number.to_string(), &format!("next {number}"))).unwrap().is_some()

@@ -1,5 +1,5 @@
-//! Parses the messages of servers, for all transports: a JSON-RPC message, or a batch of them (2025-03-26). `[]` in
-//! the place of an empty object, as PHP writes it, is accepted, and an invalid answer ends its request with an
+//! Parses the messages of servers, for all transports: a JSON-RPC message, or a batch of them (2025-03-26). `[]`
+//! instead of an empty object, as PHP writes it, is accepted, and an invalid answer ends its request with an
 //! error of haft.
 
 use rmcp::model::{CustomResult, ErrorData, RequestId, ServerJsonRpcMessage};
@@ -37,7 +37,7 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<ServerJsonRpcMessage>, String> {
     let scan = Scan::from_message(text);
     let id = scan.id().filter(|_| scan.method().is_none());
     if scan.values() > MAX_VALUES {
-        return answered(id, format!("the answer has more values than the {MAX_VALUES} that are read"));
+        return answered(id, format!("the answer has more than {MAX_VALUES} values"));
     }
     // Notifications and requests are read once; answers keep what rmcp's types do not know.
     if scan.method().is_some()
@@ -58,13 +58,13 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<ServerJsonRpcMessage>, String> {
         value => match message(value) {
             Some(message) => Ok(vec![message]),
             None => {
-                answered(id, "the server's answer is malformed: it is no message of JSON-RPC 2.0".to_owned())
+                answered(id, "the server's answer is malformed: it is not a JSON-RPC 2.0 message".to_owned())
             }
         },
     }
 }
 
-/// Returns an error in the place of the answer to the request `id`, so that it ends.
+/// Returns an error instead of the answer to the request `id`, so that it ends.
 fn answered(id: Option<RequestId>, why: String) -> Result<Vec<ServerJsonRpcMessage>, String> {
     match id {
         Some(id) => Ok(vec![failure(why, id)]),
@@ -229,7 +229,7 @@ mod tests {
         );
         assert_eq!(
             error(r#"{"id":1,"result":7}"#),
-            "the server's answer is malformed: it is no message of JSON-RPC 2.0"
+            "the server's answer is malformed: it is not a JSON-RPC 2.0 message"
         );
         for text in ["ping", "{}", r#"{"type":"heartbeat"}"#, "[]", "[1]", "2026-01-01T00:00:00Z", ""] {
             assert!(read_value(text).is_err(), "{text}");

@@ -133,7 +133,7 @@ impl Tool for ServerOffer {
     }
 }
 
-/// The answer as an MCP client gets it; for a conversation of haft's own, the text of a prompt's messages.
+/// Returns the answer as an MCP client gets it, and as text for a conversation the messages of a prompt.
 fn bounded(mut value: Value, config: &Config) -> Result<ToolResult, ToolError> {
     let files = attachments(&mut value);
     let text = value.to_string();

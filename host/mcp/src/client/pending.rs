@@ -69,6 +69,6 @@ impl PendingResponse {
 impl Drop for PendingResponse {
     fn drop(&mut self) {
         self.calls.end(&self.token);
-        self.cancel("the call was abandoned");
+        self.cancel("the caller is gone");
     }
 }

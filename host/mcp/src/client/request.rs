@@ -20,7 +20,7 @@ pub(super) fn request_of(method: &str, params: &JsonObject) -> Result<ClientRequ
     fn read<P: DeserializeOwned>(method: &str, params: &JsonObject) -> Result<P, ServerError> {
         serde_json::from_value(Value::Object(params.clone())).map_err(|error| ServerError::Answer {
             code: -32602,
-            message: format!("these are no parameters of `{method}`: {error}"),
+            message: format!("invalid parameters of `{method}`: {error}"),
             data: None,
         })
     }
@@ -36,6 +36,6 @@ pub(super) fn request_of(method: &str, params: &JsonObject) -> Result<ClientRequ
         "resources/unsubscribe" => UnsubscribeRequest::new(read(method, params)?).into(),
         "skills/list" => ListSkillsRequest::with_param(read(method, params)?).into(),
         "completion/complete" => CompleteRequest::new(read(method, params)?).into(),
-        _ => return Err(ServerError::Protocol(format!("haft asks no server for `{method}`"))),
+        _ => return Err(ServerError::Protocol(format!("haft does not support `{method}`"))),
     })
 }

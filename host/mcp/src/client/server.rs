@@ -224,8 +224,7 @@ impl Server {
         connection.read("resources/read", &params, limits).await
     }
 
-    /// Asks it what it has where it has said that this is something else now. Whoever waits for that sees what it has after the
-    /// last call.
+    /// Lists the server again after it has announced a change. A waiting caller gets the list of the last call.
     pub async fn settle(&self) {
         // A connection that is being opened requests the list itself.
         let connection = self.slot.try_lock().ok().and_then(|slot| slot.open());

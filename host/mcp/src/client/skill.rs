@@ -29,7 +29,7 @@ pub(super) fn check(entry: &Value) -> Result<(), String> {
     let skill = read(entry)?;
     skill.validate().map_err(|error| error.to_string())?;
     let SkillResources::Files(files) = &skill.resources else {
-        return Err(format!("`{}` has files without digests, which nobody can agree to", skill.uri));
+        return Err(format!("`{}` has files without digests, so it cannot be pinned", skill.uri));
     };
     let size = files.iter().try_fold(0_u64, |sum, file| sum.checked_add(file.size));
     if files.len() > MAX_FILES || size.is_none_or(|size| size > MAX_BYTES) {
@@ -96,12 +96,12 @@ impl ServerSkill {
             (None, Some(blob)) => BASE64_STANDARD.decode(blob).map_err(|error| error.to_string())?,
             (None, None) => return Err("the server answered with neither text nor bytes".to_owned()),
         };
-        file.verify(&bytes).map_err(|error| format!("it is not what the server listed: {error}"))?;
+        file.verify(&bytes).map_err(|error| format!("it differs from the server's list: {error}"))?;
         if file.uri == self.listed.uri {
             let head = frontmatter(&String::from_utf8_lossy(&bytes))?;
             let told = serde_json::to_value(&self.listed.frontmatter).unwrap_or_default();
             if told != Value::Object(head) {
-                return Err("its head is not what the server listed".to_owned());
+                return Err("its head differs from the server's list".to_owned());
             }
         }
         Ok(bytes)

@@ -73,7 +73,7 @@ impl StdioTransport {
     /// Queues a message at once, so that messages are sent in order.
     fn queue(&self, outgoing: Outgoing) -> io::Result<()> {
         let writer = self.writer.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        let full = || io::Error::new(io::ErrorKind::WouldBlock, "the server does not read what it is sent");
+        let full = || io::Error::new(io::ErrorKind::WouldBlock, "the server does not read its input");
         let bytes = outgoing.line.len();
         if !self.wire.begin(bytes) {
             return Err(full());
@@ -118,7 +118,7 @@ impl StdioTransport {
             self.wire.clear_noise();
             return Some(message);
         }
-        tracing::debug!(%id, "an answer that nobody waits for was passed over");
+        tracing::debug!(%id, "skipped an answer without a request");
         None
     }
 
@@ -131,7 +131,7 @@ impl StdioTransport {
         }
         if !line.is_empty() {
             self.wire.record_noise(line);
-            tracing::debug!(line = self.wire.noise(), "a line that is no message was passed over");
+            tracing::debug!(line = self.wire.noise(), "skipped a line that is not a message");
         }
         None
     }
@@ -196,7 +196,7 @@ impl Transport<RoleClient> for StdioTransport {
                 Line::Whole(line) => self.parse_line(&line),
                 Line::TooLong { answers, length } => answers.map(|id| {
                     let most = line::MAX_LINE >> 20;
-                    failure(format!("the answer has {length} bytes, and at most {most} MiB are read"), id)
+                    failure(format!("the answer has {length} bytes; the limit is {most} MiB"), id)
                 }),
             };
             if let Some(message) = message.and_then(|message| self.if_awaited(message)) {

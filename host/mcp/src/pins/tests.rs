@@ -35,8 +35,8 @@ fn each_difference_is_told_apart_in_one_line() {
         told(&before, &now),
         [
             "held: tool `drop` is new",
-            "tool `list` is gone",
-            "held: tool `mv` is a new name for what `move` was",
+            "tool `list` was removed",
+            "held: tool `mv` was renamed from `move`",
             "held: tool `read` has changed: description",
         ]
     );
@@ -50,10 +50,7 @@ fn a_tool_is_told_from_another_one_that_has_its_old_name() {
     let renamed = with(&before, "name", json!("read_file"));
     assert_eq!(
         told(std::slice::from_ref(&before), &[renamed.clone(), taken]),
-        [
-            "held: tool `read` has changed: description",
-            "held: tool `read_file` is a new name for what `read` was"
-        ]
+        ["held: tool `read` has changed: description", "held: tool `read_file` was renamed from `read`"]
     );
     // The old one stays: the other one is new, whatever it says of itself.
     assert_eq!(

@@ -198,11 +198,11 @@ impl Conversation {
         let mut state = self.state.lock();
         // Two of one id would count as one.
         if state.running.contains_key(id) {
-            let why = format!("the id {} is that of a request that is not answered yet", json!(id));
+            let why = format!("the id {} belongs to a request that is not answered yet", json!(id));
             return Err(ErrorData::invalid_request(why, None));
         }
         let busy =
-            |what: String| Err(ErrorData::new(BUSY, format!("{what} under way: wait for answers"), None));
+            |what: String| Err(ErrorData::new(BUSY, format!("{what} in progress: wait for answers"), None));
         if state.running.len() >= MAX_RUNNING {
             return busy(format!("more than {MAX_RUNNING} requests"));
         }
@@ -270,13 +270,13 @@ impl Conversation {
         let _asked = Asked { conversation: self, number };
         let question = ServerRequest::ElicitRequest(ElicitRequest::new(form));
         if !send(&JsonRpcMessage::request(question, RequestId::Number(number))) {
-            return Err("it does not read what it is sent".into());
+            return Err("it does not read its input".into());
         }
         match answer.await {
             Ok(Ok(ClientResult::ElicitResult(result))) => Ok(result),
-            Ok(Ok(_)) => Err("it answered what it was not asked".into()),
+            Ok(Ok(_)) => Err("its answer does not fit the question".into()),
             Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("its session is over".into()),
+            Err(_) => Err("its session has ended".into()),
         }
     }
 

@@ -152,7 +152,7 @@ impl ApprovalRequest {
             if self.is_sessionless {
                 self.set_replacement(ReplacementAnswer::Missing(missing(question)));
             }
-            return Decision::Unasked("the client cannot ask anybody (it has no elicitation)".into());
+            return Decision::Unasked("the client does not support elicitation".into());
         }
         if self.is_sessionless {
             let state = match questions.create_state(call, &hash).await {
@@ -168,7 +168,7 @@ impl ApprovalRequest {
                 let response = serde_json::to_value(result).unwrap_or_default();
                 decision(&response, question.written_by.is_some())
             }
-            Err(error) => Decision::Unasked(format!("the client could not ask: {error}")),
+            Err(error) => Decision::Unasked(format!("the client failed to ask: {error}")),
         }
     }
 }
@@ -191,24 +191,31 @@ fn missing(question: &Question) -> ErrorData {
     needed.elicitation = Some(form);
     let mut error = ErrorData::missing_required_client_capability(needed);
     let tool = &question.tool;
-    error.message =
-        format!("`{tool}` did not run: it needs a person's approval, which takes elicitation").into();
+    error.message = format!(
+        "`{tool}` did not run: it needs a person's approval, and the client does not support elicitation"
+    )
+    .into();
     error
 }
 
 fn form(question: &Question) -> ElicitRequestParams {
     let Question { tool, agent, verb, .. } = question;
     let mut schema = ElicitationSchema::builder().required_bool_with(APPROVE, |approve| {
-        approve.title(format!("{verb} it")).description("Only a yes lets the tool run").with_default(false)
+        approve
+            .title(format!("{verb} it"))
+            .description("The tool runs only if you answer yes")
+            .with_default(false)
     });
     let written_by = question.written_by.as_ref();
     if written_by.is_some() {
         let values = [CALL, SESSION, WRITTEN].map(str::to_owned).to_vec();
         schema = schema.optional_enum_schema(HOLDS, EnumSchema::builder(values).build());
     }
-    let written_by = written_by.map(|command| format!("\n\n`{command}` writes it.")).unwrap_or_default();
+    let written_by = written_by
+        .map(|command| format!("\n\nTo write the right to program.toml: `{command}`."))
+        .unwrap_or_default();
     let agent = agent.as_ref().map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
-    let message = format!("`{tool}`{agent} wants your approval.\n\n{verb}: {}{written_by}", question.text);
+    let message = format!("`{tool}`{agent} needs your approval.\n\n{verb}: {}{written_by}", question.text);
     ElicitRequestParams::FormElicitationParams {
         meta: None,
         message,
@@ -238,7 +245,7 @@ fn decision(response: &Value, is_lasting: bool) -> Decision {
         Some(ElicitationAction::Accept) => Decision::Denied,
         Some(ElicitationAction::Decline) => Decision::Unasked("the client declined for its user".into()),
         Some(ElicitationAction::Cancel) => Decision::Unasked("the client dismissed the question".into()),
-        _ => Decision::Unasked("the client answered what it was not asked".into()),
+        _ => Decision::Unasked("the client's answer does not fit the question".into()),
     }
 }
 
@@ -272,8 +279,8 @@ mod tests {
         for (answer, why) in [
             (json!({"action": "decline", "content": {"approve": true}}), "declined for its user"),
             (json!({"action": "cancel"}), "dismissed the question"),
-            (json!({"action": "sing"}), "what it was not asked"),
-            (json!(true), "what it was not asked"),
+            (json!({"action": "sing"}), "does not fit the question"),
+            (json!(true), "does not fit the question"),
         ] {
             let Decision::Unasked(said) = decision(&answer, true) else { panic!("{answer}") };
             assert!(said.contains(why), "{answer}: {said}");

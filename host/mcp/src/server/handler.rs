@@ -299,7 +299,8 @@ impl Handler {
         let _running = self.shared.calls.begin();
         tokio::select! {
             biased;
-            () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is ending: the call was stopped", None)),
+            () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is shutting down: the \
+                call was stopped", None)),
             answer = call => answer,
         }
     }
@@ -403,6 +404,7 @@ fn agreed_version(asked: &ProtocolVersion) -> ProtocolVersion {
     if is_spoken { asked.clone() } else { ProtocolVersion::LATEST_WITH_INITIALIZE }
 }
 
+/// Returns the error for a client that requests tasks without declaring support.
 fn tasks_are_missing() -> ErrorData {
     let mut needed = ClientCapabilities::default();
     needed.extensions = Some(tasks_extension());

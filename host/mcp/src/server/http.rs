@@ -202,7 +202,7 @@ fn within_file_limit(most: usize) -> usize {
         tracing::warn!(
             most,
             affordable,
-            "fewer connections than `max_connections`: the limit of open files is low"
+            "fewer connections than `max_connections`: the limit of open files is too low"
         );
     }
     affordable

@@ -66,7 +66,7 @@ fn server_of_resources(entry: &Entry) -> Option<&str> {
 /// Returns a tool, or `None` if it could not be called. `is_checked`: its schemas are known to compile.
 fn client_tool(def: &ToolDef, is_checked: bool) -> Option<Tool> {
     let Some(parameters) = object_schema(&def.parameters) else {
-        tracing::warn!(tool = def.name, "tool left out: its parameters are no schema of an object");
+        tracing::warn!(tool = def.name, "tool left out: its parameters are not an object schema");
         return None;
     };
     let mut tool = Tool::new(def.name.clone(), def.description.clone(), Arc::new(parameters));

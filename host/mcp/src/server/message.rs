@@ -33,7 +33,7 @@ const MAX_OTHER_VALUES: usize = 10_000;
 pub(super) const MAX_BATCH: usize = 256;
 
 /// The error for a client whose request panicked.
-pub(super) const DEFECT: &str = "haft could not handle the request; this is a defect of haft";
+pub(super) const DEFECT: &str = "haft could not handle the request; this is a bug in haft";
 
 /// The method with possibly large messages.
 const CALL: &str = "tools/call";
@@ -93,7 +93,7 @@ pub(super) struct Invalid {
     pub(super) is_unanswered: bool,
 }
 
-/// Returns the message that `bytes` are, which `scan` has passed over.
+/// Returns the message in `bytes`, which `scan` has skipped.
 ///
 /// # Errors
 /// The bytes are not a message, or one beyond the bounds of its method.
@@ -141,13 +141,14 @@ impl Invalid {
         let method = value.get("method").and_then(Value::as_str);
         let error = if value.is_array() {
             let why = format!(
-                "expected one message: a batch is of a session of 2025-03-26, and has 1 to {MAX_BATCH} messages"
+                "expected one message: batches are only for sessions of 2025-03-26, with 1 to {MAX_BATCH} \
+                 messages"
             );
             ErrorData::invalid_request(why, None)
         } else if let Some(method) = method {
-            ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None)
+            ErrorData::invalid_params(format!("invalid parameters of `{method}`"), None)
         } else {
-            ErrorData::invalid_request("not a message of JSON-RPC 2.0", None)
+            ErrorData::invalid_request("not a JSON-RPC 2.0 message", None)
         };
         let is_unanswered = id.is_none() && value.get("method").is_some();
         Self { id, error, is_unanswered }
@@ -211,7 +212,7 @@ pub(super) fn is_of_session(
     }
     if let Some(own) = own.as_ref().filter(|own| named.as_ref() != Some(own)) {
         let named = named.map_or_else(|| "none".to_owned(), |named| named.to_string());
-        let why = format!("the request is of protocolVersion {own}, its MCP-Protocol-Version is {named}");
+        let why = format!("the request has protocolVersion {own}, but its MCP-Protocol-Version is {named}");
         return Err(ErrorData::header_mismatch(why, None));
     }
     let is_alone = |request: &ClientRequest| {
@@ -304,7 +305,7 @@ fn repeats(headers: &HeaderMap, name: &str, expected: Option<&str>) -> Result<()
     let Some((value, expected)) = first.zip(expected) else {
         return match (first, expected) {
             (None, Some(_)) => wrong(format!("missing required {name} header")),
-            (Some(_), None) => wrong(format!("unexpected {name} header: the request says nothing of it")),
+            (Some(_), None) => wrong(format!("unexpected {name} header: the request has no such value")),
             _ => Ok(()),
         };
     };
@@ -314,7 +315,7 @@ fn repeats(headers: &HeaderMap, name: &str, expected: Option<&str>) -> Result<()
     match value.to_str().ok().and_then(decoded) {
         Some(said) if said == expected => Ok(()),
         Some(said) => {
-            wrong(format!("{name} header `{said}` does not match the request, which says `{expected}`"))
+            wrong(format!("{name} header `{said}` does not match the request, which has `{expected}`"))
         }
         None => wrong(format!("{name} header contains invalid characters or is not valid Base64")),
     }
@@ -345,7 +346,9 @@ pub(super) fn call_result(result: ToolResult, has_schema: bool) -> CallToolResul
     let mut blocks = blocks(content, attachments);
     if is_missing {
         // Clients refuse such an answer unless it is an error; the model should see it all the same.
-        blocks.push(ContentBlock::text("(the tool gave no data, although its definition promises some)"));
+        blocks.push(ContentBlock::text(
+            "(the tool returned no data, although its output schema requires data)",
+        ));
     }
     if blocks.is_empty() || (!has_text && structured.is_some()) {
         let text = structured.as_ref().map(ToString::to_string).unwrap_or_default();

@@ -94,7 +94,7 @@ impl ClientOffers {
 
     fn add_prompt(&mut self, seen: &mut HashSet<String>, name: String, entry: &Entry, shown: Value) {
         if !seen.insert(name.clone()) {
-            tracing::warn!(prompt = name, "prompt left out: there is one of this name");
+            tracing::warn!(prompt = name, "prompt left out: another prompt has this name");
             return;
         }
         self.prompts.push(shown);
@@ -201,7 +201,7 @@ pub(super) fn read_result(
 
 fn data<T: serde::de::DeserializeOwned>(structured: Option<Value>) -> Result<T, ErrorData> {
     let read = serde_json::from_value(structured.unwrap_or_default());
-    read.map_err(|_| ErrorData::internal_error("the answer is none of a prompt or resource", None))
+    read.map_err(|_| ErrorData::internal_error("the answer is not a prompt or resource", None))
 }
 
 fn prompt_of(def: &PromptDef, name: String) -> Value {

@@ -78,7 +78,7 @@ impl Elicitor for ClientPerson {
                 _ => Reply::Cancel,
             },
             Err(error) => {
-                tracing::info!(server = question.server, "the client could not ask its person: {error}");
+                tracing::info!(server = question.server, "the client failed to ask the user: {error}");
                 Reply::Cancel
             }
         }

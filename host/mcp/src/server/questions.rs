@@ -67,10 +67,10 @@ struct SigningState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UnusableAnswer {
     /// The state is none, or one for another call, caller or program, or with another key.
-    #[error("this answers no question that was asked about this call, by this program and of this caller")]
+    #[error("this answer belongs to no question about this call, of this program and caller")]
     Foreign,
     /// The question has expired.
-    #[error("this answers a question that was asked too long ago: make the call again without an answer")]
+    #[error("this question has expired: make the call again without an answer")]
     Late,
     /// The question was answered before, here or at another replica.
     #[error(
@@ -167,7 +167,7 @@ impl SigningState {
             Ok(key) => Ok(Self { key, claims: Box::new(FolderClaims::new(folder)) }),
             // Where the folder cannot be written, no other process shares it.
             Err(error) if is_forbidden(&error) => {
-                tracing::warn!(%error, "approvals are good in this process alone");
+                tracing::warn!(%error, "approvals are valid only in this process");
                 Self::in_memory()
             }
             Err(error) => Err(error),

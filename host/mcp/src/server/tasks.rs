@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Tasks that this process runs at one time. A call beyond that stays one.
 const MAX_RUNNING: usize = 256;
 
-/// How often is written down that a task runs.
+/// How often is recorded that a task runs.
 const BEAT: Duration = Duration::from_secs(15);
 
 /// The age of the last sign of life at which a task of a silent replica counts as lost: several intervals, and the
@@ -66,7 +66,7 @@ struct Running {
     _place: OwnedSemaphorePermit,
 }
 
-/// Where is written down how far a task is.
+/// Where is recorded how far a task is.
 struct Page {
     replicas: Arc<dyn Replicas>,
     name: String,
@@ -110,7 +110,7 @@ impl Tasks {
                 Ok(CreateTaskResult::new(task).into())
             }
             Err(error) => {
-                tracing::warn!("a call that takes long does not become a task: {error}");
+                tracing::warn!("a long call cannot become a task: {error}");
                 tokio::select! {
                     biased;
                     answer = &mut call => answer,
@@ -165,7 +165,7 @@ impl Tasks {
         if !record.is_older_than(LOST) {
             return Ok(record);
         }
-        let why = "the replica that made the call is gone: nobody knows what came of it";
+        let why = "the replica that made the call is gone: the outcome is unknown";
         Ok(record.followed_by(State::failed(&ErrorData::internal_error(why, None))))
     }
 
@@ -181,14 +181,14 @@ impl Tasks {
     /// Handles a client's input for a task: no task asks for any.
     pub(super) async fn update(&self, caller: &str, id: &str) -> Result<(), ErrorData> {
         self.load(&self.name(caller, id)).await?;
-        Err(ErrorData::invalid_params("this task asks nothing", None))
+        Err(ErrorData::invalid_params("this task has no question", None))
     }
 
     async fn load(&self, name: &str) -> Result<Record, ErrorData> {
         let state = self.replicas.load(name).await.map_err(|error| unreachable(&error))?;
         state.and_then(|state| Record::decode(&state)).ok_or_else(|| {
             let hours = KEPT.as_secs() / 3600;
-            let why = format!("there is no such task of yours; what became of one is kept for {hours} h");
+            let why = format!("you have no such task; results are stored for {hours} h");
             ErrorData::invalid_params(why, None)
         })
     }
@@ -210,7 +210,7 @@ impl Running {
                 }
                 _ = beat.tick() => {
                     if let Err(error) = page.write(State::Working).await {
-                        tracing::debug!("that a task runs is not written down: {error}");
+                        tracing::debug!("the start of a task is not recorded: {error}");
                     }
                 }
             }
@@ -220,7 +220,7 @@ impl Running {
             tokio::time::sleep(pause).await;
             match page.write(state.clone()).await {
                 Ok(()) => return,
-                Err(error) => tracing::warn!("the end of a task is not written down: {error}"),
+                Err(error) => tracing::warn!("the end of a task is not recorded: {error}"),
             }
         }
     }
@@ -233,7 +233,7 @@ impl Page {
 }
 
 fn unreachable(error: &io::Error) -> ErrorData {
-    ErrorData::internal_error(format!("what became of the task cannot be told now: {error}"), None)
+    ErrorData::internal_error(format!("the state of the task is not available now: {error}"), None)
 }
 
 #[cfg(test)]
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(payload(&two, &id).await, TaskPayload::Working, "it answers");
         shared.forget_running();
         let TaskPayload::Failed { error } = payload(&two, &id).await else { panic!() };
-        assert!(error["message"].as_str().unwrap().contains("nobody knows"), "{error:?}");
+        assert!(error["message"].as_str().unwrap().contains("the outcome is unknown"), "{error:?}");
     }
 
     /// RP03: an answer that is too large to store is reported, and no answer is truncated.

@@ -100,8 +100,7 @@ impl<'a> Attempt<'a> {
             let subject = self.connected.subjects.call(worker, &wanted.tool, &self.lease.label);
             payload.send(link, subject, Some(self.expected.subject.clone())).await
         };
-        sent.await
-            .map_err(|error| self.outgoing.error(&format!("did not run, and can be made again: {error}")))
+        sent.await.map_err(|error| self.outgoing.error(&format!("did not run and can be repeated: {error}")))
     }
 
     async fn wait(&mut self, mut state: watch::Receiver<State>) -> Result<Ended, ToolError> {
@@ -119,7 +118,10 @@ impl<'a> Attempt<'a> {
                 News::IsTime => {
                     if self.is_unknown_there().await {
                         if self.never_runs().await {
-                            return Ok(Ended::Unrun(format!("worker `{}` never had it", self.lease.worker)));
+                            return Ok(Ended::Unrun(format!(
+                                "worker `{}` never received it",
+                                self.lease.worker
+                            )));
                         }
                         unknown += 1;
                         if unknown == MAX_UNKNOWN {
@@ -161,7 +163,7 @@ impl<'a> Attempt<'a> {
             return Ok(Ended::Unrun(format!("worker `{worker}` is gone")));
         }
         let unreadable = |why: String| {
-            let text = format!("ran on worker `{worker}`, and its answer cannot be read: {why}");
+            let text = format!("ran on worker `{worker}`, but its answer cannot be read: {why}");
             self.outgoing.error(&text)
         };
         let bytes = received(&self.connected.link, &worker.name, message, MAX_PAYLOAD).await;

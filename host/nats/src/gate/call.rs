@@ -19,7 +19,7 @@ use haft_core::tool::{Context, Subject, Tool, ToolError};
 use haft_manifest::Label;
 use serde_json::Value;
 
-/// How many times a call is sent again if it certainly did not run: its worker rejected it or went away first. Each
+/// How many times a call is sent again if it certainly did not run: its worker rejected it or disconnected first. Each
 /// time another place was free.
 const MAX_UNRUN: usize = 8;
 
@@ -67,7 +67,7 @@ impl Outgoing<'_> {
                 Ended::Lost if reads => tries.death(self, worker.name.as_str())?,
                 Ended::Lost => {
                     self.give_up(connected, &id, worker.name.as_str()).await?;
-                    tries.unrun(self, &format!("worker `{worker}` went away before it ran the call"))?;
+                    tries.unrun(self, &format!("worker `{worker}` disconnected before it ran the call"))?;
                 }
             }
         }
@@ -78,7 +78,8 @@ impl Outgoing<'_> {
         tokio::select! {
             biased;
             lease = self.gate.fleet.lease(self.wanted) => lease.map_err(|no_place| self.no_place(no_place)),
-            () = self.context.cancel.cancelled() => Err(self.error("was cancelled before a worker had it")),
+            () = self.context.cancel.cancelled() => Err(self.error("was cancelled before a worker received \
+                it")),
         }
     }
 
@@ -106,38 +107,39 @@ impl Outgoing<'_> {
         let name = &self.wanted.tool;
         let text = match state {
             Some(ClaimState::Ended) => format!(
-                "`{name}` ran on worker `{worker}`, which went away before its answer came; nobody knows what it was"
+                "`{name}` ran on worker `{worker}`, which disconnected before it sent the answer; the result \
+                 is unknown"
             ),
             Some(_) => format!(
-                "`{name}` began on worker `{worker}`, which went away: nobody knows what came of it. It is not made again \
-                 by itself"
+                "`{name}` started on worker `{worker}`, which disconnected: the outcome is unknown. haft \
+                 does not repeat the call"
             ),
             None => format!(
-                "`{name}` was sent to worker `{worker}`, which went away, and the server does not say whether it began: \
-                 nobody knows what came of it. It is not made again by itself"
+                "`{name}` was sent to worker `{worker}`, which disconnected; the server does not know \
+                 whether it started: the outcome is unknown. haft does not repeat the call"
             ),
         };
         ToolError::Host(format!(
-            "{text}\nhint: look at what it was to change before it is made again; `haft log --nats` has what the worker \
-             noted of call {id}"
+            "{text}\nhint: check the effects before you repeat the call; `haft log --nats` shows the \
+             worker's record of call {id}"
         ))
     }
 
     fn not_connected(&self, error: &LinkError) -> ToolError {
-        self.error(&format!("did not run, and can be made again: {error}"))
+        self.error(&format!("did not run and can be repeated: {error}"))
     }
 
     fn no_place(&self, no_place: NoPlace) -> ToolError {
         let on = Label::listed(&self.wanted.on);
         let why = match no_place {
             NoPlace::NoWorker => format!(
-                "no worker labelled {on} has it. Workers have it that run `haft worker` with the same program.toml and \
+                "no worker labelled {on} has it. Start one: `haft worker` with the same program.toml and \
                  program.lock"
             ),
-            NoPlace::Full(count) => format!("all places of the {count} workers that have it are taken"),
-            NoPlace::TooMany => "too many calls wait for workers already".to_owned(),
+            NoPlace::Full(count) => format!("all places of the {count} workers that have it are in use"),
+            NoPlace::TooMany => "too many calls are waiting for workers".to_owned(),
         };
-        self.error(&format!("did not run, and can be made again later: {why}"))
+        self.error(&format!("did not run and can be repeated later: {why}"))
     }
 }
 
@@ -148,7 +150,7 @@ impl Tries {
         if self.unrun < MAX_UNRUN {
             return Ok(());
         }
-        Err(call.error(&format!("did not run, and can be made again later: {why}")))
+        Err(call.error(&format!("did not run and can be repeated later: {why}")))
     }
 
     /// Counts a worker that died during the call, which only reads: it is repeated once.
@@ -157,8 +159,7 @@ impl Tries {
         if self.deaths < 2 {
             return Ok(());
         }
-        let why =
-            format!("was not answered: two workers went away while they ran it, the last one `{worker}`");
+        let why = format!("was not answered: two workers disconnected while they ran it, last `{worker}`");
         Err(call.error(&why))
     }
 }

@@ -164,9 +164,7 @@ impl Fleet {
             }
         }
         if size > MAX_ALL_TOOLS {
-            tracing::warn!(
-                "a worker is passed over: the workers of this program have too many different tools"
-            );
+            tracing::warn!("skipped a worker: the workers of this program have too many different tools");
             return None;
         }
         Offered::read(text, digest).map(Arc::new)

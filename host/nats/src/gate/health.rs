@@ -70,13 +70,13 @@ impl Gate {
         }
         let stores = connected.stores.lock().clone();
         if stores.is_empty() {
-            missing.push("what NATS keeps is not looked at yet".to_owned());
+            missing.push("the storage in NATS has not been checked yet".to_owned());
         }
         for store in &stores {
             let Some(problem) = &store.problem else { continue };
             // Calls work without the other stores.
             let lines = if store.name == Kept::Claims.name() { &mut missing } else { &mut notes };
-            lines.push(format!("NATS cannot keep `{}`: {problem}", store.name));
+            lines.push(format!("NATS cannot store `{}`: {problem}", store.name));
         }
         let wanted = self.wanted.lock().since(0);
         let absent: Vec<_> = wanted.iter().filter(|wanted| self.fleet.places(wanted) == 0).collect();

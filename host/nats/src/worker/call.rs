@@ -39,7 +39,7 @@ impl Worker {
             Err(error) => return self.unrun(reply, format!("it cannot be read: {error}")).await,
         };
         if request.tool != tool_of(&message) {
-            return self.unrun(reply, "it was sent as a call of another tool".into()).await;
+            return self.unrun(reply, "it was sent as a call to another tool".into()).await;
         }
         let Some(running) = Running::begin(&self, &request.id) else {
             // A repeated request for the same call.
@@ -82,7 +82,7 @@ impl Worker {
         }
         let Some((reads, read)) = found else {
             return Err(if has_tool {
-                format!("its `{tool}` is another one than the caller saw")
+                format!("its `{tool}` has another definition than the caller's")
             } else {
                 format!("it has no tool `{tool}`")
             });
@@ -93,7 +93,7 @@ impl Worker {
         let claim = Claim::new(ClaimState::Running, &self.settings.name, &request.tool);
         match claim.make(&self.link, (&self.id.name, &request.id)).await {
             Ok(Claimed::Now) => Ok((read, true)),
-            Ok(Claimed::Before) => Err("the call is claimed already".into()),
+            Ok(Claimed::Before) => Err("the call is already claimed".into()),
             Err(error) => Err(format!("the call cannot be claimed: {error}")),
         }
     }
@@ -136,7 +136,7 @@ impl Worker {
             Ok(payload) => payload,
             Err(error) => {
                 let result =
-                    ToolResult::error(format!("the call ran, and its answer cannot be sent: {error}"));
+                    ToolResult::error(format!("the call ran, but its answer cannot be sent: {error}"));
                 // A text of this length fits into any message.
                 match Payload::new(&self.link, &self.id.name, encode(&Reply::Answer { result, busy })).await {
                     Ok(payload) => payload,
@@ -215,7 +215,7 @@ impl Approver for AtTheGate {
             Decision::Approved
         } else {
             Decision::Unasked(
-                "this worker's program.toml wants it, and nobody was asked where the call was made".into(),
+                "this worker's program.toml requires it, but nobody was asked at the caller".into(),
             )
         }
     }

@@ -125,7 +125,7 @@ impl CallThreads {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let ended = || unusable("its thread has ended", &"a defect of haft");
+        let ended = || unusable("its thread has ended", &"a bug in haft");
         self.connection.output(work).await.ok_or_else(ended)
     }
 

@@ -161,14 +161,14 @@ pub(super) fn entry(value: &Value) -> Result<Start, Skipped> {
                 if let Text::Written(text) = &value
                     && !is_header(&name, text)
                 {
-                    return Err(format!("`{name}` is no valid header"));
+                    return Err(format!("`{name}` is not a valid header"));
                 }
                 Ok((name, value))
             });
             Ok(Start::Http { url: url(fields)?, headers: headers.collect::<Result<_, String>>()? })
         }
         "sse" => Err(Skipped::Transport),
-        other => Err(format!("there is no transport `{other}`").into()),
+        other => Err(format!("unknown transport `{other}`").into()),
     }
 }
 
@@ -205,8 +205,8 @@ fn variable(text: &str) -> Text {
 fn header(name: &str, text: &str) -> Result<Text, String> {
     match variable(text) {
         Text::Written(text) if text.contains("${") => Err(format!(
-            "its header `{name}` has a variable in the middle of a text; add the server by its address instead, with a \
-             header that comes from a variable or the keyring as a whole"
+            "its header `{name}` has a variable within text; add the server by its URL instead, with a \
+             header whose whole value is a variable or a keyring entry"
         )),
         value => Ok(value),
     }

@@ -1,5 +1,5 @@
 //! Copies the folder of a plugin: all of its files, and the targets of its links within the folder. A link that
-//! leads out of the folder is omitted, which is the narrowest failure that §4.1 defines for it. The kernel resolves
+//! points outside the folder is omitted, which is the narrowest failure that §4.1 defines for it. The kernel resolves
 //! every path below one open folder.
 
 use std::collections::BTreeSet;
@@ -88,11 +88,12 @@ impl Copying<'_> {
         };
         match copied {
             Err(TreeError::Io { source, .. }) if is_refused(&source) => {
-                self.left_out.insert(format!("{path} (a link that leads out of the plugin, or to no file)"));
+                self.left_out
+                    .insert(format!("{path} (a link to a target outside the plugin, or to no file)"));
                 Ok(())
             }
             Err(TreeError::Changed(path)) => {
-                self.left_out.insert(format!("{path} (a link to a folder that it lies in)"));
+                self.left_out.insert(format!("{path} (a link to a parent folder)"));
                 Ok(())
             }
             copied => copied,

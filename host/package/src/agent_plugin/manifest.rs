@@ -47,7 +47,7 @@ fn about(fields: &Map<String, Value>, faults: &mut Vec<Fault>) -> Result<About, 
             "keywords" => keywords(value)?,
             other => faults.push(Fault::new(
                 FaultKind::UnknownField,
-                format!("`plugin.json` has `{other}`, which the specification does not: ignored"),
+                format!("`plugin.json` has the unknown field `{other}`: ignored"),
             )),
         }
     }
@@ -67,7 +67,7 @@ fn name(value: Option<&Value>) -> Result<String, PluginError> {
     if is_usable {
         return Ok(name.clone());
     }
-    let expected = "1 to 64 of `a-z`, `0-9`, `-` and `.`, none of the last two at an end or twice";
+    let expected = "1 to 64 of `a-z`, `0-9`, `-` and `.`, without `-` or `.` at an end or twice";
     Err(fatal(format!("expected `name` of {expected}, found `{name}`")))
 }
 
@@ -83,7 +83,7 @@ fn author(value: &Value) -> Result<Option<String>, PluginError> {
     let Value::Object(fields) = value else { return Err(fatal("expected `author` to be an object")) };
     for (field, value) in fields {
         if !matches!(field.as_str(), "name" | "email" | "url") {
-            return Err(fatal(format!("`author` has `name`, `email` and `url` alone, and not `{field}`")));
+            return Err(fatal(format!("`author` has only `name`, `email` and `url`, not `{field}`")));
         }
         string(&format!("author.{field}"), value)?;
     }
@@ -107,7 +107,7 @@ fn extensions<'v>(
             None => Ok(Some(all)),
         },
         Some(_) => {
-            let text = "`extensions` of `plugin.json` is no object: ignored";
+            let text = "`extensions` of `plugin.json` is not an object: ignored";
             faults.push(Fault::new(FaultKind::ExtensionsIgnored, text));
             Ok(None)
         }

@@ -27,7 +27,7 @@ const OF_MANIFEST: &[&str] = &["name", "description", "version", "author", "lice
 #[derive(Debug, thiserror::Error)]
 pub enum MarketplaceError {
     /// There is no marketplace.
-    #[error("`#{0}` names a plugin of a marketplace, and there is none: no `{FILE}`: {1}")]
+    #[error("`#{0}` selects a plugin of a marketplace, but there is no `{FILE}`: {1}")]
     Absent(String, String),
     /// There is no marketplace, and no plugin is named.
     #[error("there is no marketplace: no `{FILE}`: {0}")]
@@ -41,11 +41,11 @@ pub enum MarketplaceError {
         known: String,
     },
     /// The plugin's source has no known form.
-    #[error("the marketplace says where `{0}` is in a form that haft does not read")]
+    #[error("the marketplace gives the source of `{0}` in a form that haft does not support")]
     Source(String),
     /// A marketplace of others names a place that may be this machine or a network of the person.
     #[error(
-        "the marketplace says that `{name}` is at `{url}`: only HTTPS to a public host by name is fetched from there"
+        "the marketplace gives the source `{url}` for `{name}`: expected an HTTPS URL with a public host name"
     )]
     Address {
         /// The name.
@@ -130,7 +130,10 @@ pub(crate) fn list(folder: &Path, is_local: bool) -> Result<(Vec<Told>, usize), 
 /// Describes the plugins of the marketplace in `folder`; `None` if it is not one.
 pub(crate) fn told(folder: &Path) -> Option<String> {
     let market = read(folder).ok()?;
-    Some(format!("it is a marketplace: `haft add PLACE#NAME` adds one of its plugins: {}", names(&market)))
+    Some(format!(
+        "this is a marketplace: add one of its plugins with `haft add PLACE#NAME`: {}",
+        names(&market)
+    ))
 }
 
 impl Place {
@@ -271,11 +274,11 @@ mod tests {
         assert_eq!(found("sub"), git("https://a.test/b.git", sha, "p/q"));
         assert!(found("up").unwrap_err().contains("in a form"), "{:?}", found("up"));
         assert!(found("odd").is_err(), "{:?}", found("odd"));
-        assert!(found("near").unwrap_err().contains("only HTTPS to a public host"), "{:?}", found("near"));
+        assert!(found("near").unwrap_err().contains("expected an HTTPS URL"), "{:?}", found("near"));
         assert!(find(place.path(), "near", true).is_ok());
         assert!(found("none").unwrap_err().contains("it has `here`, `up`"));
         assert!(
-            find(&place.path().join("x"), "here", true).unwrap_err().to_string().contains("there is none")
+            find(&place.path().join("x"), "here", true).unwrap_err().to_string().contains("there is no `")
         );
     }
 }

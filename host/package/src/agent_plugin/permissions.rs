@@ -80,7 +80,7 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn note(&mut self, why: &str) {
-        let text = format!("the rights that `{}` proposes: {why}; not asked for", self.file);
+        let text = format!("the rights that `{}` proposes: {why}; not requested", self.file);
         self.faults.push(Fault::new(FaultKind::Permission, text));
     }
 
@@ -107,7 +107,7 @@ impl Reading<'_> {
                     rights.extend(all.iter().filter_map(|one| self.right(place, key, one)));
                 }
                 ("state", one) => rights.extend(self.right(place, key, one)),
-                _ => self.note(&format!("`{place}.{key}` is no right, or not of its form")),
+                _ => self.note(&format!("`{place}.{key}` is not a valid right")),
             }
         }
         if rights.len() > MAX_RIGHTS {
@@ -123,7 +123,7 @@ impl Reading<'_> {
         match format!("{word}={text}").parse() {
             Ok(right) if !text.is_empty() => Some(right),
             _ => {
-                self.note(&format!("`{place}.{key}` has what is no such right: {value}"));
+                self.note(&format!("`{place}.{key}` has an invalid right: {value}"));
                 None
             }
         }

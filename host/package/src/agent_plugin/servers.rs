@@ -55,7 +55,7 @@ fn top(document: &Value) -> Result<&Map<String, Value>, String> {
         _ => return Err("expected `$schema`, a string".to_owned()),
     }
     if let Some(other) = fields.keys().find(|key| !matches!(key.as_str(), "$schema" | "mcpServers")) {
-        return Err(format!("`{other}` is no field of it"));
+        return Err(format!("unknown field `{other}`"));
     }
     fields.get("mcpServers").and_then(Value::as_object).ok_or("expected `mcpServers`, an object".to_owned())
 }
@@ -96,7 +96,7 @@ pub(super) fn put_all(
                 faults.push(Fault::new(FaultKind::ServerSkipped, text));
             }
             Err(Skipped::Transport) => {
-                let text = format!("server `{name}` is left out: haft does not speak its transport, `sse`");
+                let text = format!("server `{name}` is left out: haft does not support its transport, `sse`");
                 faults.push(Fault::new(FaultKind::TransportUnsupported, text));
             }
         }
@@ -111,7 +111,7 @@ fn named(
 ) -> Result<PluginServer, Skipped> {
     let called = haft_manifest::Name::of_text(name).map_err(|error| error.to_string())?.to_string();
     if others.iter().any(|other| other.called == called) {
-        return Err(format!("another one is called `{called}` too").into());
+        return Err(format!("another server is named `{called}`").into());
     }
     if others.len() >= MAX_SERVERS {
         return Err(format!("a plugin has at most {MAX_SERVERS}").into());
@@ -128,10 +128,10 @@ fn entry(value: &Value) -> Result<Start, Skipped> {
     let known: &[&str] = match kind {
         "stdio" => &["type", "command", "args", "env", "cwd"],
         "streamable-http" | "sse" => &["type", "url", "headers"],
-        other => return Err(format!("there is no transport `{other}`").into()),
+        other => return Err(format!("unknown transport `{other}`").into()),
     };
     if let Some(other) = fields.keys().find(|key| !known.contains(&key.as_str())) {
-        return Err(format!("`{other}` is no field of a server of type `{kind}`").into());
+        return Err(format!("unknown field `{other}` of a server of type `{kind}`").into());
     }
     if kind == "stdio" {
         return stdio(fields);
@@ -163,10 +163,10 @@ pub(super) fn program(command: &str) -> Result<String, String> {
     match command.strip_prefix("./") {
         Some(path) => match inside(path) {
             Some(path) if !path.is_empty() => Ok(format!("./{path}")),
-            _ => Err(format!("its `command`, `{command}`, leads out of the plugin")),
+            _ => Err(format!("its `command`, `{command}`, is outside the plugin")),
         },
         None if command.is_empty() || command.contains(['/', '\\', '\0']) => {
-            Err(format!("its `command`, `{command}`, is neither a bare name nor begins with `./`"))
+            Err(format!("its `command`, `{command}`, must be a bare name or start with `./`"))
         }
         None => Ok(command.to_owned()),
     }
@@ -182,9 +182,9 @@ pub(super) fn directory(written: &str) -> Result<Directory, String> {
     let found = match (data, root.or_else(|| written.strip_prefix("./"))) {
         (Some(path), _) => inside(path).map(Directory::Data),
         (None, Some(path)) => inside(path).map(Directory::Root),
-        (None, None) => return Err(format!("its `cwd`, `{written}`, has none of the forms of a directory")),
+        (None, None) => return Err(format!("its `cwd`, `{written}`, is not a valid directory")),
     };
-    found.ok_or_else(|| format!("its `cwd`, `{written}`, leads out"))
+    found.ok_or_else(|| format!("its `cwd`, `{written}`, is outside the plugin"))
 }
 
 /// Returns `${NAME}`.
@@ -236,7 +236,7 @@ pub(super) fn url(fields: &Map<String, Value>) -> Result<String, String> {
     let text = fields.get("url").and_then(Value::as_str).ok_or("expected `url`, a string")?;
     // Not every program ends the host at a backslash.
     let url = Url::parse(text).ok().filter(|_| text.contains("://") && !text.contains('\\'));
-    let url = url.ok_or("its `url` is not absolute, or no URL")?;
+    let url = url.ok_or("its `url` is not an absolute URL")?;
     let has_user = !url.username().is_empty() || url.password().is_some();
     if url.fragment().is_some() || has_user || !url.has_host() {
         return Err("its `url` has a fragment or user information, or no host".to_owned());
@@ -244,7 +244,7 @@ pub(super) fn url(fields: &Map<String, Value>) -> Result<String, String> {
     match url.scheme() {
         "https" => Ok(text.to_owned()),
         "http" if is_this_machine(&url) => Ok(text.to_owned()),
-        "http" => Err("its `url` is not encrypted, and not on this machine".to_owned()),
+        "http" => Err("its `url` is neither encrypted nor on this machine".to_owned()),
         _ => Err("its `url` is neither `https://` nor `http://`".to_owned()),
     }
 }
@@ -253,10 +253,10 @@ fn headers(fields: &Map<String, Value>) -> Result<Vec<(String, Text)>, String> {
     let all = pairs(fields, "headers")?;
     for (index, (name, value)) in all.iter().enumerate() {
         if all.iter().take(index).any(|(other, _)| other.eq_ignore_ascii_case(name)) {
-            return Err(format!("the header `{name}` is there twice"));
+            return Err(format!("the header `{name}` is set twice"));
         }
         if !is_header(name, value) {
-            return Err(format!("`{name}` is no valid header"));
+            return Err(format!("`{name}` is not a valid header"));
         }
     }
     Ok(all.into_iter().map(|(name, value)| (name, Text::Written(value))).collect())

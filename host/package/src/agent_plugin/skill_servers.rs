@@ -73,7 +73,7 @@ fn entries(head: &Map<String, Value>, skipped: &mut Vec<String>) -> Map<String, 
                 Some(entry) if !all.contains_key(&name) => drop(all.insert(name, entry)),
                 Some(_) => skipped.push(format!("`{name}` is named twice")),
                 // A bare name refers to a server that the user has configured elsewhere.
-                None => skipped.push(format!("`{name}` is a name, and does not say how it is started")),
+                None => skipped.push(format!("`{name}` is only a name: expected `command` or `url`")),
             }
         }
     }
@@ -136,7 +136,7 @@ mod tests {
             assert_eq!(skipped, Vec::<String>::new());
         }
         for (head, why) in [
-            ("mcpServers: [github]", "`github` is a name, and does not say how it is started"),
+            ("mcpServers: [github]", "`github` is only a name: expected `command` or `url`"),
             ("mcpServers: { a: { command: x } }\nmcp_servers: { a: { command: y } }", "`a` is named twice"),
         ] {
             let (fields, mut skipped) = (head_fields(&format!("---\n{head}\n---\n")).unwrap(), Vec::new());

@@ -95,7 +95,7 @@ pub(super) fn put(
 ) {
     let tool = tool_name(&skill.name);
     if skills.len() >= MAX_SKILLS || skills.iter().any(|other| other.tool == tool) {
-        let why = format!("there are {MAX_SKILLS} already, or another one has its name");
+        let why = format!("the limit of {MAX_SKILLS} skills is reached, or another skill has its name");
         let text = format!("skill `{}` is left out: {why}", skill.name);
         faults.push(Fault::new(FaultKind::SkillSkipped, text));
         return;
@@ -138,7 +138,7 @@ fn component(files: &Files<'_>, path: &str) -> Result<(), String> {
 
 pub(super) fn text(files: &Files<'_>, folder: &str) -> Result<String, String> {
     let bytes = files.bytes(&listed(folder, FILE), MAX_FILE).map_err(|error| error.to_string())?;
-    String::from_utf8(bytes).map_err(|_| "its `SKILL.md` is not text in UTF-8".to_owned())
+    String::from_utf8(bytes).map_err(|_| "its `SKILL.md` is not UTF-8 text".to_owned())
 }
 
 /// Returns the skill of a text that follows the Agent Skills specification: it has a head with the name of its
@@ -147,7 +147,7 @@ fn strict(text: &str, folder: &str) -> Result<Skill, String> {
     let field = |key: &str| haft_core::skill::head_field(text, key).filter(|value| !value.is_empty());
     let name = field("name").ok_or("its head has no `name`")?;
     if name != folder {
-        return Err(format!("its head calls it `{name}`, and its folder `{folder}`"));
+        return Err(format!("its head has the name `{name}`, its folder `{folder}`"));
     }
     check_name(&name)?;
     let description = field("description").ok_or("its head has no `description`")?;

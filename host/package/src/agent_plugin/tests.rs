@@ -62,14 +62,14 @@ fn a_manifest_has_its_form_or_nothing_is_used() {
         (r#", "extensions": { "com.example.x": 7 }"#, Err("to be an object")),
         (r#", "version": 2"#, Err("`version` to be a string")),
         (r#", "keywords": ["a", 1]"#, Err("`keywords`")),
-        (r#", "author": { "twitter": "x" }"#, Err("and not `twitter`")),
+        (r#", "author": { "twitter": "x" }"#, Err("not `twitter`")),
         (r#", "author": "x""#, Err("`author` to be an object")),
         (r#", "name": "My-Plugin""#, Err("expected `name` of")),
         (r#", "name": "a--b""#, Err("expected `name` of")),
         (r#", "name": "a.""#, Err("expected `name` of")),
         (
             r#", "$schema": "https://agent-plugins.org/schemas/9.0.0/plugin.schema.json""#,
-            Err("reads version 1.0.0"),
+            Err("this haft supports version 1.0.0 of the Agent Plugins Specification"),
         ),
         (r#", "$schema": 1"#, Err("expected `$schema`")),
     ] {

@@ -64,10 +64,12 @@ fn program(plugin: &AgentPlugin) -> Table {
     let mut program = Table::new();
     put(&mut program, "name", name);
     put(&mut program, "version", semantic(about.version.as_deref().unwrap_or_default()).to_string());
-    let texts = [("description", &about.description), ("author", &about.author), ("license", &about.license)];
+    let texts =
+        [("description", &about.description), ("authors", &about.author), ("license", &about.license)];
     for (key, text) in texts {
         if let Some(text) = text.as_ref().filter(|text| !text.trim().is_empty()) {
-            put(&mut program, key, haft_core::report::plain(text));
+            let text: Value = haft_core::report::plain(text).into();
+            put(&mut program, key, if key == "authors" { Value::Array(vec![text]) } else { text });
         }
     }
     program

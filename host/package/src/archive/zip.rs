@@ -51,9 +51,7 @@ fn pass(file: &Path, to: Option<&Path>) -> Result<(), ArchiveError> {
             CompressionMethod::DEFLATE => {
                 put(data.verifying_reader(DeflateDecoder::new(data.reader())), &full, size, is_executable)
             }
-            _ => Err(ArchiveError::Damaged(io::Error::other(
-                "it is compressed in another way than by deflate",
-            ))),
+            _ => Err(ArchiveError::Damaged(io::Error::other("its compression is not deflate"))),
         }?;
     }
     Ok(())

@@ -78,7 +78,7 @@ impl Bundle {
     }
 }
 
-/// Returns `text` with the value of each anchor in the place of `${NAME}`.
+/// Returns `text` with the value of each anchor instead of `${NAME}`.
 fn expanded(text: &str, anchors: &[(&str, impl AsRef<str>)]) -> String {
     let (mut whole, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("${") {

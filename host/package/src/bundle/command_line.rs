@@ -37,7 +37,7 @@ pub(super) fn named_files(line: &[String]) -> impl Iterator<Item = String> {
 }
 
 /// Returns the listed path of a word that begins with `./`; `None` for any other word, and for a path that
-/// leads out of the package.
+/// points outside the package.
 pub(super) fn own(word: &str) -> Option<String> {
     word.starts_with("./").then(|| normal(word))?
 }

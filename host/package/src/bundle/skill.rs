@@ -138,7 +138,7 @@ mod tests {
         fs::write(folder.join("references/how.md"), "No.").unwrap();
         for (path, why) in [
             ("references/how.md", "`references/how.md` was changed"),
-            ("large", "it has 307200 bytes, and at most 262144 are read"),
+            ("large", "it has 307200 bytes; the limit is 262144"),
             ("added", "the package has no such file"),
             ("../secret", "the package has no such file"),
         ] {

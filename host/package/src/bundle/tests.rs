@@ -96,7 +96,7 @@ fn a_package_asks_for_what_all_its_parts_ask_for() {
     assert!(offered.bundle.unwrap().runs_its_own());
 }
 
-/// A file beside a skill's folder, whose path begins with the same characters, is none of the skill.
+/// A file beside a skill's folder, whose path begins with the same characters, is not one of the skill.
 #[test]
 fn a_file_is_of_the_skill_whose_folder_it_lies_in() {
     let manifest: &[u8] =
@@ -135,8 +135,11 @@ fn pr08_a_package_is_held_to_the_rules() {
         ("`text.wasm`: not a WebAssembly component", plugin("text.wasm")),
         ("is not a file of the package", tool("./bin/none")),
         ("which is not executable", tool("./text.wasm")),
-        ("there is nothing in it", String::new()),
-        ("of its own", format!("{}[[packages]]\nname = \"b\"\nsource = \"b\"\n", plugin("words.wasm"))),
+        ("the package is empty", String::new()),
+        (
+            "has its own `[[packages]]`",
+            format!("{}[[packages]]\nname = \"b\"\nsource = \"b\"\n", plugin("words.wasm")),
+        ),
         ("the package's program.toml is wrong", "[pugins]\n".to_owned()),
     ] {
         let text = package(&more);
@@ -187,7 +190,7 @@ fn a_component_says_what_it_asks_for_or_asks_for_nothing() {
     assert_eq!(declared.version, Some(semver::Version::new(1, 2, 0)));
     let wrong = with_section(WORDCOUNT, haft_plugin_host::PROGRAM_SECTION, b"[pugins]\n");
     assert!(component(&wrong, None, "x").unwrap_err().contains("program.toml is wrong"));
-    assert!(component(WORDCOUNT, None, "…").unwrap_err().contains("no name that could be used"));
+    assert!(component(WORDCOUNT, None, "…").unwrap_err().contains("it has no usable name (`"));
 }
 
 /// WA04: a component that implements no known contract is refused before it is installed.

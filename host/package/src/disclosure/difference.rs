@@ -130,7 +130,7 @@ fn changed(item: &Item, digests: &DisclosureDigests, before: &Disclosure) -> Opt
 fn between(old: &Item, new: &Item) -> (String, Vec<Line>) {
     let mode = match (old.executable, new.executable) {
         (false, true) => Some("is executable now"),
-        (true, false) => Some("is not executable any more"),
+        (true, false) => Some("is no longer executable"),
         _ => None,
     };
     if old.digest == new.digest {

@@ -66,10 +66,12 @@ pub enum FetchError {
     #[error("`{0}` is neither a WebAssembly component nor a tar archive")]
     Form(String),
     /// The bytes are a zip archive, and the name is not that of an MCP bundle.
-    #[error("`{0}` is a zip archive: haft reads those whose names end with `.mcpb`, which are MCP bundles")]
+    #[error(
+        "`{0}` is a zip archive: haft reads zip archives only as MCP bundles, with the extension `.mcpb`"
+    )]
     Zip(String),
     /// The digest differs from the expected digest.
-    #[error("`{source_text}` is {found}, and {expected} was expected")]
+    #[error("`{source_text}` is {found}; expected {expected}")]
     Digest {
         /// The source.
         source_text: String,
@@ -89,16 +91,17 @@ impl FetchError {
             Self::NoManifest(folder) => {
                 return Some(told(folder).unwrap_or_else(|| foreign::what_is(folder)));
             }
-            Self::Digest { .. } => "what is served has changed; do not install it unless you know why",
+            Self::Digest { .. } => "the served content has changed; do not install it unless you know why",
             Self::Zip(name)
                 if Path::new(name).extension().is_some_and(|kind| kind.eq_ignore_ascii_case("dxt")) =>
             {
                 foreign::DXT
             }
             Self::Form(_) => {
-                "a page is no package; the address of an MCP server is `url` of an `[[mcp_servers]]` entry in program.toml"
+                "a web page is not a package; write the URL of an MCP server as `url` of an \
+                 `[[mcp_servers]]` entry in program.toml"
             }
-            Self::Zip(_) => "a package is packed as `.tar.gz`; `haft plugin pack` does it",
+            Self::Zip(_) => "pack the package as `.tar.gz`, with `haft plugin pack`",
             Self::Signature { error, .. } => error.hint(),
             Self::Oci(error) => return error.hint(),
             Self::Reference(error) => return Some(error.hint()),

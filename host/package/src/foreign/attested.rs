@@ -193,7 +193,7 @@ fn common(verdicts: Vec<Verdict>, fetching: &Fetching<'_>) -> Result<Verdict, Fo
     Ok(match verdicts.find(|verdict| *verdict != first) {
         None => first,
         Some(Verdict::Signed(other)) => {
-            Verdict::Unchecked(vec![format!("in part {}, which says nothing of the rest", other.describe())])
+            Verdict::Unchecked(vec![format!("partly {}; the rest has no attestation", other.describe())])
         }
         Some(other) => other,
     })
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn more_wheels_than_are_judged_are_told_by_their_number() {
-        let told = "it has 33 wheels, and haft judges the attestations of 20 at most";
+        let told = "it has 33 wheels; haft checks the attestations of at most 20";
         let noted = too_many(33, &Trust::Nobody).unwrap_or_default();
         assert_eq!((noted.trouble.as_deref(), noted.verdict), (Some(told), Verdict::Unsigned));
         let trust = Trust::Named("sigstore:https://a.test#https://b.test/c".parse().unwrap());

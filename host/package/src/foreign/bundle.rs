@@ -90,7 +90,8 @@ fn own(tree: &Path, word: &str) -> Result<String, ForeignError> {
     }
     if word.contains(FOLDER) {
         return Err(ForeignError::Unsupported(format!(
-            "a word of its command, `{}`, has the bundle's folder in the middle: haft knows it at the beginning alone",
+            "an argument of its command, `{}`, has the bundle's folder within text: haft supports it only at \
+             the start",
             haft_core::report::plain(word)
         )));
     }
@@ -100,7 +101,7 @@ fn own(tree: &Path, word: &str) -> Result<String, ForeignError> {
 
 fn outside(word: &str) -> ForeignError {
     let word = haft_core::report::plain(word);
-    ForeignError::Unsupported(format!("a word of its command, `{word}`, leads out of the bundle"))
+    ForeignError::Unsupported(format!("an argument of its command, `{word}`, is outside the bundle"))
 }
 
 /// Returns the variables of the server. Those with a path of the package are set by a script, before the command.
@@ -119,7 +120,9 @@ fn environment(
                     text.split(FOLDER).map(|part| shell_words::quote(part).into_owned()).collect();
                 let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
                 if !is_name {
-                    return Err(ForeignError::Unsupported("a variable of it has an odd name".to_owned()));
+                    return Err(ForeignError::Unsupported(
+                        "one of its variables has an invalid name".to_owned(),
+                    ));
                 }
                 let _ = writeln!(exports, "export {name}={}", parts.join("\"$here\""));
             }

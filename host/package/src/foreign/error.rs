@@ -21,7 +21,7 @@ pub enum ForeignError {
     #[error("its attestations cannot be fetched: {0}")]
     Attestations(#[from] DownloadError),
     /// A version has more wheels than are judged, and must be signed.
-    #[error("it has {count} wheels, and haft judges the attestations of {most} at most")]
+    #[error("it has {count} wheels; haft checks the attestations of at most {most}")]
     Wheels {
         /// Its wheels.
         count: usize,
@@ -39,7 +39,7 @@ pub enum ForeignError {
         source: io::Error,
     },
     /// The content of a file does not match its name.
-    #[error("`{file}` cannot be understood: {why}")]
+    #[error("cannot parse `{file}`: {why}")]
     Unreadable {
         /// The file.
         file: String,
@@ -55,10 +55,10 @@ pub enum ForeignError {
         commands: Vec<String>,
     },
     /// A package has no wheel for this machine, and a build was not requested.
-    #[error("`{0}` has no wheel for this machine: it would have to be built, which runs its code")]
+    #[error("`{0}` has no wheel for this machine: a build would run its code")]
     Sdist(String),
     /// A setting that the source does not know.
-    #[error("`{}` is no setting of it; it has {}", haft_core::report::plain(key), listed(known))]
+    #[error("it has no setting `{}`; its settings are {}", haft_core::report::plain(key), listed(known))]
     Setting {
         /// The setting.
         key: String,
@@ -99,12 +99,13 @@ impl ForeignError {
             Self::Program(error) => return error.hint().map(str::to_owned),
             Self::Signature(error) => error.hint(),
             Self::Commands { commands, .. } if commands.is_empty() => {
-                "a library is no server: the documentation of the server names its package"
+                "this is a library, not a server: see the server's documentation for its package"
             }
-            Self::Commands { .. } => "`--set bin=NAME` says which one starts the server",
-            Self::Setting { .. } | Self::Missing(_) => "`--set KEY=VALUE` gives a setting its value",
+            Self::Commands { .. } => "choose the server's command with `--set bin=NAME`",
+            Self::Setting { .. } | Self::Missing(_) => "set a value with `--set KEY=VALUE`",
             Self::Sdist(_) => {
-                "`--run-scripts` builds it, confined and without network; or name a version that has a wheel"
+                "`--run-scripts` builds it in the sandbox, without network; or choose a version that has a \
+                 wheel"
             }
             Self::Old(_) => super::DXT,
             _ => return None,

@@ -134,7 +134,7 @@ fn start(foreign: &Foreign, name: &str, package: &Package) -> Result<String, For
             _ => None,
         })
         .collect();
-    let outside = || ForeignError::Unsupported(format!("`bin` of `{name}` leads out of the package"));
+    let outside = || ForeignError::Unsupported(format!("`bin` of `{name}` is outside the package"));
     Ok(format!("./node_modules/{name}/{}", inside.ok_or_else(outside)?.join("/")))
 }
 
@@ -174,7 +174,7 @@ async fn scripts(
     }
     if !is_run && !notes.is_empty() {
         notes.push(
-            "if it does not work without them, `--run-scripts` runs them: confined, without network"
+            "if it does not work without them, use `--run-scripts`: they run in the sandbox, without network"
                 .to_owned(),
         );
     }
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(start("npm:@a/server", two).unwrap_err(), "`server` has several commands: `x`, `y`");
         assert_eq!(start("npm:@a/server", json!({})).unwrap_err(), "`server` has no command to start");
         for outside in ["../../x.js", "/etc/x.js"] {
-            assert!(start("npm:@a/server", json!(outside)).unwrap_err().contains("leads out"), "{outside}");
+            assert!(start("npm:@a/server", json!(outside)).unwrap_err().contains("is outside"), "{outside}");
         }
     }
 }

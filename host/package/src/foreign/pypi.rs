@@ -137,8 +137,8 @@ pub(super) async fn install(
     let mut notes: Vec<String> = built.iter().map(Built::note).chain(trouble).collect();
     let others = if built.is_empty() { "" } else { " otherwise" };
     notes.push(format!(
-        "its packages are made for Python {version} on this kind of machine; from wheels alone{others}, whose code did \
-         not run"
+        "its packages are for Python {version} on this type of machine; only from wheels{others}, whose code \
+         did not run"
     ));
     Ok(Installed { python: version, notes, verdict })
 }
@@ -209,7 +209,7 @@ pub(super) async fn latest(name: &str, fetching: &Fetching<'_>) -> Result<String
     let version =
         found.lines().find_map(|line| line.split_once("==")).map(|(_, version)| version.trim().to_owned());
     let failed =
-        || ProgramError::Failed { program: "uv", action: COMPILING, why: "it names no version".to_owned() };
+        || ProgramError::Failed { program: "uv", action: COMPILING, why: "it has no version".to_owned() };
     Ok(version.ok_or_else(failed)?)
 }
 

@@ -62,7 +62,10 @@ fn settings_of_npm_and_pypi_are_words_and_variables() {
     let error = added(&foreign("npm:a#secret.A=hunter2"), &[]).unwrap_err().to_string();
     assert_eq!(error, "the value of `secret.A` is not usable: expected `env:NAME` or `keyring:SERVICE/USER`");
     let error = added(&foreign("pypi:a#scripts=run"), &["bin"]).unwrap_err().to_string();
-    assert_eq!(error, "`scripts` is no setting of it; it has `arg`, `env`, `env.NAME`, `secret.NAME`, `bin`");
+    assert_eq!(
+        error,
+        "it has no setting `scripts`; its settings are `arg`, `env`, `env.NAME`, `secret.NAME`, `bin`"
+    );
 }
 
 #[test]

@@ -75,8 +75,8 @@ struct Program {
     version: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    author: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    authors: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     license: Option<String>,
 }
@@ -105,7 +105,7 @@ impl Server {
     pub(super) fn write(self, folder: &Path) -> Result<(), ForeignError> {
         let unusable = |error| {
             let name = haft_core::report::plain(&self.name);
-            ForeignError::Unsupported(format!("it says no name that could be used (`{name}`: {error})"))
+            ForeignError::Unsupported(format!("it has no usable name (`{name}`: {error})"))
         };
         let name = Name::of_text(&self.name).map_err(unusable)?;
         let program = self.command.first().filter(|word| !word.contains('/'));
@@ -114,7 +114,7 @@ impl Server {
                 name: name.to_string(),
                 version: self.version.to_string(),
                 description: self.description,
-                author: self.author,
+                authors: self.author.into_iter().collect(),
                 license: self.license,
             },
             host_requirements: Requirements { required: program.into_iter().cloned().collect() },

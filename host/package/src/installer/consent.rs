@@ -102,20 +102,20 @@ impl fmt::Display for UpdateReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotInstalled => f.write_str("was not installed before"),
-            Self::AsksForMore => f.write_str("asks for more than was agreed to"),
+            Self::AsksForMore => f.write_str("requests more than you agreed to"),
             Self::OtherSigner { before, now } => {
                 write!(f, "is signed {}, and was {}", now.describe(), before.describe())
             }
             Self::Older { before, now } => write!(f, "is older: {now}, and {before} is installed"),
-            Self::SameVersion(version) => write!(f, "is still called {version}, and has another content"),
+            Self::SameVersion(version) => write!(f, "has the same version {version} but other content"),
             Self::OtherSource(before) => {
                 write!(f, "is installed from {}", haft_core::report::plain(&before.to_string()))
             }
             Self::NoDisclosure => {
-                f.write_str("was pinned by an earlier haft, which did not note what it showed")
+                f.write_str("was pinned by an earlier haft, which did not record the shown content")
             }
-            Self::OtherContent => f.write_str("is not what was agreed to"),
-            Self::OtherTools => f.write_str("says something else of its tools than what was agreed to"),
+            Self::OtherContent => f.write_str("differs from what you agreed to"),
+            Self::OtherTools => f.write_str("has other tool definitions than you agreed to"),
         }
     }
 }

@@ -26,7 +26,7 @@ pub enum InstallError {
     #[error(transparent)]
     Caller(#[from] anyhow::Error),
     /// A plugin has the name of an existing plugin.
-    #[error("it has a plugin `{plugin}`, and {owner} has another of that name")]
+    #[error("its plugin `{plugin}` has the same name as one of {owner}")]
     Clash {
         /// The plugin.
         plugin: String,
@@ -34,7 +34,7 @@ pub enum InstallError {
         owner: String,
     },
     /// Required programs are missing.
-    #[error("`{name}` requires what is not on PATH: {}", programs.join(", "))]
+    #[error("`{name}` requires programs that are not on PATH: {}", programs.join(", "))]
     MissingPrograms {
         /// The package.
         name: String,
@@ -43,7 +43,7 @@ pub enum InstallError {
     },
     /// A component was found for a package's entry, or the reverse.
     #[error(
-        "`{name}` is in `[[{}]]`, and what is there now belongs into `[[{}]]`", entry.table(), found.table()
+        "`{name}` is in `[[{}]]`, but its new content belongs in `[[{}]]`", entry.table(), found.table()
     )]
     OtherKind {
         /// The entry.
@@ -54,7 +54,7 @@ pub enum InstallError {
         found: Kind,
     },
     /// The declared name differs from the entry's name.
-    #[error("`{name}` calls itself `{found}` now; it is left as it is")]
+    #[error("the package `{name}` is now named `{found}`; nothing was changed")]
     OtherName {
         /// The entry.
         name: String,
@@ -62,7 +62,7 @@ pub enum InstallError {
         found: String,
     },
     /// program.toml names another signer than the agreed one.
-    #[error("program.toml wants `{name}` signed {wanted}, and what is installed was signed {pinned}")]
+    #[error("program.toml requires `{name}` signed {wanted}; the installed content is signed {pinned}")]
     OtherSigner {
         /// The entry.
         name: String,
@@ -72,7 +72,7 @@ pub enum InstallError {
         pinned: String,
     },
     /// A component that is used in place is not the agreed content.
-    #[error("`{name}` is not what was installed: {why}")]
+    #[error("`{name}` has changed since its installation: {why}")]
     ChangedInPlace {
         /// The entry.
         name: String,
@@ -80,10 +80,10 @@ pub enum InstallError {
         why: String,
     },
     /// The fetched content differs from the pinned content.
-    #[error("`{0}` is fetched with another content than program.lock pins")]
+    #[error("the fetched content of `{0}` differs from program.lock")]
     OtherContent(String),
     /// The content is unchanged, but its tool definitions are not.
-    #[error("the tools of `{0}` say something else than what was agreed to")]
+    #[error("the tool definitions of `{0}` differ from those that you agreed to")]
     OtherTools(String),
     /// A component that is used in place cannot be read.
     #[error("cannot read `{}`: {source}", path.display())]
@@ -105,18 +105,19 @@ impl InstallError {
             Self::MissingPrograms { .. } => {
                 "install it first; `--force` adds the package anyway, without its tools until then"
             }
-            Self::OtherName { .. } => "`haft add` it by its new name, and `haft remove` the old one",
+            Self::OtherName { .. } => "`haft add` the new name, and `haft remove` the old one",
             Self::OtherSigner { .. } => {
-                "if you know that the signer changed, `--key` with the new one takes the place of the old one"
+                "if you know that the signer changed, pass the new signer with `--key`"
             }
             Self::Clash { .. } => {
-                "`--as NAME` installs it under another name, with which the names of its plugins begin then"
+                "`--as NAME` installs it under another name; the names of its plugins then start with that \
+                 name"
             }
             Self::ChangedInPlace { name, .. } => {
-                return Some(format!("`haft update {name}` shows what it is now and asks again"));
+                return Some(format!("`haft update {name}` shows the new content and asks"));
             }
             Self::OtherTools(name) => {
-                return Some(format!("`haft update {name}` shows what they say now and asks again"));
+                return Some(format!("`haft update {name}` shows the new definitions and asks"));
             }
             Self::Store(_)
             | Self::Tree(_)

@@ -25,8 +25,8 @@ impl Lock {
         self.servers.iter().find(|pin| pin.name == name && pin.configuration == configuration)
     }
 
-    /// Sets the pin of a server, in the place of those of its other configurations, and removes those of servers that
-    /// `is_known` does not know.
+    /// Sets the pin of a server, instead of those of its other configurations, and removes those of servers
+    /// that `is_known` does not know.
     pub fn put_server(&mut self, pin: ServerPin, is_known: impl Fn(&str) -> bool) {
         self.servers.retain(|own| own.name != pin.name && is_known(&own.name));
         self.servers.push(pin);

@@ -49,13 +49,13 @@ pub(super) fn judge(manifest: &Manifest) -> Result<(Content, &Descriptor), Strin
         [] => Err("has no layers".to_owned()),
         [only] => kind(only).map(|kind| (kind, only)).ok_or_else(|| {
             format!(
-                "holds a layer of the type `{}`, which is neither a component (`{COMPONENT}`) nor a package \
+                "has a layer of the type `{}`, which is neither a component (`{COMPONENT}`) nor a package \
                  (`{PACKAGE}`)",
                 only.media_type
             )
         }),
         layers if IMAGES.contains(&manifest.config.media_type.as_str()) => {
-            Err(format!("is an image for containers, with {} layers, and no plugin", layers.len()))
+            Err(format!("is a container image with {} layers, not a plugin", layers.len()))
         }
         layers => Err(format!("has {} layers; expected one component or one package", layers.len())),
     }
@@ -116,9 +116,7 @@ mod tests {
     fn what_is_no_plugin_is_refused_with_what_it_is() {
         let of = |config, layers: &[_]| judge(&manifest(config, layers)).unwrap_err();
         assert_eq!(of(COMPONENT_CONFIG, &[]), "has no layers");
-        assert!(
-            of(IMAGES[0], &[(ARCHIVES[0], ""); 3]).starts_with("is an image for containers, with 3 layers")
-        );
+        assert!(of(IMAGES[0], &[(ARCHIVES[0], ""); 3]).starts_with("is a container image with 3 layers"));
         assert!(of(COMPONENT_CONFIG, &[(COMPONENT, ""); 2]).starts_with("has 2 layers; expected one"));
         assert!(of(EMPTY_CONFIG, &[("text/plain", "")]).contains("a layer of the type `text/plain`"));
     }

@@ -118,7 +118,7 @@ pub(super) async fn stored_secret(
 ) -> Result<Option<Secret>, String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.len() > MAX_NAME || !name.chars().all(is_name) {
-        return Err("the credential helper that is named for the registry has a name that is none".to_owned());
+        return Err("the credential helper of the registry has an invalid name".to_owned());
     }
     let program = format!("docker-credential-{name}");
     let found = programs.find(&program);
@@ -159,7 +159,7 @@ fn answered(mut finished: Finished) -> Result<Option<Secret>, String> {
         }
     }
     let response: Answer =
-        serde_json::from_str(&text).map_err(|_| "answered something that is not credentials".to_owned())?;
+        serde_json::from_str(&text).map_err(|_| "returned no valid credentials".to_owned())?;
     let secret = SecretString::from(response.secret);
     Ok(Some(match response.username.as_str() {
         TOKEN => Secret::IdentityToken(secret),

@@ -168,9 +168,8 @@ fn secret(key: &str, entry: &Value) -> Result<Option<Secret>, String> {
     if let Some(auth) = text("auth") {
         let decoded = STANDARD.decode(auth.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let pair = decoded.as_deref().and_then(|pair| pair.split_once(':'));
-        let (name, password) = pair.ok_or_else(|| {
-            format!("holds an `auth` for `{key}` that is not the base64 of `name:password`")
-        })?;
+        let (name, password) = pair
+            .ok_or_else(|| format!("has an `auth` for `{key}` that is not the base64 of `name:password`"))?;
         let password = password.trim_end_matches('\0');
         return Ok(Some(Secret::Password { name: name.to_owned(), password: password.into() }));
     }
@@ -199,8 +198,9 @@ fn read(path: &Path) -> Result<Option<Stored>, String> {
         return Ok(None);
     }
     // The message of serde_json contains the wrong value.
-    let wrong =
-        |error: serde_json::Error| format!("it is not what `docker login` writes (line {})", error.line());
+    let wrong = |error: serde_json::Error| {
+        format!("it is not in the format of `docker login` (line {})", error.line())
+    };
     serde_json::from_slice(&text).map(Some).map_err(wrong)
 }
 

@@ -38,13 +38,13 @@ pub enum Failure {
     #[error("no complete answer within {} s", .0.as_secs())]
     TimedOut(Duration),
     /// The connection was closed in the middle of a response.
-    #[error("the answer broke off: {0}")]
+    #[error("the connection ended within the answer: {0}")]
     Interrupted(String),
     /// The name does not exist, or is not visible to this user.
-    #[error("there is no such thing in the registry{0}")]
+    #[error("not found in the registry{0}")]
     Missing(String),
     /// The registry requires authentication, and there are no credentials.
-    #[error("the registry wants to know who asks, and no credentials for `{registry}` were found{looked}")]
+    #[error("the registry requires a login, and no credentials for `{registry}` were found{looked}")]
     Anonymous {
         /// The registry.
         registry: String,
@@ -68,7 +68,7 @@ pub enum Failure {
         body: String,
     },
     /// The token server's URL may not receive the credentials.
-    #[error("the registry sends haft to `{realm}` for a token: {why}")]
+    #[error("the registry's token service is `{realm}`: {why}")]
     Realm {
         /// The URL of the token server.
         realm: String,
@@ -92,7 +92,7 @@ pub enum Failure {
         limit: u64,
     },
     /// The size of a response differs from the manifest's.
-    #[error("{what} has {found} bytes where the manifest says {expected}")]
+    #[error("{what} has {found} bytes, but the manifest has {expected}")]
     Size {
         /// The document.
         what: &'static str,
@@ -102,7 +102,7 @@ pub enum Failure {
         found: String,
     },
     /// The digest of a response differs from the expected one.
-    #[error("{what} has the digest `{found}` where `{expected}` was expected")]
+    #[error("{what} has the digest `{found}`, expected `{expected}`")]
     Digest {
         /// The document.
         what: &'static str,
@@ -126,7 +126,7 @@ pub enum Failure {
     #[error("{0}")]
     Credentials(String),
     /// The tag exists and names other content.
-    #[error("`{tag}` is there already and is something else (`{found}`)")]
+    #[error("`{tag}` exists already with other content (`{found}`)")]
     Exists {
         /// The tag.
         tag: String,
@@ -179,22 +179,21 @@ impl OciError {
             Failure::Anonymous { registry, .. } => {
                 format!("`docker login {registry}` or `podman login {registry}` stores credentials")
             }
-            Failure::Denied { .. } => "log in again, or ask whoever owns the repository".to_owned(),
+            Failure::Denied { .. } => "log in again, or ask the owner of the repository".to_owned(),
             Failure::Missing(_) => {
-                "check its name and its tag; a private repository is hidden from who is not logged in"
-                    .to_owned()
+                "check the name and the tag; a private repository is hidden without a login".to_owned()
             }
             Failure::Untrusted(_) => {
-                "`SSL_CERT_FILE` names the certificates to trust instead of the system's".to_owned()
+                "set `SSL_CERT_FILE` to trust other certificates than the system's".to_owned()
             }
             Failure::Digest { .. } | Failure::Size { .. } => {
-                "what came is not what was published: nothing was kept of it".to_owned()
+                "the fetched content is not the published content: nothing was stored".to_owned()
             }
             Failure::Exists { tag, .. } => {
                 format!("publish another tag than `{tag}`, or replace it with `--force`")
             }
             Failure::Content(text) if text.starts_with("is an index") => {
-                "name one of its manifests: `…@sha256:DIGEST`".to_owned()
+                "choose one of its manifests: `…@sha256:DIGEST`".to_owned()
             }
             _ => return None,
         };

@@ -147,7 +147,7 @@ async fn follow(asking: &Asking, ask: &Ask, shown: Option<&HeaderValue>) -> Resu
         }
         url = target;
     }
-    Err(Failure::Redirect { target: without_query(&url), why: "that is one redirect too many" })
+    Err(Failure::Redirect { target: without_query(&url), why: "too many redirects" })
 }
 
 /// Reports whether the responding server has a public address; unknown, and so false, behind a proxy.
@@ -163,7 +163,7 @@ fn target(response: &Response) -> Result<Option<Url>, Failure> {
     let target = location.to_str().ok().and_then(|text| response.url().join(text).ok());
     let target = target.ok_or_else(|| Failure::Redirect {
         target: excerpt(&String::from_utf8_lossy(location.as_bytes())),
-        why: "that is not an address",
+        why: "not a valid URL",
     })?;
     Ok(Some(target))
 }
@@ -171,13 +171,13 @@ fn target(response: &Response) -> Result<Option<Url>, Failure> {
 fn check_redirect(ask: &Ask, target: &Url) -> Result<(), Failure> {
     let refuse = |why| Err(Failure::Redirect { target: without_query(target), why });
     if !matches!(ask.method, Method::GET | Method::HEAD) {
-        return refuse("what changes something is sent to the registry itself or not at all");
+        return refuse("requests that change the registry follow no redirects");
     }
     if !target.username().is_empty() || target.password().is_some() {
         return refuse("the address holds a user name or a password");
     }
     if leads_to_private_address(&ask.url, target) {
-        return refuse("what comes over TLS from elsewhere is not fetched from this machine or in the clear");
+        return refuse("a redirect from TLS to this machine or to an unencrypted URL is refused");
     }
     Ok(())
 }

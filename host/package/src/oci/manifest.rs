@@ -43,7 +43,8 @@ pub(super) struct Descriptor {
 impl Descriptor {
     /// Returns the digest, if its algorithm is supported.
     pub(super) fn checked(&self) -> Result<Digest, String> {
-        digest(&self.digest).map_err(|why| format!("names `{}` as a digest: {why}", excerpt(&self.digest)))
+        digest(&self.digest)
+            .map_err(|why| format!("has the invalid digest `{}`: {why}", excerpt(&self.digest)))
     }
 }
 

@@ -336,7 +336,7 @@ async fn listed(
         }
         Err(error) => return Err(error),
     };
-    let body = read(response, "the list of what refers to it", MAX_MANIFEST, WITHIN).await;
+    let body = read(response, "the list of referrers", MAX_MANIFEST, WITHIN).await;
     let body = body.map_err(|failure| registry.failed(failure))?;
     match Document::parse(&body, INDEX) {
         Ok(Document::Index(index)) => Ok(Some(index)),

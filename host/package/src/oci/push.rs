@@ -115,7 +115,7 @@ async fn send(
     if found == expected {
         return Ok(());
     }
-    Err(registry.failed(Failure::Digest { what: "what the registry keeps", expected, found }))
+    Err(registry.failed(Failure::Digest { what: "the registry's copy", expected, found }))
 }
 
 /// Uploads a blob, unless the registry has it.
@@ -137,10 +137,8 @@ async fn blob(registry: &Registry<'_>, descriptor: &Descriptor, payload: Payload
 /// Returns the upload URL that the registry gave.
 fn upload(registry: &Registry<'_>, begun: &Response, descriptor: &Descriptor) -> Result<Url, Failure> {
     let location = begun.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-    let missing = || Failure::Malformed {
-        what: "the answer to an upload",
-        why: "does not say where to send it".to_owned(),
-    };
+    let missing =
+        || Failure::Malformed { what: "the answer to an upload", why: "has no upload location".to_owned() };
     let mut url = registry.upload(location.ok_or_else(missing)?)?;
     url.query_pairs_mut().append_pair("digest", &descriptor.digest);
     Ok(url)

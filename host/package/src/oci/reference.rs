@@ -47,7 +47,7 @@ pub struct NotAReference {
 impl NotAReference {
     /// Returns a hint for the user.
     pub fn hint(&self) -> String {
-        format!("write `{SCHEME}ghcr.io/owner/name:1.0`, or `…@sha256:DIGEST` for one that cannot change")
+        format!("write `{SCHEME}ghcr.io/owner/name:1.0`, or `…@sha256:DIGEST` for fixed content")
     }
 }
 
@@ -114,9 +114,10 @@ impl Reference {
         let (registry, rest) = rest.split_once('/').ok_or("expected `HOST/REPOSITORY`")?;
         check_registry(registry)?;
         let (rest, digest) = match rest.split_once('@') {
-            Some((rest, digest)) => {
-                (rest, Some(self::digest(digest).map_err(|why| format!("`{digest}` is no digest: {why}"))?))
-            }
+            Some((rest, digest)) => (
+                rest,
+                Some(self::digest(digest).map_err(|why| format!("`{digest}` is not a digest: {why}"))?),
+            ),
             None => (rest, None),
         };
         let (repository, tag) = match rest.split_once(':') {
@@ -181,7 +182,7 @@ fn check_registry(registry: &str) -> Result<(), String> {
         None => registry.split_once(':').map(|(_, port)| port),
     };
     if port.is_some_and(|port| port.parse::<u16>().map_or(true, |port| port == 0)) {
-        return Err(format!("`{registry}` names no port that there is"));
+        return Err(format!("`{registry}` has an invalid port"));
     }
     if registry.starts_with('[') {
         return Ok(());
@@ -195,7 +196,7 @@ fn check_registry(registry: &str) -> Result<(), String> {
         return Err(expected());
     }
     if !host.contains('.') && host != "localhost" && port.is_none() {
-        return Err(format!("`{host}` has neither a dot nor a port, so that it is no registry's host"));
+        return Err(format!("`{host}` is not a registry's host: it has neither a dot nor a port"));
     }
     Ok(())
 }

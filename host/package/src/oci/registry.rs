@@ -87,11 +87,11 @@ impl<'a> Registry<'a> {
     /// Returns the URL of an upload, which must be on the registry itself.
     pub(super) fn upload(&self, location: &str) -> Result<Url, Failure> {
         let wrong = |why| Failure::Redirect { target: super::error::excerpt(location), why };
-        let url = self.base.join(location).map_err(|_| wrong("that is not an address"))?;
+        let url = self.base.join(location).map_err(|_| wrong("not a valid URL"))?;
         if same_origin(&url, &self.base) {
             return Ok(url);
         }
-        Err(wrong("what is published is sent to the registry itself or not at all"))
+        Err(wrong("published content is sent only to the registry itself"))
     }
 
     /// Adds the reference to a failure.
@@ -183,7 +183,7 @@ impl<'a> Registry<'a> {
     /// Describes the credentials of the requests, for messages.
     fn who(&self) -> String {
         let credential = self.credential.get().and_then(Option::as_ref);
-        credential.map_or_else(|| "who asks as nobody".to_owned(), Credential::describe)
+        credential.map_or_else(|| "a request without a login".to_owned(), Credential::describe)
     }
 }
 

@@ -71,7 +71,8 @@ impl Asker<'_> {
         let response = exchange(self.asking, &ask, shown.as_ref().map(|shown| &shown.header), WITHIN).await?;
         let status = response.status().as_u16();
         if matches!(status, 400 | 401 | 403) {
-            let who = self.credential.map_or_else(|| "who asks as nobody".to_owned(), Credential::describe);
+            let who =
+                self.credential.map_or_else(|| "a request without a login".to_owned(), Credential::describe);
             return Err(Failure::Denied { who, body: explained(response).await });
         }
         if !response.status().is_success() {
@@ -83,20 +84,20 @@ impl Asker<'_> {
     /// Returns the URL of the token server, if the credential may be sent there.
     fn realm(&self, realm: &str) -> Result<Url, Failure> {
         let refuse = |shown: String, why: &str| Failure::Realm { realm: shown, why: why.to_owned() };
-        let url = Url::parse(realm).map_err(|_| refuse(excerpt(realm), "that is not an address"))?;
+        let url = Url::parse(realm).map_err(|_| refuse(excerpt(realm), "not a valid URL"))?;
         let shown = without_query(&url);
         if leads_to_private_address(self.registry, &url)
             || !url.username().is_empty()
             || url.password().is_some()
         {
-            return Err(refuse(shown, "nothing is asked for there"));
+            return Err(refuse(shown, "haft does not connect there"));
         }
         let (registry_host, other) =
             (self.registry.host_str().unwrap_or_default(), url.host_str().unwrap_or_default());
         if self.credential.is_some() && !is_same_site(registry_host, other) {
             return Err(refuse(
                 shown,
-                &format!("what was stored for `{registry_host}` is not sent to `{other}`"),
+                &format!("the credentials for `{registry_host}` are not sent to `{other}`"),
             ));
         }
         Ok(url)
@@ -140,13 +141,13 @@ fn basic(credential: &Credential) -> Result<Option<Authorization>, Failure> {
 fn token(body: &[u8]) -> Result<Authorization, Failure> {
     let malformed = |why: &str| Failure::Malformed { what: "the answer with the token", why: why.to_owned() };
     // The message of serde_json contains the wrong value.
-    let response: Answer = serde_json::from_slice(body).map_err(|_| malformed("is not what it should be"))?;
+    let response: Answer = serde_json::from_slice(body).map_err(|_| malformed("has an unexpected form"))?;
     let token = response
         .token
         .or(response.access_token)
         .filter(|token| !token.is_empty())
-        .ok_or_else(|| malformed("holds no token"))?;
-    let header = header(&format!("Bearer {token}")).ok_or_else(|| malformed("holds a token that is none"))?;
+        .ok_or_else(|| malformed("has no token"))?;
+    let header = header(&format!("Bearer {token}")).ok_or_else(|| malformed("has an invalid token"))?;
     Ok(Authorization { header, secrets: vec![token.into()] })
 }
 

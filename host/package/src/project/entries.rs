@@ -67,7 +67,7 @@ pub(super) fn check_signers(manifest: &Manifest) -> Result<(), Report> {
     let written = packages.chain(manifest.plugins.iter().map(|plugin| plugin.signer.as_ref())).flatten();
     let wrong = written.filter_map(|signer| {
         let why = signer.value.parse::<Signer>().err()?.to_string();
-        Some(Problem::new("`signer` names nobody").at(signer.span, why))
+        Some(Problem::new("`signer` is not a valid signer").at(signer.span, why))
     });
     let problems: Vec<Problem> = wrong.collect();
     if problems.is_empty() { Ok(()) } else { Err(manifest.report(problems)) }

@@ -160,7 +160,7 @@ impl Answer {
             |schema: &String| SCHEMAS.iter().any(|known| schema.split('/').any(|part| part == *known));
         if let Some(schema) = self.server.schema.as_ref().filter(|schema| !is_read(schema)) {
             let text = format!(
-                "its entry is of the schema `{}`, and this haft reads those up to 2025-12-11",
+                "its entry has the schema `{}`; this haft supports schemas up to 2025-12-11",
                 haft_core::report::plain(schema)
             );
             return Err(RegistryError::Unsupported(text));

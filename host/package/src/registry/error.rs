@@ -15,7 +15,7 @@ pub enum RegistryError {
     #[error(transparent)]
     Download(#[from] DownloadError),
     /// The answer is not of the form of the API and the schema.
-    #[error("what the registry answers cannot be understood: {0}")]
+    #[error("the registry's answer cannot be parsed: {0}")]
     Unreadable(String),
     /// The registry has no such server or version.
     #[error("the registry has no `{name}`")]
@@ -51,7 +51,7 @@ pub enum RegistryError {
         why: String,
     },
     /// A setting that the entry does not have.
-    #[error("`{key}` is no setting of it; it has {known}")]
+    #[error("it has no setting `{key}`; its settings are {known}")]
     Setting {
         /// The setting.
         key: String,
@@ -64,14 +64,12 @@ impl RegistryError {
     /// Returns a hint for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Unknown { near, .. } if near.is_empty() => Some(
-                "names are written as the registry has them, such as `io.github.owner/server`".to_owned(),
-            ),
+            Self::Unknown { near, .. } if near.is_empty() => {
+                Some("write names as in the registry, such as `io.github.owner/server`".to_owned())
+            }
             Self::Unknown { near, .. } => Some(format!("it has `{}`", near.join("`, `"))),
             Self::Elsewhere { way_out, .. } => Some(way_out.clone()),
-            Self::Missing(_) | Self::Setting { .. } => {
-                Some("`--set KEY=VALUE` gives a setting its value".to_owned())
-            }
+            Self::Missing(_) | Self::Setting { .. } => Some("set a value with `--set KEY=VALUE`".to_owned()),
             _ => None,
         }
     }

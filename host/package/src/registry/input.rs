@@ -73,7 +73,7 @@ impl<'a> Values<'a> {
         let parts = parts(template, input);
         let is_literal = parts.iter().all(|part| matches!(part, Part::Text(_)));
         if is_secret && is_literal && !template.is_empty() {
-            let text = format!("it has a secret in its entry: `{}`", plain(variable));
+            let text = format!("its entry contains a secret: `{}`", plain(variable));
             return Err(RegistryError::Unsupported(text));
         }
         let secrets: Vec<usize> =
@@ -117,7 +117,7 @@ impl<'a> Values<'a> {
     pub(super) fn address(&mut self, template: &str, input: &Input) -> Result<Option<String>, RegistryError> {
         let parts = parts(template, input);
         if parts.iter().any(Part::is_secret) {
-            let text = "its address has a secret in it, which program.toml has no place for".to_owned();
+            let text = "its URL contains a secret, which program.toml cannot store".to_owned();
             return Err(RegistryError::Unsupported(text));
         }
         let filled = self.filled(&parts)?;
@@ -165,7 +165,8 @@ impl<'a> Values<'a> {
         let wrong = || RegistryError::Value {
             key: plain(key),
             why: format!(
-                "it is a secret, and is never written down: put it into a variable and say `--set {}=env:NAME`",
+                "it is a secret and is never stored in a file: put it into a variable and use `--set \
+                 {}=env:NAME`",
                 plain(key)
             ),
         };
@@ -225,7 +226,7 @@ fn field(key: &str, input: &Input, around: Around) -> SecretField {
     SecretField { key: key.to_owned(), title: input.description.clone(), around }
 }
 
-/// Splits a template; braces around anything but a variable stay as they are.
+/// Splits a template; braces around anything but a variable do not change.
 fn parts<'a>(template: &'a str, input: &'a Input) -> Vec<Part<'a>> {
     let (mut parts, mut rest, mut from) = (Vec::new(), template, 0);
     while let Some(open) = rest.get(from..).and_then(|text| text.find('{')).map(|at| from + at) {

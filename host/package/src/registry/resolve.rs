@@ -83,22 +83,23 @@ fn chosen<'a>(answer: &'a Answer, used: Option<&str>) -> Result<Chosen<'a>, Regi
 /// Says why nothing of an entry is installed.
 fn unusable(package: Option<&Package>) -> RegistryError {
     let Some(package) = package else {
-        let what = "it has no package, and no address of streamable HTTP: haft does not speak the older HTTP with SSE";
+        let what = "it has neither a package nor a streamable HTTP URL: haft does not support the older \
+            HTTP+SSE";
         return RegistryError::Unsupported(what.to_owned());
     };
     let (kind, identifier) = (plain(&package.registry_type), plain(&package.identifier));
     let (what, way_out) = match package.registry_type.as_str() {
         "npm" | "pypi" | "mcpb" => (
-            format!("its package `{identifier}` of {kind} serves HTTP, and not standard streams"),
-            "start it yourself, and name its address as `url` of an `[[mcp_servers]]` entry".to_owned(),
+            format!("its package `{identifier}` of {kind} serves HTTP instead of stdio"),
+            "start the server yourself, and write its URL as `url` of an `[[mcp_servers]]` entry".to_owned(),
         ),
         "oci" => (
             format!("its package `{identifier}` is a container image, which haft does not install"),
-            "an `[[mcp_servers]]` entry starts it: `command = \"docker run -i --rm IMAGE\"`".to_owned(),
+            "write an `[[mcp_servers]]` entry: `command = \"docker run -i --rm IMAGE\"`".to_owned(),
         ),
         _ => (
-            format!("its package `{identifier}` is of {kind}, from where haft installs nothing"),
-            "install it yourself, and name its command in an `[[mcp_servers]]` entry".to_owned(),
+            format!("its package `{identifier}` is of {kind}, which haft does not support"),
+            "install it yourself, and write its command to an `[[mcp_servers]]` entry".to_owned(),
         ),
     };
     RegistryError::Elsewhere { what, way_out }
@@ -109,12 +110,12 @@ fn bundle(package: &Package, settings: &[(String, String)]) -> Result<Start, Reg
     let identifier = plain(&package.identifier);
     let Some(digest) = package.file_sha256.as_ref().and_then(|text| format!("sha256:{text}").parse().ok())
     else {
-        let text = format!("its bundle `{identifier}` has no `fileSha256`, or one that is none");
+        let text = format!("its bundle `{identifier}` has no valid `fileSha256`");
         return Err(RegistryError::Unsupported(text));
     };
     let source = source(&package.identifier, settings.to_vec())?;
     if !matches!(&source, PackageSource::Foreign(Foreign { origin: haft_manifest::Origin::Url(_), .. })) {
-        let text = format!("its bundle `{identifier}` is no address that ends with `.mcpb`");
+        let text = format!("its bundle `{identifier}` is not a URL that ends with `.mcpb`");
         return Err(RegistryError::Unsupported(text));
     }
     Ok(Start::Package { source, digest: Some(digest) })
@@ -129,18 +130,18 @@ fn package(package: &Package, values: &mut Values<'_>) -> Result<Start, Registry
             what: format!(
                 "its entry has a `fileSha256` for `{identifier}` of {kind}, which haft cannot compare"
             ),
-            way_out: format!("`haft add {kind}:{identifier}` takes the digests of {kind}"),
+            way_out: format!("use `haft add {kind}:{identifier}`, with the digests of {kind}"),
         });
     }
     let Some(version) = &package.version else {
-        let text = format!("its entry names no version of `{identifier}`");
+        let text = format!("its entry has no version of `{identifier}`");
         return Err(RegistryError::Unsupported(text));
     };
     let runtime = words(&package.runtime_arguments, values)?;
     if let Some(word) = runtime.iter().find(|word| !MEANINGLESS.contains(&word.as_str())) {
         let hint = package.runtime_hint.as_deref().unwrap_or("its runtime");
         let what =
-            format!("it wants the word `{}` for `{}`, which haft does not run", plain(word), plain(hint));
+            format!("it needs the argument `{}` for `{}`, which haft does not run", plain(word), plain(hint));
         let way_out = format!("`haft add {kind}:{identifier}` installs the package without it");
         return Err(RegistryError::Elsewhere { what, way_out });
     }
@@ -180,7 +181,7 @@ fn check_registry(package: &Package) -> Result<(), RegistryError> {
     let variable = if kind == "npm" { "npm_config_registry" } else { "UV_DEFAULT_INDEX" };
     Err(RegistryError::Elsewhere {
         what: format!("its package is of another registry of {kind}: `{base}`"),
-        way_out: format!("the variable `{variable}` with that address has `haft add {kind}:NAME` ask it"),
+        way_out: format!("set the variable `{variable}` to that URL for `haft add {kind}:NAME`"),
     })
 }
 
@@ -214,7 +215,7 @@ fn words(arguments: &[Argument], values: &mut Values<'_>) -> Result<Vec<String>,
             Some(Value::Texts(texts)) => texts,
             Some(Value::Secret(_)) => {
                 let text = format!(
-                    "it wants the secret `{}` in its command line, where others can read it",
+                    "it needs the secret `{}` on its command line, where others can read it",
                     plain(key)
                 );
                 return Err(RegistryError::Unsupported(text));

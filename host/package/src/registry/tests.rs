@@ -69,8 +69,7 @@ fn arguments_and_variables_become_settings() {
     }));
     assert_eq!(
         source(&entry, &["dir=.", "dir=./b", "place=Rome", "p=3"]),
-        "npm:@a/weather@1.2.0#arg=.&arg=./b&arg=--units%3Dmetric&arg=-p&arg=3&arg=--verbose&arg=--at%3DRome:UTC{x}\
-         &env=WEATHER_API_KEY&env.LEVEL=a%26b"
+        "npm:@a/weather@1.2.0#arg=.&arg=./b&arg=--units%3Dmetric&arg=-p&arg=3&arg=--verbose&arg=--at%3DRome:UTC{x}&env=WEATHER_API_KEY&env.LEVEL=a%26b"
     );
     let named = source(
         &entry,
@@ -85,9 +84,15 @@ fn arguments_and_variables_become_settings() {
         (&["dir=."], "it needs `place`"),
         (&["dir=.", "place=a", "units=old"], "`units` is not usable: expected one of `metric`, `imperial`"),
         (&["dir=.", "place=a", "p=x"], "`p` is not usable: expected a number"),
-        (&["dir=.", "place=a", "place2=b"], "`place2` is no setting of it; it has `LEVEL`, `OTHER_TOKEN`"),
-        (&["dir=.", "place=a", "WEATHER_API_KEY=hunter2"], "it is a secret, and is never written down"),
-        (&["dir=.", "place=a", "verbose=x"], "`verbose` is no setting"),
+        (
+            &["dir=.", "place=a", "place2=b"],
+            "it has no setting `place2`; its settings are `LEVEL`, `OTHER_TOKEN`",
+        ),
+        (
+            &["dir=.", "place=a", "WEATHER_API_KEY=hunter2"],
+            "it is a secret and is never stored in a file: put it into a variable and use `--set",
+        ),
+        (&["dir=.", "place=a", "verbose=x"], "it has no setting `verbose`"),
     ] {
         let error = source(&entry, settings);
         assert!(error.contains(expected) && !error.contains("hunter2"), "{settings:?}: {error}");
@@ -103,7 +108,11 @@ fn what_cannot_be_installed_is_told_with_its_way_out() {
     let image = json!({ "packages": [{ "registryType": "oci", "identifier": "ghcr.io/a/b:1", "transport": { "type": "stdio" } }] });
     let secret = json!({ "packageArguments": [{ "type": "named", "name": "--token", "isRequired": true, "isSecret": true }] });
     for (entry, expected, way_out) in [
-        (json!({}), "it has no package, and no address", ""),
+        (
+            json!({}),
+            "it has neither a package nor a streamable HTTP URL: haft does not support the older HTTP+SSE",
+            "",
+        ),
         (image, "is a container image", "docker run -i --rm IMAGE"),
         (npm(&json!({ "registryType": "nuget" })), "is of nuget", "[[mcp_servers]]"),
         (
@@ -114,7 +123,7 @@ fn what_cannot_be_installed_is_told_with_its_way_out() {
         (npm(&json!({ "transport": { "type": "pipe" } })), "unknown variant `pipe`", ""),
         (npm(&json!({ "version": "^1.0.0" })), "is not usable", ""),
         (npm(&json!({ "version": "1.0.0#scripts=run" })), "is not usable", ""),
-        (npm(&json!({ "version": null })), "names no version", ""),
+        (npm(&json!({ "version": null })), "has no version of `", ""),
         (npm(&json!({ "identifier": "--registry=x" })), "is not usable", ""),
         (
             npm(&json!({ "fileSha256": "0".repeat(64) })),
@@ -130,13 +139,13 @@ fn what_cannot_be_installed_is_told_with_its_way_out() {
             npm(
                 &json!({ "runtimeArguments": [{ "type": "named", "name": "--node-options", "value": "x" }] }),
             ),
-            "it wants the word",
+            "it needs the argument `",
             "haft add npm:",
         ),
-        (npm(&secret), "in its command line, where others can read it", ""),
+        (npm(&secret), "` on its command line, where others can read it", ""),
         (
             npm(&json!({ "environmentVariables": [{ "name": "A_TOKEN", "value": "abc" }] })),
-            "it has a secret in its entry",
+            "its entry contains a secret: `",
             "",
         ),
         (
@@ -162,17 +171,13 @@ fn an_entry_of_another_form_is_told() {
     for (entry, expected, way_out) in [
         (
             json!({ "$schema": "https://static.modelcontextprotocol.io/schemas/2026-01-01/server.schema.json" }),
-            "reads those up to",
+            "this haft supports schemas up to 2025-12-11",
             "",
         ),
         (json!({ "name": "io.test/other" }), "the registry answers with `io.test/other` 1.2.0 instead", ""),
         (json!({ "status": "deleted" }), "its author has deleted it", ""),
         (json!({ "version": 1 }), "invalid type", ""),
-        (
-            json!({ "remotes": [{ "type": "sse", "url": "https://a.test/sse" }] }),
-            "the older HTTP with SSE",
-            "",
-        ),
+        (json!({ "remotes": [{ "type": "sse", "url": "https://a.test/sse" }] }), "the older HTTP+SSE", ""),
     ] {
         let error = found(&entry, &[], false).expect_err(expected);
         assert!(error.to_string().contains(expected), "{expected}: {error}");
@@ -195,9 +200,11 @@ fn a_bundle_has_the_digest_of_its_entry() {
         (source.to_string(), digest.unwrap().hex()),
         (format!("{at}#city=Rome"), "a".repeat(64).as_str())
     );
-    assert!(self::source(&bundle(json!(null), at), &[]).contains("no `fileSha256`"));
-    assert!(self::source(&bundle(json!("xyz"), at), &[]).contains("one that is none"));
-    assert!(self::source(&bundle(json!("a".repeat(64)), "./w.mcpb"), &[]).contains("no address"));
+    assert!(self::source(&bundle(json!(null), at), &[]).contains("` has no valid `fileSha256`"));
+    assert!(self::source(&bundle(json!("xyz"), at), &[]).contains("` has no valid `fileSha256`"));
+    assert!(
+        self::source(&bundle(json!("a".repeat(64)), "./w.mcpb"), &[]).contains("is not a URL that ends with")
+    );
     assert!(
         self::source(&bundle(json!("a".repeat(64)), "http://a.test/w.mcpb"), &[]).contains("is not usable")
     );
@@ -232,7 +239,7 @@ fn an_address_has_its_variables_and_the_names_of_its_secrets() {
     assert!(matches!(kept.start, Start::Remote { .. }));
     assert_eq!(source(&entry, &[]), "it needs `tenant`");
     let secret = json!({ "remotes": [{ "type": "streamable-http", "url": "https://a.test/{k}", "variables": { "k": { "isSecret": true } } }] });
-    assert!(source(&secret, &[]).contains("its address has a secret in it"));
+    assert!(source(&secret, &[]).contains("its URL contains a secret, which program.toml cannot store"));
 }
 
 #[test]
@@ -264,5 +271,4 @@ fn names_are_those_of_the_schema() {
     ] {
         assert!(matches!(Wanted::parse(name), Err(RegistryError::Name)), "{name}");
     }
-    assert_eq!(encoded("io.test/a"), "io.test%2Fa");
 }

@@ -71,7 +71,7 @@ impl Cache<'_> {
     pub(super) fn keep(&self, key: &str, mut kept: Kept) -> Kept {
         kept.at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         if let Err(error) = self.write(key, &kept) {
-            tracing::debug!("an answer is not kept: {error}");
+            tracing::debug!("cannot save a result in the cache: {error}");
         }
         kept
     }

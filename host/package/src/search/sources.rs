@@ -56,7 +56,7 @@ impl Sources {
     /// Reads the file in `config`; without one there are no sources. A folder may begin with `~`, which is `home`.
     ///
     /// # Errors
-    /// The file cannot be read, has another form, or names a place that is none.
+    /// The file cannot be read, has another form, or names an invalid place.
     pub fn in_folder(config: &Path, home: &Path) -> Result<Self, SourcesError> {
         let path = config.join(FILE);
         let text = match haft_manifest::read_bounded(&path) {

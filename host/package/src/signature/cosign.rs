@@ -47,12 +47,13 @@ pub(super) fn verify(
 
 /// Verifies that a signed payload names this manifest.
 pub(super) fn is_of(payload: &[u8], manifest: &Digest) -> Result<(), String> {
-    let payload: Payload = serde_json::from_slice(payload).map_err(|_| "its payload is not a signature's")?;
+    let payload: Payload =
+        serde_json::from_slice(payload).map_err(|_| "its payload is not a signature payload")?;
     if payload.critical.r#type != TYPE {
-        return Err("its payload is for something else".to_owned());
+        return Err("its payload signs other content".to_owned());
     }
     if payload.critical.image.digest != manifest.to_string() {
-        return Err("it is about another manifest".to_owned());
+        return Err("it signs another manifest".to_owned());
     }
     Ok(())
 }
@@ -109,7 +110,7 @@ pub(super) fn certificate(bundle: &Value) -> Option<&str> {
 pub(super) fn verify_bundle(bytes: &[u8], manifest: &Digest, key: &PublicKey) -> Result<(), String> {
     let bundle: Value = serde_json::from_slice(bytes).map_err(|_| "it is not a bundle")?;
     let envelope = bundle.get("dsseEnvelope").ok_or("it holds no statement about a manifest")?;
-    let envelope = Envelope::deserialize(envelope).map_err(|_| "its envelope is not one")?;
+    let envelope = Envelope::deserialize(envelope).map_err(|_| "its envelope is invalid")?;
     let payload = STANDARD.decode(&envelope.payload).map_err(|_| "its payload is not base64")?;
     let signed = encoding(&envelope.payload_type, &payload);
     let is_right = |signature: &Signature| {
@@ -119,16 +120,16 @@ pub(super) fn verify_bundle(bytes: &[u8], manifest: &Digest, key: &PublicKey) ->
         return Err("it was made with another key".to_owned());
     }
     if envelope.payload_type != PAYLOAD_TYPE {
-        return Err("its payload is for something else".to_owned());
+        return Err("its payload signs other content".to_owned());
     }
     let statement: InToto = serde_json::from_slice(&payload).map_err(|_| "its payload is not a statement")?;
     if statement.predicate_type != PREDICATE {
-        return Err("it states something else than a signature".to_owned());
+        return Err("its statement is not a signature".to_owned());
     }
     let is_manifest =
         |subject: &InTotoSubject| subject.digest.get("sha256").is_some_and(|hex| hex == manifest.hex());
     if !statement.subject.iter().any(is_manifest) {
-        return Err("it is about another manifest".to_owned());
+        return Err("it signs another manifest".to_owned());
     }
     Ok(())
 }
@@ -169,10 +170,10 @@ pub(super) fn base64_of_pem(pem: &str) -> String {
 /// Returns the claims of a certificate in DER.
 pub(super) fn claim_of_certificate(der: &[u8]) -> String {
     let issuer = extension(der, ISSUER).and_then(name);
-    let issuer = issuer.map(|issuer| format!(" (known to `{issuer}`)")).unwrap_or_default();
+    let issuer = issuer.map(|issuer| format!(" (issuer `{issuer}`)")).unwrap_or_default();
     match extension(der, SUBJECT).and_then(subject) {
         Some(subject) => format!("keylessly by `{subject}`{issuer}"),
-        None => "keylessly by somebody".to_owned(),
+        None => "keylessly by an unknown identity".to_owned(),
     }
 }
 

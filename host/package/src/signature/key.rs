@@ -63,14 +63,15 @@ pub enum KeyError {
     )]
     Unsupported,
     /// The key is a secret key.
-    #[error("that is a secret key; verifying takes the public one (`cosign.pub`, `minisign.pub`)")]
+    #[error("this is a secret key; verification needs the public key (`cosign.pub`, `minisign.pub`)")]
     Secret,
     /// The text is not a key.
-    #[error("that is not a public key: expected one in PEM, or the word that minisign prints (`RW…`)")]
+    #[error("not a public key: expected a PEM key, or the line that minisign prints (`RW…`)")]
     NotAKey,
     /// The text is not an identity.
     #[error(
-        "that is not an identity: expected `sigstore:ISSUER#SUBJECT`, such as `sigstore:https://accounts.example.com#ada@example.com`"
+        "not an identity: expected `sigstore:ISSUER#SUBJECT`, such as \
+         `sigstore:https://accounts.example.com#ada@example.com`"
     )]
     NotAnIdentity,
 }

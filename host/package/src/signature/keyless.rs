@@ -62,7 +62,7 @@ impl TrustRoot {
 
     fn unusable(&self, error: &dyn std::fmt::Display) -> String {
         match &self.file {
-            Some(file) => format!("`{}` is no trust root: {error}", file.display()),
+            Some(file) => format!("`{}` is not a trust root: {error}", file.display()),
             None => format!("the trust root cannot be used: {error}"),
         }
     }
@@ -130,7 +130,7 @@ fn artifact(subject: Subject<'_>) -> Result<Artifact<'static>, String> {
         Subject::Manifest(digest) => digested(HashAlgorithm::Sha2256, &digest.bytes()),
         Subject::Sha256(bytes) => digested(HashAlgorithm::Sha2256, bytes),
         Subject::Sha512(bytes) => digested(HashAlgorithm::Sha2512, bytes),
-        Subject::File(_) => Err("it is about something else".to_owned()),
+        Subject::File(_) => Err("it signs other content".to_owned()),
     }
 }
 
@@ -178,7 +178,7 @@ fn identified(result: &VerificationResult) -> Result<Verified, String> {
         Some(name) => Identity::new(issuer, name.as_str()),
         None => None,
     };
-    identity.map(Verified).ok_or_else(|| "its certificate names nobody".to_owned())
+    identity.map(Verified).ok_or_else(|| "its certificate has no identity".to_owned())
 }
 
 #[derive(Deserialize)]
@@ -192,7 +192,7 @@ fn states_origin(bundle: &Value) -> Result<(), String> {
     let Some(envelope) = bundle.get("dsseEnvelope") else { return Ok(()) };
     let text = |key: &str| envelope.get(key).and_then(Value::as_str).unwrap_or_default();
     if text("payloadType") != PAYLOAD_TYPE {
-        return Err("its payload is for something else".to_owned());
+        return Err("its payload signs other content".to_owned());
     }
     let payload = STANDARD.decode(text("payload")).map_err(|_| "its payload is not base64")?;
     let predicate: Predicate =
@@ -200,7 +200,7 @@ fn states_origin(bundle: &Value) -> Result<(), String> {
     if PREDICATES.contains(&predicate.predicate_type.as_str()) {
         return Ok(());
     }
-    Err("it states something else than where this is from".to_owned())
+    Err("its statement is not a provenance statement".to_owned())
 }
 
 /// The entry of the transparency log, as cosign writes it beside a signature.

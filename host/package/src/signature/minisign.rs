@@ -20,14 +20,14 @@ pub(super) fn claim(text: &str) -> String {
     let bytes = text.lines().nth(1).and_then(|line| STANDARD.decode(line.trim()).ok());
     match bytes.as_deref().and_then(|bytes| bytes.get(2..10)) {
         Some(id) => format!("with the minisign key {}", key::identifier(id)),
-        None => "in a way that cannot be read".to_owned(),
+        None => "in an unreadable form".to_owned(),
     }
 }
 
 /// Verifies that `key` signed the file; returns the reason if not.
 pub(super) fn verify(text: &str, path: &Path, key: &PublicKey) -> Result<Result<(), String>, SignatureError> {
     let Some(verifier) = key.minisign().and_then(|word| Verifier::from_base64(&word).ok()) else {
-        return Ok(Err("the key is none of minisign's".to_owned()));
+        return Ok(Err("the key is not a minisign key".to_owned()));
     };
     let Ok(signature) = Signature::decode(text) else {
         return Ok(Err("it is not a signature".to_owned()));

@@ -76,7 +76,7 @@ impl CryptoProvider for Ring {
         };
         MESSAGE.with_borrow(|message| {
             if digest::digest(hash, message).as_ref() != digest {
-                return Err(Error::Verification("what it signs is not known whole".to_owned()));
+                return Err(Error::Verification("the signed content is incomplete".to_owned()));
             }
             self.verify_raw(scheme, key, message, signature)
         })

@@ -112,14 +112,17 @@ fn a_pin_is_read_back_and_wants_the_same_key() {
     assert!(judged(SIGNATURE, b"test", &trust).is_ok());
     let other = Pair::new();
     let error = judged(&other.sign(b"test"), b"test", &trust).unwrap_err().to_string();
-    assert!(error.contains("what is installed was signed with the minisign key E7620F1842B4E81F"), "{error}");
+    assert!(
+        error.contains("the installed content is signed with the minisign key E7620F1842B4E81F"),
+        "{error}"
+    );
     assert!(
         error.contains("found one with the minisign key 3837363534333231: it was made with another key"),
         "{error}"
     );
     let error =
         judge(&[], Subject::File(Path::new("/")), &trust, &TrustRoot::default()).unwrap_err().to_string();
-    assert!(error.starts_with("it is not signed, and what is installed was signed with"), "{error}");
+    assert!(error.starts_with("it is not signed; the installed content is signed with"), "{error}");
 }
 
 /// A statement that is invalid, about another subject, or of another scheme does not count as signed by the
@@ -137,7 +140,7 @@ fn odd_statements_are_named_and_refused() {
     let statement = [Statement::Minisign(SIGNATURE.to_owned())];
     let error =
         judge(&statement, Subject::Manifest(&digest), &trust_named(KEY), &TrustRoot::default()).unwrap_err();
-    assert!(error.to_string().contains("it is about something else"), "{error}");
+    assert!(error.to_string().contains("it signs other content"), "{error}");
     for bytes in [
         &b""[..],
         b"{}",

@@ -51,7 +51,7 @@ pub enum SweepError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A lock file is invalid, so its references are unknown.
-    #[error("nothing was cleared away, since it is not known what `{}` refers to: {error}", path.display())]
+    #[error("nothing was removed: the references of `{}` are not known: {error}", path.display())]
     Lock {
         /// The lock file.
         path: PathBuf,

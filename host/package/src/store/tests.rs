@@ -141,7 +141,7 @@ fn nothing_is_swept_while_somebody_installs_or_nobody_knows() {
     fs::write(&lock, "version = 99\n").unwrap();
     store.register(&lock).unwrap();
     let error = store.sweep(false).unwrap_err().to_string();
-    assert!(error.contains("it is not known what") && error.contains("version 99"), "{error}");
+    assert!(error.contains("` are not known:") && error.contains("version 99"), "{error}");
     assert!(store.has(&old));
 }
 

@@ -21,11 +21,11 @@ pub(super) fn refusal(
     else {
         return Some((
             StatusCode::FORBIDDEN,
-            "this page has another address: open the link that haft printed",
+            "the dashboard has another address: open the link that haft printed",
         ));
     };
     if !is_own_origin(headers, host) || !is_own_fetch(headers, is_entry) {
-        return Some((StatusCode::FORBIDDEN, "requests of other pages are not taken"));
+        return Some((StatusCode::FORBIDDEN, "requests from other pages are not accepted"));
     }
     if *method == Method::GET {
         return None;
@@ -35,7 +35,10 @@ pub(super) fn refusal(
     }
     let is_json = only(headers, &CONTENT_TYPE) == Some("application/json");
     if !headers.contains_key(ORIGIN) || !is_json {
-        return Some((StatusCode::FORBIDDEN, "expected a request of this page, with its `Origin` and JSON"));
+        return Some((
+            StatusCode::FORBIDDEN,
+            "expected a request of the dashboard, with its `Origin` and JSON",
+        ));
     }
     None
 }

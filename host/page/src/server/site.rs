@@ -95,7 +95,7 @@ impl Site {
     /// Starts the reading thread, until the returned value is dropped.
     pub(super) fn watch(self: Arc<Self>) -> Watched {
         if let Err(error) = self.live.start(&self.places.desk) {
-            tracing::warn!(%error, "the page does not see what happens");
+            tracing::warn!(%error, "the dashboard receives no events");
         }
         Watched(self)
     }
@@ -117,7 +117,8 @@ impl Site {
             return self.enter(key);
         }
         if !self.keys.knows(request.headers()) {
-            let why = "this page is opened by a link that works once, in one browser; `haft dashboard` prints another";
+            let why = "the dashboard opens with a link that works once, in one browser; `haft dashboard` \
+                prints another link";
             return Err((StatusCode::FORBIDDEN, why.into()));
         }
         if *request.method() == Method::POST {
@@ -134,7 +135,7 @@ impl Site {
             Some(cookie) => Ok(reply::entered(&cookie)),
             None => Err((
                 StatusCode::FORBIDDEN,
-                "this link was used, or is too old; `haft dashboard` prints another".into(),
+                "this link was used or has expired; `haft dashboard` prints another".into(),
             )),
         }
     }
@@ -172,7 +173,7 @@ impl Site {
     }
 
     fn events(&self) -> Result<Reply, (StatusCode, String)> {
-        let full = |_| (StatusCode::SERVICE_UNAVAILABLE, "too many pages are open".into());
+        let full = |_| (StatusCode::SERVICE_UNAVAILABLE, "too many dashboards are open".into());
         let room = self.streams.clone().try_acquire_owned().map_err(full)?;
         let shown = self.presence.enter().map_err(failed)?;
         let events = Events::of(&self.live, shown, room).map_err(failed)?.boxed();
@@ -190,7 +191,7 @@ impl Site {
         if is_given {
             return Ok(reply::json(&json!({ "answered": true })));
         }
-        let why = "this call does not wait any more, was answered, or is another one than was shown";
+        let why = "this call no longer waits, was answered, or differs from the one shown";
         Err((StatusCode::CONFLICT, why.into()))
     }
 }
@@ -231,7 +232,7 @@ fn found(value: Option<serde_json::Value>) -> Result<Reply, (StatusCode, String)
 }
 
 fn nothing() -> (StatusCode, String) {
-    (StatusCode::NOT_FOUND, "nothing is here".into())
+    (StatusCode::NOT_FOUND, "not found".into())
 }
 
 fn failed(error: impl std::fmt::Display) -> (StatusCode, String) {

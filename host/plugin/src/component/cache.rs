@@ -67,7 +67,7 @@ impl Cache {
             .any(|reach| reach.covers(&root) || reach.roots().iter().any(|own| root.contains(own)))
         {
             return Err(io::Error::other(
-                "tools may write there, and compiled code must not be theirs to change",
+                "tools may write there; expected a directory that only haft writes",
             ));
         }
         let metadata = fs::metadata(root.real())?;

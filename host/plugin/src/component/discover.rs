@@ -173,7 +173,7 @@ async fn list(
         }
         left.time = limits.time.saturating_sub(begun.elapsed());
     }
-    Err(LoadError::Listing(format!("after {MAX_INSTANCES} answers there was more to ask")))
+    Err(LoadError::Listing(format!("it did not finish within {MAX_INSTANCES} rounds of answers")))
 }
 
 /// Returns an instance without any rights.

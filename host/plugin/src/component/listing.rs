@@ -86,7 +86,7 @@ pub(crate) struct ListedTool {
 /// There are too many tools, or an invalid one.
 pub(crate) fn check(contract: Contract, listed: Vec<ListedTool>) -> Result<Listing, LoadError> {
     if listed.len() > MAX_TOOLS {
-        return Err(LoadError::Tool(format!("{} tools, and at most {MAX_TOOLS} are allowed", listed.len())));
+        return Err(LoadError::Tool(format!("{} tools; the limit is {MAX_TOOLS}", listed.len())));
     }
     let mut tools: Vec<ToolDef> = Vec::with_capacity(listed.len());
     let mut uncallable = Vec::new();
@@ -137,7 +137,7 @@ impl Listing {
         if size > MAX_SIZE {
             let (size, most) = (size >> 20, MAX_SIZE >> 20);
             return Err(LoadError::Tool(format!(
-                "what its tools say of themselves has {size} MiB, and at most {most} are allowed"
+                "its tool definitions have {size} MiB; the limit is {most}"
             )));
         }
         Ok(self)
@@ -153,7 +153,7 @@ fn check_one(tool: ListedTool, contract: Contract) -> Result<ToolDef, String> {
     Schema::compile(&parameters).map_err(|error| error.to_string())?;
     let output = tool.output.map(|schema| json(&schema, "output schema is")).transpose()?;
     if output.as_ref().is_some_and(|schema| Schema::compile(schema).is_err()) {
-        return Err("its output schema is no JSON Schema with `\"type\": \"object\"`".into());
+        return Err("its output schema is not a JSON Schema with `\"type\": \"object\"`".into());
     }
     let ListedTool { name, title, description, hints, .. } = tool;
     Ok(ToolDef { name, title, description, parameters, hints, output })

@@ -140,7 +140,7 @@ fn definition(name: String, title: Option<String>, description: String, paramete
 }
 
 fn count(count: usize, most: usize, what: &str) -> Result<(), String> {
-    if count > most { Err(format!("{count} {what}, and at most {most} are allowed")) } else { Ok(()) }
+    if count > most { Err(format!("{count} {what}; the limit is {most}")) } else { Ok(()) }
 }
 
 /// Checks all of one kind, of which no two have one name.
@@ -202,7 +202,7 @@ fn check_resource(resource: &ResourceDef, is_place: fn(&str) -> bool) -> Result<
         text.len() <= MAX_NAME && text.contains('/') && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
     };
     if !resource.media_type.as_ref().is_none_or(is_media_type) {
-        return Err("its media type is none, such as `text/markdown`".into());
+        return Err("its media type is invalid; expected one such as `text/markdown`".into());
     }
     check_texts(resource.title.as_deref(), &resource.description)
 }
@@ -274,7 +274,7 @@ mod tests {
     fn what_is_too_much_or_twice_is_refused() {
         assert!(wrong(with(vec![resource("a"); 2])).contains("`a` is listed twice"));
         let many = (0..1025).map(|number| resource(&number.to_string())).collect();
-        assert!(wrong(with(many)).contains("1025 resources, and at most 1024 are allowed"));
+        assert!(wrong(with(many)).contains("1025 resources; the limit is 1024"));
         let prompt = |name: &str| PromptDef { name: name.into(), ..PromptDef::default() };
         let prompts = |prompts| Offers { prompts, ..Offers::default() };
         assert!(wrong(prompts(vec![prompt("a b")])).contains("1 to 64 letters"));

@@ -75,7 +75,7 @@ impl Source {
         }
     }
 
-    /// Returns the component's digest; reads it, unless it is written down.
+    /// Returns the component's digest; reads it, unless it is recorded.
     pub(crate) fn digest(&self) -> io::Result<Digest> {
         match self {
             Self::Packed { digest: Some(digest), .. } => Ok(Digest((*digest).to_owned())),

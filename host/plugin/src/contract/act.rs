@@ -47,8 +47,8 @@ const INTERFACE: &str = "act:tools/tool-provider@";
 const SUPPORTED: &str = "0.1 and 0.2";
 
 /// The reason why a bridge to other tools is unavailable.
-const BRIDGE: &str = "it is a bridge, whose tools are known within a session alone, and a plugin's tools are what it \
-                      lists when it is installed";
+const BRIDGE: &str = "it is a bridge, whose tools are known only within a session; a plugin must list its \
+                      tools at installation";
 
 /// Returns whether a version is one of [`SUPPORTED`]. 0.2 has its types in a separate interface with the same
 /// shapes.

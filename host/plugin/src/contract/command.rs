@@ -32,8 +32,8 @@ const LATER: &str = "wasi:cli/run@0.3.";
 const NAME: &str = "run";
 
 /// The description of the tool, if the component has none.
-const DESCRIPTION: &str = "Runs this WebAssembly program with the words of a command line and the text of its standard \
-                           input, and returns what it writes.";
+const DESCRIPTION: &str = "Runs this WebAssembly program with arguments and standard input, and returns its \
+                           output.";
 
 pub(crate) const KIND: Kind = Kind {
     contract: Contract::Command,
@@ -72,9 +72,9 @@ fn parameters() -> Value {
             "args": {
                 "type": "array",
                 "items": { "type": "string" },
-                "description": "The words of the command line after the program's name"
+                "description": "The arguments after the program's name"
             },
-            "stdin": { "type": "string", "description": "What the program reads from its standard input" }
+            "stdin": { "type": "string", "description": "The program's standard input" }
         },
         "additionalProperties": false
     })

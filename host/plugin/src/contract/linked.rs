@@ -63,7 +63,8 @@ impl LinkedComponent {
         if has_offers && !kind.may_offer {
             let contract = kind.contract;
             return Err(LoadError::Offer(format!(
-                "`haft:plugin/offers` stands beside tools of `haft:plugin` or typed functions, and this component is one of {contract}"
+                "`haft:plugin/offers` needs tools of `haft:plugin` or typed functions; this component uses \
+                 {contract}"
             )));
         }
         let linked = engine.link(component)?;

@@ -122,7 +122,7 @@ impl McpGuest {
         let mut session = match (kept, self.shared.manner.get()) {
             (Some(kept), _) => kept,
             (None, Some(manner)) => Session::open(manner, channel, store).await?,
-            (None, None) => return Err(Failure::NotMcp("nobody has asked it for its tools".into())),
+            (None, None) => return Err(Failure::NotMcp("its tools have not been listed".into())),
         };
         let result = session.request(channel, store, "tools/call", params).await;
         if session.may_go_on() && !channel.is_spent() {
@@ -148,7 +148,7 @@ fn params(call: &Call) -> Map<String, Value> {
 /// Returns the answer in the result of `tools/call`.
 fn answer(result: &Value) -> Result<Output, ToolError> {
     if let Some(kind) = unfinished(result) {
-        let why = format!("it answered with `{kind}`, and a plugin's call ends with its answer");
+        let why = format!("it answered with `{kind}`; a plugin's call must end with its answer");
         return Err(ToolError::ExecutionFailed(why));
     }
     let blocks = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -195,7 +195,7 @@ fn block(block: &Value) -> Vec<Piece> {
         Some("resource") => resource(block.get("resource").unwrap_or(&Value::Null)),
         kind => {
             let kind = shown(kind.unwrap_or("unknown"));
-            vec![Piece::Text(format!("[content of type `{kind}`, which haft does not know]"))]
+            vec![Piece::Text(format!("[content of the unknown type `{kind}`]"))]
         }
     }
 }
@@ -215,7 +215,7 @@ fn binary(block: &Value, key: &str) -> Piece {
     let media_type = shown(text("mimeType").unwrap_or("application/octet-stream"));
     match BASE64_STANDARD.decode(text(key).unwrap_or_default()) {
         Ok(data) => Piece::Binary(Attachment::new(media_type, data)),
-        Err(_) => Piece::Text(format!("[{media_type}: left out, since it is not valid base64]")),
+        Err(_) => Piece::Text(format!("[{media_type}: left out: not valid base64]")),
     }
 }
 
@@ -316,9 +316,9 @@ mod tests {
         assert!(matches!(&output.structured, Some(Structured::Text(text)) if text == r#"{"a":1}"#));
         assert_eq!(
             texts(output.pieces),
-            "one\n[image/png, 2 bytes]\n[audio/wav: left out, since it is not valid base64]\n\
-             [resource a <file:///a>]\n[resource <x:1>]\ninside\n\
-             [content of type `hologram`, which haft does not know]\n{\"a\":1}"
+            "one\n[image/png, 2 bytes]\n[audio/wav: left out: not valid base64]\n[resource a \
+             <file:///a>]\n[resource <x:1>]\ninside\n[content of the unknown type \
+             `hologram`]\n{\"a\":1}"
         );
     }
 

@@ -121,7 +121,7 @@ impl Guest for TypedGuest {
         let found = resolved
             .and_then(|resolved| Some((resolved, self.instance.get_func(&mut *store, resolved.index)?)));
         let Some((resolved, function)) = found else {
-            return Err(wasmtime::Error::msg(format!("no function `{}` any more", call.tool)));
+            return Err(wasmtime::Error::msg(format!("the function `{}` no longer exists", call.tool)));
         };
         match decode::arguments(&resolved.signature.params, &call.arguments.value()) {
             Ok(arguments) => call_resolved(store, resolved, function, (arguments, call.limits.result)).await,
@@ -181,7 +181,7 @@ fn listing(
         }
         if tools.len() > MAX_TOOLS {
             let count = exports.functions.len() + exports.beyond;
-            let message = format!("{count} functions, and at most {MAX_TOOLS} tools are allowed");
+            let message = format!("{count} functions; the limit is {MAX_TOOLS} tools");
             return Err(LoadError::Tool(message));
         }
     }
@@ -191,7 +191,7 @@ fn listing(
     let beyond = uncallable.len().saturating_sub(MAX_UNCALLABLE);
     uncallable.truncate(MAX_UNCALLABLE);
     if beyond > 0 {
-        uncallable.push(Uncallable { name: "…".into(), reason: format!("stands for {beyond} more") });
+        uncallable.push(Uncallable { name: "…".into(), reason: format!("represents {beyond} more") });
     }
     Ok(Listing { tools, uncallable, ..Listing::new(Contract::Typed) })
 }
@@ -238,7 +238,7 @@ fn parameters(params: &[Field]) -> Result<Value, String> {
     let size = schema.to_string().len();
     if size > MAX_SCHEMA {
         return Err(format!(
-            "takes so much that its schema has {} KiB, more than {}",
+            "has a parameter schema of {} KiB; the limit is {}",
             size >> 10,
             MAX_SCHEMA >> 10
         ));

@@ -19,7 +19,7 @@ pub(crate) struct DeniedAccess {
     pub(crate) reads: PathSamples,
     /// Directories it was refused to write below.
     pub(crate) writes: PathSamples,
-    /// Links in a granted directory that lead out of all granted directories and were to be followed.
+    /// Links in a granted directory that point outside all granted directories and were to be followed.
     pub(crate) escaping_links: PathSamples,
     /// Existing paths that were refused and that no argument of the call names: the latest few.
     unnamed: VecDeque<(AccessKind, PathBuf)>,

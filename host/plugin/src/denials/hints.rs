@@ -77,7 +77,7 @@ impl HintContext<'_> {
 
     /// Returns the hint for an exceeded disk limit.
     fn disk(&self) -> String {
-        let limit = format!("one call may write {} and no more", bytes(self.limits.disk));
+        let limit = format!("one call may write at most {}", bytes(self.limits.disk));
         self.raise_limit_hint(Limit::Disk).map_or_else(|| limit.clone(), |more| format!("{limit}; {more}"))
     }
 
@@ -97,9 +97,9 @@ impl HintContext<'_> {
     /// Returns how to grant a host. The tools that come with haft have no table of their own for it.
     fn host(&self, destination: &Destination) -> String {
         match self.place {
-            GrantPlace::Sandbox => format!("say `--allow host={destination}`"),
+            GrantPlace::Sandbox => format!("use `--allow host={destination}`"),
             GrantPlace::FetchAllow => format!("add `fetch_allow = [\"{destination}\"]` to {}", self.table()),
-            GrantPlace::SearchUrl => format!("set `search_url` in {} to a page there", self.table()),
+            GrantPlace::SearchUrl => format!("set `search_url` in {} to a page on that host", self.table()),
             GrantPlace::Plugin | GrantPlace::Package(_) => {
                 format!("add `hosts = [\"{destination}\"]` to {}", self.table())
             }
@@ -161,7 +161,7 @@ fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
         .flat_map(|refused| protected(refused, &state.shared.call.grant, &table))
         .collect();
     if context.only_reads && !denied.writes.is_empty() {
-        hints.push("the tool says that it only reads, and is held to it".into());
+        hints.push("the tool declares that it is read-only; haft enforces it".into());
     } else {
         hints.extend(proposals("write", denied.writes.paths(), &table));
     }
@@ -169,7 +169,8 @@ fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     if hints.is_empty() {
         let hint = |link| {
             format!(
-                "`{link}` is a link that leads out of the granted directories; to allow it, grant what it leads to and name that"
+                "`{link}` is a link to a target outside the granted directories; to allow it, grant the \
+                 target and use its path"
             )
         };
         hints.extend(denied.escaping_links.iter().map(hint));
@@ -230,12 +231,12 @@ fn protected(
     let path = path.display();
     vec![match (level, what_for) {
         (Protection::Hidden, AccessKind::Read) => {
-            format!("`{path}` belongs to haft itself: tools may not read it")
+            format!("`{path}` belongs to haft: tools may not read it")
         }
         (Protection::Hidden, AccessKind::Write) => {
-            format!("`{path}` belongs to haft itself: tools may not change it")
+            format!("`{path}` belongs to haft: tools may not change it")
         }
-        (Protection::ReadOnly, _) => format!("`{path}` says what tools may do: tools may not change it"),
+        (Protection::ReadOnly, _) => format!("`{path}` sets the tools' rights: tools may not change it"),
     }]
 }
 
@@ -244,7 +245,7 @@ fn kept(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     let (denied, table) = (&state.shared.denied, context.table());
     let mut hints = Vec::new();
     if denied.state {
-        hints.push(format!("to let it keep keys and values, add `state = \"{DEFAULT_STATE}\"` to {table}"));
+        hints.push(format!("to let it store keys and values, add `state = \"{DEFAULT_STATE}\"` to {table}"));
     }
     let quotas = [
         (
@@ -281,13 +282,16 @@ fn network(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
         hints.push(format!("to allow the connection, add `hosts = [\"{address}\"]` to {table}"));
     }
     if state.shared.denied.names {
-        hints.push(format!("no plugin looks names up; to allow connections to an address, add `hosts = [\"ADDRESS:PORT\"]` to {table} and connect to that address"));
+        hints.push(format!(
+            "plugins have no DNS; to allow a connection, add `hosts = [\"ADDRESS:PORT\"]` to \
+            {table} and connect to that address"
+        ));
     }
     if state.sockets.refused.listening() {
-        hints.push("no plugin can be connected to; nothing in program.toml allows it".into());
+        hints.push("plugins cannot listen; no key of program.toml allows it".into());
     }
     if state.shared.denied.datagrams {
-        hints.push("plugins have TCP and no UDP; nothing in program.toml allows it".into());
+        hints.push("plugins have no UDP; no key of program.toml allows it".into());
     }
     hints
 }
@@ -296,10 +300,10 @@ fn request(context: &HintContext<'_>, refusal: &Refusal) -> String {
     match refusal {
         Refusal::Host(destination) => format!("to allow the request, {}", context.host(destination)),
         Refusal::Blocked(destination) => {
-            format!("`{destination}` is blocked, by `fetch_block` in `[builtins]`")
+            format!("`{destination}` is blocked by `fetch_block` in `[builtins]`")
         }
         Refusal::Address(destination, address, why) => {
-            let leads = format!("`{destination}` leads to {address}: {why}");
+            let leads = format!("`{destination}` resolves to {address}: {why}");
             let granted = match why {
                 // The metadata service hands out the credentials of a cloud machine, and no tool needs it.
                 AddressError::Metadata | AddressError::NotLoopback | AddressError::Blocked => return leads,
@@ -317,6 +321,8 @@ fn environment(context: &HintContext<'_>, state: &GuestState, message: &str) -> 
     let (plugin, table) = (context.plugin, context.table());
     let is_about_one = state.shared.denied.environment && message.to_lowercase().contains(VARIABLE);
     is_about_one.then(|| {
-        format!("`{plugin}` sees no environment variable; to show it one, add `env = [\"NAME\"]` to {table}")
+        format!(
+            "`{plugin}` may read no environment variable; to allow one, add `env = [\"NAME\"]` to {table}"
+        )
     })
 }

@@ -35,10 +35,11 @@ pub(crate) enum NoInstance {
     #[error("was cancelled while it waited for its plugin")]
     Cancelled,
     #[error(
-        "timed out after {time:?}: all {instances} instances of its plugin were busy, and `max_concurrent` in `[plugins.reuse]` allows no more"
+        "timed out after {time:?}: all {instances} instances of its plugin were busy, the limit of \
+         `max_concurrent` in `[plugins.reuse]`"
     )]
     Busy { instances: u32, time: Duration },
-    #[error("did not run: {MAX_WAITING} calls wait for its plugin already")]
+    #[error("did not run: {MAX_WAITING} calls are already waiting for its plugin")]
     Crowded,
 }
 

@@ -58,13 +58,17 @@ pub(crate) enum NoPermit {
     #[error("was cancelled while it waited for other calls")]
     Cancelled,
     #[error(
-        "timed out after {time:?}: it waited for {running} calls of its plugin, and haft runs no more of them at \
-         once, to have room for others"
+        "timed out after {time:?}: it waited for {running} calls of its plugin, which is the limit for one \
+         plugin"
     )]
     Busy { running: usize, time: Duration },
-    #[error("did not run: {waiting} calls of its plugin wait already; call again when some of them are over")]
+    #[error(
+        "did not run: {waiting} calls of its plugin are already waiting; call again when some of them \
+        have ended"
+    )]
     Crowded { waiting: usize },
-    #[error("did not run: the arguments of the calls that wait have {} MiB already; call again when some of them are over", MAX_WAITING_BYTES >> 20)]
+    #[error("did not run: the arguments of the waiting calls already use {} MiB; call again when some of \
+        them have ended", MAX_WAITING_BYTES >> 20)]
     Full,
 }
 

@@ -1,5 +1,5 @@
 //! `wasi:filesystem` for guests: exactly the directories of the grant, opened when the guest asks for them. The
-//! kernel ensures that a path never leads out of its directory. wasmtime-wasi implements operations on open files;
+//! kernel ensures that a path never escapes its directory. wasmtime-wasi implements operations on open files;
 //! haft implements the resolution of paths:
 //!
 //! - **Resolve, check, open.** A path is resolved to an object without opening it for use, the object is checked,

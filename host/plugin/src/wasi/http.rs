@@ -120,11 +120,15 @@ impl Outgoing {
             return Err(self.refuse(&method, "too many requests", Error::ConnectionLimitReached));
         }
         let Some(destination) = destination(request.uri()) else {
-            return Err(self.refuse(&method, "the host or port is none", Error::HttpRequestUriInvalid));
+            return Err(self.refuse(&method, "the host or port is invalid", Error::HttpRequestUriInvalid));
         };
         let what = format!("{method} {destination}");
         if is_refused(request.method()) {
-            return Err(self.refuse(&what, "no such request is made", Error::HttpRequestMethodInvalid));
+            return Err(self.refuse(
+                &what,
+                "haft does not support such requests",
+                Error::HttpRequestMethodInvalid,
+            ));
         }
         if self.grant.blocks(&destination).is_some() {
             self.decisions.refuse(&what, "blocked");
@@ -150,7 +154,7 @@ impl Outgoing {
 
     fn refuse(&self, what: &str, why: &str, error: Error) -> Error {
         self.decisions.refuse(what, why);
-        let why = format!("{what}: {why}; nothing in program.toml allows it");
+        let why = format!("{what}: {why}; no key of program.toml allows it");
         self.decisions.hint(Refusal::Other(why));
         error
     }

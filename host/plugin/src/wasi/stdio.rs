@@ -139,7 +139,7 @@ impl Captured {
         let captured = self.0.lock();
         let mut bytes = captured.first.clone();
         if captured.dropped > 0 {
-            bytes.extend(format!("\n... ({} bytes were not kept)\n", captured.dropped).into_bytes());
+            bytes.extend(format!("\n... ({} bytes were dropped)\n", captured.dropped).into_bytes());
         }
         bytes.extend(&captured.last);
         String::from_utf8_lossy(&bytes).trim_end().to_owned()

@@ -63,7 +63,7 @@ impl Container {
                 Err(words) => failures.push(format!("`{}`: {words}", engine.name())),
             }
         }
-        Err(BackendError::Unreachable(format!("no container `{name}` that runs: {}", failures.join("; "))))
+        Err(BackendError::Unreachable(format!("no running container `{name}`: {}", failures.join("; "))))
     }
 
     fn stopped(&self) -> String {
@@ -120,7 +120,7 @@ impl Transport for Container {
     }
 
     fn confinement(&self) -> String {
-        "confined by the container: haft mounts nothing into it and takes nothing away".into()
+        "confined by the container: haft does not change its mounts or rights".into()
     }
 
     async fn line(&self, _: RunAs<'_>) -> Result<Line, BackendError> {
@@ -137,7 +137,7 @@ impl Transport for Container {
                 format!("the command was cut off in the container `{}`{words}", self.name)
             }
             Ok(Ok(_)) => format!("{}{words}", self.stopped()),
-            Ok(Err(why)) => format!("the container `{}` is gone: {why}{words}", self.name),
+            Ok(Err(why)) => format!("the container `{}` no longer exists: {why}{words}", self.name),
             Err(error) => format!("the container `{}` cannot be reached: {error}{words}", self.name),
         }
     }

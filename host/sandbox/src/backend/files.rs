@@ -188,20 +188,20 @@ impl Files {
     fn why(&self, status: &str, action: &str) -> String {
         match status {
             "!folder" => "it is a directory, not a file".into(),
-            "!file" => "a part of the path is a file and no directory".into(),
-            "!parent" => "its directory is not there or cannot be entered".into(),
-            "!links" => "it leads through too many links".into(),
+            "!file" => "a part of the path is a file, not a directory".into(),
+            "!parent" => "its directory does not exist or cannot be entered".into(),
+            "!links" => "the path has too many links".into(),
             "!missing" => "there is no such file".into(),
             "!special" => "it is a device, a pipe or a socket, not a file".into(),
             "!permission" => "permission denied".into(),
             "!parent_permission" => "permission denied: its directory may not be written".into(),
-            "!short" => "it did not arrive whole; the file is as it was".into(),
-            "!outside" => "it lies in no directory that `files` of `[backend]` names".into(),
+            "!short" => "it did not arrive completely; the file is unchanged".into(),
+            "!outside" => "it is outside the directories of `files` in `[backend]`".into(),
             status => match (status.strip_prefix("!system "), status.strip_prefix("!denied ")) {
                 (Some(words), _) => haft_core::report::plain(words),
                 (_, Some(root)) => format!(
-                    "it lies in `{root}`, which tools do not {action}\nhint: no line is proposed to allow it; \
-                     `files` in `[backend]` names the only directories that may be touched"
+                    "it is in `{root}`, which tools must not {action}\nhint: haft proposes no line to allow \
+                     it; set the allowed directories with `files` in `[backend]`"
                 ),
                 _ => format!("the target's shell ended with `{}`", haft_core::report::plain(status)),
             },

@@ -128,9 +128,9 @@ impl Paned {
         let [_, state, pane] = words.as_slice() else { return Err(self.explained(status)) };
         let name = &self.session.name;
         let notice = match *state {
-            "again" => {
-                Some(format!("the pane of session `{name}` was gone, or had other rights; this is a new one"))
-            }
+            "again" => Some(format!(
+                "the pane of session `{name}` was closed or had other rights; this is a new pane"
+            )),
             _ => None,
         };
         self.notices.lock().extend(notice);
@@ -142,12 +142,12 @@ impl Paned {
         let (target, name) = (self.plain.transport.name(), &self.session.name);
         match status.split_once(' ').unwrap_or((status, "")) {
             ("!tmux", _) => BackendError::NoTmux { target },
-            ("!session", _) => self.failed("the session cannot be made"),
-            ("!temporary", _) => self.failed("there is no directory for temporary files that can be written"),
+            ("!session", _) => self.failed("cannot create the session"),
+            ("!temporary", _) => self.failed("there is no writable directory for temporary files"),
             ("!missing", tool) => {
                 let tool = plain(tool);
                 self.failed(&format!(
-                    "`{tool}` is missing there, and panes need it; `tmux = false` goes without one"
+                    "panes need `{tool}`, which is missing there; `tmux = false` runs commands without a pane"
                 ))
             }
             ("!busy", what) => BackendError::Busy(format!(
@@ -156,8 +156,8 @@ impl Paned {
                 plain(what)
             )),
             ("!late", _) => BackendError::Busy(format!(
-                "the shell in the pane of session `{name}` did not begin the command in time, and it will \
-                 not be run: look at the pane with `capture-pane`"
+                "the shell in the pane of session `{name}` did not start the command in time, so the command \
+                 will not run: look at the pane with `capture-pane`"
             )),
             _ => self.failed(&plain(status)),
         }
@@ -174,7 +174,7 @@ impl Paned {
     /// Returns the exclusive use of the pane, or the error that a command still runs in it.
     async fn turn(&self, limit: Duration) -> Result<OwnedMutexGuard<Option<Left>>, BackendError> {
         let busy =
-            || BackendError::Busy(format!("another command has had the pane {} for {limit:?}", self.pane()));
+            || BackendError::Busy(format!("another command has used the pane {} for {limit:?}", self.pane()));
         let mut left = timeout(limit, self.left.clone().lock_owned()).await.map_err(|_| busy())?;
         match &*left {
             Some(command) if !command.is_over.load(Ordering::Acquire) => Err(self.still(command)),
@@ -231,7 +231,7 @@ impl Paned {
         let mut notices = self.take_notices();
         let end = match report {
             Ok(Report::Status(status)) if status == "!gone" => CommandEnd::Lost(format!(
-                "the pane {} ended with it: it was closed, or its shell was ended; the next command gets a new one",
+                "the pane {} was closed or its shell ended; the next command gets a new pane",
                 self.pane()
             )),
             Ok(Report::Status(status)) if status.starts_with('!') => return Err(self.explained(&status)),
@@ -301,7 +301,7 @@ impl Backend for Paned {
                 report => return self.ended(report),
             }
         }
-        Err(self.failed("the pane is gone as soon as it is made"))
+        Err(self.failed("the pane closed right after its creation"))
     }
 
     async fn dispatch(&self, command: &str, _: &Context<'_>) -> Result<String, BackendError> {

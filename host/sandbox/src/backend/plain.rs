@@ -75,7 +75,7 @@ impl Plain {
         }
         let how =
             first.parse().map_or_else(|_| CommandEnd::Lost("its shell was ended".into()), CommandEnd::Exited);
-        let left = words.next().map(|_| "what it left in the background was stopped".to_owned());
+        let left = words.next().map(|_| "its background processes were stopped".to_owned());
         Ok(CommandOutcome { how, notices: left.into_iter().collect() })
     }
 }

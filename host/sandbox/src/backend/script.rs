@@ -98,7 +98,7 @@ pub(crate) fn quoted(value: &str) -> String {
 
 /// Returns an unguessable word of hexadecimal digits.
 pub(crate) fn unguessable() -> Result<String, ProcessError> {
-    let random = random::bytes::<RANDOM>().map_err(watch("make a name that nobody can guess"))?;
+    let random = random::bytes::<RANDOM>().map_err(watch("create a random name"))?;
     Ok(hex(&random))
 }
 

@@ -199,10 +199,10 @@ impl Transport for Ssh {
 
     fn confinement(&self) -> String {
         match self.wrapper.get() {
-            Some(Some(_)) => format!("confined on `{}` by the haft that is installed there", self.target),
+            Some(Some(_)) => format!("confined on `{}` by the installed haft", self.target),
             _ => format!(
-                "not confined by haft: commands may do what the account on `{}` may (a haft of version {} on its \
-                 PATH would confine them)",
+                "not confined by haft: commands have all rights of the account on `{}` (to confine them, \
+                 install haft {} on its PATH)",
                 self.target,
                 env!("CARGO_PKG_VERSION")
             ),
@@ -274,10 +274,11 @@ fn check(target: &str) -> Result<(), BackendError> {
 
 fn hint(words: &str, target: &str) -> String {
     let hint = if words.contains("Host key verification failed") {
-        format!("connect once by hand and look at its key: `ssh {target}`")
+        format!("connect once by hand and check its key: `ssh {target}`")
     } else if words.contains("Permission denied") {
         format!(
-            "haft asks for no password; a key that needs none, or an agent, does: `ssh -o BatchMode=yes {target} true`"
+            "haft cannot ask for a password; use a key without a password, or an agent: `ssh -o \
+             BatchMode=yes {target} true`"
         )
     } else {
         return String::new();
@@ -301,7 +302,7 @@ fn folder(state: &Path) -> Result<Folder, BackendError> {
         }
     }
     Err(BackendError::Missing(
-        "there is no directory with a short name for the socket of ssh; set `XDG_RUNTIME_DIR`".into(),
+        "no directory has a path short enough for the socket of ssh; set `XDG_RUNTIME_DIR`".into(),
     ))
 }
 

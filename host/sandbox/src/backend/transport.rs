@@ -140,7 +140,7 @@ impl Transport for Local {
 
     async fn lost(&self, words: &str) -> String {
         match words {
-            "" => "the command ended before it could be told how".into(),
+            "" => "the command ended before its exit status was known".into(),
             words => format!("the command could not be run: {words}"),
         }
     }

@@ -132,7 +132,7 @@ fn command(policy: &Policy, job: &OwnedFd, observed: &OwnedFd) -> Result<std::co
     sys::default_signals();
     let error = process(&command, streams)?.exec();
     let hint = if policy.read.is_some() && error.kind() == io::ErrorKind::PermissionDenied {
-        " (what may be read has to include where it, its loader and its libraries lie)"
+        " (the readable directories must include the program, its loader and its libraries)"
     } else {
         ""
     };

@@ -67,16 +67,19 @@ impl Layers {
         let mut gaps = Vec::new();
         if !self.namespaces {
             gaps.push("modes, owners and times of files outside the sandbox can be changed");
-            gaps.push("names of other processes can be seen");
-            gaps.push("a program.toml that lies where tools may write can be rewritten, and counts at the next start");
+            gaps.push("names of other processes are visible");
+            gaps.push(
+                "tools can rewrite a program.toml in a directory that they may write; it applies at \
+                the next start",
+            );
             gaps.push("shared memory of other programs (`/dev/shm`) can be written");
             gaps.push("a command may start as many processes as its user may");
             if self.landlock < Some(Self::SIGNALS) {
-                gaps.push("other processes of this user, haft among them, can be signalled");
+                gaps.push("other processes of this user, also haft, can be signalled");
             }
         }
         if !self.seccomp {
-            gaps.push("services of this machine can be reached through their sockets");
+            gaps.push("services of this machine are reachable through their sockets");
         }
         if gaps.is_empty() { Verdict::Full } else { Verdict::Reduced(gaps) }
     }
@@ -97,9 +100,9 @@ impl Layers {
 }
 
 const SEATBELT_GAPS: &[&str] = &[
-    "it has never been run on a Mac by those who wrote it",
-    "names of other processes can be seen",
-    "what a command leaves in a session of its own goes on",
+    "the developers have never run it on a Mac",
+    "names of other processes are visible",
+    "processes in a session of their own keep running after a command",
     "a command may start as many processes as its user may",
 ];
 
@@ -118,12 +121,12 @@ pub enum Verdict {
 
 fn refusal(landlock: Option<u32>) -> String {
     let found = match landlock {
-        None => "this kernel offers no Landlock".to_owned(),
+        None => "this kernel has no Landlock".to_owned(),
         Some(version) => format!("the Landlock of this kernel has version {version}"),
     };
     format!(
-        "{found}; version {} or later (Linux 6.2) is needed to keep what a command may write. \
-         Boot with `landlock` among `lsm=`, use a newer kernel, or, where everything may be lost, \
+        "{found}; version {} or later (Linux 6.2) is needed to limit the files that a command may write. \
+         Boot with `landlock` in `lsm=`, use a newer kernel, or, on a machine without valuable data, \
          `--unsafe-no-sandbox`",
         Layers::MIN_LANDLOCK
     )

@@ -72,16 +72,13 @@ impl Policy {
             return Some(why.to_owned());
         }
         if self.read.is_some() && landlock.is_none() {
-            return Some(
-                "a list of what may be read (`read`) needs Landlock, which this kernel does not offer"
-                    .to_owned(),
-            );
+            return Some("`read` needs Landlock, which this kernel does not have".to_owned());
         }
         let hidden = self.hidden.iter().find(|hidden| self.may_write(hidden)).filter(|_| !namespaces);
         hidden.map(|hidden| {
             format!(
-                "`{}`, which no tool may read or write, lies in a directory that tools may write, and \
-                 only a mount namespace could cover it",
+                "no tool may read or write `{}`, but it is in a directory that tools may write; only a mount \
+                 namespace can hide it",
                 hidden.display()
             )
         })

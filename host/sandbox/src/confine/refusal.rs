@@ -183,7 +183,7 @@ impl Refusal {
 fn for_path(grant: &Grant, (right, path): (&str, &Path), table: &RightsTable) -> String {
     match grant.closed_at(path) {
         Some(closed) => closed.hint(table).unwrap_or_else(|| {
-            format!("it is haft's own, or says what tools may do, and no tool may {right} it")
+            format!("it belongs to haft or sets the tools' rights: no tool may {right} it")
         }),
         None => Proposal::for_path(path).hint(right, table),
     }

@@ -179,7 +179,7 @@ impl HelperSession {
         let message = receive(&self.control.0).await?;
         self.received += 1;
         let Some(message) = message.filter(|_| self.received <= MAX_MESSAGES) else {
-            return Err(io::Error::other("the process that watches over the command has ended"));
+            return Err(io::Error::other("the process that supervises the command has ended"));
         };
         match message.kind {
             REFUSED => {
@@ -234,7 +234,7 @@ fn failure(message: Option<wire::Message>) -> io::Error {
             String::from_utf8_lossy(&message.body).into_owned()
         }
         Some(_) => "the helper speaks another language".to_owned(),
-        None => "the helper has ended without a word".to_owned(),
+        None => "the helper ended without a message".to_owned(),
     };
     io::Error::other(text)
 }

@@ -127,15 +127,15 @@ fn notices(finished: &Finished, timeout: Duration, silent: bool) -> String {
         ExitReason::Exited(status) if status.success() && !silent => Vec::new(),
         ExitReason::Exited(status) => vec![exit(status)],
         ExitReason::TimedOut => {
-            vec![format!("(timed out after {timeout:?}; all that was started has been stopped)")]
+            vec![format!("(timed out after {timeout:?}; all its processes were stopped)")]
         }
-        ExitReason::Cancelled => vec!["(cancelled; all that was started has been stopped)".to_owned()],
+        ExitReason::Cancelled => vec!["(cancelled; all its processes were stopped)".to_owned()],
     };
     if let ExitReason::Exited(_) = finished.end
         && finished.left_behind > 0
     {
         let count = finished.left_behind;
-        notices.push(format!("(stopped what was left in the background; processes: {count})"));
+        notices.push(format!("(stopped background processes: {count})"));
     }
     notices.join("\n")
 }

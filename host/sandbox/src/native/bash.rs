@@ -27,9 +27,9 @@ pub(crate) const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 /// Limit on the bytes of one command. Longer content is data, and belongs in a file.
 const MAX_COMMAND: usize = 1 << 20;
 
-const DESCRIPTION: &str = "Run a command with bash in the workspace and return what it prints, standard output and \
-    standard error in order, with the exit code where it is not 0. Standard input is empty. Every call is a new shell; \
-    what a command leaves in the background is stopped when it ends. Of long output the beginning and the end are shown.";
+const DESCRIPTION: &str = "Run a command with bash in the workspace and return its output (standard output \
+    and standard error in order) and its exit code if it is not 0. Standard input is empty. Every call is a \
+    new shell; background processes are stopped when the command ends. Long output is cut in the middle.";
 
 /// Runs a script that is too long for an argument: it is read from standard input, and its commands get an
 /// empty one.
@@ -98,7 +98,7 @@ fn parameters(timeout: Duration) -> Value {
             "command": {"type": "string", "description": "The command line or script to run"},
             "timeout": {
                 "type": "integer",
-                "description": format!("Seconds after which it is stopped; {} if not given", timeout.as_secs_f64()),
+                "description": format!("Time limit in seconds; default {}", timeout.as_secs_f64()),
                 "minimum": 1,
                 "maximum": longest(timeout).as_secs(),
             },

@@ -59,9 +59,7 @@ pub enum CommandError {
     #[error("the command is empty: expected the name of a program and its arguments")]
     Empty,
     /// The command is a path instead of a name.
-    #[error(
-        "expected the bare name of a program on PATH, or `./…` for one that the program brings along: `{0}`"
-    )]
+    #[error("expected the bare name of a program on PATH, or `./…` for a file of the program: `{0}`")]
     NotABareName(String),
     /// Two arguments have one name.
     #[error("the argument `{0}` is declared twice")]
@@ -151,16 +149,17 @@ impl CommandTool {
         let named = match &self.binary {
             Binary::Own(path) if self.binary.find().is_none() => {
                 let path = path.display();
-                return format!(
-                    "`{path}`, which the program `{program}` should bring along, is not an executable file"
-                );
+                return format!("`{path}` of the program `{program}` is not an executable file");
             }
             Binary::Own(_) => None,
             Binary::Named(name) => Some(name),
         };
         let others = self.spec.required.iter().filter(|name| Some(*name) != named);
         let listed = missing(named.into_iter().chain(others)).join(", ");
-        format!("the program `{program}` requires what is not on PATH: {listed}; install it, then call again")
+        format!(
+            "the program `{program}` requires programs that are not on PATH: {listed}; install them, \
+            then call again"
+        )
     }
 }
 

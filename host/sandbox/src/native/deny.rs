@@ -111,9 +111,9 @@ pub(super) fn command<'a>(arguments: &'a Value, most: usize, instead: &str) -> R
     let problem = if command.trim().is_empty() {
         "`command` is required: the command line to run".to_owned()
     } else if command.contains('\0') {
-        "`command` holds a NUL character, which no command line can".to_owned()
+        "`command` has a NUL character, which is not allowed in a command line".to_owned()
     } else if command.len() > most {
-        format!("`command` has {} bytes, at most {most} can be run: {instead}", command.len())
+        format!("`command` has {} bytes; the limit is {most}: {instead}", command.len())
     } else {
         return Ok(command);
     };

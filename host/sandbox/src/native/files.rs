@@ -49,14 +49,16 @@ impl ReadFile {
     /// Creates the tool for the files of `backend`.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         let description = format!(
-            "Read a file on the target ({}). At most 8000 characters are returned; `offset` reads on.",
+            "Read a file on the target ({}). At most 8000 characters are returned; use `offset` to read \
+             more.",
             backend.summary()
         );
         let parameters = json!({
             "type": "object",
             "properties": {
                 "path": {"type": "string", "description": "The file"},
-                "offset": {"type": "integer", "minimum": 0, "description": "Bytes to leave out at the beginning; default 0"},
+                "offset": {"type": "integer", "minimum": 0, "description": "Bytes to skip at the start; \
+                    default 0"},
                 "encoding": ENCODING.clone(),
             },
             "required": ["path"],
@@ -81,14 +83,14 @@ impl WriteFile {
     /// Creates the tool for the files of `backend`.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         let description = format!(
-            "Write a file on the target ({}), creating it and its directories, or replacing what it holds.",
+            "Write a file on the target ({}); creates the file and its directories, or replaces the content.",
             backend.summary()
         );
         let parameters = json!({
             "type": "object",
             "properties": {
                 "path": {"type": "string", "description": "The file"},
-                "content": {"type": "string", "description": "All that the file will hold"},
+                "content": {"type": "string", "description": "The whole content of the file"},
                 "encoding": ENCODING.clone(),
             },
             "required": ["path", "content"],
@@ -107,7 +109,7 @@ static ENCODING: std::sync::LazyLock<Value> = std::sync::LazyLock::new(|| {
     json!({
         "type": "string",
         "enum": ["utf-8", "base64"],
-        "description": "`base64` for what is no text; default `utf-8`",
+        "description": "`base64` for binary data; default `utf-8`",
     })
 });
 
@@ -190,8 +192,7 @@ impl Tool for WriteFile {
         };
         let length = bytes.len();
         if length > MAX_CONTENT {
-            let message =
-                format!("`content` has {length} bytes, and at most {MAX_CONTENT} can be written at once");
+            let message = format!("`content` has {length} bytes; the limit of one write is {MAX_CONTENT}");
             return Err(ToolError::InvalidArguments(message));
         }
         self.backend.write(path, bytes, context).await.map_err(|error| failed(&error))?;

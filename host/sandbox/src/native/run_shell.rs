@@ -51,8 +51,8 @@ impl RunShell {
     async fn dispatched(&self, command: &str, context: &Context<'_>) -> Result<ToolResult, BackendError> {
         let pane = self.backend.dispatch(command, context).await?;
         Ok(ToolResult::success(format!(
-            "command dispatched to tmux pane {pane}; `capture-pane` shows what it does, `send-keys` with the key \
-             `C-c` interrupts it"
+            "command dispatched to tmux pane {pane}; `capture-pane` shows its output, `send-keys` with the \
+             key `C-c` interrupts it"
         )))
     }
 
@@ -80,9 +80,9 @@ fn description(backend: &dyn Backend) -> String {
         " Standard input is empty."
     };
     format!(
-        "Run a shell command with sh on the target ({target}) and return its exit code, standard output and standard \
-         error. Every call is a new shell; what a command leaves in the background is stopped when it ends.{pane} Of \
-         long output the beginning and the end are shown."
+        "Run a shell command with sh on the target ({target}) and return its exit code, standard output and \
+         standard error. Every call is a new shell; background processes are stopped when the command \
+         ends.{pane} Long output is cut in the middle."
     )
 }
 

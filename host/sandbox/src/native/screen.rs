@@ -53,10 +53,10 @@ fn flag(description: &str, default: bool) -> Value {
 }
 
 fn delays(what: &str) -> [Value; 2] {
-    let text = format!("Wait so long before {what}: 500ms, 2s, 1m, or seconds");
+    let text = format!("Delay before {what}: 500ms, 2s, 1m, or seconds");
     [
         json!({"type": ["string", "integer"], "description": text}),
-        json!({"type": "integer", "minimum": 0, "description": format!("The same in milliseconds, in the place of `delay`")}),
+        json!({"type": "integer", "minimum": 0, "description": "The delay in milliseconds, instead of `delay`"}),
     ]
 }
 
@@ -64,8 +64,8 @@ impl CapturePane {
     /// Creates the tool for the pane of `backend`.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         let description = format!(
-            "Show what is in the tmux pane on the target ({}): its visible lines, or from `start` to `end` of its \
-             history. Of much the end is shown.",
+            "Show the content of the tmux pane on the target ({}): the visible lines, or lines `start` to \
+             `end` of the history. Long output is cut at the start.",
             backend.summary()
         );
         let [delay, delay_ms] = delays("looking");
@@ -78,7 +78,7 @@ impl CapturePane {
                 "join_wrapped_lines": flag("Join lines that were wrapped", true),
                 "preserve_trailing_spaces": flag("Keep spaces at the ends of lines", false),
                 "include_escape_sequences": flag("Keep colours as escape sequences", false),
-                "escape_non_printable": flag("Write what cannot be printed as octal numbers", false),
+                "escape_non_printable": flag("Write non-printable characters as octal numbers", false),
                 "include_alternate_screen": flag("Show the alternate screen, if there is one", false),
                 "delay": delay,
                 "delay_ms": delay_ms,
@@ -97,8 +97,8 @@ impl SendKeys {
     /// Creates the tool for the pane of `backend`.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         let description = format!(
-            "Type into the tmux pane on the target ({}): `literal_text` as it is, then `keys` by name, then Enter if \
-             `enter`. The key C-c interrupts what runs.",
+            "Type into the tmux pane on the target ({}): `literal_text` as it is, then `keys` by name, then \
+             Enter if `enter`. The key C-c interrupts the running command.",
             backend.summary()
         );
         let [delay, delay_ms] = delays("typing");
@@ -148,7 +148,7 @@ fn delay(arguments: &Value) -> Result<Duration, String> {
         (Some(Value::Number(number)), None) => Duration::from_secs(number.as_u64().ok_or(DELAYS)?),
         (Some(Value::String(text)), None) => parsed(text)
             .ok_or_else(|| format!("`delay` is `{}`; {DELAYS}", haft_core::report::plain(text)))?,
-        (Some(_), None) => return Err(format!("`delay` is no time; {DELAYS}")),
+        (Some(_), None) => return Err(format!("`delay` is not a duration; {DELAYS}")),
     };
     if time > MAX_DELAY { Err(format!("the delay is too long; {DELAYS}")) } else { Ok(time) }
 }
@@ -239,7 +239,7 @@ impl Tool for SendKeys {
         }
         if literal.contains('\0') {
             return Err(ToolError::InvalidArguments(
-                "`literal_text` holds a NUL character, which no key types".into(),
+                "`literal_text` has a NUL character, which cannot be typed".into(),
             ));
         }
         delayed(arguments, context).await?;

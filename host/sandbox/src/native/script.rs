@@ -122,7 +122,7 @@ impl ScriptsTool {
         let found = self.spec.scripts.iter().find(|script| *script == named);
         found.map(String::as_str).ok_or_else(|| {
             let all = self.spec.scripts.join("`, `");
-            ToolError::InvalidArguments(format!("`script` is none of the skill's scripts: `{all}`"))
+            ToolError::InvalidArguments(format!("`script` is not one of the skill's scripts: `{all}`"))
         })
     }
 

@@ -207,7 +207,8 @@ fn check_size(home: &Path, most: u64) -> io::Result<()> {
             if size > most || entries > MAX_ENTRIES {
                 let (home, most) = (home.display(), haft_core::units::format_size(most));
                 return Err(io::Error::other(format!(
-                    "its home `{home}` holds more than `state = \"{most}\"` of its grant: grant more, or remove files there"
+                    "its home `{home}` is larger than `state = \"{most}\"` in its grant: grant more, or \
+                     remove files there"
                 )));
             }
         }

@@ -194,7 +194,7 @@ impl Life {
 }
 
 fn unwatched() -> Ending {
-    Ending::Unknown("it is not watched any more".to_owned())
+    Ending::Unknown("it is no longer supervised".to_owned())
 }
 
 /// Supervises the service in a separate task.

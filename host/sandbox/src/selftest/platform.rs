@@ -39,7 +39,7 @@ pub async fn run(confiner: &Confiner, data: &Path, state: &Path) -> Result<SelfT
     let brief = fixture.brief(&environment());
     let tried = answers(confiner, &brief, fixture.grant()).await?;
     if !fixture.was_entered() {
-        return Err(SelfTestError::Useless("nothing could be written where it is allowed either".into()));
+        return Err(SelfTestError::Useless("writing to an allowed place failed too".into()));
     }
     let layers = confiner.layers();
     let findings = ATTEMPTS.iter().map(|attempt| finding(attempt, &tried, &fixture, layers));
@@ -101,8 +101,8 @@ async fn answers(confiner: &Confiner, brief: &Brief, grant: &Grant) -> Result<Ve
 
 fn silence(finished: &mut Finished) -> String {
     let end = match finished.end {
-        ExitReason::Exited(status) => format!("it ended with {status} and said nothing"),
-        ExitReason::TimedOut | ExitReason::Cancelled => format!("it was not done after {BOUND:?}"),
+        ExitReason::Exited(status) => format!("it ended with {status} without a message"),
+        ExitReason::TimedOut | ExitReason::Cancelled => format!("it did not finish within {BOUND:?}"),
     };
     let errors = finished.stderr.as_mut().map(|text| text.render(MAX_ANSWER)).unwrap_or_default();
     if errors.is_empty() { end } else { format!("{end}: {}", errors.trim_end()) }

@@ -13,10 +13,10 @@ pub enum StoreError {
     #[error("a value has at most {} MiB", MAX_VALUE >> 20)]
     Value,
     /// One read exceeds [`MAX_READ`].
-    #[error("what is asked for has more than {} MiB: ask for fewer keys at once", MAX_READ >> 20)]
+    #[error("the result has more than {} MiB: request fewer keys at once", MAX_READ >> 20)]
     Read,
     /// The change exceeds the quota.
-    #[error("no room: {needed} bytes would be kept, and `state` allows {quota}")]
+    #[error("quota exceeded: {needed} bytes needed, `state` allows {quota}")]
     Full {
         /// The bytes after the change.
         needed: u64,
@@ -24,7 +24,7 @@ pub enum StoreError {
         quota: u64,
     },
     /// Another call held the store for longer than the time limit.
-    #[error("busy: another call has been using the state of this plugin for {} s", .0.as_secs())]
+    #[error("busy: another call has used the state of this plugin for {} s", .0.as_secs())]
     Busy(Duration),
     /// The value to increment is not a number.
     #[error("the value is not a whole number from 0 to 18446744073709551615")]

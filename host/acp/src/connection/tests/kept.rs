@@ -389,6 +389,6 @@ async fn a_place_is_waited_for_and_not_for_ever() {
     let _working = further.begin_work().unwrap();
     let refused = tokio::time::timeout(HANG, crowd.sessions.make_room(&Shared(host.clone()), None)).await;
     let error = refused.expect("it waits for ever").map(drop).unwrap_err();
-    assert!(error.message.contains("sessions are at work"), "{error:?}");
+    assert!(error.message.contains("sessions are active, which is the maximum"), "{error:?}");
     drop(crowd.working);
 }

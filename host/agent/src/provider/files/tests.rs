@@ -37,12 +37,15 @@ fn g09_what_is_not_sent_is_told_and_why() {
     let sound = named("a.wav", "audio/wav", b"RIFF");
     assert_eq!(
         only(vec![sound]),
-        ("see\n[not shown: a.wav: audio/wav, 4 bytes: the model's API takes no `audio/wav`]".into(), vec![])
+        (
+            "see\n[not shown: a.wav: audio/wav, 4 bytes: the model's API does not accept `audio/wav`]".into(),
+            vec![]
+        )
     );
     let broken = Attachment::new("image/png", vec![0]);
-    assert_eq!(only(vec![broken]).0, "see\n[not shown: image/png, 1 bytes: its bytes are no `image/png`]");
+    assert_eq!(only(vec![broken]).0, "see\n[not shown: image/png, 1 bytes: its bytes are not `image/png`]");
     let large = Attachment::new("image/png", [PNG, &[0; 30]].concat());
-    assert!(only(vec![large]).0.ends_with("image/png, 39 bytes: the model's API takes 30 bytes at most]"));
+    assert!(only(vec![large]).0.ends_with("image/png, 39 bytes: the model's API accepts at most 30 bytes]"));
     let notes = named("no\"tes>.txt", "text/plain; charset=utf-8", b"one\ntwo\n");
     assert_eq!(only(vec![notes]), ("see\n<file name=\"notes.txt\">\none\ntwo\n</file>".into(), vec![]));
 }

@@ -171,7 +171,7 @@ fn pl16_content_without_parts_is_read() {
 fn pl16_a_malformed_call_is_reported_and_worth_another_try() {
     let candidate = json!({ "finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(x" });
     let error = decode(&json!({ "candidates": [candidate] })).unwrap_err();
-    assert_eq!(error.to_string(), "the model's answer was unusable: MALFORMED_FUNCTION_CALL: print(x");
+    assert_eq!(error.to_string(), "the model's answer is invalid: MALFORMED_FUNCTION_CALL: print(x");
     assert!(error.passing().is_some());
 }
 

@@ -88,7 +88,7 @@ impl<'s> Mending<'s> {
             Value::Object(node) => node,
             Value::Bool(true) => return json!({}),
             Value::Bool(false) => return json!({ "not": {} }),
-            _ => return self.replaced("is no schema"),
+            _ => return self.replaced("is not a schema"),
         };
         if self.path.len() > MAX_DEPTH || self.nodes > MAX_NODES {
             return self.replaced("is too deep or too large a schema");
@@ -151,7 +151,7 @@ impl<'s> Mending<'s> {
             kind == "array" || kind.as_array().is_some_and(|all| all.contains(&"array".into()))
         };
         if mended.get("type").is_some_and(is_array) && !mended.contains_key("items") {
-            self.change("`items` is added: the array says not of what it is");
+            self.change("`items` is added: the array has no item type");
             mended.insert("items".into(), json!({}));
         }
     }
@@ -187,7 +187,7 @@ impl<'s> Mending<'s> {
         }
         let fits = value.as_array().is_some_and(|all| all.len() == required.len());
         if !fits {
-            self.change("`required` was no list of names");
+            self.change("`required` was not a list of names");
         }
         value.is_array().then(|| required.into())
     }
@@ -300,7 +300,7 @@ impl<'s> Mending<'s> {
     }
 
     fn replaced(&mut self, why: &str) -> Value {
-        self.change(&format!("what was here {why}"));
+        self.change(&format!("the schema at this place {why}"));
         json!({})
     }
 

@@ -127,7 +127,7 @@ fn g03_what_a_vendor_refuses_is_mended_and_told() {
         (
             json!({ "type": "string", "required": true }),
             json!({ "type": "string" }),
-            "`required` was no list",
+            "`required` was not a list of names",
         ),
         (
             json!({ "type": "number", "minimum": 3, "exclusiveMinimum": true }),
@@ -138,7 +138,7 @@ fn g03_what_a_vendor_refuses_is_mended_and_told() {
         (json!({ "$ref": "https://example.com/x.json" }), json!({}), "`$ref` is left out"),
         (json!({ "$ref": "#/$defs/gone" }), json!({}), "`$ref` is left out"),
         (json!({ "anyOf": [] }), json!({}), "`anyOf` is left out"),
-        (json!("string"), json!({}), "is no schema"),
+        (json!("string"), json!({}), "is not a schema"),
     ];
     for (schema, expected, told) in rows {
         let (mended, changes) = argument(&schema);

@@ -118,7 +118,7 @@ async fn refused(answer: Answer) -> Failure {
     let asked = asked_wait(&response);
     // Following a redirect would send the key and the conversation to another host.
     let target = header(&response, "location")
-        .map(|target| format!("redirected to `{target}`, which haft does not follow"));
+        .map(|target| format!("redirect to `{target}` refused: haft follows no redirects here"));
     if let Some(text) = target.filter(|_| (300..400).contains(&status)) {
         return refusal(status, &Value::Null, text);
     }

@@ -25,7 +25,7 @@ pub(super) fn parse_base(text: &str) -> Result<Url, SettingsError> {
         return Err(wrong(&format!("starts with `{}:`; expected `http://` or `https://`", url.scheme())));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong("holds a user name or password; use `api_key` or `headers`"));
+        return Err(wrong("has a user name or password; use `api_key` or `headers`"));
     }
     Ok(url)
 }

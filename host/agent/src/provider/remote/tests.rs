@@ -37,7 +37,7 @@ fn a_base_url_that_cannot_work_is_refused() {
 fn settings_that_would_break_a_request_are_refused() {
     let mut extra = settings("http://h/v1");
     extra.extra.insert("messages".into(), Value::Null);
-    assert_eq!(refused(extra), "`extra_body` must not set `messages`: haft writes it");
+    assert_eq!(refused(extra), "`extra_body` must not set `messages`: haft sets this field");
     let mut header = settings("http://h/v1");
     header.headers.push(("bad name".into(), "v".into()));
     assert!(refused(header).contains("`bad name`"));

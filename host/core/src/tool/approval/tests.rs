@@ -91,10 +91,9 @@ async fn rs07_where_nobody_can_be_asked_nothing_runs() {
     assert!(result.is_error);
     assert_eq!(
         result.content,
-        "`bash` did not run: it needs a person's approval, and there is nobody to ask\n\
-         hint: call it where a person can answer: from a terminal, on `haft dashboard`, or from an MCP client with \
-         elicitation; or remove \
-         `shell_confirm = true` in `[builtins]`"
+        "`bash` did not run: it needs a person's approval, and no person can be asked\nhint: call it where a \
+         person can answer: from a terminal, on `haft dashboard`, or from an MCP client with elicitation; or \
+         remove `shell_confirm = true` in `[builtins]`"
     );
 }
 

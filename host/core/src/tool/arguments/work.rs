@@ -41,13 +41,13 @@ pub(super) struct Work {
 /// Why a check is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooMuch {
-    #[error("a definition of the schema refers to itself without end")]
+    #[error("a definition of the schema refers to itself endlessly")]
     Endless,
     #[error("the schema goes through more than {MAX_DEPTH} definitions at once")]
     Deep,
-    #[error("the schema takes more than {MAX_STEPS} steps to check this")]
+    #[error("checking this takes more than {MAX_STEPS} steps")]
     Steps,
-    #[error("a reference of the schema leads nowhere")]
+    #[error("a reference of the schema has no target")]
     Nowhere,
 }
 
@@ -284,7 +284,7 @@ mod tests {
         for twice in ways {
             let said = check(&doubled(48, twice), &json!({ "x": { "a": 1, "b": "s" } })).unwrap_err();
             assert!(
-                said.starts_with("the arguments cannot be checked: the schema takes more than"),
+                said.starts_with("the arguments cannot be checked: checking this takes more than"),
                 "{said}"
             );
         }
@@ -319,7 +319,7 @@ mod tests {
         ] {
             let schema = object(&json!({ "$ref": "#/$defs/a" }), &json!({ "a": definition }));
             let said = check(&schema, &json!({ "x": 1 })).unwrap_err();
-            assert!(said.contains("without end"), "{said}");
+            assert!(said.contains("endlessly"), "{said}");
         }
         let said = check(&doubled(4000, |next| next), &json!({ "x": 1 })).unwrap_err();
         assert!(said.contains("at once"), "{said}");

@@ -66,16 +66,20 @@ impl Entry {
             decision = notes.waiting(session.approvals.put(&question)) => decision,
         };
         match decision {
-            Decision::Approved => notes.decision(|| format!("given by a person: {}", asked.join(", "))),
+            Decision::Approved => notes.decision(|| format!("granted by a person: {}", asked.join(", "))),
             Decision::Always => {
-                notes.decision(|| format!("given by a person for this session: {}", asked.join(", ")));
+                notes.decision(|| format!("granted by a person for this session: {}", asked.join(", ")));
                 session.widening.give(name, &rights);
             }
             Decision::Written => {
                 let written = session.widening.write(name, &rights).await;
                 notes.decision(|| match written {
-                    Ok(()) => format!("written to program.toml for a person: {}", asked.join(", ")),
-                    Err(why) => format!("given by a person for this session, and not written: {why}"),
+                    Ok(()) => {
+                        format!("granted by a person and written to program.toml: {}", asked.join(", "))
+                    }
+                    Err(why) => {
+                        format!("granted by a person for this session; not written to program.toml: {why}")
+                    }
                 });
                 session.widening.give(name, &rights);
             }
@@ -137,7 +141,7 @@ impl Entry {
             () = cancel.cancelled() => Err(self.cancelled()),
             () = tokio::time::sleep(PREPARATION) => {
                 let name = &self.def().name;
-                Err(ToolError::Host(format!("`{name}` was not ready to be called after {PREPARATION:?}")))
+                Err(ToolError::Host(format!("`{name}` was not ready after {PREPARATION:?}")))
             }
         }
     }
@@ -149,7 +153,7 @@ async fn catch_panics<T>(call: impl Future<Output = Result<T, ToolError>>) -> Re
     std::future::poll_fn(|cx| {
         let polled = std::panic::catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx)));
         polled.unwrap_or_else(|_| {
-            Poll::Ready(Err(ToolError::Host("the tool panicked; this is a defect of haft".into())))
+            Poll::Ready(Err(ToolError::Host("the tool panicked; this is a bug in haft".into())))
         })
     })
     .await

@@ -29,7 +29,7 @@ use self::parts::{Parts, Quotes, UNKNOWN, expanded, is_held, restored, without_r
 use self::starts::{Start, adds_words, command_setting, is_reader, may_be_shell, name_of, starts};
 use super::glob::Glob;
 
-/// Words before a command that are passed over. What has more is taken for anything.
+/// Words before a command that are skipped. What has more is taken for anything.
 const MAX_LEADS: usize = 32;
 
 /// Words of one program that may be commands. What has more is taken for anything.

@@ -146,7 +146,7 @@ mod tests {
             ("https://*.rs/*", "https://evil.test?x.rs/", false),
             ("https://*.rs*", "https://evil.test#x.rs", false),
             ("https://docs.rs/*", "http://docs.rs/", false),
-            ("*", "not an address", false),
+            ("*", "not a valid URL", false),
         ] {
             assert_eq!(is_address_allowed(about, address), is_allowed, "{about} {address}");
         }

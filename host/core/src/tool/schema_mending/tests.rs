@@ -135,8 +135,8 @@ fn arguments_are_an_object_whatever_the_schema_says() {
     assert_eq!(
         notes,
         [
-            "`/properties/v/type`: taken as `\"number\"`",
-            "`/properties/v/pattern`: left unchecked: haft cannot read this regular expression",
+            "`/properties/v/type`: read as `\"number\"`",
+            "`/properties/v/pattern`: not checked: haft cannot read this regular expression",
         ]
     );
 }

@@ -70,7 +70,7 @@ impl Toolbox {
     /// name, without the prefix of its plugin or program.
     fn called(&self, name: &str) -> Result<Option<&Entry>, String> {
         if name.eq_ignore_ascii_case(generic::NAME) {
-            return Err(format!("`{}` does not run itself; name the tool that is meant", generic::NAME));
+            return Err(format!("`{}` cannot run itself; give the name of another tool", generic::NAME));
         }
         if let Some(entry) = self.find(name) {
             return Ok(Some(entry));
@@ -86,7 +86,7 @@ impl Toolbox {
                 let names = names.collect::<Vec<_>>().join(", ");
                 let more = several.len().saturating_sub(MAX_NAMED);
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                Err(format!("{} tools could be meant by `{name}`: {names}{more}", several.len()))
+                Err(format!("`{name}` matches {} tools: {names}{more}", several.len()))
             }
         }
     }
@@ -100,7 +100,7 @@ impl Toolbox {
         match nearest.filter(|entry| likeness(entry) >= MIN_LIKENESS) {
             Some(entry) => format!("Unknown tool: {name}; did you mean `{}`?", entry.def().name),
             None if self.offered.is_some() => {
-                format!("Unknown tool: {name}; `{}` finds those there are", search::NAME)
+                format!("Unknown tool: {name}; `{}` finds the available tools", search::NAME)
             }
             None => format!("Unknown tool: {name}"),
         }

@@ -65,7 +65,7 @@ fn rg01_te06_order_is_kept_and_names_are_unique() {
     let mut toolbox = toolbox(&["b", "a", "c"]);
     assert_eq!(names(&toolbox), ["b", "a", "c"]);
     let error = toolbox.insert(echo("a"), Grant::none(), Limits::default(), "elsewhere").unwrap_err();
-    assert_eq!(error.to_string(), "two tools are called `a`: one from the test, one from elsewhere");
+    assert_eq!(error.to_string(), "two tools have the name `a`: one from the test, one from elsewhere");
 }
 
 /// RG01, TE03: found by name, by alias, without regard to case.
@@ -180,7 +180,7 @@ async fn a_tool_that_panics_while_it_gets_ready_is_answered_for() {
     let tool = Arc::new(Unready(echo("read")));
     toolbox.insert(tool, Grant::none(), Limits::default(), "the test").unwrap();
     let content = answer(&toolbox, "read", "x").await.content;
-    assert_eq!(content, "Tool error (haft): the tool panicked; this is a defect of haft");
+    assert_eq!(content, "Tool error (haft): the tool panicked; this is a bug in haft");
 }
 
 #[tokio::test]

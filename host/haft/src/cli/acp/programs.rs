@@ -56,7 +56,7 @@ impl Programs {
     /// The session that is called exactly so.
     fn saved(&self, id: &str) -> anyhow::Result<Saved> {
         let found = self.sessions.find(id).ok().filter(|saved| saved.id == id);
-        found.ok_or_else(|| anyhow::anyhow!("no session `{}` is kept here", shortened(id)))
+        found.ok_or_else(|| anyhow::anyhow!("no session `{}` is stored here", shortened(id)))
     }
 
     fn summaries(&self, folder: Option<&Path>) -> anyhow::Result<Vec<Summary>> {

@@ -23,10 +23,10 @@ use haft_manifest::Route;
 const COMMANDS: &[(&str, &str, &str)] = &[
     (
         "undo",
-        "all, or nothing for the last changes",
-        "Put back the files that tools changed for the last prompt that changed some, or all of this session's",
+        "all, or empty for the last changes",
+        "Restore the files that tools changed in the last prompt, or in the whole session",
     ),
-    ("compact", "", "Have the conversation summed up now, to make room"),
+    ("compact", "", "Summarise the conversation now, to free context"),
 ];
 
 /// A dialogue with its id.
@@ -70,7 +70,7 @@ impl Conversation for Talk {
         });
         let (Some(complex), Some(fast)) = (complex, fast) else { return (Vec::new(), String::new()) };
         let model = |id: &str, name: &str| Model { id: id.to_owned(), name: name.to_owned() };
-        let auto = format!("{complex} or {fast}, as the task needs");
+        let auto = format!("{complex} or {fast}, chosen for each task");
         let models = vec![model("complex", complex), model("fast", fast), model("auto", &auto)];
         let current = program.route(&choice);
         let named = choice.model.filter(|name| !Route::ALL.iter().any(|(route, _)| route == name));

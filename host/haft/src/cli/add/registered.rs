@@ -61,9 +61,9 @@ fn registry(add: &Add, session: &InstallSession) -> anyhow::Result<Registry> {
         return Ok(Registry { url });
     }
     let missing = || {
-        let hint = "`--registry URL`, the variable `HAFT_MCP_REGISTRY` or `registries` of `~/.config/haft/sources.toml` \
-                    names one, such as a company's own";
-        with_hint(Some(hint), "no registry of MCP servers is named, and haft asks none by itself")
+        let hint = "set `--registry URL`, the variable `HAFT_MCP_REGISTRY`, or `registries` of \
+                    `~/.config/haft/sources.toml`, such as to your company's registry";
+        with_hint(Some(hint), "no registry of MCP servers is set, and haft has no default registry")
     };
     sources(&session.context.dirs)?.registries.into_iter().next().ok_or_else(missing)
 }
@@ -76,7 +76,7 @@ fn own_name(add: &Add, name: &str) -> anyhow::Result<Name> {
     match &add.name {
         Some(name) => Ok(name.clone()),
         None => Name::of_text(name)
-            .map_err(|error| with_hint(Some("`--as NAME` names it"), format!("no name for it: {error}"))),
+            .map_err(|error| with_hint(Some("`--as NAME` names it"), format!("no usable name: {error}"))),
     }
 }
 
@@ -99,10 +99,10 @@ impl Server {
         let project = &session.project;
         let name = self.name.as_str();
         if project.manifest.mcp_servers.iter().any(|server| server.name.as_str() == name) {
-            let hint = "`--as NAME` names this one otherwise; an entry is changed in program.toml";
+            let hint = "`--as NAME` gives this server another name; edit program.toml to change an entry";
             return Err(with_hint(
                 Some(hint),
-                format!("`{}` has an MCP server `{name}`", project.path.display()),
+                format!("`{}` already has an MCP server `{name}`", project.path.display()),
             ));
         }
         let new =
@@ -114,8 +114,8 @@ impl Server {
         }
         if !add.rights.yes {
             if !terminal.has_person() {
-                let hint = "`--yes` agrees to what is shown above";
-                return Err(with_hint(Some(hint), "nothing was changed: nobody is here to be asked"));
+                let hint = "`--yes` agrees without a question";
+                return Err(with_hint(Some(hint), "nothing was changed: there is no terminal to ask at"));
             }
             if !terminal.confirm("Write it?").await? {
                 terminal.message("nothing was changed");

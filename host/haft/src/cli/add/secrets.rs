@@ -39,23 +39,23 @@ impl Asked {
             match secrets.read(&SecretSource::Keyring(entry.clone())).await {
                 // The stored secret may belong to another server of that name, by another author.
                 Ok(_) => {
-                    let hint = format!("`--set {key}=keyring:{entry}` gives it to this server");
+                    let hint = format!("`--set {key}=keyring:{entry}` uses the stored value for this server");
                     return Err(with_hint(
                         Some(&hint),
-                        format!("the keyring has an entry `{entry}` already"),
+                        format!("the keyring already has an entry `{entry}`"),
                     ));
                 }
                 Err(SecretError::NotInKeyring(_)) => {}
                 Err(error) => {
-                    terminal.hint(&format!("`{key}` is a variable here: {error}"));
+                    terminal.hint(&format!("cannot read the variable `{key}`: {error}"));
                     return Ok(Self::default());
                 }
             }
             let title = field.title.as_ref().map(|title| format!(" ({})", plain(title))).unwrap_or_default();
             let entered =
-                terminal.secret(&format!("`{key}`{title}, kept in the keyring as `{entry}`:")).await?;
+                terminal.secret(&format!("`{key}`{title}, stored in the keyring as `{entry}`:")).await?;
             let entered = entered.expose_secret();
-            anyhow::ensure!(!entered.is_empty(), "nothing was entered for `{key}`, and nothing was changed");
+            anyhow::ensure!(!entered.is_empty(), "no value entered for `{key}`; nothing was changed");
             let (before, after) = &field.around;
             asked.values.push((entry.clone(), format!("{before}{entered}{after}").into()));
             asked.settings.push((field.key.clone(), format!("keyring:{entry}")));
@@ -69,7 +69,7 @@ impl Asked {
         let secrets = Secrets::new(&session.project.manifest, home, &redactor);
         for (entry, value) in &self.values {
             secrets.store(entry, value).await?;
-            terminal.message(format_args!("`{entry}` is in the keyring"));
+            terminal.message(format_args!("stored `{entry}` in the keyring"));
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use haft_core::report::shortened;
 use haft_core::tool::CallNotes;
 use haft_manifest::units::format_size;
 
-/// Lines for a person; whoever wants all of them reads the JSON.
+/// Lines for a person; anyone who wants all of them reads the JSON.
 const MAX_LINES: usize = 200;
 
 /// Characters of arguments or results on a line.

@@ -30,13 +30,14 @@ pub(super) const COMMANDS: &[Kind] = &[
     Kind {
         name: "model",
         argument: "[NAME]",
-        help: "say which model is asked, or ask another",
+        help: "show the current model, or change it",
         make: |name| if name.is_empty() { Command::ShowModel } else { Command::Model(name.to_owned()) },
     },
     Kind {
         name: "allow",
         argument: "[[--save] RULE]",
-        help: "allow a tool, or the calls of `TOOL(PATTERN)`, in this session, or keep the rule in program.toml; list what is allowed",
+        help: "allow a tool, or the calls of `TOOL(PATTERN)`, for this session, or save the rule to \
+            program.toml; without a rule, list the allowed calls",
         make: |rule| match rule.strip_prefix("--save ") {
             Some(rule) => Command::Keep(rule.trim().to_owned()),
             None if rule.is_empty() => Command::Allowed,
@@ -46,64 +47,54 @@ pub(super) const COMMANDS: &[Kind] = &[
     Kind {
         name: "deny",
         argument: "RULE",
-        help: "ask again before every call of a tool, or those that a rule allowed",
+        help: "ask again before the calls of a tool, or before those that a rule allowed",
         make: |tool| Command::Deny(tool.to_owned()),
     },
     Kind {
         name: "plan",
         argument: "[off]",
-        help: "plan: tools read, and neither write nor send anything; `off` lets them again",
+        help: "plan mode: tools only read; `off` ends plan mode",
         make: |state| Command::Plan(state.to_owned()),
     },
     Kind {
         name: "attach",
         argument: "[FILE]",
-        help: "show the model a picture, a PDF or a text with what you say next, or list what is attached",
+        help: "attach an image, a PDF or a text to your next message, or list the attached files",
         make: |files| Command::Attach(files.to_owned()),
     },
-    Kind {
-        name: "detach",
-        argument: "",
-        help: "attach nothing to what you say next",
-        make: |_| Command::Detach,
-    },
+    Kind { name: "detach", argument: "", help: "remove the attached files", make: |_| Command::Detach },
     Kind {
         name: "continue",
         argument: "",
-        help: "go on with what was stopped or failed",
+        help: "resume a task that was stopped or failed",
         make: |_| Command::Continue,
     },
     Kind {
         name: "undo",
         argument: "[all]",
-        help: "put back the files that tools changed for the last prompt that changed some, or all of this session's",
+        help: "restore the files that tools changed in the last prompt, or in the whole session",
         make: |which| Command::Undo(which.to_owned()),
     },
     Kind {
         name: "compact",
         argument: "",
-        help: "have what was said summed up now, to make room",
+        help: "summarise the conversation now, to free context",
         make: |_| Command::Compact,
     },
     Kind {
         name: "fork",
         argument: "",
-        help: "go on in another session from here; this one stays as it is",
+        help: "continue in a copy of this session; this session does not change",
         make: |_| Command::Fork,
     },
-    Kind {
-        name: "clear",
-        argument: "",
-        help: "forget what was said and begin another session",
-        make: |_| Command::Clear,
-    },
+    Kind { name: "clear", argument: "", help: "start a new session", make: |_| Command::Clear },
     Kind {
         name: "save",
         argument: "[FILE]",
-        help: "write what was said to a file, as Markdown",
+        help: "write the conversation to a file, as Markdown",
         make: |file| Command::Save(Some(file).filter(|file| !file.is_empty()).map(PathBuf::from)),
     },
-    Kind { name: "quit", argument: "", help: "leave; so does Ctrl-D", make: |_| Command::Quit },
+    Kind { name: "quit", argument: "", help: "quit, as Ctrl-D does", make: |_| Command::Quit },
 ];
 
 #[derive(Debug, PartialEq, Eq)]
@@ -142,7 +133,7 @@ pub(super) enum Next {
     Model(String),
     /// Keep this rule in program.toml.
     Keep(String),
-    /// Have what was said summed up.
+    /// Have what was said summarised.
     Compact,
     /// Attach these to what is said next, and list what is attached.
     Attach(Vec<PathBuf>),
@@ -158,7 +149,8 @@ impl Command {
         let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let name = if name == "exit" { "quit" } else { name };
         let Some(kind) = COMMANDS.iter().find(|kind| kind.name == name) else {
-            let hint = "`/help` lists the commands; what begins with a `/` and is none can be sent with a space before it";
+            let hint = "`/help` lists the commands; to send text that starts with a `/`, put a space before \
+                it";
             return Err(Hinted::new(format!("unknown command `/{name}`"), hint).into());
         };
         let argument = argument.trim();
@@ -166,7 +158,7 @@ impl Command {
             anyhow::bail!("`/{name}` needs a {}", kind.argument);
         }
         if !argument.is_empty() && kind.argument.is_empty() {
-            anyhow::bail!("`/{name}` takes nothing after it");
+            anyhow::bail!("`/{name}` takes no argument");
         }
         Ok((kind.make)(argument))
     }
@@ -187,7 +179,7 @@ impl Command {
                     tell_plan(state != "off", terminal);
                 }
                 other => {
-                    terminal.fail(&anyhow::anyhow!("`/plan` takes `off` or nothing after it, not `{other}`"));
+                    terminal.fail(&anyhow::anyhow!("`/plan` takes `off` or no argument, not `{other}`"));
                 }
             },
             Self::Attach(files) => match paths(&files) {
@@ -196,27 +188,26 @@ impl Command {
             },
             Self::Detach => return Next::Detach,
             Self::Continue if conversation.is_unfinished() => return Next::Do(None),
-            Self::Continue => terminal.message("nothing is left to go on with"),
+            Self::Continue => terminal.message("there is no unfinished task"),
             Self::Undo(which) => match which.as_str() {
                 "" => undo(conversation, Which::Last, terminal),
                 "all" => undo(conversation, Which::All, terminal),
                 other => {
-                    terminal.fail(&anyhow::anyhow!("`/undo` takes `all` or nothing after it, not `{other}`"));
+                    terminal.fail(&anyhow::anyhow!("`/undo` takes `all` or no argument, not `{other}`"));
                 }
             },
             Self::Compact => return Next::Compact,
             Self::Fork => match conversation.dialogue.fork() {
                 Ok(before) => terminal.message(format_args!(
-                    "{DIM}this goes on as session {}; `haft chat --resume {before}` goes on with the one before{DIM:#}",
+                    "{DIM}this conversation continues as session {}; `haft chat --resume {before}` continues \
+                     the previous one{DIM:#}",
                     conversation.id().unwrap_or_default()
                 )),
                 Err(error) => terminal.fail(&error),
             },
             Self::Clear => {
                 conversation.dialogue.clear();
-                terminal.message(format_args!(
-                    "{DIM}all is forgotten; what you say next begins another session{DIM:#}"
-                ));
+                terminal.message(format_args!("{DIM}your next message starts a new session{DIM:#}"));
             }
             Self::Save(file) => save(conversation, file, terminal),
             Self::Quit => return Next::Leave,
@@ -227,7 +218,7 @@ impl Command {
 
 /// The files that `words` name: quoted or with `\` as a shell has them, which is how terminals drop files too.
 fn paths(words: &str) -> anyhow::Result<Vec<PathBuf>> {
-    let words = shell_words::split(words).context("a quote has no end")?;
+    let words = shell_words::split(words).context("a quotation mark is not closed")?;
     let home = etcetera::home_dir().ok();
     let path = |word: String| match (word.strip_prefix("~/"), &home) {
         (Some(rest), Some(home)) => home.join(rest),
@@ -246,11 +237,9 @@ fn undo(conversation: &mut Conversation, which: Which, terminal: Terminal) {
 /// Says which mode there is from now on.
 pub(super) fn tell_plan(is_planning: bool, terminal: Terminal) {
     terminal.message(if is_planning {
-        format!(
-            "{DIM}plan mode: tools read, and neither write nor send anything; `/plan off` lifts it{DIM:#}"
-        )
+        format!("{DIM}plan mode: tools only read; `/plan off` ends plan mode{DIM:#}")
     } else {
-        format!("{DIM}plan mode is lifted: tools act with the rights of the program{DIM:#}")
+        format!("{DIM}plan mode is off: tools have the rights of the program{DIM:#}")
     });
 }
 
@@ -261,7 +250,7 @@ fn help(conversation: &Conversation, terminal: Terminal) {
     for Kind { name, argument, help, .. } in COMMANDS {
         line(&format!("/{name} {argument}"), help);
     }
-    line("Ctrl-O", "show all that tools answered to your last prompt");
+    line("Ctrl-O", "show the full tool results of your last prompt");
     for prompt in server_prompts::all(&conversation.dialogue) {
         line(&format!("/{} {}", prompt.name, prompt.usage()), &prompt.about);
     }
@@ -288,7 +277,7 @@ fn save(conversation: &Conversation, file: Option<PathBuf>, terminal: Terminal) 
     }
 }
 
-/// Writes a file that is not there yet, readable by this user alone: conversations are private.
+/// Writes a file that does not exist yet, readable by this user alone: conversations are private.
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     file.write_all(text.as_bytes())
@@ -310,7 +299,7 @@ mod tests {
         assert_eq!(parse("plan off"), Ok(Command::Plan("off".into())));
         assert_eq!(parse("save"), Ok(Command::Save(None)));
         assert_eq!(parse("deny"), Err("`/deny` needs a RULE".into()));
-        assert_eq!(parse("clear all"), Err("`/clear` takes nothing after it".into()));
+        assert_eq!(parse("clear all"), Err("`/clear` takes no argument".into()));
         assert_eq!(parse("etc/passwd"), Err("unknown command `/etc/passwd`".into()));
     }
 

@@ -105,7 +105,7 @@ impl Editor {
 
     /// Reads an entry, which begins with `words`.
     pub(super) async fn read(&mut self, is_planning: bool, words: String) -> anyhow::Result<Entered> {
-        let mut lines = self.lines.take().context("the terminal is being read already")?;
+        let mut lines = self.lines.take().context("the terminal is already being read")?;
         let (before, after) = self.left.0.lock().take().unwrap_or_default();
         let read = tokio::task::spawn_blocking(move || {
             let prompt = if is_planning { PLAN_PROMPT } else { PROMPT };
@@ -124,7 +124,7 @@ impl Editor {
                     let text = self.redactor.redact(&text);
                     // An entry that cannot be kept is no reason to stop.
                     if let Some(Err(error)) = self.file.as_deref().map(|file| keep(file, &text)) {
-                        tracing::info!("what was entered is not kept: {error}");
+                        tracing::info!("the input history is not saved: {error}");
                     }
                 }
                 Ok(Entered::Text(text.trim_end().to_owned()))
@@ -220,7 +220,7 @@ impl Validator for Words {
     }
 }
 
-/// Whether an entry is not to be gone on with: no `\` at its end, no block of code open.
+/// Whether an entry is not to be continued: no `\` at its end, no block of code open.
 fn is_whole(text: &str) -> bool {
     let fences = text.lines().filter(|line| line.trim_start().starts_with("```")).count();
     !text.ends_with('\\') && fences % 2 == 0

@@ -36,7 +36,7 @@ pub(super) fn allow(conversation: &Conversation, rule: &str, terminal: Terminal)
     match found(conversation, rule) {
         Err(error) => terminal.fail(&error),
         Ok((rule, entries)) if !entries.iter().any(|entry| entry.asks()) => {
-            terminal.message(format_args!("`{rule}` runs without being approved anyway"));
+            terminal.message(format_args!("`{rule}` needs no approval already"));
         }
         Ok((rule, entries)) => {
             let mut sheet = Sheet::new(terminal.message_columns(), None);
@@ -44,7 +44,7 @@ pub(super) fn allow(conversation: &Conversation, rule: &str, terminal: Terminal)
                 sheet.tool("allowed", &entry.def().name, entry.def());
             }
             terminal.message(sheet.text.trim_end());
-            terminal.message(format_args!("`{rule}` runs without being approved in this session"));
+            terminal.message(format_args!("`{rule}` runs without approval in this session"));
             conversation.approvals.allow(rule);
         }
     }
@@ -61,13 +61,13 @@ async fn write(conversation: &Conversation, rule: &str, terminal: Terminal) -> a
     let (rule, _) = found(conversation, rule)?;
     let path = conversation.dialogue.program.manifest.path.as_path();
     if path.as_os_str().is_empty() {
-        let hint = "`haft init` makes one; `/allow` without `--save` holds in this session";
-        return Err(Hinted::new("there is no program.toml to keep a rule in", hint).into());
+        let hint = "`haft init` writes one; `/allow` without `--save` applies to this session";
+        return Err(Hinted::new("there is no program.toml to save the rule to", hint).into());
     }
     let before = Project::open(path)?.text;
     let after = ruled(path, &before, &rule)?;
     if after == before {
-        terminal.message(format_args!("`allow` of `[agent]` has `{rule}` already"));
+        terminal.message(format_args!("`allow` in `[agent]` already has `{rule}`"));
     } else {
         terminal.message(format_args!("{DIM}{}:{DIM:#}", path.display()));
         for line in new_lines(&before, &after) {
@@ -85,7 +85,7 @@ async fn write(conversation: &Conversation, rule: &str, terminal: Terminal) -> a
             }
             Ok(Change { text: after.clone(), lock: project.lock.clone() })
         })?;
-        terminal.message(format_args!("`{rule}` is allowed from now on"));
+        terminal.message(format_args!("`{rule}` is now allowed"));
     }
     conversation.approvals.allow(rule);
     Ok(())
@@ -98,7 +98,8 @@ fn ruled(path: &Path, text: &str, rule: &RulePattern) -> Result<String, ProjectE
 
 /// The rule with the tool's own name, and the tools that it names.
 fn found<'c>(conversation: &'c Conversation, rule: &str) -> anyhow::Result<(RulePattern, Vec<&'c Entry>)> {
-    let rule: RulePattern = rule.parse().map_err(|error| anyhow::anyhow!("`{rule}` is no rule: {error}"))?;
+    let rule: RulePattern =
+        rule.parse().map_err(|error| anyhow::anyhow!("`{rule}` is not a rule: {error}"))?;
     let tools = rule.tools().as_str();
     if let Some(entry) = conversation.dialogue.toolbox.find(tools) {
         let about = rule.about().map(|about| format!("({about})")).unwrap_or_default();
@@ -132,7 +133,7 @@ pub(super) fn deny(conversation: &Conversation, rule: &str, terminal: Terminal) 
     let is_withdrawn =
         [name.as_str(), rule].map(|rule| conversation.approvals.withdraw(rule)).contains(&true);
     if is_withdrawn {
-        terminal.message(format_args!("`{name}` is to be approved again"));
+        terminal.message(format_args!("`{name}` needs approval again"));
     } else if let Err(error) = own {
         terminal.fail(&error);
     } else {

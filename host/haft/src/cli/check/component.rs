@@ -42,7 +42,7 @@ pub(super) async fn execute(path: &Path, common: &Common, terminal: Terminal) ->
         if is_good {
             let path = &checked.path;
             terminal.message(format_args!(
-                "next: `haft add {path}` where it is to be used, or `haft plugin publish`"
+                "next: `haft add {path}` in the program that uses it, or `haft plugin publish`"
             ));
         }
     }
@@ -92,8 +92,8 @@ pub(in crate::cli) async fn check(
     Ok(Checked { path, name, bytes, sections, asked, loaded, findings })
 }
 
-/// What the component says of itself, else what the program.toml beside it says: the plugin's name and
-/// what it asks for.
+/// What the component declares, else what the program.toml beside it says: the plugin's name and what it asks
+/// for.
 fn declaration(path: &Path, sections: &Sections) -> anyhow::Result<(String, Option<GrantTable>)> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let beside = path.parent().unwrap_or(Path::new("")).join(FILE_NAME);
@@ -146,7 +146,7 @@ impl Checked {
             }
         }
         if let Some(asked) = &self.asked {
-            let _ = write!(text, "\nasks for {}", described(asked));
+            let _ = write!(text, "\nrequests {}", described(asked));
         }
         text
     }

@@ -128,13 +128,13 @@ fn state(path: &Path, is_own: bool) -> State {
     let found = match fs::metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return State::Missing,
-        Err(error) => return State::Unusable(format!("cannot be looked at: {error}")),
+        Err(error) => return State::Unusable(format!("cannot be read: {error}")),
     };
     if !found.is_dir() {
         return State::Unusable("is not a directory".to_owned());
     }
     if let Err(error) = access(path, Access::WRITE_OK | Access::EXEC_OK) {
-        return State::Unusable(format!("cannot be written: {error}"));
+        return State::Unusable(format!("not writable: {error}"));
     }
     if is_own { privacy(&found) } else { State::Good }
 }
@@ -159,10 +159,10 @@ impl Place {
         let line = |mark, text: String| Line::new(mark, self.name, text);
         match &self.state {
             State::Good => line(Mark::Good, path.to_string()),
-            State::Missing => line(Mark::Absent, format!("{path} (not made yet)")),
+            State::Missing => line(Mark::Absent, format!("{path} (does not exist yet)")),
             State::Shared { writable } => {
-                let what = if *writable { "written" } else { "looked into" };
-                line(Mark::Warning, format!("{path} can be {what} by others"))
+                let what = if *writable { "write" } else { "read" };
+                line(Mark::Warning, format!("other users may {what} {path}"))
                     .hint([format!("`chmod 700 {path}`, owned by you")])
             }
             State::Unusable(why) => line(Mark::Bad, format!("{path} {why}")),

@@ -77,7 +77,7 @@ impl Found {
                 )
             }
         };
-        let hint = (!self.is_right()).then_some("`haft check` says what is wrong, and where");
+        let hint = (!self.is_right()).then_some("run `haft check` to see each problem and its place");
         let program = std::iter::once(line.hint(hint)).chain(self.sandbox.as_ref().map(Rights::line));
         program.chain(self.hooks.iter().map(Hook::line)).collect()
     }
@@ -151,7 +151,7 @@ impl Plugins {
 
     pub(super) fn line(&self) -> Line {
         let (mark, text) = match &self.lacks {
-            None => (Mark::Good, "full: the kernel too keeps them from writing elsewhere"),
+            None => (Mark::Good, "full: the kernel also blocks writing elsewhere"),
             Some(lacks) => (Mark::Warning, lacks.as_str()),
         };
         Line::new(mark, "second layer", text)

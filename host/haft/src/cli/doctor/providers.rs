@@ -67,7 +67,7 @@ enum Key {
     NotAskedFor(String),
     /// None is wanted.
     NotNeeded,
-    /// It is not there, and why.
+    /// It does not exist, and why.
     Missing(String),
 }
 
@@ -152,7 +152,7 @@ impl Local {
         let address = &self.address;
         if self.is_reachable {
             return Line::new(Mark::Good, "ollama", format!("something listens on {address}")).more([
-                "`haft run --provider ollama --model NAME …` asks it; `ollama list` names its models"
+                "use it with `haft run --provider ollama --model NAME …`; `ollama list` lists its models"
                     .to_owned(),
             ]);
         }
@@ -176,12 +176,12 @@ impl Named {
     }
 
     fn line(&self) -> Line {
-        let model = self.model.as_deref().unwrap_or("no model named");
+        let model = self.model.as_deref().unwrap_or("no model set");
         let url = self.base_url.as_ref().map(|url| format!(", {url}")).unwrap_or_default();
         let (mark, key) = match &self.key {
             Key::In(place) => (Mark::Good, format!("key in {place}")),
-            Key::NotAskedFor(place) => (Mark::Good, format!("key in {place}, which was not asked")),
-            Key::NotNeeded => (Mark::Good, "which needs no key".to_owned()),
+            Key::NotAskedFor(place) => (Mark::Good, format!("key in {place} (not read)")),
+            Key::NotNeeded => (Mark::Good, "needs no key".to_owned()),
             // A server of one's own may want none.
             Key::Missing(why) if self.base_url.is_some() => (Mark::Good, format!("no key: {why}")),
             Key::Missing(why) => (Mark::Warning, format!("no key: {why}")),
@@ -210,7 +210,7 @@ impl Key {
             Some(kind) if is_set(kind.key_variable) => Self::In(format!("`{}`", kind.key_variable)),
             Some(kind) if !kind.needs_key => Self::NotNeeded,
             Some(kind) => Self::Missing(format!("`{}` is not set", kind.key_variable)),
-            None => Self::Missing("this version does not know this provider".to_owned()),
+            None => Self::Missing("this version does not support this provider".to_owned()),
         }
     }
 }

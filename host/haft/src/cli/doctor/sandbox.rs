@@ -91,7 +91,7 @@ impl Sandbox {
         lines.push(Line::new(
             Mark::Good,
             "watcher",
-            "ends what a call leaves behind, also when haft is killed",
+            "ends the processes that a call leaves behind, also if haft is killed",
         ));
         lines.extend([self.verdict_line(), self.self_test.line()]);
         lines
@@ -101,17 +101,23 @@ impl Sandbox {
         if self.layers.seatbelt {
             return vec![Line::new(Mark::Good, "seatbelt", "the sandbox of macOS")];
         }
-        let (filter, no_filter) = ("a filter of system calls", "none for this kind of processor");
+        let (filter, no_filter) =
+            ("a filter of system calls", "not available for this processor architecture");
         vec![
             self.namespaces_line(),
             self.landlock_line(),
             self.layer(self.layers.seccomp, "seccomp", filter, no_filter),
-            self.layer(self.layers.capabilities, "capabilities", "none, and no way to get any", ""),
+            self.layer(
+                self.layers.capabilities,
+                "capabilities",
+                "no capabilities, and no way to gain any",
+                "",
+            ),
         ]
     }
 
     fn namespaces_line(&self) -> Line {
-        let has = "files, processes and shared memory of its own";
+        let has = "own files, processes and shared memory";
         let line = match &self.missing {
             Some(why) => Line::new(Mark::Warning, "namespaces", why),
             None => self.layer(self.layers.namespaces, "namespaces", has, ""),
@@ -121,7 +127,7 @@ impl Sandbox {
 
     fn landlock_line(&self) -> Line {
         let Some(version) = self.layers.landlock else {
-            let line = self.layer(false, "landlock", "", "this kernel offers none");
+            let line = self.layer(false, "landlock", "", "not available in this kernel");
             return if self.verdict == OFF { line } else { line.marked(Mark::Bad) };
         };
         let without: Vec<_> = LATER.iter().filter(|(since, _)| version < *since).map(|row| row.1).collect();
@@ -147,10 +153,12 @@ impl Sandbox {
             (Some(why), _) => {
                 line(Mark::Bad, "refused: `bash` and commands are not started").more([why.as_str()])
             }
-            (None, FULL) => line(Mark::Good, "full: what is not granted is not reached"),
-            (None, REDUCED) => line(Mark::Warning, "reduced: `bash` and commands run, and this is not kept:")
-                .more(self.gaps.iter().map(|gap| format!("- {gap}"))),
-            (None, _) => line(Mark::Bad, "off (`--unsafe-no-sandbox`): commands may do whatever you may"),
+            (None, FULL) => line(Mark::Good, "full: everything that is not granted is blocked"),
+            (None, REDUCED) => {
+                line(Mark::Warning, "reduced: `bash` and commands run without these protections:")
+                    .more(self.gaps.iter().map(|gap| format!("- {gap}")))
+            }
+            (None, _) => line(Mark::Bad, "off (`--unsafe-no-sandbox`): commands have all your rights"),
         }
     }
 }
@@ -173,7 +181,7 @@ fn name(verdict: &Verdict, is_refused: bool) -> &'static str {
 async fn tested(confiner: &Confiner, dirs: &Dirs) -> Tested {
     let failed = |why: String| Tested::NotRun { why, is_failure: true };
     if let Verdict::Refused(_) = confiner.layers().verdict() {
-        let why = "nothing is started under less than is needed".to_owned();
+        let why = "processes need a working sandbox to start".to_owned();
         return Tested::NotRun { why, is_failure: false };
     }
     if let Err(error) = dirs.create().and_then(|()| dirs.own().map(drop)) {
@@ -218,7 +226,7 @@ impl Tested {
             (false, true) => Mark::Good,
             (false, false) => Mark::Warning,
         };
-        let text = format!("{held} of {tried} attempts to get out were held ({milliseconds} ms)");
+        let text = format!("{held} of {tried} escape attempts blocked ({milliseconds} ms)");
         Line::new(mark, "self-test", text).more(findings.iter().filter_map(finding_text))
     }
 }
@@ -228,8 +236,8 @@ fn finding_text(finding: &Finding) -> Option<String> {
     let Finding { attempt, promise, outcome } = finding;
     match outcome {
         Outcome::Held(_) => None,
-        Outcome::Escaped(how) => Some(format!("GOT OUT: {attempt}: {how} (promised: {promise})")),
-        Outcome::Gap(how) => Some(format!("not held: {attempt}: {how}")),
+        Outcome::Escaped(how) => Some(format!("ESCAPED: {attempt}: {how} (promised: {promise})")),
+        Outcome::Gap(how) => Some(format!("not blocked: {attempt}: {how}")),
         Outcome::Untried(why) => Some(format!("not tried: {attempt}: {why}")),
     }
 }
@@ -253,8 +261,8 @@ fn ways_to_namespaces(read: impl Fn(&str) -> Option<String>, container: Option<&
     }
     if let Some(kind) = container {
         ways.push(format!(
-            "{kind} refuses them to what it contains; a seccomp profile that lets `unshare` and the \
-             calls for mounts pass allows them (`--security-opt seccomp=FILE`)"
+            "{kind} blocks them in its containers; use a seccomp profile that allows `unshare` and the mount \
+             calls (`--security-opt seccomp=FILE`)"
         ));
     }
     ways
@@ -268,7 +276,7 @@ mod tests {
     fn sb08_what_keeps_namespaces_away_is_named() {
         let none = |_: &str| None;
         assert!(ways_to_namespaces(none, None).is_empty());
-        assert!(ways_to_namespaces(none, Some("Docker"))[0].starts_with("Docker refuses"));
+        assert!(ways_to_namespaces(none, Some("Docker"))[0].starts_with("Docker blocks"));
         let debian = |name: &str| name.ends_with("userns_clone").then(|| "0\n".to_owned());
         assert!(ways_to_namespaces(debian, None)[0].contains("userns_clone=1"));
         let ubuntu = |name: &str| name.contains("apparmor").then(|| "1\n".to_owned());
@@ -285,6 +293,6 @@ mod tests {
             finding(Outcome::Untried("u".into())),
         ];
         let lines: Vec<_> = findings.iter().filter_map(finding_text).collect();
-        assert_eq!(lines, ["not held: a: g", "GOT OUT: a: e (promised: p)", "not tried: a: u"]);
+        assert_eq!(lines, ["not blocked: a: g", "ESCAPED: a: e (promised: p)", "not tried: a: u"]);
     }
 }

@@ -27,14 +27,14 @@ const SEALED: &[(&str, &str, Seal)] = &[
     ("a key", "key", Hidden),
     ("the private key of a certificate", "private.pem", Hidden),
     ("a certificate", "certificate.pem", Fixed),
-    ("the certificates that are trusted", "ca.pem", Fixed),
+    ("the trusted certificates", "ca.pem", Fixed),
     ("ssh_config", "ssh_config", Fixed),
     ("jwks_file", "jwks.json", Fixed),
     ("a component", "plugin.wasm", Fixed),
     ("the schema of answers", "answer.json", Fixed),
     ("the script of a command", "command.sh", Fixed),
     ("the script of a server", "server.py", Fixed),
-    ("what starts by itself", ".git/config", Fixed),
+    ("a start-up file", ".git/config", Fixed),
 ];
 
 /// The program that names them.
@@ -90,7 +90,7 @@ const BOUND: Duration = Duration::from_mins(1);
 /// The same where nothing is known to end it.
 const NOTHING_ENDS_IT: Duration = Duration::from_secs(2);
 
-/// What came of it.
+/// Its outcome.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Sealed {
@@ -107,7 +107,7 @@ struct Fixture {
 impl Sealed {
     pub(super) async fn test(confiner: &Confiner, dirs: &Dirs) -> Self {
         if matches!(confiner.layers().verdict(), Verdict::Refused(_)) {
-            let why = "nothing is started under less than is needed".into();
+            let why = "processes need a working sandbox to start".into();
             return Self::NotRun { why, is_failure: false };
         }
         match Box::pin(tried(confiner, dirs)).await {
@@ -133,11 +133,12 @@ impl Sealed {
             Self::Done { tried, held, milliseconds, got_through, is_gap } => {
                 let (mark, word) = match (got_through.is_empty(), is_gap) {
                     (true, _) => (Mark::Good, ""),
-                    (false, true) => (Mark::Warning, "not held: "),
+                    (false, true) => (Mark::Warning, "not blocked: "),
                     (false, false) => (Mark::Bad, "GOT THROUGH: "),
                 };
                 let text = format!(
-                    "{held} of {tried} attempts to change or read what decides rights were held ({milliseconds} ms)"
+                    "{held} of {tried} attempts to read or change files that decide rights blocked \
+                     ({milliseconds} ms)"
                 );
                 Line::new(mark, "sealed files", text)
                     .more(got_through.iter().map(|what| format!("{word}{what}")))
@@ -172,7 +173,7 @@ async fn tried(confiner: &Confiner, dirs: &Dirs) -> anyhow::Result<Sealed> {
     let layers = confiner.layers();
     let is_gap = layers == Layers::NONE || !layers.fix_files();
     if !fixture.is_ended_when_replaced("key", if is_gap { NOTHING_ENDS_IT } else { BOUND }).await? {
-        got_through.push("a key that was replaced, by a process that ran before".to_owned());
+        got_through.push("a replaced key, by a process that was already running".to_owned());
     }
     fixture.program.close().await;
     let reads = SEALED.iter().filter(|(_, _, seal)| *seal == Hidden).count();
@@ -250,7 +251,7 @@ impl Fixture {
             }
         };
         tokio::select! {
-            answer = &mut running => anyhow::bail!("`bash` does not go on: {answer}"),
+            answer = &mut running => anyhow::bail!("`bash` did not continue: {answer}"),
             () = has_begun => {}
         }
         fs::write(self.path("new"), content(file))?;

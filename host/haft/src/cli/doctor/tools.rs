@@ -136,7 +136,7 @@ impl Asker {
         match finished.end {
             // Some programs print their version there (`ssh`).
             ExitReason::Exited(status) if status.success() => {
-                line(&version).or_else(|| line(&complained)).ok_or_else(|| "it says nothing".to_owned())
+                line(&version).or_else(|| line(&complained)).ok_or_else(|| "it printed nothing".to_owned())
             }
             ExitReason::Exited(status) => Err(last_line(&complained).unwrap_or_else(|| status.to_string())),
             ExitReason::TimedOut | ExitReason::Cancelled => Err(format!("no answer within {BOUND:?}")),
@@ -169,13 +169,13 @@ impl Tool {
         let path = path.display();
         let shown = match &self.version {
             Some(Ok(version)) => line(Mark::Good, &format!("{version} ({path})")),
-            Some(Err(why)) => line(Mark::Warning, &format!("{path} does not say its version: {why}")),
+            Some(Err(why)) => line(Mark::Warning, &format!("{path} did not report its version: {why}")),
             None => line(Mark::Good, &path.to_string()),
         };
         match &self.engine {
-            Some(Ok(version)) => shown.more([format!("its engine answers: version {version}")]),
+            Some(Ok(version)) => shown.more([format!("the engine answers: version {version}")]),
             Some(Err(why)) => {
-                shown.marked(Mark::Warning).more([format!("its engine does not answer: {why}")])
+                shown.marked(Mark::Warning).more([format!("the engine does not answer: {why}")])
             }
             None => shown,
         }

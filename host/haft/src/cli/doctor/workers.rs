@@ -49,14 +49,14 @@ impl Workers {
 fn of_health(health: &Health) -> Vec<Line> {
     let program = format!("{}, program `{}` {}", health.server, health.program, health.digest);
     let none = health.workers.is_empty().then(|| {
-        let text = "none is there that runs this program with this program.lock: `haft worker` starts one";
+        let text = "no worker runs this program with this program.lock; start one with `haft worker`";
         Line::new(Mark::Warning, "workers", text)
     });
     let workers = health.workers.iter().map(of_worker);
     [Line::new(Mark::Good, "NATS", program), storage(health)].into_iter().chain(none).chain(workers).collect()
 }
 
-/// What is kept at the server: how much it reserves, and what of it cannot be had.
+/// What is kept at the server: how much it reserves, and what of it is not available.
 fn storage(health: &Health) -> Line {
     let size = |store: &StoreHealth| format!("{} {}", store.name, format_size(store.bytes));
     let all = health.stores.iter().map(size).collect::<Vec<_>>().join(", ");
@@ -70,7 +70,7 @@ fn storage(health: &Health) -> Line {
     match (problems.is_empty(), health.storage_limit.is_some_and(|limit| sum > limit)) {
         (false, _) => Line::new(Mark::Bad, "storage", text).more(problems),
         (true, true) => Line::new(Mark::Warning, "storage", text)
-            .more(["less in `[nats.storage]`, or more for the account"]),
+            .more(["lower `[nats.storage]`, or raise the account's limit"]),
         (true, false) => Line::new(Mark::Good, "storage", text),
     }
 }
@@ -79,7 +79,7 @@ fn of_worker(worker: &WorkerHealth) -> Line {
     let labels = worker.labels.join(", ");
     let labels = if labels.is_empty() { "without labels" } else { &labels };
     let text = format!(
-        "{labels}, {} of {} places in use, has {}",
+        "{labels}, {} of {} places in use, tools: {}",
         worker.busy,
         worker.places,
         worker.tools.join(", ")
@@ -134,12 +134,12 @@ impl Server {
         }
         let at = self.at.as_deref().unwrap_or_default();
         let known = match (self.tools, self.hours) {
-            (Some(1), _) => "1 tool when it was last asked".to_owned(),
+            (Some(1), _) => "1 tool at the last listing".to_owned(),
             (Some(count), Some(hours)) if hours < MAX_AGE.as_secs() / 3600 => {
-                format!("{count} tools when it was last asked")
+                format!("{count} tools at the last listing")
             }
-            (Some(count), _) => format!("{count} tools when it was last asked, which is long ago"),
-            (None, _) => "never asked which tools it has; `haft tools` asks".to_owned(),
+            (Some(count), _) => format!("{count} tools at the last listing, which is old"),
+            (None, _) => "tools not listed yet; run `haft tools`".to_owned(),
         };
         Line::new(Mark::Good, &self.name, format!("{at}, {known}"))
     }

@@ -82,11 +82,13 @@ fn shown(server: &Server) -> String {
 pub(super) fn left(server: &Server, config: &Config, setting: &Setting) -> Option<String> {
     match &server.start {
         Start::Process(process) if process.is_wrapped(&setting.haft) => {
-            Some("is behind `haft wrap` already".to_owned())
+            Some("is already behind `haft wrap`".to_owned())
         }
         Start::Process(_) => None,
-        Start::Http { .. } => Some("left: it is reached over HTTP, and starts no process".to_owned()),
-        Start::Elsewhere => Some(format!("left: {} has its command elsewhere", config.client.title)),
+        Start::Http { .. } => Some("not changed: it uses HTTP and starts no process".to_owned()),
+        Start::Elsewhere => {
+            Some(format!("not changed: {} stores its command in another place", config.client.title))
+        }
     }
 }
 
@@ -157,7 +159,8 @@ fn file(source: &str) -> anyhow::Result<&Path> {
     }
     let names = CLIENTS.iter().map(|client| client.name);
     let near = nearest(source, names.clone()).map(|near| format!("; did you mean `{near}`?"));
-    let message = format!("`{}` is neither a client nor a file{}", plain(source), near.unwrap_or_default());
+    let message =
+        format!("expected a client or a file, found `{}`{}", plain(source), near.unwrap_or_default());
     let names: Vec<_> = names.collect();
     Err(Hinted::new(message, format!("clients: {}", names.join(", "))).into())
 }

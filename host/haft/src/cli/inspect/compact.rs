@@ -113,28 +113,29 @@ pub(super) struct Group {
 /// Beginnings of names, what they are about and what comes of them. The first that fits is taken; the
 /// order is the one in which they are shown.
 const GROUPS: &[(&[&str], &str, &str)] = &[
-    (&["wasi:filesystem/"], "files", "opens what is below the directories that it is granted"),
-    (&["wasi:http/"], "HTTP", "asks the hosts that it is granted"),
+    (&["wasi:filesystem/"], "files", "opens files in the granted directories"),
+    (&["wasi:http/"], "HTTP", "sends requests to the granted hosts"),
     (
         &["wasi:sockets/"],
         "sockets",
-        "connects by TCP to addresses that it is granted (`hosts = [\"127.0.0.1:5432\"]`); no names, no UDP, never listens",
+        "connects by TCP to the granted addresses (`hosts = [\"127.0.0.1:5432\"]`); no DNS, no UDP, no \
+         listening",
     ),
-    (&["wasi:cli/environment"], "environment", "sees the variables that it is granted"),
-    (&["wasi:keyvalue/"], "state", "keeps keys and values, as much as it is granted (`state`)"),
-    (&["wasi:config/"], "configuration", "reads what program.toml says in `[plugins.config]`"),
-    (&["wasi:logging/"], "logging", "tells log lines"),
+    (&["wasi:cli/environment"], "environment", "reads the granted environment variables"),
+    (&["wasi:keyvalue/"], "state", "stores keys and values, up to the granted `state`"),
+    (&["wasi:config/"], "configuration", "reads its configuration (`[plugins.config]`)"),
+    (&["wasi:logging/"], "logging", "writes log lines"),
     (
         &["wasi:cli/"],
         "process",
-        "its own output and exit; a program, the words and the input of its call; no terminal",
+        "its output and exit code; for a program, the arguments and input of its call; no terminal",
     ),
     (&["wasi:clocks/"], "clocks", "the time"),
     (&["wasi:random/"], "random", "random numbers"),
-    (&["wasi:io/"], "streams", "what the others are made of"),
-    (&["haft:plugin/"], "haft", "tells progress and log lines"),
-    (&["act:"], "act", "what other hosts of `act:tools` offer"),
-    (&[""], "other", "nothing that haft offers by itself"),
+    (&["wasi:io/"], "streams", "types of the other interfaces"),
+    (&["haft:plugin/"], "haft", "reports progress and log lines"),
+    (&["act:"], "act", "an interface of other hosts of `act:tools`"),
+    (&[""], "other", "not provided by haft"),
 ];
 
 /// The imports, in groups. A type that is imported by itself is nothing that could be called.
@@ -157,12 +158,12 @@ pub(super) fn grouped(imports: &[Extern]) -> Vec<Group> {
 pub(super) fn section(name: &str) -> Option<&'static str> {
     let meaning = match name {
         haft_plugin_host::WIT_SECTION => "documentation of its functions",
-        haft_plugin_host::PROGRAM_SECTION => "the program.toml of its package: what it asks for",
+        haft_plugin_host::PROGRAM_SECTION => "the program.toml of its package: requested rights",
         haft_plugin_host::CONFIG_SECTION => "the JSON Schema of the configuration that it reads",
-        haft_plugin_host::ACT_SECTION => "what it says of itself to hosts of `act:tools`",
+        haft_plugin_host::ACT_SECTION => "its description for hosts of `act:tools`",
         "name" | "component-name" => "names for debugging",
-        "producers" => "what it was made with",
-        "target_features" => "what of WebAssembly it uses",
+        "producers" => "compiler and tools",
+        "target_features" => "the WebAssembly features that it uses",
         "version" | "description" | "authors" | "licenses" | "source" | "homepage" | "revision" => {
             "a label for registries"
         }

@@ -62,7 +62,7 @@ impl Component {
         drop(bytes);
         let contract = match &sections {
             Ok(sections) => sections.contract().map(|one| one.to_string()).map_err(|error| error.to_string()),
-            Err(_) => Err("it cannot be looked into".to_owned()),
+            Err(_) => Err("it cannot be read".to_owned()),
         };
         let tools = match (&contract, no_run) {
             (Ok(_), false) => Some(subject.tools(engine, subject.source.clone()).await),

@@ -63,9 +63,9 @@ impl Page {
         match &found.asked {
             None => {}
             Some(asked) if asked.is_empty() => {
-                self.line("asks for", GOOD, "nothing: no files, no network, no environment");
+                self.line("requests", GOOD, "no rights: no files, no network, no environment");
             }
-            Some(asked) => self.lines("asks for", WARNING, asked),
+            Some(asked) => self.lines("requests", WARNING, asked),
         }
         match &found.granted {
             None => {}
@@ -107,7 +107,7 @@ impl Page {
         match &component.tools {
             Some(Ok(tools)) => self.tools(tools),
             Some(Err(why)) => self.line("tools", ERROR, why),
-            None if component.contract.is_ok() => self.line("tools", DIM, "not asked for"),
+            None if component.contract.is_ok() => self.line("tools", DIM, "not requested"),
             None => {}
         }
         if let Ok(sections) = &component.sections {
@@ -142,7 +142,7 @@ impl Page {
             }
         }
         if !sections.imports.is_empty() {
-            self.line("", DIM, "imports say what it can be linked with, not what it needs or may do");
+            self.line("", DIM, "imports are interfaces that the component can use; they grant no rights");
         }
         let exports: Vec<String> = sections.exports.iter().map(|one| one.name.clone()).collect();
         self.lines("exports", Style::new(), &exports);
@@ -167,7 +167,7 @@ impl Page {
         let mut custom: Vec<String> = described.collect();
         let inner = sections.custom.len() - custom.len();
         if inner > 0 {
-            custom.push(format!("and {inner} in what is inside it"));
+            custom.push(format!("and {inner} in nested components"));
         }
         self.lines("sections", Style::new(), &custom);
         self.lines("note", WARNING, &sections.problems);
@@ -210,7 +210,7 @@ fn made_with(producers: &[Producer]) -> String {
             }
         }
     }
-    if seen.is_empty() { "does not say".to_owned() } else { seen.join(", ") }
+    if seen.is_empty() { "not declared".to_owned() } else { seen.join(", ") }
 }
 
 /// A stranger's text on one line, of bounded length.

@@ -6,7 +6,7 @@ use std::path::Path;
 /// Hosts of git repositories, whose pages people copy.
 const FORGES: &[&str] = &["github.com", "gitlab.com", "codeberg.org", "bitbucket.org"];
 
-/// Launchers, and what the package that they start is called as a source. Their options are passed over.
+/// Launchers, and what the package that they start is called as a source. Their options are skipped.
 const LAUNCHERS: &[(&str, &str)] = &[
     ("npx", "npm:"),
     ("bunx", "npm:"),
@@ -69,8 +69,7 @@ const INSTALLERS: &[&str] = &[
 ];
 
 /// How a command of this machine becomes a server.
-const BY_COMMAND: &str =
-    "a `[[mcp_servers]]` entry in program.toml starts it, with the line as its `command`";
+const BY_COMMAND: &str = "write an `[[mcp_servers]]` entry with this line as its `command` to program.toml";
 
 /// Says what a text is that is no source and no file, and what to do.
 pub(super) fn what_is(text: &str) -> Option<(&'static str, String)> {
@@ -79,16 +78,16 @@ pub(super) fn what_is(text: &str) -> Option<(&'static str, String)> {
     if begins(CLIENTS) {
         let own = text.split_once(" -- ").and_then(|(_, command)| what_is(command));
         let way_out =
-            own.map_or_else(|| "`haft import` reads the servers that it has".to_owned(), |(_, own)| own);
+            own.map_or_else(|| "`haft import` reads the servers of that client".to_owned(), |(_, own)| own);
         return Some(("a command line of another client", way_out));
     }
     if text.starts_with('{') {
         return Some(("the configuration of a client", "`haft import FILE` reads a file with it".to_owned()));
     }
     if COLLECTIONS.iter().any(|name| text.split_whitespace().any(|word| word.starts_with(name.trim_end()))) {
-        let way_out = "its page names the package, or the address of the server: `haft add npm:NAME`, `haft add pypi:NAME`, or \
-                       `url` of an `[[mcp_servers]]` entry";
-        return Some(("of a collection that haft does not read", way_out.to_owned()));
+        let way_out = "find the package or address on its web page: `haft add npm:NAME`, `haft add \
+                       pypi:NAME`, or `url` in an `[[mcp_servers]]` entry";
+        return Some(("of a collection that haft does not support", way_out.to_owned()));
     }
     if let Some(way_out) = launched(text) {
         return Some(("a command line", way_out));
@@ -96,12 +95,12 @@ pub(super) fn what_is(text: &str) -> Option<(&'static str, String)> {
     if begins(IMAGE_SCHEMES) {
         return Some((
             "a container image",
-            format!("an image is no package; {BY_COMMAND}: `docker run -i --rm IMAGE`"),
+            format!("an image is not a package; {BY_COMMAND}: `docker run -i --rm IMAGE`"),
         ));
     }
     if begins(INSTALLERS) {
         return Some((
-            "of a package manager that haft does not ask",
+            "of a package manager that haft does not support",
             format!("install it yourself; {BY_COMMAND}"),
         ));
     }
@@ -168,7 +167,7 @@ fn launched(text: &str) -> Option<String> {
     let mut words: Vec<&str> = words.collect();
     if package == "mcp-remote" {
         let url = words.first().copied().unwrap_or("URL");
-        return Some(format!("haft asks it itself: `url = \"{url}\"` of an `[[mcp_servers]]` entry"));
+        return Some(format!("haft connects to it: write `url = \"{url}\"` in an `[[mcp_servers]]` entry"));
     }
     if package.contains("://") || package.contains(':') {
         return Some(format!("`{package}` is in no registry: {BY_COMMAND}"));
@@ -222,9 +221,12 @@ mod tests {
             ("npx --package=@a/b c", "`haft add npm:@a/b --set bin=c`"),
             ("npx github:a/b", "`github:a/b` is in no registry"),
             ("npx -y mcp-remote https://a.test/mcp", "`url = \"https://a.test/mcp\"`"),
-            ("npx -y @smithery/cli install @a/b --client claude", "its page names the package"),
-            ("smithery:@a/b", "its page names the package"),
-            ("https://smithery.ai/server/@a/b", "its page names the package"),
+            (
+                "npx -y @smithery/cli install @a/b --client claude",
+                "find the package or address on its web page",
+            ),
+            ("smithery:@a/b", "find the package or address on its web page"),
+            ("https://smithery.ai/server/@a/b", "find the package or address on its web page"),
             ("claude mcp add time -- uvx mcp-server-time", "`haft add pypi:mcp-server-time`"),
             ("claude mcp add-json x", "`haft import`"),
             ("{ \"mcpServers\": {} }", "`haft import FILE`"),

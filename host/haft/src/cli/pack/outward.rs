@@ -150,7 +150,7 @@ impl Making {
         written(&file, &(text + ALONE))
     }
 
-    /// Pins the components by their bytes and by what their tools say of themselves.
+    /// Pins the components by their bytes and by what their tools declare.
     async fn pin(&self, common: &Common, terminal: Terminal) -> anyhow::Result<()> {
         let session = session_in(self.root(), common, terminal)?;
         for entry in session.project.entries() {
@@ -198,8 +198,8 @@ impl Making {
     /// Puts the folder in its place, where nothing may be.
     fn end(&self, output: &Path) -> anyhow::Result<()> {
         if output.symlink_metadata().is_ok() {
-            let problem = format!("`{}` is there already", output.display());
-            return Err(with_hint(Some("remove it, or name another folder with `-o`"), problem));
+            let problem = format!("`{}` exists already", output.display());
+            return Err(with_hint(Some("remove it, or choose another folder with `-o`"), problem));
         }
         fs::set_permissions(self.root(), PermissionsExt::from_mode(0o755))?;
         fs::rename(self.root(), output).with_context(|| format!("cannot write `{}`", output.display()))
@@ -247,11 +247,11 @@ fn report(output: &Path, making: &Making, skill: &str, terminal: Terminal) -> an
         tools.len()
     ));
     if granted.is_empty() {
-        terminal.message("it asks for nothing: clients start it as it is, where haft is installed");
+        terminal.message("it requests no rights: clients start it without consent if haft is installed");
     } else {
         let asked = granted.join(", ");
         terminal
-            .message(format_args!("it asks for {asked}: `haft -p PLUGIN/{FOLDER}/{FILE_NAME} trust` agrees"));
+            .message(format_args!("it requests {asked}: `haft -p PLUGIN/{FOLDER}/{FILE_NAME} trust` agrees"));
     }
     Ok(())
 }

@@ -87,7 +87,7 @@ fn arguments(program: Option<&Path>, options: Vec<String>) -> anyhow::Result<Vec
 fn text(path: &Path) -> anyhow::Result<String> {
     let text = path.to_str().map(str::to_owned);
     text.with_context(|| {
-        format!("`{}` is not valid UTF-8, which configuration files have to be", path.display())
+        format!("`{}` is not valid UTF-8, which configuration files require", path.display())
     })
 }
 
@@ -109,7 +109,8 @@ impl Client {
                 "opencode: `opencode.json` in your project, or `~/.config/opencode/opencode.json`"
             }
             Self::Zed => {
-                "Zed: `settings.json` (`zed: open settings file`); it puts no variables in, so the token is yours to put in"
+                "Zed: `settings.json` (`zed: open settings file`); it does not expand variables: insert the \
+                 token yourself"
             }
             Self::Goose => "goose: `~/.config/goose/config.yaml`",
             Self::Crush => "Crush: `.crush.json` in your project, or `~/.config/crush/crush.json`",

@@ -104,7 +104,8 @@ impl Person {
     fn decided(&self, question: &Question, decision: Decision) -> Decision {
         if let (Decision::Always, Some(rule)) = (&decision, &question.rule) {
             self.terminal.hint(&format!(
-                "to keep this one call allowed, put \"{rule}\" in `allow` of `[agent]`; `/allow --save {rule}` in a chat does"
+                "to allow this call permanently, add \"{rule}\" to `allow` in `[agent]`, or type `/allow \
+                 --save {rule}` in a chat"
             ));
         }
         decision
@@ -137,14 +138,14 @@ impl Drop for Shown {
 /// The terminal, if a person sees what is asked there.
 fn tty() -> Result<File, String> {
     if !io::stderr().is_terminal() {
-        return Err("standard error, where it would be asked for, is no terminal".into());
+        return Err("standard error, where haft asks, is not a terminal".into());
     }
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     File::options()
         .read(true)
         .custom_flags(flags)
         .open(TTY)
-        .map_err(|error| format!("there is no terminal to answer from: `{TTY}`: {error}"))
+        .map_err(|error| format!("there is no terminal to answer at: `{TTY}`: {error}"))
 }
 
 /// The question, and whether something of it is folded, which it is not where all `is_whole`.

@@ -125,7 +125,7 @@ impl Screen {
     pub(in crate::cli) fn show_answers(&self) {
         let state = self.state.lock();
         if state.answered.is_empty() {
-            self.terminal.message(format_args!("{DIM}no tool has answered since your last prompt{DIM:#}"));
+            self.terminal.message(format_args!("{DIM}no tool results since your last prompt{DIM:#}"));
         }
         for (line, result) in &state.answered {
             self.terminal.message(line);
@@ -170,25 +170,19 @@ impl Screen {
             Event::Retrying { reason, delay } => {
                 self.end_text(state);
                 let seconds = delay.as_secs_f64();
-                self.print_line(
-                    state,
-                    format!("{DIM}{}; asking again in {seconds:.1} s{DIM:#}", plain(reason)),
-                );
+                self.print_line(state, format!("{DIM}{}; retrying in {seconds:.1} s{DIM:#}", plain(reason)));
             }
             Event::NotShown { reason } => {
                 self.end_text(state);
                 self.print_line(state, format!("{WARNING}warning:{WARNING:#} {}", plain(reason)));
             }
             Event::Trimmed { left_out } => {
-                let text = "the conversation has outgrown its room: its first";
-                self.print_line(
-                    state,
-                    format!("{DIM}{text} {left_out} messages are not sent any more{DIM:#}"),
-                );
+                let text = "the conversation is too long: its first";
+                self.print_line(state, format!("{DIM}{text} {left_out} messages are no longer sent{DIM:#}"));
             }
             Event::Summarised { messages, model } => {
-                let text = "the conversation has outgrown its room:";
-                let by = format!("`{}` summed up its first {messages} messages", plain(model));
+                let text = "the conversation is too long:";
+                let by = format!("`{}` summarised its first {messages} messages", plain(model));
                 self.print_line(state, format!("{DIM}{text} {by}{DIM:#}"));
             }
             Event::Asked { model } => {
@@ -233,10 +227,7 @@ impl Screen {
             }
             Event::Retrying { reason, delay } => {
                 let (reason, seconds) = (plain(reason), delay.as_secs_f64());
-                self.print_line(
-                    state,
-                    format!("{DIM}{name}: {reason}; asking again in {seconds:.1} s{DIM:#}"),
-                );
+                self.print_line(state, format!("{DIM}{name}: {reason}; retrying in {seconds:.1} s{DIM:#}"));
             }
             Event::Info { message, .. } | Event::NotShown { reason: message } => {
                 self.print_line(state, format!("{DIM}{name}: {}{DIM:#}", plain(message)));
@@ -337,7 +328,7 @@ impl State {
         spinner.set_message(what);
     }
 
-    /// Keeps what a call was answered, in the place of earlier ones where there is no room.
+    /// Keeps what a call was answered, instead of earlier ones where there is no room.
     fn keep(&mut self, line: String, result: ToolResult) {
         self.answered.push((line, result));
         while self.answered.iter().map(|(_, result)| result.content.len()).sum::<usize>() > MAX_KEPT {

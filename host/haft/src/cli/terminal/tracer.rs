@@ -33,7 +33,7 @@ pub(in crate::cli) struct HostCall {
     pub(in crate::cli) function: String,
     /// The arguments as far as they are told.
     pub(in crate::cli) arguments: String,
-    /// What came of it.
+    /// Its outcome.
     pub(in crate::cli) result: String,
     /// When it began, from the first call on.
     pub(in crate::cli) begun: Duration,

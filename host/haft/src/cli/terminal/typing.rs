@@ -43,7 +43,7 @@ impl Typing {
         let screen = screen.clone();
         let thread = tokio::task::spawn_blocking(move || {
             if let Err(error) = read(&tty, &gone, &screen, &sender) {
-                tracing::debug!("what is entered meanwhile is not read: {error}");
+                tracing::debug!("input during the task is not read: {error}");
             }
         });
         Some(Self { lines, stop, thread })

@@ -19,7 +19,9 @@ pub(super) async fn check(
     for entry in entries {
         let name = entry.name.as_str();
         let Some(pin) = session.project.lock.find(entry.kind, name) else {
-            terminal.message(format_args!("`{name}` is not pinned: `haft add` pins what program.toml names"));
+            terminal.message(format_args!(
+                "`{name}` is not pinned: run `haft add` to pin the entries of program.toml"
+            ));
             continue;
         };
         match session.installer().newer(pin).await {
@@ -37,8 +39,7 @@ pub(super) async fn check(
 }
 
 fn fail(name: &str, error: InstallError, terminal: Terminal) {
-    terminal
-        .fail(&install_error(error).context(format!("it is not known whether there is a newer `{name}`")));
+    terminal.fail(&install_error(error).context(format!("cannot check for a newer `{name}`")));
 }
 
 /// Says what there is; as data where it is something newer.

@@ -40,8 +40,7 @@ impl Servers {
         match common.known_program(terminal).await {
             Ok(program) => Self { program: Some(program) },
             Err(error) => {
-                terminal
-                    .warning(&plain(&format!("MCP servers were not asked which tools they have: {error:#}")));
+                terminal.warning(&plain(&format!("the tools of MCP servers were not listed: {error:#}")));
                 Self::default()
             }
         }
@@ -115,10 +114,11 @@ impl Asked<'_> {
         let is_agreed = verb.rights.yes || {
             let has_person = terminal.has_person();
             if !has_person {
-                let hint = "`--yes` agrees to what is shown above";
-                terminal.fail(&Hinted::new("nothing was changed: nobody is here to be asked", hint).into());
+                let hint = "`--yes` agrees without a question";
+                terminal
+                    .fail(&Hinted::new("nothing was changed: there is no terminal to ask at", hint).into());
             }
-            has_person && terminal.confirm(&format!("hold `{name}` to these tools from now on?")).await?
+            has_person && terminal.confirm(&format!("pin `{name}` to these tools?")).await?
         };
         if !is_agreed {
             return Ok(Outcome::Declined);
@@ -160,11 +160,11 @@ impl Asked<'_> {
         let rest = (!verb.rights.full).then(|| format!("haft update --full {name}"));
         let mut sheet = Sheet::new(terminal.message_columns(), rest);
         sheet.changes(changes);
-        format!("MCP server `{name}` is not what was agreed to:{told}\n{}", sheet.text.trim_end())
+        format!("the tools of MCP server `{name}` differ from their pins:{told}\n{}", sheet.text.trim_end())
     }
 
-    /// Writes the pins into program.lock, for whoever uses the folder. Where that cannot be written, they hold for this
-    /// person.
+    /// Writes the pins into program.lock, for anyone who uses the folder. Where that cannot be written, they
+    /// hold for this person.
     fn note(&self, pins: &ToolPins, session: &InstallSession, terminal: Terminal) -> anyhow::Result<()> {
         let pin = self.record.for_lock(pins)?;
         if session.project.lock.server(&pin.name, &pin.configuration) == Some(&pin)
@@ -181,7 +181,7 @@ impl Asked<'_> {
         if let Err(error) = written {
             let error = project_error(error);
             terminal
-                .warning(&plain(&format!("the pins hold for you, and are not in program.lock: {error:#}")));
+                .warning(&plain(&format!("the pins are saved for you, but not in program.lock: {error:#}")));
         }
         Ok(())
     }

@@ -107,7 +107,7 @@ impl Client {
 
     /// A line with its end, or a part of one that is too long; nothing at the end of the input.
     async fn line(&mut self) -> anyhow::Result<Vec<u8>> {
-        let mut input = self.input.take().context("the client is not read from any more")?;
+        let mut input = self.input.take().context("haft no longer reads from the client")?;
         let read = move || {
             let mut line = Vec::new();
             let read = (&mut input).take(MAX_LINE).read_until(b'\n', &mut line);
@@ -126,7 +126,8 @@ impl Client {
         question::shows_forms(&self.request)
     }
 
-    /// Answers the first request as the server did, or in the place of one that has not: a person is asked in a session.
+    /// Answers the first request as the server did, or instead of one that has not: a person is asked in a
+    /// session.
     fn answer(&mut self, trial: &Trial, name: &str) -> anyhow::Result<()> {
         if self.is_answered {
             return Ok(());
@@ -201,7 +202,8 @@ impl Client {
         let command = line(&start.asked, &start.command.name, &start.command.words);
         let rights: Vec<String> = wanted.iter().map(super::given::shown).collect();
         let text = format!(
-            "the MCP server `{}` was not started, since nobody agreed to what it asks for ({}): run `{command}` once in a terminal, which asks you",
+            "the MCP server `{}` was not started: you have not agreed to the rights that it requests ({}); \
+             run `{command}` once in a terminal to agree",
             start.command.name,
             rights.join(", "),
         );

@@ -53,7 +53,7 @@ impl Wrapping {
     /// # Errors
     /// There is no such program, or a word is not UTF-8.
     pub(super) fn new(name: Option<String>, command: &[OsString], here: &Path) -> anyhow::Result<Self> {
-        let (program, arguments) = command.split_first().context("there is no command after `--`")?;
+        let (program, arguments) = command.split_first().context("the command after `--` is missing")?;
         let program = found(program)?;
         let real = real(&program).with_context(|| format!("`{}` cannot be found", program.display()))?;
         let places = arguments.iter().filter(|word| !word.is_empty()).map(|word| here.join(word));

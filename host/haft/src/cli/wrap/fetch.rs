@@ -85,7 +85,7 @@ impl Fetch {
     /// needs where that was not enough.
     ///
     /// # Errors
-    /// It cannot be noted down.
+    /// It cannot be recorded.
     pub(super) fn judge(&mut self, trial: &Trial, refused: &[Right]) -> anyhow::Result<Option<Right>> {
         match trial.answer {
             Some(_) if !trial.grant.network() => self.finish()?,
@@ -132,7 +132,7 @@ pub(super) fn has_network(rights: &[Right]) -> bool {
 /// none of the files that its arguments name, until it answers or ends.
 ///
 /// # Errors
-/// It cannot be started, or noted down.
+/// It cannot be started, or recorded.
 pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
     if !std::mem::take(&mut start.fetch.is_agreed) {
         return Ok(());
@@ -171,7 +171,9 @@ pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
     match is_answered {
         Some(true) => start.fetch.finish(),
         Some(false) => Ok(()),
-        None => Err(anyhow::anyhow!("`{}` was not fetched: haft was told to end", start.command.name)),
+        None => {
+            Err(anyhow::anyhow!("`{}` was not fetched: haft received a signal to end", start.command.name))
+        }
     }
 }
 

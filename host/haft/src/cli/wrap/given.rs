@@ -19,10 +19,10 @@ impl FromStr for Given {
             Wanted::Right(Right::Read(path)) => Ok(Self(Right::Read(whole(&path)?))),
             Wanted::Right(Right::Write(path)) => Ok(Self(Right::Write(whole(&path)?))),
             Wanted::Right(Right::Host(_)) => {
-                Err("a process reaches every host or none: `network` opens the network".to_owned())
+                Err("a process reaches every host or none: grant `network`".to_owned())
             }
             Wanted::Right(Right::State(_) | Right::Cache(_)) => {
-                Err("a wrapped server has a home of its own, which needs no right".to_owned())
+                Err("a wrapped server has its own home directory, which needs no right".to_owned())
             }
             Wanted::Right(right) => Ok(Self(right)),
         }
@@ -49,7 +49,8 @@ pub(super) fn shown(right: &Right) -> String {
     }
 }
 
-/// The command that gives `rights` to the server that is called so, with `command` as its words; none where it is known.
+/// The command that gives `rights` to the server that has this name, with `command` as its words; none where
+/// it is known.
 pub(super) fn line(rights: &[Right], name: &str, command: &[String]) -> String {
     let mut line = "haft wrap".to_owned();
     for right in rights {

@@ -37,14 +37,15 @@ pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
             if round == 0 {
                 start.decide(&[], true)?;
             }
-            let end = if has_answered { "it answers" } else { "it does not answer all the same" };
-            let need = if wanted.is_empty() { "needs nothing more" } else { "is not asked about again" };
+            let end = if has_answered { "it answers" } else { "it still does not answer" };
+            let need =
+                if wanted.is_empty() { "needs no more rights" } else { "will not be asked about again" };
             terminal.message(format_args!("{} {need}: {end}", start.command.name));
             return agree_to_tools(&start, &tools).await;
         }
         trial.end().await?;
         terminal.message(start.sheet(&wanted));
-        let is_given = terminal.confirm("agree to this?").await?;
+        let is_given = terminal.confirm("agree to these rights?").await?;
         start.decide(&wanted, is_given)?;
         if !is_given {
             return Ok(Exit::Declined);
@@ -83,7 +84,7 @@ pub(super) async fn show_tools(dirs: &Dirs, name: &str, terminal: Terminal) -> a
         let pins = record::pins(&written);
         let names: Vec<&str> = pins.names().collect();
         terminal.message(format_args!(
-            "The MCP server `{}` is `{command}`. Tools that were agreed to: {}.",
+            "The MCP server `{}` is `{command}`. Approved tools: {}.",
             plain(name),
             if names.is_empty() { "none yet".to_owned() } else { plain(&names.join(", ")) },
         ));
@@ -93,13 +94,13 @@ pub(super) async fn show_tools(dirs: &Dirs, name: &str, terminal: Terminal) -> a
         }
         terminal.message(sheet(name, &pins, &record::copies(&path, Copies::Agreed), &held));
         if !terminal.has_person() {
-            let hint = "whoever started haft agrees to nothing by itself";
-            return Err(Hinted::new("tools are agreed to at a terminal", hint).into());
+            let hint = "the program that started haft cannot agree";
+            return Err(Hinted::new("run this at a terminal to agree to tools", hint).into());
         }
         if terminal.confirm("agree to these tools?").await? {
             record::pin_for(&path, &written, &held)?;
             record::keep_copies(&path, Copies::Held, &BTreeMap::new())?;
-            terminal.message(format_args!("noted in {}", path.display()));
+            terminal.message(format_args!("saved in {}", path.display()));
         } else {
             end = Exit::Declined;
         }
@@ -111,8 +112,8 @@ pub(super) async fn show_tools(dirs: &Dirs, name: &str, terminal: Terminal) -> a
 fn records(dirs: &Dirs, name: &str, terminal: Terminal) -> anyhow::Result<Vec<(PathBuf, Wrapped)>> {
     let records = record::named(dirs, name, terminal)?;
     if records.is_empty() {
-        let hint = "what a server is called stands in front of `--` in the client's configuration";
-        return Err(Hinted::new(format!("nothing was agreed to for a server called `{name}`"), hint).into());
+        let hint = "a server's name is the word before `--` in the client's configuration";
+        return Err(Hinted::new(format!("there is no consent for a server `{name}`"), hint).into());
     }
     Ok(records)
 }
@@ -127,12 +128,12 @@ pub(super) async fn widen(
 ) -> anyhow::Result<Exit> {
     let Some(name) = name.filter(|_| !rights.is_empty()) else {
         let hint =
-            "`haft wrap NAME -- COMMAND` starts a server, `haft wrap --grant RIGHT NAME` gives it more";
-        return Err(Hinted::new("there is no command to start and no right to give", hint).into());
+            "`haft wrap NAME -- COMMAND` starts a server; `haft wrap --grant RIGHT NAME` grants it more";
+        return Err(Hinted::new("expected a command to start or a right to grant", hint).into());
     };
     if !terminal.has_person() {
-        let hint = "a client that starts haft gives no rights by itself";
-        return Err(Hinted::new("rights are given at a terminal", hint).into());
+        let hint = "a client that starts haft cannot grant rights";
+        return Err(Hinted::new("run this at a terminal to grant rights", hint).into());
     }
     let mut end = Exit::Declined;
     for (path, written) in records(dirs, name, terminal)? {
@@ -140,10 +141,10 @@ pub(super) async fn widen(
         let rights_shown: Vec<String> = rights.iter().map(super::given::shown).collect();
         let rights_shown = plain(&rights_shown.join(", "));
         terminal.message(format_args!("The MCP server `{}` is `{command}`.", plain(name)));
-        if terminal.confirm(&format!("give it {rights_shown}?")).await? {
+        if terminal.confirm(&format!("grant it {rights_shown}?")).await? {
             record::widen(&path, &written, rights)?;
             let path = path.display();
-            terminal.message(format_args!("noted in {path}; it holds from the server's next start on"));
+            terminal.message(format_args!("saved in {path}; applies from the server's next start"));
             end = Exit::Success;
         }
     }

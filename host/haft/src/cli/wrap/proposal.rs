@@ -143,7 +143,7 @@ fn of_packages(right: Right) -> Right {
     Proposal::for_path(&place).right(Right::Read).unwrap_or(right)
 }
 
-/// `rights` with one directory in the place of many below it.
+/// `rights` with one directory instead of many below it.
 fn gathered(mut rights: Vec<Right>) -> Vec<Right> {
     let parent = |right: &Right| match right {
         Right::Read(path) => Path::new(path).parent().map(Path::to_owned),

@@ -23,7 +23,7 @@ pub(super) enum Said {
 /// The system gives no random bytes.
 pub(super) fn new(text: &str) -> anyhow::Result<(String, Vec<u8>)> {
     // No server can guess the id, so that no server's question has it.
-    let id = format!("haft-{}", hex(&random::bytes::<16>().context("a question cannot be named")?));
+    let id = format!("haft-{}", hex(&random::bytes::<16>().context("a question cannot be encoded")?));
     let approve = json!({ "type": "boolean", "title": "Agree to this", "default": false });
     let schema = json!({ "type": "object", "properties": { APPROVE: approve }, "required": [APPROVE] });
     let parameters = json!({ "message": text, "requestedSchema": schema });
@@ -32,7 +32,7 @@ pub(super) fn new(text: &str) -> anyhow::Result<(String, Vec<u8>)> {
     Ok((id, format!("{question}\n").into_bytes()))
 }
 
-/// Whether the client that sends this request shows forms to a person, by what it says of itself in `initialize`.
+/// Whether the client that sends this request shows forms to a person, by what it declares in `initialize`.
 pub(super) fn shows_forms(request: &Value) -> bool {
     let elicitation = request.pointer("/params/capabilities/elicitation").and_then(Value::as_object);
     let shows_forms = elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));

@@ -101,10 +101,10 @@ pub(super) fn save(
 /// What a record would say that gives `command` these rights.
 ///
 /// # Errors
-/// One cannot be written down.
+/// One cannot be recorded.
 pub(super) fn of_rights(command: &Wrapping, rights: &[Right]) -> anyhow::Result<Wrapped> {
     let text = text(&nothing(command), (rights, &[]));
-    Ok(Wrapped::parse(&text, Path::new("what you agreed to"))?)
+    Ok(Wrapped::parse(&text, Path::new("your consent"))?)
 }
 
 /// The records of the commands of that name, each with its file. One that cannot be read is told, and is none.
@@ -114,7 +114,7 @@ pub(super) fn of_rights(command: &Wrapping, rights: &[Right]) -> anyhow::Result<
 pub(super) fn named(dirs: &Dirs, name: &str, terminal: Terminal) -> anyhow::Result<Vec<(PathBuf, Wrapped)>> {
     let entries = match fs::read_dir(dirs.wraps()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.context("cannot look for what was agreed to")?,
+        entries => entries.context("cannot read your consent")?,
     };
     let mut named = Vec::new();
     for entry in entries {
@@ -212,7 +212,7 @@ fn add(path: &Path, written: Wrapped, tools: &[Value]) -> anyhow::Result<ToolPin
     let mut lines = lines_by_name(&written.tools);
     lines.extend(digests(&ToolPins::of(tools)));
     if lines.len() > MAX_TOOLS {
-        anyhow::bail!("more than {MAX_TOOLS} tools cannot be noted down in `{}`", path.display());
+        anyhow::bail!("cannot save more than {MAX_TOOLS} tools in `{}`", path.display());
     }
     let lines = lines.iter().map(|(name, digests)| format!("{digests} {name}")).collect();
     let written = Wrapped { tools: lines, ..written };
@@ -258,9 +258,8 @@ pub(super) fn keep_copies(path: &Path, which: Copies, tools: &BTreeMap<String, V
     let path = which.place(path);
     if tools.is_empty() {
         return match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).with_context(|| {
-                format!("cannot remove `{}`, which is about tools of before", path.display())
-            }),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error)
+                .with_context(|| format!("cannot remove `{}`, the record of earlier tools", path.display())),
             _ => Ok(()),
         };
     }
@@ -329,7 +328,7 @@ fn read(path: &Path) -> anyhow::Result<Option<Wrapped>> {
 fn again(path: &Path, shown: &Wrapped) -> anyhow::Result<Wrapped> {
     let is_same = |now: &Wrapped| (&now.name, &now.command) == (&shown.name, &shown.command);
     let now = read(path)?.filter(is_same);
-    now.with_context(|| format!("`{}` is about another command by now", path.display()))
+    now.with_context(|| format!("`{}` now has the consent for another command", path.display()))
 }
 
 /// Keeps other processes from changing a record until what is returned is dropped: all records of the folder have one lock.
@@ -350,7 +349,7 @@ fn locked(path: &Path) -> anyhow::Result<File> {
     lock().with_context(|| format!("cannot lock the folder of `{}`", path.display()))
 }
 
-/// The folder of a record, which is made where it is not there.
+/// The folder of a record, which is made where it does not exist.
 fn folder_of(path: &Path) -> io::Result<&Path> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -374,7 +373,7 @@ fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
         file.persist(path)?;
         Ok(())
     };
-    write().with_context(|| format!("cannot note down in `{}` what was agreed to", path.display()))
+    write().with_context(|| format!("cannot save your consent in `{}`", path.display()))
 }
 
 fn as_written(written: &Wrapped) -> String {
@@ -386,8 +385,8 @@ fn text(written: &Wrapped, (rights, declined): (&[Right], &[Right])) -> String {
     let list = |all: &[String]| Value::from(all).to_string();
     let declined: Vec<String> = declined.iter().map(shown).collect();
     let mut text = format!(
-        "# What an MCP server behind `haft wrap` may do: you agreed to it. Without this file you are asked again.\n\
-         name = {}\ncommand = {}\nfiles = {}\ndeclined = {}\n",
+        "# The rights of an MCP server behind `haft wrap`, with your consent. Without this file haft asks \
+         again.\nname = {}\ncommand = {}\nfiles = {}\ndeclined = {}\n",
         Value::from(written.name.as_str()),
         list(&written.command),
         list(&written.files),

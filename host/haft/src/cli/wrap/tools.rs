@@ -43,7 +43,7 @@ struct State {
     pins: ToolPins,
     /// Whether the list that is read now is the first one ever, and is pinned as it comes.
     is_first: bool,
-    /// What of `pins` this session has noted down.
+    /// What of `pins` this session has recorded.
     noted: ToolPins,
     /// The digests of what was listed since the client last asked for a first page, by the names.
     seen: BTreeMap<String, String>,
@@ -136,9 +136,10 @@ impl Tools {
         if self.may_change || state.is_first || (is_pinned && !state.changed.contains(tool)) {
             return None;
         }
-        let why = if is_pinned { "has changed" } else { "is none that was agreed to" };
+        let why = if is_pinned { "has changed" } else { "is not an approved tool" };
         let text = format!(
-            "the tool `{tool}` of the MCP server `{}` {why}, and is held back: `{}` in a terminal shows the difference and asks",
+            "the tool `{tool}` of the MCP server `{}` {why} and is held back: run `{}` in a terminal to see \
+             the difference and agree",
             self.command.name,
             self.way_out()
         );
@@ -204,7 +205,7 @@ impl Tools {
         if is_last && count > 0 {
             state.is_first = false;
             let way_out = self.way_out();
-            self.tell(&format!("{count} tools are noted as it lists them first: {way_out} shows them"));
+            self.tell(&format!("{count} tools of its first listing are pinned: {way_out} shows them"));
         }
     }
 
@@ -292,7 +293,7 @@ pub(super) fn sheet(
     agreed: &BTreeMap<String, Value>,
     tools: &[Value],
 ) -> String {
-    let mut lines = vec![format!("The MCP server `{}` has tools that nobody agreed to:", plain(name))];
+    let mut lines = vec![format!("The MCP server `{}` has tools that you have not agreed to:", plain(name))];
     for one in pins.differences(&ToolPins::of(tools)).iter().filter(|one| one.holds()) {
         lines.extend([String::new(), one.to_string()]);
         let old = match one {

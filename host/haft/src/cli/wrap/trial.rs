@@ -104,7 +104,8 @@ impl Trial {
         Ok(())
     }
 
-    /// Begins a session in the place of a client, once the server has answered `initialize`, and asks for its tools.
+    /// Begins a session instead of a client, once the server has answered `initialize`, and asks for its
+    /// tools.
     pub(super) async fn tools(&mut self) -> anyhow::Result<Vec<Value>> {
         let begun = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
         let (mut tools, mut parameters) = (Vec::new(), json!({}));

@@ -120,17 +120,17 @@ fn told(refusal: &Refusal, name: &str, grant: &Grant) -> String {
 fn why_closed(refusal: &Refusal, grant: &Grant) -> String {
     let path = match refusal {
         Refusal::Read(path) | Refusal::Write(path) | Refusal::Remove(path) => path,
-        Refusal::Connect(_) | Refusal::Host(..) => return "the network is closed".to_owned(),
+        Refusal::Connect(_) | Refusal::Host(..) => return "the network is off".to_owned(),
     };
     match grant.closed_at(path).map(|closed| closed.why) {
         Some(Why::Store(store)) => {
             let right = super::given::shown(&Right::Credentials(store));
-            format!("it belongs to the credential store `{store}`, which `--grant {right}` would open")
+            format!("it belongs to the credential store `{store}`; `--grant {right}` allows it")
         }
-        Some(Why::Own) => "it is haft's own".to_owned(),
-        Some(Why::Denied) => "`deny` closes it".to_owned(),
-        Some(Why::StartUp) => "programs run what it says without being told to".to_owned(),
-        None => "a directory would have to be granted that holds too much".to_owned(),
+        Some(Why::Own) => "it belongs to haft".to_owned(),
+        Some(Why::Denied) => "`deny` blocks it".to_owned(),
+        Some(Why::StartUp) => "programs run it automatically".to_owned(),
+        None => "this would grant a directory that is too wide".to_owned(),
     }
 }
 

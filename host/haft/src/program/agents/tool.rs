@@ -174,11 +174,12 @@ fn parameters() -> Value {
             "task": {
                 "type": "string",
                 "minLength": 1,
-                "description": "What the agent is to do, and what it is to answer. It knows nothing of this conversation.",
+                "description": "The task, and the form of the answer. The agent cannot see this \
+                    conversation.",
             },
             "context": {
                 "type": "string",
-                "description": "What it needs to know for that: findings, names of files, constraints",
+                "description": "Context for the task: findings, file names, constraints",
             },
         },
         "required": ["task"],
@@ -248,14 +249,17 @@ impl Tool for AgentTool {
         let session = context.session_of_agent(&self.name, &call.id);
         if session.lineage.depth() > MAX_DEPTH {
             let path = session.lineage.path().unwrap_or_default();
-            let text = format!("agents may call each other {MAX_DEPTH} deep, not deeper: {path}");
+            let text = format!("agents may call each other at most {MAX_DEPTH} deep: {path}");
             return Err(ToolError::Host(text));
         }
         let session = telling_progress(session, &call.id, context.events);
         let cancel = session.cancel.clone();
         let work = async {
             let Some(ready) = cancel.run_until_cancelled(self.prepared(context)).await else {
-                return Err(ToolError::Host(format!("agent `{}` was cancelled before it began", self.name)));
+                return Err(ToolError::Host(format!(
+                    "agent `{}` was cancelled before it started",
+                    self.name
+                )));
             };
             let unusable = |error: anyhow::Error| {
                 ToolError::Host(format!("agent `{}` cannot be used: {error:#}", self.name))
@@ -302,7 +306,7 @@ pub(super) fn answered(agent: &str, done: &Done, time: Option<Duration>) -> Tool
         let _ = write!(text, "\nhint: `haft session show {id}` shows what it did");
     }
     if !outcome.text.trim().is_empty() {
-        let _ = write!(text, "\n\nWhat it said until then:\n\n{}", outcome.text);
+        let _ = write!(text, "\n\nIts text so far:\n\n{}", outcome.text);
     }
     ToolResult::error(text)
 }

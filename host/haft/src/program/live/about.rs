@@ -23,11 +23,10 @@ pub(super) fn about(program: &Program, choice: &ToolChoice) -> ServerInfo {
             program.manifest.sandbox.mode.as_str(),
         );
     }
-    instructions
-        .push_str("\nWhere a tool is refused something, the hint in its answer is for the person to act on.");
+    instructions.push_str("\nIf a tool is denied access, the hint in its answer is for the user.");
     if !program.left_out.is_empty() {
         instructions
-            .push_str(" Some tools are left out until the person runs `haft trust` in the program's folder.");
+            .push_str(" Some tools are left out until the user runs `haft trust` in the program's folder.");
     }
     let (title, of_servers) = (own.map(|own| own.name.as_str().to_owned()), of_servers(program, choice));
     let awaits_servers = !program.servers.unknown().is_empty();

@@ -106,7 +106,7 @@ impl Audience {
                 let Identity { program: name, .. } = worker.place().identity;
                 anyhow::ensure!(
                     name == program.identity.program,
-                    "the program is called otherwise than `{name}`: start this worker again"
+                    "the program's name is no longer `{name}`: restart this worker"
                 );
                 Ok(worker.read_again(program.reading()))
             }
@@ -147,9 +147,8 @@ fn left_out(caller: &CallerTable, unbound: &[String]) -> Option<Problem> {
     let named = unbound.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let text = format!("caller `{}` does not get {named}", caller.name.as_str());
     let span = caller.grant.as_ref().map_or(caller.tools.span, |grant| grant.span);
-    let problem = Problem::new(text)
-        .warning()
-        .at(span, "it acts with other rights: those of a server, a target or a worker");
+    let problem =
+        Problem::new(text).warning().at(span, "it has the rights of a server, a target or a worker");
     (!unbound.is_empty()).then(|| problem.hint("a caller without a `grant` may have such tools"))
 }
 
@@ -172,7 +171,7 @@ pub(crate) async fn rules(program: &Program) -> anyhow::Result<Vec<Rule>> {
 
 fn of_caller(caller: &CallerTable, error: &haft_manifest::SecretError) -> anyhow::Error {
     let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-    anyhow::anyhow!("the token of caller `{}` cannot be had: {error}{hint}", caller.name.as_str())
+    anyhow::anyhow!("the token of caller `{}` is not available: {error}{hint}", caller.name.as_str())
 }
 
 fn jwt_rule(program: &Program, jwt: &JwtTable) -> JwtRule {

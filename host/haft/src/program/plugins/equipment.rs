@@ -54,7 +54,7 @@ async fn injections(
 async fn injection(secret: &PluginSecret, secrets: Secrets<'_>) -> Result<Injection, Problem> {
     let name = &secret.name.value;
     let value = secrets.read(&secret.source).await.map_err(|error| {
-        let problem = Problem::new(format!("secret `{name}` cannot be had: {error}"));
+        let problem = Problem::new(format!("secret `{name}` is not available: {error}"));
         error.hint().into_iter().fold(problem.at(secret.name.span, "this secret"), Problem::hint)
     })?;
     Injection::new(secret.host.clone(), &secret.header, &secret.prefix, value).map_err(|error| {
@@ -90,7 +90,7 @@ async fn config(
                 }
                 Err(error) => {
                     let text = format!(
-                        "the key `{}` of the configuration of `{}` cannot be had: {error}",
+                        "the key `{}` of the configuration of `{}` is not available: {error}",
                         key.value, pending.name
                     );
                     let problem = Problem::new(text).at(key.span, "this key");
@@ -139,7 +139,7 @@ fn misfit(
         Ok(schema) => schema.check_hiding(&values, hidden).err()?.to_string(),
         Err(error) => format!("its schema cannot be used: {error}"),
     };
-    let problem = Problem::new(format!("the configuration of `{name}` is not what it expects: {why}"));
+    let problem = Problem::new(format!("the configuration of `{name}` does not match its schema: {why}"));
     Some(match pending.span() {
         Some(span) => problem.at(span, "this plugin"),
         None => problem,

@@ -47,7 +47,7 @@ impl std::fmt::Display for ProgramHook<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let what = if self.tools == 1 { "tool" } else { "tools" };
         if self.is_absent {
-            write!(f, "cannot be had: the calls of {} {what} are refused", self.tools)
+            write!(f, "is not available: the calls of {} {what} are refused", self.tools)
         } else {
             write!(f, "sees the calls of {} {what}", self.tools)
         }
@@ -96,13 +96,13 @@ pub(super) fn contribution(pending: &PendingPlugin<'_>, plugin: &Plugin) -> Opti
     match (seen_by(declared).filter(|_| pending.package.is_none()), pending.package) {
         (None, _) if !is_hook => return None,
         (_, Some(package)) => {
-            let text = format!("plugin `{name}` of a package is a hook; only a program has hooks");
+            let text = format!("plugin `{name}` of a package is a hook; only a program may have hooks");
             found.problems.push(Problem::new(text).at(package.name.span, "this package"));
         }
         (None, None) => {
-            let problem = Problem::new(format!("plugin `{name}` is a hook, and sees no calls"));
+            let problem = Problem::new(format!("plugin `{name}` is a hook without calls"));
             let problem = problem.at(span, "this component");
-            found.problems.push(problem.hint("`hooks = [\"*\"]` in its table has it see every call"));
+            found.problems.push(problem.hint("set `hooks = [\"*\"]` in its table to let it see every call"));
         }
         (Some(tools), None) => {
             if let Some(hook) = PluginHook::new(plugin, name, pending.grant.clone(), pending.limits) {

@@ -35,8 +35,8 @@ fn mr02_fast_and_complex_are_equal_with_one_model_and_distinct_when_configured()
     assert_eq!(of("model_fast = \"f\""), Ok(pair("f", "f")));
     assert_eq!(of("model_complex = \"c\""), Ok(pair("c", "c")));
     assert_eq!(of(""), Ok(pair("gpt-5", "gpt-5-mini")), "the vendor's own");
-    assert!(of("base_url = \"http://localhost:1/v1\"").unwrap_err().starts_with("no model: "));
-    assert!(chosen("", None, "ollama").unwrap_err().starts_with("no model: "));
+    assert!(of("base_url = \"http://localhost:1/v1\"").unwrap_err().starts_with("no model is configured: "));
+    assert!(chosen("", None, "ollama").unwrap_err().starts_with("no model is configured: "));
 }
 
 /// MR03: who names a model gets that one; `fast` and `complex` are words of their own.

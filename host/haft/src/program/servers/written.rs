@@ -35,7 +35,7 @@ impl Values for Written {
                 TextOrSecret::Text(text) => SecretString::from(text.clone()),
                 TextOrSecret::Secret(source) => secrets.read(source).await.map_err(|error| {
                     let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-                    format!("`{name}` cannot be had: {error}{hint}")
+                    format!("`{name}` is not available: {error}{hint}")
                 })?,
             };
             values.push((name.clone(), value));

@@ -196,15 +196,15 @@ impl Finder<'_> {
         let deny = [&rights.deny[..], &self.manifest.sandbox.deny[..]].concat();
         self.granted(part, name, (&GrantTable { deny, ..rights.clone() }, None, &[]));
         if *unix_sockets {
-            self.ask(part.clone(), format!("`{name}` uses services of this machine"));
+            self.ask(part.clone(), format!("`{name}` uses unix sockets of this machine"));
         }
     }
 
     /// Adds the rights of processes in the sandbox: without this, a removed line in `[sandbox]` would widen rights.
     fn children(&mut self, sandbox: &Sandbox) {
         let read = match &sandbox.read {
-            None => "what you may read".to_owned(),
-            Some(paths) if paths.is_empty() => "what they may write".to_owned(),
+            None => "everything that you may read".to_owned(),
+            Some(paths) if paths.is_empty() => "their writable directories".to_owned(),
             Some(paths) => self.paths(paths),
         };
         let network = sandbox.network_in_words(", with the network", "", ", and reach ");
@@ -271,14 +271,14 @@ impl Finder<'_> {
             self.ask(part.clone(), format!("`{name}` reaches {host}"));
         }
         for store in credentials {
-            self.ask(part.clone(), format!("`{name}` has your credentials of {store}"));
+            self.ask(part.clone(), format!("`{name}` reads your {store} credentials"));
         }
         for variable in env {
             self.ask(part.clone(), format!("`{name}` sees ${variable}"));
         }
         for (key, setting) in config.into_iter().flatten() {
             if let Setting::Secret(source) = setting {
-                self.ask(part.clone(), format!("`{name}` has {} as `{}`", place(source), key.value));
+                self.ask(part.clone(), format!("`{name}` gets {} as `{}`", place(source), key.value));
             }
         }
         for PluginSecret { host, header, source, name: _, prefix: _ } in secrets {
@@ -316,10 +316,10 @@ impl Finder<'_> {
             self.ask(Part::Sandbox, format!("writes {path}"));
         }
         for store in credentials {
-            self.ask(Part::Sandbox, format!("`bash` has your credentials of {store}"));
+            self.ask(Part::Sandbox, format!("`bash` reads your {store} credentials"));
         }
         if *unix_sockets {
-            self.ask(Part::Sandbox, "unix_sockets: `bash` uses services of this machine");
+            self.ask(Part::Sandbox, "unix_sockets: `bash` uses unix sockets of this machine");
         }
     }
 
@@ -405,7 +405,7 @@ impl Finder<'_> {
     fn telemetry(&mut self, telemetry: &TelemetryTable) {
         let TelemetryTable { endpoint, headers, service_name: _ } = telemetry;
         let headers = values("; header", headers);
-        self.ask(Part::Telemetry, format!("calls are told to {}{headers}", endpoint.value));
+        self.ask(Part::Telemetry, format!("call data is sent to {}{headers}", endpoint.value));
     }
 
     fn serve(&mut self, serve: &Serve) {

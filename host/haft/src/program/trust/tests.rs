@@ -77,30 +77,30 @@ token = { file = "c.token" }
 "#;
 
 /// The displayed sheet.
-const SHEET: &str = "`FOLDER/program.toml` asks for more than tools that work in its folder:
+const SHEET: &str = "`FOLDER/program.toml` requests rights beyond its folder:
   provider   openai at https://llm.example/v1, gets the key in $OPENAI_API_KEY; header X-Team from $TEAM
   server     `s`: ./server; with MODE=fast; with KEY from ~/key
   command    `t`: sh -c 'echo  two words' -n 3; sees $LANG
   package    `y` from ./y
-  processes  read what you may read, but not /srv/private, with the network
+  processes  read everything that you may read, but not /srv/private, with the network
   plugin     `x` from https://example.com/x.wasm
   plugin     `x` sees and may refuse the calls of bash
   plugin     `x` reads /etc
   plugin     `x` reaches api.example.com
   plugin     `x` sees $HOME
-  plugin     `x` has $X_TOKEN as `api_token`
+  plugin     `x` gets $X_TOKEN as `api_token`
   plugin     `x` sends $X_KEY to api.example.com as Authorization
   agent      `a`: FOLDER/./a
   sandbox    `bash` and the tools for files work in /srv/work
   sandbox    mode rwx: `bash` writes anywhere
   sandbox    writes /srv/out
-  sandbox    `bash` has your credentials of ssh
-  sandbox    unix_sockets: `bash` uses services of this machine
+  sandbox    `bash` reads your ssh credentials
+  sandbox    unix_sockets: `bash` uses unix sockets of this machine
   backend    commands run on box
   web_search asks https://search.example/
   fetch_url  reaches http://localhost:8080
   nats       tls://n.example with $NATS
-  telemetry  calls are told to https://t.example
+  telemetry  call data is sent to https://t.example
   caller     `c` has the token in c.token";
 
 fn parsed(folder: &Path) -> Manifest {

@@ -33,8 +33,8 @@ pub(super) fn how_to_store(entry: &KeyringEntry, keyring_answers: bool) -> Strin
         format!("`secret-tool store --label='{entry}' service '{service}' username '{user}'` stores it")
     } else {
         format!(
-            "where there is no desktop, `keyctl padd user '{entry}' @u` stores it until the machine \
-             is started again, and `{{ file = \"PATH\" }}` names a file"
+            "without a desktop, `keyctl padd user '{entry}' @u` stores it until the machine restarts; or use \
+             a file: `{{ file = \"PATH\" }}`"
         )
     }
 }

@@ -21,7 +21,7 @@ pub(super) async fn read(entry: &KeyringEntry, _programs: &HostPrograms) -> Resu
     }
 }
 
-/// Stores a value as the entry, in the place of what it has.
+/// Stores a value as the entry, instead of what it has.
 pub(super) async fn write(
     entry: &KeyringEntry,
     value: &[u8],

@@ -28,7 +28,7 @@ pub(super) enum ServiceError {
     NotRun(#[from] io::Error),
     #[error("the desktop's keyring cannot be asked: {0}")]
     NotAsked(String),
-    #[error("the desktop's keyring is locked and was not opened")]
+    #[error("the desktop's keyring is locked")]
     Locked,
     #[error("the desktop's keyring did not answer within {} s", PATIENCE.as_secs())]
     TimedOut,
@@ -59,7 +59,7 @@ pub(super) async fn read(
     timeout(PATIENCE, read).await.unwrap_or(Err(ServiceError::TimedOut))
 }
 
-/// Stores a value as the entry, in the place of what it has.
+/// Stores a value as the entry, instead of what it has.
 pub(super) async fn write(
     entry: &KeyringEntry,
     value: &[u8],

@@ -196,11 +196,11 @@ impl Asked {
         let Some(id) = self.id else { return Ok(StreamableHttpPostResponse::Accepted) };
         let body = body(response, MAX_BODY).await?;
         if status == StatusCode::ACCEPTED || body.trim_ascii().is_empty() {
-            return Err(protocol(format!("it took the request ({status}) and sent no answer")));
+            return Err(protocol(format!("it accepted the request ({status}) but sent no answer")));
         }
         if !kind.starts_with(JSON) {
             let kind = if kind.is_empty() { "no content type" } else { &kind };
-            return Err(protocol(format!("it answered with {kind} in place of JSON: {}", words(&body))));
+            return Err(protocol(format!("it answered with {kind} instead of JSON: {}", words(&body))));
         }
         match answer_to(&id, &body) {
             Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
@@ -280,7 +280,7 @@ fn error_in(body: &[u8]) -> Option<ErrorData> {
 
 /// Returns the message of `body` that answers the request `id`.
 fn answer_to(id: &RequestId, body: &[u8]) -> Result<ServerJsonRpcMessage, String> {
-    let all = message::read(body).map_err(|_| "its answer is no message of JSON-RPC 2.0".to_owned())?;
+    let all = message::read(body).map_err(|_| "its answer is not a JSON-RPC 2.0 message".to_owned())?;
     let answers = all
         .into_iter()
         .filter(|one| matches!(one, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_)));
@@ -396,7 +396,7 @@ impl Messages {
         let mut first = Sse { event: None, data: None, ..event };
         let Some(data) = event.data.filter(|data| !data.trim().is_empty()) else { return first };
         let messages = message::read(data.as_bytes()).unwrap_or_else(|why| {
-            tracing::debug!(why, "an event that is no message was passed over");
+            tracing::debug!(why, "skipped an event that is not a message");
             Vec::new()
         });
         for message in &messages {

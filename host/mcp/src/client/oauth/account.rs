@@ -89,7 +89,7 @@ impl Account {
     /// Replaces the stored login by `login`. Refuses invalid tokens.
     pub(super) async fn keep(&self, login: &Login) -> Result<(), LoginError> {
         if !login.has_tokens() {
-            let why = format!("the authorization server gives a token that is none: expected {TOKEN}");
+            let why = format!("the authorization server sent an invalid token: expected {TOKEN}");
             return Err(LoginError::new(why));
         }
         self.redactor.add(&login.secrets());
@@ -123,8 +123,11 @@ impl Account {
 
     pub(super) fn exchange(&self) -> Result<Exchange, LoginError> {
         if self.learned.load(Ordering::Relaxed) > MAX_LEARNED {
-            let why = format!("it was given tokens of {} MiB since haft was started", MAX_LEARNED >> 20);
-            return Err(LoginError::new(why).with_hint("start haft again"));
+            let why = format!(
+                "the authorization server has sent {} MiB of tokens since the start of haft",
+                MAX_LEARNED >> 20
+            );
+            return Err(LoginError::new(why).with_hint("restart haft"));
         }
         Exchange::new(&self.url()?, self.redactor.clone(), self.learned.clone())
     }
@@ -188,7 +191,7 @@ impl Account {
         match self.refreshed(&login).await {
             Ok(new) => Ok(current.login.insert(new).token()),
             Err(error) if error.is_refusal() => {
-                tracing::info!(server = self.server, %error, "the login is over");
+                tracing::info!(server = self.server, %error, "the login has expired");
                 current.dead = login.token();
                 Ok(None)
             }

@@ -47,18 +47,23 @@ impl From<AuthError> for LoginError {
         );
         let own = match &error {
             AuthError::PkceUnsupported => no_pkce(),
-            AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer } => Self::new(format!(
-                "the answer is of the authorization server {}, and {} was asked",
-                quoted(received_issuer),
+            AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {
+                Self::new(format!(
+                    "the answer is from the authorization server {}, expected {}",
+                    quoted(received_issuer),
+                    quoted(expected_issuer)
+                ))
+            }
+            AuthError::AuthorizationServerMissingIssuer { expected_issuer } => Self::new(format!(
+                "the answer does not name its issuer, expected {}",
                 quoted(expected_issuer)
             )),
-            AuthError::AuthorizationServerMissingIssuer { expected_issuer } => {
-                Self::new(format!("the answer does not say that it is of {}", quoted(expected_issuer)))
+            AuthError::RegistrationFailed(why) => {
+                Self::new(format!("haft cannot register a client there: {}", quoted(why))).with_hint(
+                    "register a client there by hand, and write its `client_id` to `[mcp_servers.oauth]` of \
+                     the server's entry",
+                )
             }
-            AuthError::RegistrationFailed(why) => Self::new(format!("haft cannot be registered there: {}", quoted(why)))
-                .with_hint(
-                    "register haft there by hand, and write `client_id` into `[mcp_servers.oauth]` of the server's entry",
-                ),
             AuthError::DiscoveryRequestFailed { url, source } => {
                 let why = shortened(format!("{source}: {}", chain(source.as_ref())));
                 Self::new(format!("`{url}` cannot be read: {}", foreign(&why)))
@@ -72,8 +77,8 @@ impl From<AuthError> for LoginError {
 /// Returns the error for missing PKCE, which MCP requires ("Authorization Code Protection").
 pub(super) fn no_pkce() -> LoginError {
     LoginError::new(
-        "its authorization server does not say that it knows PKCE with S256, without which a code that was overheard is \
-         a login",
+        "its authorization server does not announce PKCE with S256; without PKCE an intercepted code would \
+         be enough to log in",
     )
 }
 
@@ -81,7 +86,7 @@ pub(super) fn no_pkce() -> LoginError {
 pub(super) fn misplaced(metadata: &AuthorizationMetadata) -> LoginError {
     let issuer = metadata.issuer.as_deref().unwrap_or("nobody");
     LoginError::new(format!(
-        "the metadata that it names says that it is of the authorization server {}, which has it elsewhere",
+        "its metadata belongs to the authorization server {}, whose metadata has another URL",
         quoted(issuer)
     ))
 }

@@ -76,7 +76,7 @@ impl Exchange {
         redactor: Redactor,
         learned: Arc<AtomicUsize>,
     ) -> Result<Self, LoginError> {
-        let failed = |why: String| LoginError::new(format!("no client of HTTP: {why}"));
+        let failed = |why: String| LoginError::new(format!("cannot create an HTTP client: {why}"));
         let reach = Reach::of(server);
         let is_remote = server.scheme() == "https";
         let tls = haft_core::net::tls(is_remote).map_err(|error| failed(error.to_string()))?;

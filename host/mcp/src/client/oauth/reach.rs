@@ -22,11 +22,11 @@ const PROXIES: &[&str] =
 /// Why an address is not asked.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unreachable {
-    #[error("`{0}` would show what is sent to everybody on the way")]
+    #[error("`{0}` would send data unencrypted")]
     Plain(Url),
-    #[error("`{host}` leads to {address}, a {kind}, and the MCP server itself has no such address")]
+    #[error("`{host}` resolves to {address}, a {kind}; the MCP server itself has no such address")]
     Inside { host: String, address: IpAddr, kind: AddressError },
-    #[error("`{host}` leads to {address} now, and led to another kind of address before")]
+    #[error("`{host}` now resolves to {address}; before it resolved to another kind of address")]
     Moved { host: String, address: IpAddr },
     #[error("`{0}` has no address")]
     Nowhere(String),
@@ -166,7 +166,10 @@ mod tests {
             assert!(judged("http://127.0.0.1:1/mcp", other).await.is_err(), "{other}");
         }
         for plain in ["http://8.8.8.8/token", "ftp://8.8.8.8/", "javascript:alert(1)", "file:///etc/passwd"] {
-            assert!(judged(PUBLIC, plain).await.unwrap_err().contains("everybody on the way"), "{plain}");
+            assert!(
+                judged(PUBLIC, plain).await.unwrap_err().contains("would send data unencrypted"),
+                "{plain}"
+            );
         }
     }
 

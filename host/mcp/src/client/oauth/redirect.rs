@@ -72,7 +72,7 @@ async fn accept(listener: TcpListener, port: u16, found: mpsc::Sender<(String, B
                     // The receiver may be gone.
                     let _ = found.send((format!("http://127.0.0.1:{port}{target}"), browser)).await;
                 }
-                Some(_) => browser.answer("404 Not Found", "There is nothing here.").await,
+                Some(_) => browser.answer("404 Not Found", "Not found.").await,
                 None => {}
             }
             drop(place);

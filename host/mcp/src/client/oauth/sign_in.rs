@@ -64,7 +64,7 @@ impl Account {
         manager.set_metadata(metadata.clone());
         let callback = Callback::open(self.settings.callback_port).await;
         let callback = callback.map_err(|error| {
-            LoginError::new(format!("the port that the browser comes back to cannot be opened: {error}"))
+            LoginError::new(format!("cannot open the port for the browser's redirect: {error}"))
         })?;
         let scopes = self.scopes(&manager, issuer.as_deref(), more).await?;
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
@@ -137,9 +137,10 @@ impl Account {
             (None, Some(document)) => OAuthClientConfig::new(document, redirect),
             (None, None) => {
                 if metadata.registration_endpoint.is_none() {
-                    return Err(
-                        AuthError::RegistrationFailed("it registers nobody by itself".to_owned()).into()
-                    );
+                    return Err(AuthError::RegistrationFailed(
+                        "it does not support dynamic client registration".to_owned(),
+                    )
+                    .into());
                 }
                 // Some know the scopes of a resource in a request for it alone.
                 let registered = match manager.register_client(NAME, redirect, scopes).await {
@@ -149,8 +150,7 @@ impl Account {
                     registered => registered?,
                 };
                 if registered.client_secret.as_deref().is_some_and(|secret| !is_token(secret)) {
-                    let why =
-                        format!("the authorization server gives a secret that is none: expected {TOKEN}");
+                    let why = format!("the authorization server sent an invalid secret: expected {TOKEN}");
                     return Err(LoginError::new(why));
                 }
                 return Ok(registered.into());
@@ -186,8 +186,10 @@ impl SignIn {
             if let Some(browser) = browser {
                 let (status, line) = match &step {
                     Ok(Step::Done(_)) => ("200 OK", "You are logged in. You can close this window."),
-                    Ok(Step::Passed(_)) => ("400 Bad Request", "This is not the login that haft waits for."),
-                    Err(_) => ("400 Bad Request", "The login failed; haft says why at its terminal."),
+                    Ok(Step::Passed(_)) => {
+                        ("400 Bad Request", "This login does not belong to the current request.")
+                    }
+                    Err(_) => ("400 Bad Request", "The login failed; see haft's terminal for the reason."),
                 };
                 browser.answer(status, line).await;
             }
@@ -202,7 +204,7 @@ impl SignIn {
     async fn take(&self, address: &str) -> Result<Step, LoginError> {
         let address = address.trim();
         if parameter(address, "state").as_deref() != Some(&self.state) {
-            return Ok(Step::Passed("that is not the address which this login ends at"));
+            return Ok(Step::Passed("that is not the redirect address of this login"));
         }
         let issuer = parameter(address, "iss");
         if let Some(error) = parameter(address, "error") {
@@ -214,7 +216,7 @@ impl SignIn {
             )));
         }
         let Some(code) = parameter(address, "code") else {
-            return Ok(Step::Passed("that address has no code"));
+            return Ok(Step::Passed("the address has no code"));
         };
         if is_token(&code) {
             self.account.redactor.add(&[SecretString::from(code.clone())]);
@@ -224,7 +226,7 @@ impl SignIn {
         exchange.await?;
         let credentials = self.credentials.load().await?.ok_or(AuthError::AuthorizationRequired)?;
         let login = Login { client: self.client.clone(), credentials, revocation: self.revocation.clone() };
-        debug_assert_eq!(login.issuer(), self.issuer.as_deref(), "of another one");
+        debug_assert_eq!(login.issuer(), self.issuer.as_deref(), "it belongs to another login");
         let _held = self.account.hold().await?;
         self.account.keep(&login).await?;
         Ok(Step::Done(Box::new(login)))
@@ -237,8 +239,8 @@ async fn checked(
     found: AuthorizationMetadataResolution,
 ) -> Result<AuthorizationMetadata, LoginError> {
     if !found.source.is_discovered() {
-        return Err(LoginError::new("it does not say where a person logs in: it has no metadata of OAuth")
-            .with_hint("say who asks with `headers` in the server's entry, where it wants a key"));
+        return Err(LoginError::new("it has no OAuth metadata, so its login page is unknown")
+            .with_hint("if the server needs a key, set `headers` in its entry"));
     }
     if !exchange.has_read(&found.metadata) {
         return Err(misplaced(&found.metadata));
@@ -248,8 +250,8 @@ async fn checked(
         return Err(no_pkce());
     }
     let address = Url::parse(&found.metadata.authorization_endpoint);
-    let address =
-        address.map_err(|error| LoginError::new(format!("the address for the browser is none: {error}")))?;
+    let address = address
+        .map_err(|error| LoginError::new(format!("the address for the browser is invalid: {error}")))?;
     exchange.judge(&address).await?;
     Ok(found.metadata)
 }

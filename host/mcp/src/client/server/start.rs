@@ -29,7 +29,7 @@ impl Server {
         let second = if first == Era::Unknown { Era::Handshake } else { Era::Unknown };
         match self.begin(first).await {
             Err(error) if error.may_be_wrong_era() => {
-                tracing::debug!(server = self.config.name, %error, "trying the other way of beginning");
+                tracing::debug!(server = self.config.name, %error, "trying the other way to initialize");
                 self.begin(second).await
             }
             begun => begun,
@@ -72,7 +72,7 @@ impl Server {
     async fn start(&self) -> Result<service::Service, ServerError> {
         let program = self.config.program()?;
         let Endpoint::Stdio { command, environment, .. } = &self.config.endpoint else {
-            return Err(ServerError::Start("it is no command".to_owned()));
+            return Err(ServerError::Start("it is not a command".to_owned()));
         };
         let environment = environment.read().await.map_err(ServerError::Secret)?;
         let job = service::ServiceSpec {

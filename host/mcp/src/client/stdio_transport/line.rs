@@ -57,7 +57,7 @@ impl LineReader {
                 Ok(count) => self.unread = 0..count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => {
-                    tracing::debug!(%error, "cannot read what a server writes");
+                    tracing::debug!(%error, "cannot read a server's output");
                     return None;
                 }
             }

@@ -120,7 +120,7 @@ async fn mc12_a_line_too_long_fails_its_request_and_no_other() {
     });
     for id in 1..=2 {
         let text = next(&mut lines).await.unwrap();
-        assert!(text.contains(&format!("\"id\":{id}")) && text.contains("at most 16 MiB"), "{text}");
+        assert!(text.contains(&format!("\"id\":{id}")) && text.contains("the limit is 16 MiB"), "{text}");
     }
     assert!(next(&mut lines).await.unwrap().contains("\"id\":3"));
     drop(writing.await.unwrap());

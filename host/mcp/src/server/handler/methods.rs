@@ -1,4 +1,4 @@
-//! The methods that are answered, and what is said to a request that is none of them.
+//! The methods that the server answers, and the error for other methods.
 
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
@@ -36,7 +36,7 @@ pub(super) fn custom(method: &str, era: Era, has_tasks: bool) -> ErrorData {
     let own = if era.is_later { LATER_METHODS } else { EARLIER_METHODS };
     let tasks = if has_tasks { TASK_METHODS } else { &[] };
     if [METHODS, own, tasks].iter().any(|methods| methods.contains(&method)) {
-        return ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None);
+        return ErrorData::invalid_params(format!("invalid parameters of `{method}`"), None);
     }
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, bounded_text(method), None)
 }

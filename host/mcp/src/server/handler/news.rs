@@ -74,7 +74,7 @@ impl Handler {
         for uri in accepted.resource_subscriptions.iter().flatten() {
             // A resource that cannot be watched never changes.
             if let Err(error) = Box::pin(self.watch(&watched, uri, &requester)).await {
-                tracing::debug!(%error, "a resource is not watched");
+                tracing::debug!(%error, "cannot subscribe to a resource");
             }
         }
         tokio::select! {

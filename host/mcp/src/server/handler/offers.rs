@@ -211,7 +211,7 @@ impl Handler {
         let reader = offers::reader(snapshot.toolbox(), snapshot.names(), uri);
         let reader = reader.ok_or_else(|| no_resource(uri))?;
         let ReaderOf::Server { server, own, updates } = reader.of else {
-            return Err(ErrorData::invalid_params("resources of plugins do not tell of changes", None));
+            return Err(ErrorData::invalid_params("resources of plugins do not support subscriptions", None));
         };
         watched
             .add(uri.to_owned(), (server, own.clone()), updates, &self.shared.watchers)
@@ -271,7 +271,7 @@ fn no_prompt(name: &str) -> ErrorData {
 
 fn no_resource(uri: &str) -> ErrorData {
     let data = json!({ "uri": bounded_text(uri) });
-    let why = format!("there is no resource `{}`", bounded_text(uri));
+    let why = format!("unknown resource `{}`", bounded_text(uri));
     ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, why, Some(data))
 }
 

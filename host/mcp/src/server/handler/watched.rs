@@ -71,7 +71,7 @@ impl Watched {
     ) -> Result<(), String> {
         let mut watching = self.watching.lock();
         if watching.len() >= MAX_WATCHED && !watching.contains_key(&shown) {
-            return Err(format!("a client watches at most {MAX_WATCHED} resources"));
+            return Err(format!("a client may subscribe to at most {MAX_WATCHED} resources"));
         }
         let watcher = watchers.join(server, &own);
         let (mut updates, due, uri) = (updates.subscribe(), self.due.clone(), shown.clone());

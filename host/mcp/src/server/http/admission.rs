@@ -48,10 +48,10 @@ pub struct Token(SecretString);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// The token could be guessed.
-    #[error("the token is too short: expected at least {MIN_TOKEN} characters that nobody can guess")]
+    #[error("the token is too short: expected at least {MIN_TOKEN} random characters")]
     TooShort,
     /// The token cannot be sent.
-    #[error("the token holds white space or characters that no HTTP header can carry")]
+    #[error("the token has white space or characters that are not allowed in an HTTP header")]
     NotAToken,
 }
 
@@ -194,14 +194,14 @@ pub(super) fn check_source(
 ) -> Result<(), Refusal> {
     let Some(authority) = authority(headers) else {
         // RFC 9112, section 3.2.
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, "expected one `Host`, a name or an address"));
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, "expected one `Host`: a name or an address"));
     };
     if !is_own_host(authority.host(), local, hosts) {
-        let why = "the `Host` of this request is not served here; `--allow-host` adds one";
+        let why = "the `Host` of this request is not allowed; add it with `--allow-host`";
         return Err(Refusal::new(StatusCode::FORBIDDEN, why));
     }
     if !is_own_origin(headers) {
-        let why = "requests of web pages are only taken from pages of this machine";
+        let why = "requests from web pages are only accepted from pages of this machine";
         return Err(Refusal::new(StatusCode::FORBIDDEN, why));
     }
     Ok(())

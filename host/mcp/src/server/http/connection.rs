@@ -269,9 +269,10 @@ impl WriteTimeoutStream {
             self.is_waiting = true;
             self.timer.as_mut().reset(tokio::time::Instant::now() + self.patience);
         }
-        self.timer.as_mut().poll(cx).map(|()| {
-            Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read what it is sent"))
-        })
+        self.timer
+            .as_mut()
+            .poll(cx)
+            .map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read its input")))
     }
 }
 

@@ -128,7 +128,7 @@ impl Endpoint {
         match &request.request {
             ClientRequest::InitializeRequest(_) if headers.contains_key(SESSION) => {
                 self.session(headers, &caller)?;
-                Err(refuse(ErrorData::invalid_request("the session is open already", None)))
+                Err(refuse(ErrorData::invalid_request("the session is already open", None)))
             }
             ClientRequest::InitializeRequest(initialize) => {
                 message::check_repeated(headers, &request.request).map_err(refuse)?;
@@ -234,7 +234,7 @@ impl Endpoint {
             JsonRpcMessage::Request(request) => request,
             JsonRpcMessage::Notification(_) => return Ok(response::empty(StatusCode::ACCEPTED)),
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {
-                let error = ErrorData::invalid_request("no question waits for an answer", None);
+                let error = ErrorData::invalid_request("no question is open", None);
                 return Err(Refusal::error(None, error, true));
             }
         };

@@ -131,7 +131,7 @@ impl Gate {
         }
         source?;
         if self.ended.is_cancelled() {
-            let why = "haft is about to end; call another one, or try again later";
+            let why = "haft is shutting down; use another replica, or try again later";
             return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).and_close());
         }
         if !is_mcp && let Some(answer) = self.public.answer(&request, &self.admission) {
@@ -139,7 +139,7 @@ impl Gate {
         }
         let caller = self.admit(request.headers()).await?;
         if !is_mcp {
-            let why = format!("nothing is here; MCP is at `{PATH}`");
+            let why = format!("not found; the MCP endpoint is `{PATH}`");
             return Err(Refusal::new(StatusCode::NOT_FOUND, why));
         }
         check_head(&request)?;
@@ -178,7 +178,7 @@ impl Bodies {
     async fn read(&self, body: Incoming) -> Result<Whole, Refusal> {
         let whole = tokio::time::timeout(self.patience, self.collect(body)).await;
         whole.unwrap_or_else(|_| {
-            Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time"))
+            Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))
         })
     }
 

@@ -86,7 +86,7 @@ impl Public {
             missing.insert(0, "plugins and servers are still being listed".into());
         }
         if self.ending.is_cancelled() {
-            missing.insert(0, "haft is about to end".into());
+            missing.insert(0, "haft is shutting down".into());
         }
         let (status, word) = if missing.is_empty() {
             (StatusCode::OK, "ready")

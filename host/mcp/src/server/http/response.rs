@@ -387,7 +387,7 @@ impl Link for EventStream {
     }
 
     async fn ask(&self, _: ElicitRequestParams) -> Result<ElicitResult, String> {
-        Err("it takes no questions".into())
+        Err("it cannot receive questions".into())
     }
 }
 

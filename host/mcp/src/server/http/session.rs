@@ -45,7 +45,7 @@ const AT: char = '@';
 const MAX_NAME: usize = 64;
 
 /// The error for an unknown session.
-const MISSING: &str = "there is no such session";
+const MISSING: &str = "unknown session";
 
 /// How long an answer can be asked for again.
 const REPEATABLE: Duration = Duration::from_secs(30);
@@ -176,7 +176,7 @@ impl Sessions {
                 let why = "all sessions are in use; try again later";
                 return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
             };
-            tracing::debug!("the session that was left alone for longest is closed for a new one");
+            tracing::debug!("closed the session with the longest idle time to open a new one");
             all.remove(&oldest);
         }
         all.insert(id.clone(), opened);
@@ -250,8 +250,8 @@ impl Home {
             && home.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
         (is_name && home != self.0).then(|| {
             format!(
-                "this session lives at the replica `{home}`, and this is `{}`: open a new one by `initialize`, or have \
-                 all requests with one Mcp-Session-Id sent to one replica",
+                "this session belongs to the replica `{home}`; this is `{}`: open a new session with \
+                 `initialize`, or route all requests with one Mcp-Session-Id to one replica",
                 self.0
             )
         })

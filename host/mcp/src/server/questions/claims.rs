@@ -112,7 +112,7 @@ impl Claims for FolderClaims {
         let claimed = tokio::task::spawn_blocking(move || folder.claim(&tag, until)).await;
         claimed.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| {
             let folder = self.0.display();
-            io::Error::new(error.kind(), format!("the answer cannot be noted in `{folder}`: {error}"))
+            io::Error::new(error.kind(), format!("the answer cannot be recorded in `{folder}`: {error}"))
         })
     }
 }
@@ -121,7 +121,8 @@ impl Claims for FolderClaims {
 impl Claims for ReplicaClaims {
     async fn claim(&self, tag: &[u8; TAG], _: u64) -> io::Result<bool> {
         let claimed = self.0.claim(&hex(tag)).await;
-        claimed.map_err(|error| io::Error::new(error.kind(), format!("the answer cannot be noted: {error}")))
+        claimed
+            .map_err(|error| io::Error::new(error.kind(), format!("the answer cannot be recorded: {error}")))
     }
 }
 
@@ -190,7 +191,7 @@ impl Key {
     pub(super) async fn of_replicas(replicas: &dyn Replicas) -> io::Result<Self> {
         let key = replicas.key(SharedKey::new(Box::new(random::bytes()?))).await;
         key.map(|key| Self::from_bytes(key.expose_secret())).map_err(|error| {
-            io::Error::new(error.kind(), format!("the key of approvals cannot be had: {error}"))
+            io::Error::new(error.kind(), format!("the key of approvals is not available: {error}"))
         })
     }
 
@@ -232,7 +233,7 @@ fn read(path: &Path) -> io::Result<Key> {
     let is_own = metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & OTHERS == 0;
     let mut bytes = [0; BYTES];
     if !metadata.is_file() || !is_own || metadata.len() != BYTES as u64 {
-        let why = "not a key that only you can read; remove it, and another one is made";
+        let why = "expected a key file that only you can read; remove it, and haft writes a new one";
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     }
     file.read_exact(&mut bytes)?;
@@ -298,7 +299,9 @@ mod tests {
         let path = folder.path().join(NAME);
         Key::shared(folder.path()).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(Key::shared(folder.path()).unwrap_err().to_string().contains("not a key that only you"));
+        assert!(
+            Key::shared(folder.path()).unwrap_err().to_string().contains("expected a key file that only you")
+        );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "short").unwrap();
         assert!(Key::shared(folder.path()).is_err());

@@ -65,7 +65,7 @@ pub(super) fn start(
         let input = BufReader::with_capacity(BUFFER, input);
         let mut reader = Reader { input, client, burst: Burst::default(), stop, hangup };
         if let Err(error) = reader.read() {
-            tracing::warn!(%error, "standard input cannot be read any more");
+            tracing::warn!(%error, "cannot read from standard input");
         }
     };
     std::thread::Builder::new().name("haft-input".into()).spawn(read).map(drop)

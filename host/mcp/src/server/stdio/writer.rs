@@ -88,7 +88,7 @@ impl Writer {
         let own = shared.clone();
         let write = move || {
             if let Err(error) = own.write(receiver) {
-                tracing::debug!(%error, "the client does not read any more");
+                tracing::debug!(%error, "the client stopped reading");
                 hangup.client_is_gone();
             }
             let _ = finished.send(true);
@@ -153,7 +153,7 @@ impl Writer {
             return Ok(());
         }
         self.0.unwritten.fetch_sub(size, Ordering::SeqCst);
-        Err(io::Error::new(io::ErrorKind::BrokenPipe, "the client does not read any more"))
+        Err(io::Error::new(io::ErrorKind::BrokenPipe, "the client stopped reading"))
     }
 
     /// Writes the posted messages while the client reads, and accepts no more.

@@ -103,7 +103,7 @@ impl State {
         let result = match answer {
             Ok(CallToolResponse::Complete(result)) => result,
             Ok(_) => {
-                let why = "it needs a person's approval, which was asked for too late: call the tool again";
+                let why = "it needed a person's approval too late in the task: call the tool again";
                 return Self::failed(&ErrorData::internal_error(why, None));
             }
             Err(_) if is_cancelled => return Self::Cancelled,
@@ -120,7 +120,7 @@ impl State {
 
 /// Returns the error for an answer that is too large to store.
 fn beyond(size: usize, most: usize) -> ErrorData {
-    let why = format!("the answer has {size} bytes, and of a task {most} are kept; the call has ended");
+    let why = format!("the answer has {size} bytes; the limit for tasks is {most}; the call has ended");
     ErrorData::internal_error(why, None)
 }
 

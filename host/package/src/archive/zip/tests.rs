@@ -58,13 +58,13 @@ fn pr08_what_no_package_has_is_refused_before_anything_is_written() {
     let many: Vec<String> = (0..10_001).map(|number| number.to_string()).collect();
     let many: Vec<_> = many.iter().map(|path| (path.as_str(), 0o644, b"".as_slice())).collect();
     for (bytes, expected) in [
-        (archive(&[("a", 0o644, b""), ("../x", 0o644, b"")]), "leads out"),
+        (archive(&[("a", 0o644, b""), ("../x", 0o644, b"")]), "is outside"),
         (archive(&[("a", 0o644, b""), ("/etc/x", 0o644, b"")]), "absolute"),
         (archive(&[("a", 0o644, b""), ("link", 0o120_777, b"/etc")]), "symbolic link"),
         (archive(&[("a", 0o644, b""), ("device", 0o020_644, b"")]), "not a regular file"),
-        (archive(&[("a", 0o644, b""), ("A", 0o644, b"")]), "there twice"),
+        (archive(&[("a", 0o644, b""), ("A", 0o644, b"")]), "occurs twice"),
         (archive(&[("a\\b", 0o644, b"")]), "characters"),
-        (archive(&[("program.lock", 0o644, b"")]), "written by haft"),
+        (archive(&[("program.lock", 0o644, b"")]), "haft writes"),
         (archive(&many), "more than 10000 files"),
     ] {
         let (place, done) = unpacked(&bytes);

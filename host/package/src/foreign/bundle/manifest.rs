@@ -121,7 +121,7 @@ impl Manifest {
             (Some(version), _) if VERSIONS.contains(&version.as_str()) => None,
             (Some(version), _) if version.as_str() > "0.4" => {
                 let version = haft_core::report::plain(version);
-                let text = format!("its `manifest_version` is {version}, and this haft reads 0.3 and 0.4");
+                let text = format!("its `manifest_version` is {version}; this haft supports 0.3 and 0.4");
                 return Err(ForeignError::Unsupported(text));
             }
             (Some(version), _) => Some(format!("manifest_version {version}")),
@@ -135,7 +135,7 @@ impl Manifest {
         if platforms.is_empty() || platforms.iter().any(|name| name == platform()) {
             return Ok(());
         }
-        let text = format!("it is for {}, and this is {}", platforms.join(", "), platform());
+        let text = format!("it is for {}; this is {}", platforms.join(", "), platform());
         Err(ForeignError::Unsupported(haft_core::report::plain(&text)))
     }
 

@@ -113,7 +113,7 @@ impl<'a> Settings<'a> {
         }
         let filled = self.filled(text)?;
         if is_credential(name) && filled.as_ref().is_some_and(|text| !text.is_empty()) {
-            let text = format!("it has a secret in its manifest: `{}`", plain(name));
+            let text = format!("its manifest contains a secret: `{}`", plain(name));
             return Err(ForeignError::Unsupported(text));
         }
         Ok(filled.map(Word::Text))
@@ -139,8 +139,8 @@ impl<'a> Settings<'a> {
                 Some(Value::Texts(texts)) => filled += &texts.join(","),
                 Some(Value::Secret(_)) => {
                     return Err(ForeignError::Unsupported(format!(
-                        "it wants the sensitive `{}` as a part of a text or in its command, where others can read it: haft \
-                         gives it as a whole variable alone",
+                        "it uses the sensitive `{}` within text or in its command, where others can read it: \
+                         haft passes it only as a whole variable",
                         plain(key)
                     )));
                 }
@@ -212,7 +212,8 @@ fn place(
     let wrong = || ForeignError::Value {
         key: plain(key),
         why: format!(
-            "it is sensitive, and is never written down: put it into a variable and say `--set {}=env:NAME`",
+            "it is sensitive and is never stored in a file: put it into a variable and use `--set \
+             {}=env:NAME`",
             plain(key)
         ),
     };

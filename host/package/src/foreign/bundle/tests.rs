@@ -88,7 +88,10 @@ async fn what_is_missing_or_wrong_is_named_and_a_secret_is_not() {
     let usual = manifest(&json!({}));
     for (settings, expected) in [
         ("", "it needs `dirs` (Directories)"),
-        ("#dirs=.&other=1", "`other` is no setting of it; it has `api_key`, `dirs`, `limit`, `nothing`"),
+        (
+            "#dirs=.&other=1",
+            "it has no setting `other`; its settings are `api_key`, `dirs`, `limit`, `nothing`",
+        ),
         ("#dirs=.&limit=101", "`limit` is not usable: expected a number within its limits"),
         ("#dirs=.&limit=NaN", "`limit` is not usable"),
         ("#dirs=.&nothing=1", "`nothing` is not usable: expected `true` or `false`"),
@@ -102,16 +105,19 @@ async fn what_is_missing_or_wrong_is_named_and_a_secret_is_not() {
     for (parts, expected) in [
         (json!({ "manifest_version": null, "dxt_version": "0.1" }), "the older form `dxt_version \"0.1\"`"),
         (json!({ "manifest_version": "0.2" }), "the older form `manifest_version 0.2`"),
-        (json!({ "manifest_version": "0.5" }), "this haft reads 0.3 and 0.4"),
+        (json!({ "manifest_version": "0.5" }), "; this haft supports 0.3 and 0.4"),
         (json!({ "compatibility": { "platforms": ["win32"] } }), "it is for win32"),
         (json!({ "server": run(json!(["${user_config.api_key}"]), json!({})) }), "where others can read it"),
         (
             json!({ "server": run(json!([]), json!({ "A": "Bearer ${user_config.api_key}" })) }),
             "where others",
         ),
-        (json!({ "server": run(json!([]), json!({ "MY_TOKEN": "abc" })) }), "a secret in its manifest"),
-        (json!({ "server": run(json!(["--x=${__dirname}/y"]), json!({})) }), "in the middle"),
-        (json!({ "name": "…" }), "no name that could be used"),
+        (
+            json!({ "server": run(json!([]), json!({ "MY_TOKEN": "abc" })) }),
+            "its manifest contains a secret: `",
+        ),
+        (json!({ "server": run(json!(["--x=${__dirname}/y"]), json!({})) }), "only at the start"),
+        (json!({ "name": "…" }), "it has no usable name (`"),
     ] {
         let error = made(&manifest(&parts), "#dirs=.").await.unwrap_err();
         assert!(error.contains(expected), "{parts}: {error}");

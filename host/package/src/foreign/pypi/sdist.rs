@@ -70,7 +70,7 @@ impl Built {
     /// Returns the note for the user.
     pub(super) fn note(&self) -> String {
         format!(
-            "`{} {}` has no wheel: it was built from its sources, whose code ran confined and without network",
+            "`{} {}` has no wheel: it was built from its sources: its code ran in the sandbox, without network",
             self.name, self.version
         )
     }
@@ -208,13 +208,15 @@ async fn sources(
     if digest.hex() != sha256 {
         let shown = download::shown_text(url);
         return Err(ForeignError::Unsupported(format!(
-            "`{shown}` is {digest}, and its index says sha256:{sha256}"
+            "`{shown}` is {digest}; its index has sha256:{sha256}"
         )));
     }
     let unpacked = match archive::form(&file).map_err(io_error("read", &file))? {
         Some(Form::Zip) => archive::zip::unpack(&file, &to),
         Some(form) => archive::unpack_whole(&file, form, &to),
-        None => return Err(ForeignError::Unsupported("its source distribution is no archive".to_owned())),
+        None => {
+            return Err(ForeignError::Unsupported("its source distribution is not an archive".to_owned()));
+        }
     };
     unpacked.map_err(|error| failed(&error))?;
     only_folder(&to)
@@ -276,7 +278,7 @@ impl Build<'_> {
         let opened = listing::open(&wheel).and_then(|file| Ok((file.metadata()?, file)));
         let (metadata, file) = opened.map_err(io_error("open", &wheel))?;
         if !is_name || !metadata.is_file() || metadata.len() > MAX_SIZE {
-            return Err(ForeignError::Unsupported(format!("its build makes no wheel of `{package}`")));
+            return Err(ForeignError::Unsupported(format!("its build produces no wheel of `{package}`")));
         }
         let to = wheels.join(name);
         folder::write(file, &to, MAX_SIZE, false).map_err(io_error("copy", &to))?;
@@ -290,7 +292,7 @@ impl Build<'_> {
         }
         if let Some(other) = requirements.iter().find(|text| !is_requirement(text)) {
             return Err(ForeignError::Unsupported(format!(
-                "its build requires `{}`, which is no name with versions",
+                "its build requires `{}`, which is not a valid requirement",
                 haft_core::report::plain(other)
             )));
         }

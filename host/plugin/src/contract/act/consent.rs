@@ -167,7 +167,7 @@ impl View<'_, Consent> {
             }
             Some(_) => granted(&self.shared.call, class, args),
         };
-        self.note_asked("leave for", &format!("{class} {key}"), leave);
+        self.note_asked("consent for", &format!("{class} {key}"), leave);
         if leave.is_ok() { Decision::Allow } else { Decision::Deny }
     }
 
@@ -217,7 +217,7 @@ impl View<'_, Consent> {
         };
         let call = &mut self.shared.call;
         if answer.is_err() {
-            call.tell(Level::WARN, &format!("asked for {what} `{subject}`, which is refused: {why}"));
+            call.tell(Level::WARN, &format!("requested {what} `{subject}`: refused: {why}"));
         }
         if call.asked.len() < MAX_NOTED {
             call.asked.push(format!("{word}: {what} `{subject}`: {why}"));
@@ -236,11 +236,11 @@ fn granted(call: &Call, class: &str, args: &[u8]) -> Result<&'static str, &'stat
         FILES if only_reads() => (has_any(&call.grant.readable()), "what may be read is granted"),
         FILES => (has_any(call.grant.writable()), "what may be written is granted"),
         HTTP | SOCKETS => (!call.grant.hosts().is_empty(), "hosts are granted"),
-        _ => (call.approved, "a person approved of the call"),
+        _ => (call.approved, "a person approved the call"),
     };
     match (is_so, class) {
         (true, _) => Ok(why),
-        (false, FILES | HTTP | SOCKETS) => Err("nothing of the kind is granted"),
-        (false, _) => Err("nobody approved of the call; `confirm` has a person asked"),
+        (false, FILES | HTTP | SOCKETS) => Err("no such right is granted"),
+        (false, _) => Err("no person approved the call; set `confirm` to ask a person"),
     }
 }

@@ -8,11 +8,12 @@ use haft_core::call::Attachment;
 use haft_core::tool::ToolError;
 
 /// Added to the error of a component that needs a session.
-const NO_SESSION: &str = "it works inside a session, and a plugin keeps none: nothing in it outlives a call";
+const NO_SESSION: &str = "it works inside a session; a plugin has no sessions, because nothing outlives a \
+    call";
 
 /// Added to the error of a call whose session could not be opened.
 const SESSION_REFUSED: &str =
-    "no session could be opened for the call, whose arguments come from `[plugins.config]`";
+    "cannot open a session for the call (its arguments come from `[plugins.config]`)";
 
 /// Returns the answer in a sequence of events. `no_session`: why the call had none, if its component has sessions.
 pub(super) fn answer(events: Vec<Event>, no_session: Option<&str>) -> Result<Output, ToolError> {

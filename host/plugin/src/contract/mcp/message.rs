@@ -72,7 +72,7 @@ impl Message {
         // Not whatever else a server may mean by an `error`.
         let is_message = has_id || value.get("jsonrpc").and_then(Value::as_str) == Some("2.0");
         if let Some(error) = value.get("error").filter(|error| is_message && error.is_object()) {
-            let text = error.get("message").and_then(Value::as_str).unwrap_or("it says no more");
+            let text = error.get("message").and_then(Value::as_str).unwrap_or("it gives no reason");
             let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
             return Self::Answer(Err(Failure::Refused { code, message: text.to_owned() }));
         }

@@ -133,8 +133,8 @@ impl Session {
         params: Map<String, Value>,
     ) -> Result<Value, Failure> {
         if channel.is_spent {
-            let why = "went on after the answer was complete, so that nothing more can be asked";
-            return Err(Failure::NotMcp(format!("what it answered before `{method}` {why}")));
+            let why = "continued after the complete answer, so no further request is possible";
+            return Err(Failure::NotMcp(format!("its answer before `{method}` {why}")));
         }
         let post = self.post(method, id, params);
         let mut reply = Reply::new(method, id, (&mut channel.news, channel.most));
@@ -247,10 +247,7 @@ impl<'a> Reply<'a> {
             }
             None => {
                 let (line, media_type) = (&self.status_line, shown(&self.media_type));
-                Err(Failure::wrong(
-                    self.method,
-                    &format!("is {line} with `{media_type}` and no message for it"),
-                ))
+                Err(Failure::wrong(self.method, &format!("is {line} with `{media_type}` and no message")))
             }
         }
     }
@@ -280,10 +277,8 @@ impl<'a> Reply<'a> {
             Message::Notification { method, params } => self.news.tell(&method, &params),
             // A server that sends `ping` continues without an answer.
             Message::Request { method } if method != "ping" => {
-                let why = format!(
-                    "asks for `{}`, and nothing answers a plugin in the middle of a call",
-                    shown(&method)
-                );
+                let why =
+                    format!("requests `{}`, but a plugin cannot send requests during a call", shown(&method));
                 self.outcome = Some(Err(Failure::wrong(self.method, &why)));
             }
             Message::Request { .. } | Message::Other => {}

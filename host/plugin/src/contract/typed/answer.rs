@@ -13,7 +13,7 @@ use haft_core::tool::ToolError;
 const DONE: &str = "done";
 
 /// The error message of a `result` whose error has no value.
-pub(super) const FAILED: &str = "the function failed and does not say why";
+pub(super) const FAILED: &str = "the function failed without a reason";
 
 /// The media type of bytes without a known type.
 const UNKNOWN_TYPE: &str = "application/octet-stream";

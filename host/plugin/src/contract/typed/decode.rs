@@ -269,7 +269,7 @@ fn entry(value: &Value) -> Option<(&Value, &Value)> {
 fn name(names: &[Name], value: &Value) -> Result<String, Wrong> {
     let text = text(value)?;
     let found = names.iter().find(|name| name.name == text);
-    found.map(|name| name.name.clone()).ok_or_else(|| Wrong::new(format!("`{text}` is none of its names")))
+    found.map(|name| name.name.clone()).ok_or_else(|| Wrong::new(format!("`{text}` is not one of its names")))
 }
 
 fn character(value: &Value) -> Decoded {

@@ -36,7 +36,7 @@ pub(super) struct Docs {
 enum WitPackage {
     /// From a section: whole, with all it refers to.
     Decoded(Box<Resolve>),
-    /// From a text: what other packages define is not there.
+    /// From a text: what other packages define does not exist.
     Parsed(Box<UnresolvedPackage>),
 }
 
@@ -65,11 +65,11 @@ impl Docs {
         let (docs, problems) = Self::decode(&sections.wit);
         let problems = problems.iter().map(|problem| format!("its section `{WIT_SECTION}`: {problem}"));
         for problem in sections.problems.iter().cloned().chain(problems) {
-            tracing::warn!("what is written about a plugin cannot be used: {problem}");
+            tracing::warn!("the documentation of a plugin cannot be used: {problem}");
         }
         match sibling_wit.filter(|_| docs.is_empty()) {
             Some(sibling_wit) => Self::parse(sibling_wit).unwrap_or_else(|problem| {
-                tracing::warn!("what is written beside a plugin cannot be used: {problem}");
+                tracing::warn!("the documentation beside a plugin cannot be used: {problem}");
                 Self::default()
             }),
             None => docs,

@@ -12,10 +12,10 @@ use crate::contract::floats;
 /// The largest whole number that every JSON reader keeps.
 const SAFE: u64 = 1 << 53;
 
-/// The value is none of the type. It was made by wasmtime of a value of this very type, so this is a
-/// defect of haft.
+/// The value is not one of the type. It was made by wasmtime of a value of this very type, so this is a bug
+/// in haft.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a value of another type than the component has; this is a defect of haft")]
+#[error("a value of another type than the component has; this is a bug in haft")]
 pub(super) struct Mismatch;
 
 type Encoded = Result<Value, Mismatch>;

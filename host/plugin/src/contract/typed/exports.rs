@@ -82,7 +82,8 @@ impl Exports {
                 ComponentItem::Resource(_) if methods(name) > 0 => self.resources.push(Uncallable {
                     name: name.clone(),
                     reason: format!(
-                        "is a resource of `{interface}`: its {} functions need one that outlives a call, and nothing in a plugin does",
+                        "is a resource of `{interface}`: its {} functions need a resource that outlives a \
+                         call, which plugins do not have",
                         methods(name)
                     ),
                 }),

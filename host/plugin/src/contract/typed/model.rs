@@ -321,9 +321,9 @@ fn end_error(ty: Option<types::Type>) -> Built<Option<Type>> {
         Some(types::Type::Result(result)) if result.ok().is_none() => match result.err() {
             None => Ok(None),
             Some(types::Type::String) => Ok(Some(Type::String)),
-            Some(_) => Err("a `future` of a result whose error is no text".to_owned()),
+            Some(_) => Err("a `future` of a result whose error is not text".to_owned()),
         },
-        _ => Err("a `future` beside a `stream`, and not of a result without a value".to_owned()),
+        _ => Err("a `future` with a `stream` that is not a result without a value".to_owned()),
     }
 }
 
@@ -361,12 +361,12 @@ fn simple(ty: &types::Type) -> Option<Type> {
 fn unsupported(ty: &types::Type) -> &'static str {
     match ty {
         types::Type::Own(_) | types::Type::Borrow(_) => {
-            "a handle to a resource, and nothing in a plugin outlives a call"
+            "a handle to a resource; nothing in a plugin outlives a call"
         }
         types::Type::Future(_) => "a `future` within another type",
         types::Type::Stream(_) => "a `stream` within another type",
-        types::Type::ErrorContext => "an `error-context`, which no JSON stands for",
+        types::Type::ErrorContext => "an `error-context`, which has no JSON form",
         types::Type::FixedLengthList(_) => "a list of a fixed length, which this haft does not support",
-        _ => "a type that this haft does not know",
+        _ => "a type that this haft does not support",
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::model::{Case, Field, Integer, Name, Type};
 
 /// The description of a `list<u8>`.
-const BYTES: &str = "text, or {\"base64\": …} for bytes that are no text";
+const BYTES: &str = "text, or {\"base64\": …} for bytes that are not text";
 
 /// Standard base64, with its padding or without.
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?)?$";

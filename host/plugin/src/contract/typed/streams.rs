@@ -24,7 +24,7 @@ use haft_core::tool::ToolError;
 /// The final answer of a function, or its error.
 type Answer = Result<Output, ToolError>;
 
-/// Puts streams and futures in the place of the values that are to go through them.
+/// Puts streams and futures instead of the values that are to go through them.
 pub(super) fn open(
     store: &mut Store<GuestState>,
     params: &[Field],

@@ -88,7 +88,7 @@ fn round_trip(ty: &Type, value: &Val) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Whatever the schema accepts, the decoder accepts, or says which number was wanted in the place of a text.
+/// Whatever the schema accepts, the decoder accepts, or says which number was wanted instead of a text.
 fn accepted(ty: &Type, arguments: &Value) -> Result<bool, TestCaseError> {
     let (schema, compiled) = compiled(ty);
     if compiled.check(arguments).is_err() {

@@ -346,12 +346,12 @@ fn sb08_without_landlock_guests_run_and_it_is_said() {
         (
             CREATE,
             libc::ENOSYS,
-            "this kernel offers no Landlock (Linux 5.19 or later, with `landlock` among its security modules)",
+            "this kernel has no Landlock (Linux 5.19 or later, with `landlock` among its security modules)",
         ),
         (
             CREATE,
             libc::EOPNOTSUPP,
-            "this kernel offers no Landlock (Linux 5.19 or later, with `landlock` among its security modules)",
+            "this kernel has no Landlock (Linux 5.19 or later, with `landlock` among its security modules)",
         ),
         (
             RESTRICT,

@@ -181,7 +181,7 @@ impl Files<'_> {
         Ok(Some(descriptor(file, is_directory, permissions, request)))
     }
 
-    /// Makes the file `path`, which is not there.
+    /// Makes the file `path`, which does not exist.
     fn create_file(
         &mut self,
         directory: &Dir,

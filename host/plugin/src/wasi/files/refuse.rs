@@ -128,7 +128,7 @@ impl Files<'_> {
     }
 }
 
-/// Returns the first link of `path` that leads out of `directory`.
+/// Returns the first link of `path` that points outside `directory`.
 fn escaping_link(directory: &Dir, path: &str) -> Option<PathBuf> {
     let mut ends = path.trim_end_matches('/').match_indices('/').map(|(end, _)| end).chain([path.len()]);
     let link = ends.find_map(|end| {

@@ -155,7 +155,7 @@ pub(super) fn keep((from, old): (&File, &str), (to, new): (&File, &str)) -> FsRe
     match keep() {
         Ok(true) => Ok(()),
         Err(error) if !is_private || error.kind() == io::ErrorKind::NotFound => {
-            tracing::debug!(%error, "not all of a replaced file is kept");
+            tracing::debug!(%error, "a replaced file was not saved completely");
             Ok(())
         }
         Ok(false) | Err(_) => Err(ErrorCode::Busy.into()),

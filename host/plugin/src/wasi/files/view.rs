@@ -350,7 +350,7 @@ impl Files<'_> {
             Some(protection) if protection.level == Protection::Hidden => {
                 let closed = self.grant.closed_at(preopen.root.real());
                 let hint = closed.and_then(|closed| closed.hint(&RightsTable::Named("its grant".to_owned())));
-                Err(hint.unwrap_or_else(|| "it belongs to haft itself".into()))
+                Err(hint.unwrap_or_else(|| "it belongs to haft".into()))
             }
             protection => Ok((object.file, protection.map(|protection| protection.level))),
         }

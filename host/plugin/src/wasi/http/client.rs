@@ -129,7 +129,7 @@ fn tls() -> std::result::Result<TlsConnector, rustls::Error> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// Returns the first of both kinds in turn, so that one kind that leads nowhere costs little.
+/// Returns the first of both kinds in turn, so that one unreachable kind costs little.
 fn alternating(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let first_is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (one, other): (Vec<_>, Vec<_>) =

@@ -162,7 +162,8 @@ impl Exchange {
         quiet: Duration,
     ) -> Result<Response<WasiBody>> {
         if let Some(coding) = coding(response.headers()).filter(|_| injected) {
-            let why = "answers in a compressed form that it was asked not to use, and a secret cannot be seen in that";
+            let why = "the answer is compressed although haft requested no compression; haft cannot check it \
+                for secrets";
             self.decisions.hint(Refusal::Other(format!("`{}` {why}", self.destination)));
             return Err(Error::HttpResponseContentCoding(Some(coding)));
         }

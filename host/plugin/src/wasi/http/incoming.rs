@@ -67,7 +67,7 @@ pub(super) enum NoAnswer {
     Incomplete,
     #[error("it answered with the error `{0}`")]
     Refused(String),
-    #[error("its answer broke off: {0}")]
+    #[error("its answer is incomplete: {0}")]
     Broken(wasmtime_wasi_http::Error),
 }
 

@@ -29,19 +29,19 @@ pub struct Injection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InjectionError {
     /// For every host.
-    #[error("a secret goes to one destination, not to every host")]
+    #[error("a secret has one destination: expected a host, not `*`")]
     AnyHost,
     /// Not a name, or that of a header that is haft's own.
-    #[error("expected the name of a header that says who asks, such as `Authorization`")]
+    #[error("expected the name of an authentication header, such as `Authorization`")]
     Header,
     /// Not to be sent in a header.
-    #[error("the secret holds a line break or another character that no header can hold")]
+    #[error("the secret has a line break or another character that is not allowed in a header")]
     Value,
     /// Too few bytes to be distinguished from other text.
-    #[error("the secret has less than {} bytes, which could be guessed", Injection::MIN_SECRET)]
+    #[error("the secret has fewer than {} bytes, which is too short", Injection::MIN_SECRET)]
     Short,
     /// More bytes than servers take.
-    #[error("the secret has more than {} bytes, which is more than servers accept", Injection::MAX_SECRET)]
+    #[error("the secret has more than {} bytes; servers refuse longer headers", Injection::MAX_SECRET)]
     Long,
 }
 

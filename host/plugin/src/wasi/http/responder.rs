@@ -10,7 +10,7 @@ use super::body::RequestBody;
 use super::exchange::{Exchange, Sent};
 use crate::denials::network_decisions::Refusal;
 
-/// Answers requests in the place of their destinations: no request leaves this machine.
+/// Answers requests instead of their destinations: no request leaves this machine.
 pub trait Responder: Send + Sync {
     /// Returns the response to a permitted request; `None` refuses the connection.
     fn respond(&self, request: OutgoingRequest) -> Option<CannedResponse>;
@@ -56,8 +56,8 @@ impl Exchange {
             body: body.collect().await?.to_bytes().to_vec(),
         };
         let Some(response) = responder.respond(asked) else {
-            self.decisions.refuse(&self.what, "nothing answers it here");
-            self.decisions.hint(Refusal::Other(format!("{}: nothing answers it here", self.what)));
+            self.decisions.refuse(&self.what, "the test has no answer");
+            self.decisions.hint(Refusal::Other(format!("{}: the test has no answer", self.what)));
             return Err(Error::HttpRequestDenied);
         };
         self.decisions.allow(format_args!("{} (answered here)", self.what));

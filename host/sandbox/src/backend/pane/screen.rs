@@ -99,12 +99,12 @@ impl Paned {
     fn refused(&self, status: &str) -> BackendError {
         match status.split_once(' ') {
             Some(("!target", pane)) => BackendError::Screen(format!(
-                "`target` is none of haft's panes; leave it away, or write `{}`",
+                "`target` is not one of haft's panes; remove it, or write `{}`",
                 haft_core::report::plain(pane)
             )),
-            _ if status == "!pane" => BackendError::Screen(
-                "there is no pane any more: it was closed, and the next command makes a new one".into(),
-            ),
+            _ if status == "!pane" => {
+                BackendError::Screen("the pane was closed; the next command opens a new pane".into())
+            }
             _ => self.explained(status),
         }
     }
@@ -145,8 +145,8 @@ impl Screen for Paned {
     ) -> Result<String, BackendError> {
         if let Some(unknown) = keys.iter().find(|key| !is_key(key)) {
             return Err(BackendError::Screen(format!(
-                "`{}` is no key that tmux knows; keys are named like `C-c`, `Enter`, `Up`, `F5`, and text goes into \
-                 `literal_text`",
+                "tmux does not know the key `{}`; keys are written like `C-c`, `Enter`, `Up`, `F5`, text \
+                 belongs in `literal_text`",
                 haft_core::report::plain(unknown)
             )));
         }

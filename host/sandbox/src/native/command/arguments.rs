@@ -23,7 +23,7 @@ pub(super) fn schema(arguments: &[Argument], extra: bool) -> Value {
     let mut properties: Map<_, _> =
         arguments.iter().map(|argument| (argument.name.as_str().to_owned(), schema_of(argument))).collect();
     if extra {
-        let rest = "Further arguments, each passed on as it is, without a shell";
+        let rest = "More arguments, passed unchanged, without a shell";
         let options = if arguments.is_empty() { "" } else { "; none may begin with `-`" };
         let description = format!("{rest}{options}");
         properties.insert(
@@ -127,7 +127,7 @@ fn positional(text: String, any: bool) -> Result<String, String> {
         return Ok(text);
     }
     let way_out = "write a path as `./-…`; a tool whose `command` ends with `--` takes any value";
-    Err(format!("begins with `-` and would be read as an option: `{text}`; {way_out}"))
+    Err(format!("starts with `-` and would be read as an option: `{text}`; {way_out}"))
 }
 
 /// Returns a flag with its value. Only a long option with `=` is certain to be followed by a value.
@@ -136,7 +136,7 @@ fn flagged(flag: &str, text: String) -> Result<Vec<String>, String> {
         _ if flag.ends_with('=') => Ok(vec![format!("{flag}{text}")]),
         _ if !is_like_option(&text) => Ok(vec![flag.to_owned(), text]),
         _ if flag.starts_with("--") => Ok(vec![format!("{flag}={text}")]),
-        _ => Err(format!("begins with `-` and would be read as an option after `{flag}`: `{text}`")),
+        _ => Err(format!("starts with `-` and would be read as an option after `{flag}`: `{text}`")),
     }
 }
 
@@ -185,7 +185,8 @@ mod tests {
                 "args": {
                     "type": "array",
                     "items": {"type": "string"},
-                    "description": "Further arguments, each passed on as it is, without a shell; none may begin with `-`",
+                    "description": "More arguments, passed unchanged, without a shell; none may begin with \
+                        `-`",
                 },
             },
             "required": ["title"],
@@ -228,7 +229,7 @@ mod tests {
             [("path", json!("-rf")), ("label", json!(["-x"])), ("args", json!(["--output=x"]))]
         {
             let problem = words(&declared(), true, &values(name, value), false).unwrap_err();
-            assert!(problem.starts_with(&format!("`{name}`: begins with `-`")), "{problem}");
+            assert!(problem.starts_with(&format!("`{name}`: starts with `-`")), "{problem}");
         }
         assert!(
             words(&declared(), true, &values("path", json!("-rf")), true)

@@ -84,14 +84,15 @@ pub(super) fn ended(
         CommandEnd::Exited(code) => (format!("exit code: {code}"), false),
         CommandEnd::TimedOut(kind) => (
             format!(
-                "timed out waiting for {kind} command completion after {time}; it was stopped with all it started"
+                "timed out waiting for {kind} command completion after {time}; the command and all its \
+                 processes were stopped"
             ),
             true,
         ),
         CommandEnd::Running(_) if fate == Fate::Ends => (
             format!(
-                "timed out waiting for tmux command completion after {time}; it is stopped now, since this haft ends \
-                 with the call: a longer `wait` lets it finish"
+                "timed out waiting for tmux command completion after {time}; it was stopped, because this \
+                 haft ends with the call: use a longer `wait`"
             ),
             true,
         ),
@@ -103,7 +104,7 @@ pub(super) fn ended(
             true,
         ),
         CommandEnd::Cancelled => ("cancelled; the command was stopped".to_owned(), true),
-        CommandEnd::Lost(why) => (format!("the command's end is not known: {why}"), true),
+        CommandEnd::Lost(why) => (format!("the command's exit status is unknown: {why}"), true),
     };
     let [output, errors] = streams;
     let notices: String = ended.notices.iter().map(|notice| format!("\n[notice] {notice}")).collect();
@@ -170,7 +171,7 @@ mod tests {
         assert!(
             stopped
                 .content
-                .starts_with("timed out waiting for ssh command completion after 30s; it was stopped")
+                .starts_with("timed out waiting for ssh command completion after 30s; the command and all its processes were stopped")
         );
         let running = answer(CommandEnd::Running("%3".into()), b"so far\n", b"");
         assert!(running.content.contains("still runs in pane %3") && running.content.contains("`C-c`"));

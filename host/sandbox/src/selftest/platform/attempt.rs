@@ -27,15 +27,15 @@ pub(super) struct Attempt {
     pub(super) evidence: fn(&Fixture) -> Option<String>,
 }
 
-const FILES: &str = "files outside the granted directories stay as they are";
-const HIDDEN: &str = "haft's own files are closed to tools";
+const FILES: &str = "files outside the granted directories do not change";
+const HIDDEN: &str = "haft's own files are blocked for tools";
 const FIXED: &str = "program.toml is not changed by the tools that it declares";
-const RIGHTS: &str = "no rights are gained, and none are left behind for others";
-const HAFT: &str = "haft and other processes cannot be read, steered or ended";
-const SERVICES: &str = "services and terminals of this machine are not reached";
-const NOTHING_MORE: &str = "nothing of haft's is handed over";
-const HOSTS: &str = "a process with single hosts reaches those alone";
-const END: &str = "nothing outlives the call that started it";
+const RIGHTS: &str = "a process gains no rights, and leaves none behind";
+const HAFT: &str = "haft and other processes cannot be read, controlled or ended";
+const SERVICES: &str = "services and terminals of this machine are not reachable";
+const NOTHING_MORE: &str = "a process inherits nothing from haft";
+const HOSTS: &str = "a process with single hosts reaches no other host";
+const END: &str = "no process outlives its call";
 
 /// The attempts in order: those that may disturb others come last.
 pub(super) const ATTEMPTS: &[Attempt] = &[
@@ -96,21 +96,21 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         evidence: fixture::labelled,
     },
     Attempt {
-        name: "read what is hidden",
+        name: "read a hidden file",
         promise: HIDDEN,
         gap: never,
         act: files::read_hidden,
         evidence: unseen,
     },
     Attempt {
-        name: "change what is hidden",
+        name: "change a hidden file",
         promise: HIDDEN,
         gap: never,
         act: files::change_hidden,
         evidence: fixture::hidden_changed,
     },
     Attempt {
-        name: "change what is fixed in the workspace",
+        name: "overwrite a protected file in the workspace",
         promise: FIXED,
         gap: without_mounts,
         act: files::change_fixed,
@@ -140,7 +140,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         evidence: unseen,
     },
     Attempt {
-        name: "use interfaces of the kernel that tools do not need",
+        name: "use kernel interfaces that tools do not need",
         promise: RIGHTS,
         gap: without_filter,
         act: system::interfaces,

@@ -250,7 +250,7 @@ fn differs(path: &Path) -> Option<String> {
     match fs::read_to_string(path) {
         Ok(text) if text == CONTENT => None,
         Ok(text) => Some(format!("it holds {} bytes in place of {}", text.len(), CONTENT.len())),
-        Err(error) => Some(format!("it cannot be read any more: {error}")),
+        Err(error) => Some(format!("it is no longer readable: {error}")),
     }
 }
 

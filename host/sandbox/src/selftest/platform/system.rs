@@ -35,7 +35,7 @@ pub(super) fn mount(brief: &Brief) -> Tried {
         Ok(rustix::mount::unmount(&place, UnmountFlags::DETACH)?)
     });
     let opened = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).map(drop).map_err(Into::into);
-    Tried::by_any([("a file system was mounted", mounted), ("one was made ready", opened)])
+    Tried::by_any([("a file system was mounted", mounted), ("one was prepared", opened)])
 }
 
 pub(super) fn namespaces(_: &Brief) -> Tried {
@@ -85,7 +85,7 @@ pub(super) fn type_into_terminal(brief: &Brief) -> Tried {
 /// session has it.
 fn on_terminal(brief: &Brief, what: &str, act: impl FnOnce(File) -> io::Result<()>) -> Tried {
     let Some(path) = &brief.terminal else {
-        return Tried::Unable("there is no terminal to be had".to_owned());
+        return Tried::Unable("there is no terminal".to_owned());
     };
     let terminal = File::options().read(true).write(true).open(path);
     Tried::by(what, terminal.and_then(act))

@@ -41,7 +41,7 @@ impl Tried {
         match held {
             _ if !out.is_empty() => Self::Out(joined(&out)),
             Some(held) => Self::Held(held),
-            None => Self::Unable("there is nothing to try it on".to_owned()),
+            None => Self::Unable("there is no target for this attempt".to_owned()),
         }
     }
 

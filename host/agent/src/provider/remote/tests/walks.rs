@@ -86,7 +86,7 @@ struct Step {
     server: usize,
     said: Said,
     prompt: Option<&'static str>,
-    /// The conversation is written down and read again.
+    /// The conversation is recorded and read again.
     is_resumed: bool,
 }
 

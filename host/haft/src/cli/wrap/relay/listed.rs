@@ -94,14 +94,14 @@ fn of_message(
     message.only("result")?;
     let id: Value = serde_json::from_str(message.only("id")?.get()).map_err(|_| "its id cannot be read")?;
     if ["method", "error"].iter().any(|key| message.all(key).next().is_some()) {
-        return Err("it is a request and an answer at once");
+        return Err("it is both a request and an answer");
     }
     if is_other(&id) {
         return Ok(None);
     }
     let tools = result.only(TOOLS)?;
     let elements: Vec<&RawValue> =
-        serde_json::from_str(tools.get()).map_err(|_| "its `tools` are no list")?;
+        serde_json::from_str(tools.get()).map_err(|_| "its `tools` is not a list")?;
     if Scan::from_message(tools.get().as_bytes()).values() > MAX_VALUES {
         return Err("its `tools` have too many values");
     }
@@ -163,7 +163,7 @@ impl<'l> Members<'l> {
         let mut all = self.0.iter().filter(|(own, _)| is_read_as(own, key));
         match (all.next(), all.next()) {
             (Some((own, value)), None) if own == key => Ok(value),
-            _ => Err("a key of it is there twice, or written in another way"),
+            _ => Err("it has a key twice, or a key in another spelling"),
         }
     }
 }
@@ -244,7 +244,7 @@ impl<'de> Visitor<'de> for AnyUnique {
         let mut all = Map::new();
         while let Some((key, Unique(value))) = map.next_entry::<String, _>()? {
             if all.insert(key, value).is_some() {
-                return Err(de::Error::custom("a key is there twice"));
+                return Err(de::Error::custom("it has a key twice"));
             }
         }
         Ok(all.into())

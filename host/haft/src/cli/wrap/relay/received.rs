@@ -87,10 +87,10 @@ impl Received {
 
     /// Tells of a line that does not pass. A request that it answers has an error for an answer.
     fn leave_out_line(&self, line: &[u8], why: &str) -> io::Result<()> {
-        self.tools.tell(&format!("a line was left out, since {why}"));
+        self.tools.tell(&format!("a line was dropped: {why}"));
         let scan = Scan::from_message(line);
         let Some(id) = scan.id::<Value>().filter(|_| scan.is_answer()) else { return Ok(()) };
-        let error = json!({ "code": INTERNAL, "message": format!("haft left out the answer, since {why}") });
+        let error = json!({ "code": INTERNAL, "message": format!("haft dropped the answer: {why}") });
         self.output.write(format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "error": error })).as_bytes())
     }
 

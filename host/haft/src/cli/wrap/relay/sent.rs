@@ -19,13 +19,13 @@ use haft_core::scan::Scan;
 const MAX_LINE: usize = 8 << 20;
 /// Bytes that a buffer keeps for the next line.
 const KEPT: usize = 64 << 10;
-/// The error code of JSON-RPC for parameters that are not taken: MCP's for a tool that is not there.
+/// The error code of JSON-RPC for parameters that are not taken: MCP's for a tool that does not exist.
 const NO_TOOL: i32 = -32_602;
 /// What becomes of a call without the name of a tool, or with one that no tool in a list has.
-const UNREADABLE: &str =
-    "the call was not made, since haft cannot compare the name of its tool with what was agreed to";
+const UNREADABLE: &str = "the call was not made: haft cannot compare its tool name with the approved tools";
 /// What becomes of a longer one that names its tool too late.
-const UNNAMED: &str = "the call was not made, since it names its tool after 8 MiB of arguments: haft cannot compare it with what was agreed to";
+const UNNAMED: &str = "the call was not made: its tool name follows 8 MiB of arguments, so haft cannot \
+    compare the name with the approved tools";
 
 /// What passes on the client's lines.
 pub(in crate::cli::wrap) struct Sent {

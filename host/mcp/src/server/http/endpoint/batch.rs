@@ -38,7 +38,7 @@ impl Endpoint {
             // A request of another revision would wait for what no batch has.
             if message.as_ref().is_ok_and(|message| !is_of_session(headers, message)) {
                 let id = message.ok().and_then(JsonRpcMessage::into_request).map(|(_, id)| id);
-                answers.push(refusal(id, ErrorData::invalid_request("no request of a batch", None)));
+                answers.push(refusal(id, ErrorData::invalid_request("not a request of a batch", None)));
                 continue;
             }
             match message {

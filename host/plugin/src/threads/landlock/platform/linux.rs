@@ -100,8 +100,8 @@ fn state(status: &RestrictionStatus) -> LandlockState {
     }
 }
 
-const MISSING: &str = "this kernel offers no Landlock (Linux 5.19 or later, with `landlock` among its \
-                       security modules)";
+const MISSING: &str = "this kernel has no Landlock (Linux 5.19 or later, with `landlock` among its security \
+                       modules)";
 
 fn reason(error: &RulesetError) -> String {
     match error {
