@@ -259,7 +259,8 @@ fn u2_a_person_gives_what_was_refused() {
     let call = ["call", "bash", r#"{"command": "touch ~/other/new && echo did it"}"#];
     let Some(declined) = stand.home.at_a_terminal(&call, "n\n") else { return };
     assert!(
-        declined.contains("Allow: `bash` write=") && declined.contains("the sandbox refused"),
+        declined.contains("for `bash`, and repeat the refused call: touch")
+            && declined.contains("the sandbox refused"),
         "{declined}"
     );
     assert!(!stand.place("other/new").exists());

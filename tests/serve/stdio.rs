@@ -338,6 +338,12 @@ fn a_client_s_configuration_starts_this_haft() {
         let place = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(place.contains(".json"), "{place}");
     }
+    let one = stage.command(&["serve", "--server", "files", "--print-config", "claude"]).output().unwrap();
+    let file: Value = serde_json::from_slice(&one.stdout).unwrap();
+    assert_eq!(
+        file["mcpServers"]["stage"]["args"].as_array().unwrap()[3..],
+        [json!("--server"), json!("files")]
+    );
     let given =
         ["serve", "--tools", "e*", "--allow", "guest:read=notes", "--no-journal", "--print-config", "claude"];
     let output = stage.command(&given).output().unwrap();

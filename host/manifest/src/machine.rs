@@ -49,19 +49,19 @@ table! {
 }
 
 impl Sandbox {
-    /// Whether child processes have all of the network.
+    /// Returns whether child processes have all of the network.
     pub fn opens_network(&self) -> bool {
         let is_open = |hosts: &Vec<HostPattern>| hosts.iter().any(HostPattern::is_any);
         self.network && self.hosts.as_ref().is_none_or(is_open)
     }
 
-    /// The only hosts that child processes reach; none if they have all of the network, or nothing of it.
+    /// Returns the only hosts that child processes reach; none if they have all of the network, or no network.
     pub fn single_hosts(&self) -> &[HostPattern] {
         let hosts = self.hosts.as_deref().unwrap_or_default();
         if self.network && holds_to_hosts(hosts) { hosts } else { &[] }
     }
 
-    /// What child processes reach of the network, in words: `open`, `closed`, or the hosts after `single`.
+    /// Returns the network of child processes in words: `open`, `closed`, or the hosts after `single`.
     pub fn network_in_words(&self, open: &str, closed: &str, single: &str) -> String {
         let hosts: Vec<_> = self.single_hosts().iter().map(|host| format!("`{host}`")).collect();
         match hosts.as_slice() {
@@ -71,18 +71,20 @@ impl Sandbox {
         }
     }
 
-    /// What does not hold together.
+    /// Rejects keys that contradict each other.
     fn checked(self, section: &Section<'_>) -> Self {
         let hosts = self.hosts.as_deref().unwrap_or_default();
+        if self.hosts.as_ref().is_some_and(Vec::is_empty) {
+            section.reject("hosts", "expected at least one host; `network = false` turns the network off");
+        }
         if !hosts.is_empty() && !self.network {
-            section
-                .reject("network", "there are `hosts`, so the network is not closed: leave out one of both");
+            section.reject("network", "`network = false` contradicts `hosts`: remove one of the two");
         }
         if self.unix_sockets && holds_to_hosts(hosts) {
             section.reject("unix_sockets", SOCKETS_AND_HOSTS);
         }
         if self.mode == SandboxMode::Rwx && holds_to_hosts(hosts) {
-            section.reject("hosts", "a process that may write everything cannot be held to single hosts");
+            section.reject("hosts", "mode `rwx` cannot be combined with single hosts: a process that may write everything can reach the network");
         }
         self
     }

@@ -71,7 +71,8 @@ table! {
 }
 
 /// Why a process with sockets cannot be held to hosts.
-pub(super) const SOCKETS_AND_HOSTS: &str = "services behind unix sockets have the network, so a process that reaches them cannot be held to single `hosts`";
+pub(super) const SOCKETS_AND_HOSTS: &str =
+    "services behind unix sockets have the network, so `unix_sockets` cannot be combined with single `hosts`";
 
 /// Whether `hosts` are single ones, and not the whole network.
 pub(super) fn holds_to_hosts(hosts: &[HostPattern]) -> bool {

@@ -173,7 +173,7 @@ fn for_sandbox(wanted: &Wanted, manifest: &Manifest) -> anyhow::Result<SandboxRi
     match right {
         Right::Host(host) if has_hosts => Ok(SandboxRight::Host(host.to_string())),
         Right::Host(_) => anyhow::bail!(
-            "`[sandbox]` has no `hosts`, so child processes have the network or, with `network = false`, nothing of it"
+            "`[sandbox]` has no `hosts`: child processes have the whole network, or none with `network = false`"
         ),
         Right::Read(_) if manifest.sandbox.read.is_none() => {
             anyhow::bail!(

@@ -50,7 +50,7 @@ Examples:
   haft log 3f9a                    one call; with -v its full recorded answer
   haft log --failed --since 2h
   haft log --tool bash --since '2026-08-01 10:00'
-  haft log --net                   what calls reached, and were refused to reach
+  haft log --net                   the network connections of calls
   haft log --json | jq -r 'select(.peak_memory > 50e6) | .tool'"
 )]
 pub(super) struct Log {

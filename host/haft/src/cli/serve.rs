@@ -212,8 +212,9 @@ impl Serve {
     fn words(&self, common: &Common) -> Vec<String> {
         let patterns = self.tools.iter().flat_map(|pattern| ["--tools".to_owned(), pattern.to_string()]);
         let plugin = self.plugin.iter().flat_map(|name| ["--plugin".to_owned(), name.clone()]);
+        let server = self.server.iter().flat_map(|name| ["--server".to_owned(), name.clone()]);
         let page = self.page.then(|| "--page".to_owned());
-        patterns.chain(plugin).chain(page).chain(common::words(common, true)).collect()
+        patterns.chain(plugin).chain(server).chain(page).chain(common::words(common, true)).collect()
     }
 }
 

@@ -89,6 +89,13 @@ impl Connection {
         self.peer.peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
     }
 
+    /// Waits until [`Self::refused`] has the refusals of everything that the server has done so far.
+    pub(super) async fn caught_up(&self) {
+        if let Some(child) = &self.child {
+            child.life.caught_up().await;
+        }
+    }
+
     /// Returns the sandbox's refusals of the server so far.
     pub(super) fn refused(&self) -> Vec<Refusal> {
         self.child.as_ref().map(|child| child.life.refused()).unwrap_or_default()

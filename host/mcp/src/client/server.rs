@@ -204,6 +204,7 @@ impl Server {
         let known = connection.refused().len();
         let result = connection.call(method, params, &listener, limits).await;
         span.end(&told(&result));
+        connection.caught_up().await;
         for decision in connection.noted(known) {
             context.notes.decision(|| decision);
         }
@@ -245,7 +246,9 @@ impl Server {
     /// empty if it does not run.
     pub async fn refused(&self) -> Vec<String> {
         let connection = self.slot.lock().await.open();
-        connection.map(|connection| connection.hints()).unwrap_or_default()
+        let Some(connection) = connection else { return Vec::new() };
+        connection.caught_up().await;
+        connection.hints()
     }
 
     /// Ends it in order, within a few seconds; it is not started again.

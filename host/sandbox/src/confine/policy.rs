@@ -90,16 +90,16 @@ impl Policy {
             None
         } else if !self.layers.namespaces || !self.layers.seccomp {
             Some(
-                "single hosts (`hosts`) need a network namespace and a seccomp filter, which cannot be had here; \
-                 `hosts = [\"*\"]` opens all of the network, `network = false` or `hosts = []` closes it",
+                "single hosts (`hosts`) need a network namespace and a seccomp filter, which are not available here; \
+                 `hosts = [\"*\"]` opens all of the network, `network = false` (in a grant `hosts = []`) turns it off",
             )
         } else if self.unix_sockets {
             Some(
-                "single hosts (`hosts`) hold no process that reaches unix sockets: services behind them have the \
-                  network",
+                "single hosts (`hosts`) cannot be enforced for a process with `unix_sockets`: services behind these sockets have \
+                 the network",
             )
         } else if self.write.is_none() {
-            Some("single hosts (`hosts`) hold no process that may write everything (`rwx`)")
+            Some("single hosts (`hosts`) cannot be enforced in mode `rwx`")
         } else {
             None
         }

@@ -45,6 +45,8 @@ pub(crate) struct HelperSession {
     job: AsyncFd<OwnedFd>,
     child: Child,
     received: usize,
+    /// An event that was received before it was asked for.
+    early: Option<io::Result<HelperEvent>>,
     /// The refusals of the command so far.
     refused: Arc<Lock<Vec<Refusal>>>,
     /// The connections of the command so far.
@@ -115,7 +117,8 @@ impl HelperSession {
         drop(sockets);
         let control = Control(watched(Arc::new(control))?);
         let (job, received, living) = (watched(job)?, 0, None);
-        Ok(Self { control, job, child, received, refused, connections, _egress: egress, living })
+        let early = None;
+        Ok(Self { control, job, child, received, early, refused, connections, _egress: egress, living })
     }
 
     /// Seals the child: it is ended when an object other than that of `seals` appears at a path.
@@ -176,7 +179,25 @@ impl HelperSession {
 
     /// Waits for the next event. The future may be dropped and created again.
     pub(crate) async fn news(&mut self) -> io::Result<HelperEvent> {
+        if let Some(early) = self.early.take() {
+            return early;
+        }
         let message = receive(&self.control.0).await?;
+        self.event(message)
+    }
+
+    /// Receives what the helper has sent already. A call of the command continues only after its refusal was sent, so
+    /// [`Self::refused`] then has the refusals of everything that the command has done.
+    pub(crate) fn catch_up(&mut self) {
+        while self.early.is_none()
+            && let Ok(message) = wire::receive(&**self.control.0.get_ref())
+        {
+            let event = self.event(message);
+            self.early = Some(event).filter(|event| !matches!(event, Ok(HelperEvent::Refused(_))));
+        }
+    }
+
+    fn event(&mut self, message: Option<wire::Message>) -> io::Result<HelperEvent> {
         self.received += 1;
         let Some(message) = message.filter(|_| self.received <= MAX_MESSAGES) else {
             return Err(io::Error::other("the process that supervises the command has ended"));

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::unix::pipe::{Receiver, Sender};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use crate::confine::{Command, Confiner, Connection, HelperEvent, HelperSession, Refusal};
@@ -65,6 +65,8 @@ pub struct Service {
 pub struct Life {
     /// Whether the service is to be stopped; closed when this is dropped.
     stop: watch::Sender<bool>,
+    /// Tells the supervisor to receive all refusals, and to reply.
+    catch_up: mpsc::Sender<oneshot::Sender<()>>,
     state: watch::Receiver<ServiceState>,
     words: Arc<Lock<LastLines>>,
     refused: Arc<Lock<Vec<Refusal>>>,
@@ -130,9 +132,10 @@ pub async fn start(
     let errors = Errors { pipe: Some(errors), words: words.clone(), on_line: Box::new(on_line) };
     let (refused, connections) = (session.refused(), session.connections());
     let (stop, orders) = watch::channel(false);
+    let (catch_up, late) = mpsc::channel(1);
     let (sender, state) = watch::channel(ServiceState::Running);
-    tokio::spawn(Supervisor { session, errors, sender }.keep(orders));
-    Ok(Service { input, output, life: Life { stop, state, words, refused, connections } })
+    tokio::spawn(Supervisor { session, errors, sender }.keep(orders, late));
+    Ok(Service { input, output, life: Life { stop, catch_up, state, words, refused, connections } })
 }
 
 impl Life {
@@ -160,6 +163,15 @@ impl Life {
     /// Returns the connections of a service with single hosts since the last call of this function, limited.
     pub fn take_connections(&self) -> Vec<Connection> {
         std::mem::take(&mut *self.connections.lock())
+    }
+
+    /// Waits until [`Self::refused`] has the refusals of everything that the service has done so far.
+    pub async fn caught_up(&self) {
+        let (done, caught_up) = oneshot::channel();
+        // Either error means that the service is gone, and everything was received.
+        if self.catch_up.send(done).await.is_ok() {
+            let _ = caught_up.await;
+        }
     }
 
     /// Returns the sandbox's refusals so far, in order and limited.
@@ -205,7 +217,11 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    async fn keep(mut self, mut orders: watch::Receiver<bool>) {
+    async fn keep(
+        mut self,
+        mut orders: watch::Receiver<bool>,
+        mut late: mpsc::Receiver<oneshot::Sender<()>>,
+    ) {
         let mut ending = None;
         loop {
             tokio::select! {
@@ -214,6 +230,11 @@ impl Supervisor {
                     // Dropped: the session is dropped too, which kills.
                     Err(_) => return,
                 },
+                Some(done) = late.recv() => {
+                    self.session.catch_up();
+                    // An error means that nobody waits any more.
+                    let _ = done.send(());
+                }
                 news = self.session.news() => match news {
                     Ok(HelperEvent::Ended(ended)) => {
                         let ending_now = self.ending(ended.status);

@@ -57,7 +57,7 @@ impl Entry {
         let wider = session.widening.widened(name, grant, &rights)?;
         let asked: Vec<String> = rights.iter().map(Right::to_string).collect();
         let subject = session.redactor.redact_owned(self.tool.subject(&call.arguments).text().to_owned());
-        let again = format!("`{name}` {}, and make the call again: {subject}", asked.join(", "));
+        let again = format!("{} for `{name}`, and repeat the refused call: {subject}", asked.join(", "));
         let written_by = session.widening.written_by(name, &asked);
         let question = Question { written_by, ..approval::question_of(call, name, "Allow", &again) };
         let decision = tokio::select! {

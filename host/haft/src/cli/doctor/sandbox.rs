@@ -153,7 +153,7 @@ impl Sandbox {
             (Some(why), _) => {
                 line(Mark::Bad, "refused: `bash` and commands are not started").more([why.as_str()])
             }
-            (None, FULL) => line(Mark::Good, "full: everything that is not granted is blocked"),
+            (None, FULL) => line(Mark::Good, "full: the kernel enforces every grant"),
             (None, REDUCED) => {
                 line(Mark::Warning, "reduced: `bash` and commands run without these protections:")
                     .more(self.gaps.iter().map(|gap| format!("- {gap}")))

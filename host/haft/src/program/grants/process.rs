@@ -1,5 +1,5 @@
 //! The rights of a program's processes: MCP servers and commands. Each has the grant of its entry and the paths
-//! that any process needs to run, or without a grant the narrow default of the program, without the rights that
+//! that any process needs to run, or without a grant the default of the program, without the rights that
 //! `[sandbox]` adds for `bash`. A server, and a command with a grant, has a private directory.
 
 mod plugin;

@@ -446,5 +446,5 @@ impl Finder<'_> {
 
 /// Returns the text after a command line whose process has its own grant: without one its rights differ.
 fn own_grant(grant: Option<&ProcessGrant>) -> &'static str {
-    if grant.is_some() { "; as it is granted" } else { "" }
+    if grant.is_some() { ", with only the rights of its `grant`" } else { "" }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Registration {
     pub(crate) data: u64,
 }
 
-/// Registers the file `new` in the place of `old`, as a process would that has it under `number`. An epoll instance
+/// Registers the file `new` instead of `old`, as a process would that has it under `number`. An epoll instance
 /// knows a file by itself and its number, so this takes a thread with a table of files of its own.
 pub(crate) fn exchange(
     registrations: &[Registration],

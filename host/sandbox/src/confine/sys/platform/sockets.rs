@@ -50,7 +50,7 @@ impl Notification {
         number.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Puts `file` in the place of the process's file with this number.
+    /// Puts `file` instead of the process's file with this number.
     pub(crate) fn put(
         &self,
         listener: BorrowedFd<'_>,

@@ -1,4 +1,4 @@
-//! Puts a socket of haft's own network in the place of one of the command's, with its flags and options.
+//! Puts a socket of haft's own network instead of one of the command's, with its flags and options.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,7 +39,7 @@ const OPTIONS: &[(libc::c_int, libc::c_int)] = &[
 const DOUBLED: &[(libc::c_int, libc::c_int)] =
     &[(libc::SOL_SOCKET, libc::SO_RCVBUF), (libc::SOL_SOCKET, libc::SO_SNDBUF)];
 
-/// Puts `connected` in the place of `socket`, on which `call` waits.
+/// Puts `connected` instead of `socket`, on which `call` waits.
 pub(super) fn hand_over(
     listener: BorrowedFd<'_>,
     (call, socket): (&Notification, &OwnedFd),
