@@ -242,7 +242,8 @@ impl Server {
     /// empty if it does not run.
     pub async fn refused(&self) -> Vec<String> {
         let connection = self.slot.lock().await.open();
-        connection.map(|connection| connection.hints()).unwrap_or_default()
+        let scripts = self.config.scripts(self.host.grant.base().map(Root::path));
+        connection.map(|connection| connection.hints(&scripts)).unwrap_or_default()
     }
 
     /// Ends it in order, within a few seconds; it is not started again.
