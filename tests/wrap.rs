@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 mod fetched;
+mod terminal;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -20,6 +20,7 @@ mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::slice;
 
 use clap::Args;
 
@@ -46,7 +47,7 @@ Without rights the server has its own home directory, reads the system's program
 asks once for the rights that its start needs and for rights on the command line: at a terminal, or through the \
 client (elicitation). Your consent applies to this command as long as its files do not change. haft pins the \
 tools of the first listing; a new or changed tool is held back until you agree to it. NAME alone, at a \
-terminal, adds rights or shows the tools.
+terminal, asks again for the rights that you declined; options add rights or show the tools.
 
 Examples:
   haft wrap memory -- npx -y @modelcontextprotocol/server-memory
@@ -120,9 +121,13 @@ impl Start {
         let Record { written, is_outdated } = record.unwrap_or_default();
         let rights = written.grant.rights();
         let (agreed, outdated) = if is_outdated { (Vec::new(), rights) } else { (rights, Vec::new()) };
-        let declined = if is_outdated { Vec::new() } else { record::declined(&written) };
-        let known = [agreed.as_slice(), declined.as_slice()].concat();
+        let mut declined = if is_outdated { Vec::new() } else { record::declined(&written) };
         let fetch = Fetch::new(&dirs, &command, is_known)?;
+        if fetch.runner().is_some() {
+            // The runner would wait for the network: the user is asked again.
+            declined.retain(|right| !has_network(slice::from_ref(right)));
+        }
+        let known = [agreed.as_slice(), declined.as_slice()].concat();
         let is_fetched = fetch.runner().is_none() || has_network(&known);
         let is_decided = is_known && missing(&asked, &known).is_empty() && is_fetched;
         let confiner = Confiner::new();
@@ -175,8 +180,8 @@ impl Start {
     /// Notes down that a person gave the server `rights` too, or not; without any that it needs none.
     fn decide(&mut self, rights: &[Right], is_given: bool) -> anyhow::Result<()> {
         let mut noted = rights.to_vec();
-        if is_given && has_network(rights) && self.fetches() {
-            noted.retain(|right| !has_network(std::slice::from_ref(right)));
+        if is_given && self.is_fetched_by(rights) {
+            noted.retain(|right| !has_network(slice::from_ref(right)));
             self.fetch.agree();
         }
         let decided = if is_given { &mut self.agreed } else { &mut self.declined };
@@ -188,6 +193,33 @@ impl Start {
         let done = if is_given { "agreed to" } else { "not agreed to" };
         self.terminal.message(format_args!("{DIM}haft: {done}, noted in {}{DIM:#}", path.display()));
         Ok(())
+    }
+
+    /// Whether `rights` are those with which the runner fetches the server.
+    fn is_fetched_by(&self, rights: &[Right]) -> bool {
+        has_network(rights) && self.fetches()
+    }
+
+    /// Ends without a record: the server cannot start before it is fetched.
+    fn leave_unfetched(&self) -> Exit {
+        let Wrapping { name, words, .. } = &self.command;
+        let (runner, again) =
+            (self.fetch.runner().unwrap_or_default(), given::line(&self.asked, name, words));
+        self.terminal.message(plain(&format!(
+            "haft: {name}: you did not agree, so `{runner}` did not fetch the server, and it cannot start: \
+             `{again}` in a terminal asks again"
+        )));
+        Exit::Declined
+    }
+
+    /// Reports what was refused in `trial`, except what the question about the rights `asked` covers.
+    fn tell(&self, trial: &Trial, asked: &[Right]) {
+        for refusal in &trial.refused {
+            let right = proposal::right(refusal, &trial.grant);
+            if !right.is_some_and(|right| asked.iter().any(|asked| asked.covers(&right))) {
+                watch::tell(self.terminal, refusal, (&self.command.name, &trial.grant));
+            }
+        }
     }
 
     /// Whether the network is asked for to fetch the server alone.
@@ -223,7 +255,7 @@ impl Start {
         ];
         let runner = self.fetch.runner().filter(|_| self.fetches());
         lines.extend(rights.iter().map(|right| match runner {
-            Some(runner) if has_network(std::slice::from_ref(right)) => {
+            Some(runner) if has_network(slice::from_ref(right)) => {
                 format!("  network, until `{}` has fetched it", plain(runner))
             }
             _ => format!("  {}", plain(&given::shown(right))),

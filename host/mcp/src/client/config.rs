@@ -171,6 +171,11 @@ impl Config {
         !self.sources(workspace).is_empty()
     }
 
+    /// Returns the files that [`sources`](Self::sources) names, without links.
+    pub(super) fn scripts(&self, workspace: Option<&Path>) -> Vec<PathBuf> {
+        self.sources(workspace).iter().filter_map(|script| script.canonicalize().ok()).collect()
+    }
+
     /// Returns its words that are files, and the module that comes after `-m`.
     fn sources(&self, workspace: Option<&Path>) -> Vec<PathBuf> {
         let (Endpoint::Stdio { command, .. }, Some(workspace)) = (&self.endpoint, workspace) else {

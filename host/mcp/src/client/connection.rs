@@ -2,6 +2,7 @@
 //! sends a request twice.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -111,12 +112,13 @@ impl Connection {
         connected.chain(refused).collect()
     }
 
-    /// Returns the lines that would allow the refused accesses.
-    pub(super) fn hints(&self) -> Vec<String> {
-        let child = self.child.as_ref();
-        child
-            .map(|child| Refusal::hints(&self.refused(), (&child.grant, &child.table), ""))
-            .unwrap_or_default()
+    /// Returns the lines that would allow the refused accesses; not the listings of the directories of its
+    /// `scripts`.
+    pub(super) fn hints(&self, scripts: &[PathBuf]) -> Vec<String> {
+        let Some(child) = &self.child else { return Vec::new() };
+        let mut refused = self.refused();
+        refused.retain(|refusal| !refusal.is_folder_of(scripts.iter().map(PathBuf::as_path)));
+        Refusal::hints(&refused, (&child.grant, &child.table), "")
     }
 
     /// Returns the lines that would allow the accesses refused during a call that the server answered with the

@@ -248,7 +248,7 @@ impl Server {
         let connection = self.slot.lock().await.open();
         let Some(connection) = connection else { return Vec::new() };
         connection.caught_up().await;
-        connection.hints()
+        connection.hints(&self.config.scripts(self.host.grant.base().map(Root::path)))
     }
 
     /// Ends it in order, within a few seconds; it is not started again.

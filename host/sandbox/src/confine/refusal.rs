@@ -178,6 +178,13 @@ impl Refusal {
     pub fn is_incidental(&self) -> bool {
         matches!(self, Self::Write(path) if path.components().any(|part| part.as_os_str() == "__pycache__"))
     }
+
+    /// Reports whether the access is only the opening of the directory of one of `files`: interpreters list the
+    /// directory of their script when they start, and continue without it.
+    pub fn is_folder_of<'f>(&self, files: impl IntoIterator<Item = &'f Path>) -> bool {
+        let Self::Read(path) = self else { return false };
+        files.into_iter().any(|file| file.parent() == Some(path))
+    }
 }
 
 fn for_path(grant: &Grant, (right, path): (&str, &Path), table: &RightsTable) -> String {

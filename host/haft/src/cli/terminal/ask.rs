@@ -22,10 +22,20 @@ impl Terminal {
 
     /// Asks a question; anything but `y` and `yes` is no, and what was typed before it stood there is no answer.
     pub(in crate::cli) async fn confirm(self, question: &str) -> io::Result<bool> {
+        Ok(self.answered(question).await?.unwrap_or_default())
+    }
+
+    /// The same; `None` at the end of the input.
+    pub(in crate::cli) async fn answered(self, question: &str) -> io::Result<Option<bool>> {
         rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush)?;
         self.ask(&format!("{HEAD}{question}{HEAD:#} [y/N] "));
         let answer = read(MAX_ANSWER).await?;
-        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+        if answer.is_empty() {
+            // The question's line has no end yet.
+            self.message("");
+            return Ok(None);
+        }
+        Ok(Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")))
     }
 
     /// Asks for a secret, which is not shown while it is entered; without the white space around it.

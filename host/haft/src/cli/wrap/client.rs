@@ -42,13 +42,14 @@ pub(super) async fn serve(mut start: Start) -> anyhow::Result<Exit> {
         let mut trial = Trial::start(&start).await?;
         trial.ask(&client.first, client.id()).await?;
         let mut watcher = Watcher::new(&start, &trial.grant)?;
-        trial.refused.iter().for_each(|refusal| watcher.tell(refusal));
         let wanted = start.wanted(&trial)?;
         if wanted.is_empty() && round == 0 && trial.answer.is_some() {
             start.decide(&[], true)?;
         }
         let is_needed = trial.answer.is_none() || !start.configured().is_empty();
-        if wanted.is_empty() || round == MAX_ROUNDS || !(client.can_elicit() || is_needed) {
+        let is_asked = !wanted.is_empty() && round < MAX_ROUNDS && (client.can_elicit() || is_needed);
+        start.tell(&trial, if is_asked { &wanted } else { &[] });
+        if !is_asked {
             return client.pass_on(trial, watcher).await;
         }
         if !client.can_elicit() {
@@ -70,6 +71,10 @@ pub(super) async fn serve(mut start: Start) -> anyhow::Result<Exit> {
                 trial.end().await?;
                 fetch::fetch(&mut start).await?;
                 continue;
+            }
+            Said::No if start.is_fetched_by(&wanted) => {
+                trial.end().await?;
+                return Ok(start.leave_unfetched());
             }
             Said::No => start.decide(&wanted, false)?,
             Said::Nothing => {}

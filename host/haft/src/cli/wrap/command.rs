@@ -41,6 +41,8 @@ pub(super) struct Wrapping {
     pub(super) files: Vec<PathBuf>,
     /// What has to be read to start it: the program, its interpreters, and the first file among the arguments, its script.
     pub(super) started_from: Vec<PathBuf>,
+    /// The first file among the arguments.
+    pub(super) script: Option<PathBuf>,
     /// Other files and directories among the arguments, which it gets no right to by being started.
     pub(super) named: Vec<PathBuf>,
     /// What makes it this command: the name of its record and of its home.
@@ -64,9 +66,8 @@ impl Wrapping {
         files.retain(|file| file.is_file() && !is_of_system(file));
         files.sort();
         files.dedup();
-        if let Some(script) = named.iter().position(|place| place.is_file()) {
-            started_from.push(named.remove(script));
-        }
+        let script = named.iter().position(|place| place.is_file()).map(|script| named.remove(script));
+        started_from.extend(script.clone());
         named.retain(|place| !is_of_system(place));
         let mut words = vec![text(program.as_os_str())?];
         for word in arguments {
@@ -75,7 +76,7 @@ impl Wrapping {
         let name = name.unwrap_or_else(|| own_name(&words));
         let key = key(&name, &real, &words);
         let arguments = arguments.to_vec();
-        Ok(Self { name, program, arguments, words, files, started_from, named, key })
+        Ok(Self { name, program, arguments, words, files, started_from, script, named, key })
     }
 
     /// What a record says of its files, where they are as they were; `None` where one is another. What the server itself

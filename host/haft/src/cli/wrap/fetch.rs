@@ -3,12 +3,13 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, PipeReader, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::{Value, json};
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
 use super::Start;
@@ -18,7 +19,8 @@ use super::trial::Trial;
 use super::watch::Watcher;
 use haft::program::Dirs;
 use haft_core::grant::Right;
-use haft_sandbox::attached::{self, Attached};
+use haft_core::report::plain;
+use haft_sandbox::attached::Attached;
 
 /// Programs that fetch what they run.
 const RUNNERS: &[&str] = &["npx", "npm", "pnpx", "pnpm", "yarn", "bunx", "bun", "uvx", "uv", "pipx", "deno"];
@@ -32,6 +34,11 @@ const MAX_FETCH: Duration = Duration::from_mins(5);
 
 /// Bytes that a runner may write before the server's answer.
 const MAX_OUTPUT: u64 = 16 << 20;
+
+/// Bytes of standard error that are shown of a fetch that fails.
+const MAX_WORDS: u64 = 64 << 10;
+/// How long the last of them is waited for, once the server has ended.
+const LAST: Duration = Duration::from_millis(500);
 
 /// The revision of MCP that haft asks with.
 const REVISION: &str = "2025-06-18";
@@ -147,13 +154,16 @@ pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
     let installed: Vec<PathBuf> =
         command.started_from.iter().filter(|file| !is_argument(file)).cloned().collect();
     let (grant, job) = start.with(network().as_slice(), &installed)?;
+    let runner = start.fetch.runner.as_deref().unwrap_or_default();
+    start.terminal.message(format_args!("fetching the server with `{}` …", plain(runner)));
     let ((their_input, mut input), (output, their_output)) = (io::pipe()?, io::pipe()?);
-    let [_, _, errors] = attached::own_streams()?;
-    let streams = [their_input.into(), their_output.into(), errors];
+    let (errors, their_errors) = io::pipe()?;
+    let streams = [their_input.into(), their_output.into(), their_errors.into()];
     let mut server = Attached::start(&start.confiner, &grant, &job, streams).await?;
+    let words = spawn_blocking(move || words(errors));
     input.write_all(&initialize())?;
     // Ends with the server, which closes its output then. Runners write of their progress too.
-    let answered = tokio::task::spawn_blocking(move || {
+    let answered = spawn_blocking(move || {
         let mut lines = BufReader::new(output.take(MAX_OUTPUT)).split(b'\n');
         lines.any(|line| line.is_ok_and(|line| is_answer(&line)))
     });
@@ -166,6 +176,9 @@ pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
     while server.refusal().await?.is_some() {}
     // How it ended is no matter.
     let _ = server.finish().await;
+    if is_answered != Some(true) {
+        show(words).await;
+    }
     // A server without an answer may have ended for lack of a right: the next trial shows that.
     start.fetch.is_fetched = true;
     match is_answered {
@@ -174,6 +187,24 @@ pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
         None => {
             Err(anyhow::anyhow!("`{}` was not fetched: haft received a signal to end", start.command.name))
         }
+    }
+}
+
+/// What the runner and the server write to standard error. After a fetch that succeeds it is not shown: the server starts
+/// again and writes the same.
+fn words(mut errors: PipeReader) -> Vec<u8> {
+    let mut words = Vec::new();
+    // A pipe that cannot be read ends like a closed one.
+    let _: io::Result<_> = (&mut errors).take(MAX_WORDS).read_to_end(&mut words);
+    let _: io::Result<_> = io::copy(&mut errors, &mut io::sink());
+    words
+}
+
+/// Shows them.
+async fn show(words: JoinHandle<Vec<u8>>) {
+    if let Ok(Ok(words)) = timeout(LAST, words).await {
+        // Standard error may be closed.
+        let _: io::Result<()> = io::stderr().write_all(&words);
     }
 }
 

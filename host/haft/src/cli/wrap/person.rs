@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::record::{self, Copies, MAX_TOOLS};
 use super::tools::{is_usable, sheet};
 use super::trial::Trial;
-use super::{Exit, Start, fetch, watch};
+use super::{Exit, Start, fetch};
 use crate::cli::terminal::{Hinted, Terminal};
 use haft::program::Dirs;
 use haft_core::grant::Right;
@@ -26,54 +26,88 @@ pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
     for round in 0..=MAX_ROUNDS {
         let mut trial = Trial::start(&start).await?;
         trial.ask(&fetch::initialize(), &Value::from("haft")).await?;
-        for refusal in &trial.refused {
-            watch::tell(terminal, refusal, (&start.command.name, &trial.grant));
-        }
         let wanted = start.wanted(&trial)?;
         if wanted.is_empty() || round == MAX_ROUNDS {
-            let has_answered = trial.answer.is_some();
-            let tools = if has_answered { trial.tools().await? } else { Vec::new() };
-            trial.end().await?;
-            if round == 0 {
-                start.decide(&[], true)?;
-            }
-            let end = if has_answered { "it answers" } else { "it still does not answer" };
-            let need =
-                if wanted.is_empty() { "needs no more rights" } else { "will not be asked about again" };
-            terminal.message(format_args!("{} {need}: {end}", start.command.name));
-            return agree_to_tools(&start, &tools).await;
+            start.tell(&trial, &[]);
+            return finish(start, trial, (round > 0, wanted.is_empty())).await;
         }
+        start.tell(&trial, &wanted);
         trial.end().await?;
-        terminal.message(start.sheet(&wanted));
-        let is_given = terminal.confirm("agree to these rights?").await?;
-        start.decide(&wanted, is_given)?;
-        if !is_given {
-            return Ok(Exit::Declined);
+        terminal.message(format_args!("{}\n", start.sheet(&wanted)));
+        match terminal.answered("agree to these rights?").await? {
+            Some(true) => start.decide(&wanted, true)?,
+            _ if start.is_fetched_by(&wanted) => return Ok(start.leave_unfetched()),
+            Some(false) => {
+                start.decide(&wanted, false)?;
+                return Ok(Exit::Declined);
+            }
+            None => {
+                terminal
+                    .message("haft: no answer: nothing was recorded, and haft asks again at the next start");
+                return Ok(Exit::Declined);
+            }
         }
         fetch::fetch(&mut start).await?;
     }
     Ok(Exit::Success)
 }
 
+/// Ends the trials, after a person has agreed to rights if `has_agreed`, and asks about the tools.
+async fn finish(
+    mut start: Start,
+    mut trial: Trial,
+    (has_agreed, is_enough): (bool, bool),
+) -> anyhow::Result<Exit> {
+    let has_answered = trial.answer.is_some();
+    let tools = if has_answered { trial.tools().await? } else { Vec::new() };
+    trial.end().await?;
+    if !has_agreed {
+        start.decide(&[], true)?;
+    }
+    let end = if has_answered { "it answers" } else { "it still does not answer" };
+    let need = if is_enough { "needs no more rights" } else { "will not be asked about again" };
+    start.terminal.message(format_args!("{} {need}: {end}", start.command.name));
+    agree_to_tools(&start, &tools, has_agreed && has_answered).await
+}
+
 /// Asks about the tools that a server lists, as far as nobody agreed to them.
-async fn agree_to_tools(start: &Start, tools: &[Value]) -> anyhow::Result<Exit> {
+async fn agree_to_tools(start: &Start, tools: &[Value], has_agreed: bool) -> anyhow::Result<Exit> {
     let (terminal, path) = (start.terminal, record::place(&start.dirs, &start.command));
     let pins = record::pinned(&path, &start.command)?;
     let is_new = |tool: &&Value| pins.differences(&ToolPins::of([*tool])).iter().any(Difference::holds);
     let room = MAX_TOOLS.saturating_sub(pins.names().len());
     let usable = tools.iter().filter(|tool| is_usable(tool));
     let new: Vec<Value> = usable.filter(is_new).take(room).cloned().collect();
+    let name = &start.command.name;
+    let agreed = format!("agreed; the server `{}` starts with these rights under any client", plain(name));
     if new.is_empty() {
+        if has_agreed {
+            terminal.message(agreed);
+        }
         return Ok(Exit::Success);
     }
-    terminal.message(sheet(&start.command.name, &pins, &record::copies(&path, Copies::Agreed), &new));
-    if !terminal.confirm("agree to these tools?").await? {
+    let sheet = sheet(name, &pins, &record::copies(&path, Copies::Agreed), &new);
+    terminal.message(format_args!("{sheet}\n"));
+    let answer = terminal.answered("agree to these tools?").await?;
+    if answer != Some(true) {
+        // Without an answer too: a client would pin them as they come.
         record::refuse(&path, &start.command, &new)?;
+        terminal.message(held_back(name, answer));
         return Ok(Exit::Declined);
     }
     record::pin(&path, &start.command, &new)?;
     record::keep_copies(&path, Copies::Held, &BTreeMap::new())?;
+    terminal.message(agreed);
     Ok(Exit::Success)
+}
+
+/// What a person reads who did not agree to tools.
+fn held_back(name: &str, answer: Option<bool>) -> String {
+    let why = if answer.is_some() { "not agreed" } else { "no answer" };
+    let again = format!("haft wrap --tools {}", shell_words::quote(name));
+    plain(&format!(
+        "haft: {name}: {why}: these tools are held back until you agree to them: `{again}` asks again"
+    ))
 }
 
 /// Shows the tools of the commands called `name`, and asks about those that are held back.
@@ -92,16 +126,19 @@ pub(super) async fn show_tools(dirs: &Dirs, name: &str, terminal: Terminal) -> a
         if held.is_empty() {
             continue;
         }
-        terminal.message(sheet(name, &pins, &record::copies(&path, Copies::Agreed), &held));
+        let sheet = sheet(name, &pins, &record::copies(&path, Copies::Agreed), &held);
+        terminal.message(format_args!("{sheet}\n"));
         if !terminal.has_person() {
             let hint = "the program that started haft cannot agree";
             return Err(Hinted::new("run this at a terminal to agree to tools", hint).into());
         }
-        if terminal.confirm("agree to these tools?").await? {
+        let answer = terminal.answered("agree to these tools?").await?;
+        if answer == Some(true) {
             record::pin_for(&path, &written, &held)?;
             record::keep_copies(&path, Copies::Held, &BTreeMap::new())?;
             terminal.message(format_args!("saved in {}", path.display()));
         } else {
+            terminal.message(held_back(name, answer));
             end = Exit::Declined;
         }
     }
@@ -118,15 +155,16 @@ fn records(dirs: &Dirs, name: &str, terminal: Terminal) -> anyhow::Result<Vec<(P
     Ok(records)
 }
 
-/// Adds `rights` to what was agreed to for the commands called `name`, each of which is shown: any client's configuration can
-/// call a command so. Only at a terminal: a client's configuration may be somebody else's.
+/// Adds `rights` to what was agreed to for the commands called `name`, or the rights that a person declined if there are none.
+/// Each command is shown: any client's configuration can call a command so. Only at a terminal: a client's configuration may be
+/// somebody else's.
 pub(super) async fn widen(
     dirs: &Dirs,
     name: Option<&str>,
     rights: &[Right],
     terminal: Terminal,
 ) -> anyhow::Result<Exit> {
-    let Some(name) = name.filter(|_| !rights.is_empty()) else {
+    let Some(name) = name else {
         let hint =
             "`haft wrap NAME -- COMMAND` starts a server; `haft wrap --grant RIGHT NAME` grants it more";
         return Err(Hinted::new("expected a command to start or a right to grant", hint).into());
@@ -138,11 +176,17 @@ pub(super) async fn widen(
     let mut end = Exit::Declined;
     for (path, written) in records(dirs, name, terminal)? {
         let command = plain(&shell_words::join(&written.command));
+        terminal.message(format_args!("The MCP server `{}` is `{command}`.", plain(name)));
+        let rights = if rights.is_empty() { record::declined(&written) } else { rights.to_vec() };
+        if rights.is_empty() {
+            terminal.message("You declined none of the rights that it requested.");
+            end = Exit::Success;
+            continue;
+        }
         let rights_shown: Vec<String> = rights.iter().map(super::given::shown).collect();
         let rights_shown = plain(&rights_shown.join(", "));
-        terminal.message(format_args!("The MCP server `{}` is `{command}`.", plain(name)));
         if terminal.confirm(&format!("grant it {rights_shown}?")).await? {
-            record::widen(&path, &written, rights)?;
+            record::widen(&path, &written, &rights)?;
             let path = path.display();
             terminal.message(format_args!("saved in {path}; applies from the server's next start"));
             end = Exit::Success;

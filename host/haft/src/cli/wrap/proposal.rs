@@ -2,6 +2,7 @@
 //! it was refused.
 
 use std::collections::BTreeSet;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use super::command::Wrapping;
@@ -60,9 +61,10 @@ pub(super) fn configured(command: &Wrapping) -> Vec<Right> {
 }
 
 /// The variables that the client set for this server, as far as that can be told: those that the client itself was not
-/// started with, and keys that are called after the server.
+/// started with, and keys that are called after the server. At a terminal haft's parent is a shell, whose own exports are no
+/// settings of a server: only such keys count.
 fn variables(command: &Wrapping) -> BTreeSet<String> {
-    let client = environment_of_client();
+    let client = if io::stdin().is_terminal() { None } else { environment_of_client() };
     let words: Vec<String> =
         [&command.name].into_iter().chain(&command.words).flat_map(|word| significant(word)).collect();
     let is_meant = |(name, value): &(String, String)| {

@@ -4,16 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Start;
 use super::command::Wrapping;
 use super::question::{self, Said};
 use super::record::{self, Copies, MAX_COPIES, MAX_TOOLS, name_of};
 use crate::cli::terminal::Terminal;
+use haft_core::call::ToolDef;
 use haft_core::report::plain;
 use haft_core::sync::Lock;
 use haft_mcp::pins::{Difference, ToolPins};
+use haft_package::disclosure::definition_lines;
 
 /// Bytes of a tool's name; MCP has 128.
 const MAX_NAME: usize = 200;
@@ -236,7 +238,9 @@ impl Tools {
         let tools: Vec<Value> = state.held.values().cloned().collect();
         let sheet =
             sheet(&self.command.name, &state.pins, &record::copies(&self.record, Copies::Agreed), &tools);
-        if sheet.len() > MAX_QUESTION || sheet.lines().any(|line| line.len() > MAX_SHOWN) {
+        let agreed = record::copies(&self.record, Copies::Agreed);
+        let is_long = || tools.iter().chain(agreed.values()).any(has_long_part);
+        if sheet.len() > MAX_QUESTION || is_long() {
             return None;
         }
         let (id, line) = question::new(&sheet).ok()?;
@@ -312,16 +316,50 @@ fn parts(old: Option<&Value>, new: &Value) -> Vec<String> {
     let mut keys: Vec<String> = [old, Some(new)].into_iter().flatten().filter_map(keys).flatten().collect();
     keys.sort();
     keys.dedup();
+    // The line above has it.
+    keys.retain(|key| key != "name");
     let mut lines = Vec::new();
     for key in keys {
         let (before, now) = (old.and_then(|old| old.get(&key)), new.get(&key));
-        if before != now {
-            for (sign, value) in [('-', before), ('+', now)] {
-                lines.extend(
-                    value.map(|value| format!("  {sign} {}: {}", plain(&key), plain(&value.to_string()))),
-                );
-            }
+        if before == now {
+            continue;
+        }
+        let read = |value: Option<&Value>| value.map(|value| readable(&key, value)).unwrap_or_default();
+        // Words leave out how the JSON is written.
+        let is_same = read(before) == read(now);
+        for (sign, value) in [('-', before), ('+', now)] {
+            let shown = if is_same {
+                value.map(|value| as_json(&key, value)).unwrap_or_default()
+            } else {
+                read(value)
+            };
+            lines.extend(shown.into_iter().map(|line| format!("  {sign} {line}")));
         }
     }
     lines
+}
+
+/// A part of a tool on lines for a reader: schemas in words, as `haft add` shows them.
+fn readable(key: &str, value: &Value) -> Vec<String> {
+    let nothing = json!({ "type": "object" });
+    let definition = |parameters, output| ToolDef { parameters, output, ..ToolDef::default() };
+    let rows = match (key, value) {
+        ("inputSchema", schema) => definition_lines(&definition(schema.clone(), None)),
+        ("outputSchema", schema) => definition_lines(&definition(nothing, Some(schema.clone()))),
+        (_, Value::String(text)) if text.contains('\n') => text.lines().map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    // Many empty lines would move the rest off the screen.
+    let rows = rows.iter().filter(|row| !row.trim().is_empty()).map(|row| format!("  {}", plain(row)));
+    let rows: Vec<String> = rows.collect();
+    if rows.is_empty() { as_json(key, value) } else { [vec![format!("{}:", plain(key))], rows].concat() }
+}
+
+fn as_json(key: &str, value: &Value) -> Vec<String> {
+    vec![format!("{}: {}", plain(key), plain(&value.to_string()))]
+}
+
+/// Whether a tool has a part that a form shortens.
+fn has_long_part(tool: &Value) -> bool {
+    tool.as_object().is_some_and(|parts| parts.values().any(|part| part.to_string().len() > MAX_SHOWN))
 }

@@ -3,6 +3,7 @@
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +61,7 @@ pub(super) struct Trial {
     pub(super) refused: Vec<Refusal>,
     pub(super) has_ended: bool,
     silent: Duration,
+    script: Option<PathBuf>,
     words: Arc<Lock<Vec<u8>>>,
     /// Passes on its standard error; `None` once that has ended.
     errors: Option<JoinHandle<()>>,
@@ -87,6 +89,7 @@ impl Trial {
             refused: Vec::new(),
             has_ended: false,
             silent: if start.fetch.was_agreed() { SILENT_AFTER_FETCH } else { SILENT },
+            script: start.command.script.clone(),
             words,
             errors: Some(errors),
         })
@@ -98,7 +101,9 @@ impl Trial {
         if !request.is_empty() {
             self.exchange(request, id).await?;
         }
-        if self.has_ended && self.answer.is_none() {
+        if self.answer.is_some() {
+            self.refused.retain(|refusal| !refusal.is_folder_of(self.script.as_deref()));
+        } else if self.has_ended {
             self.hear_out().await;
         }
         Ok(())

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ pub(super) struct Watcher {
     terminal: Terminal,
     name: String,
     grant: Grant,
+    script: Option<PathBuf>,
     signals: [Signal; 3],
     /// Who started haft.
     client: Option<Pid>,
@@ -46,6 +48,7 @@ impl Watcher {
             terminal: start.terminal,
             name: start.command.name.clone(),
             grant: grant.clone(),
+            script: start.command.script.clone(),
             signals: [terminate?, interrupt?, hang_up?],
             client: getppid(),
         })
@@ -75,8 +78,10 @@ impl Watcher {
     }
 
     /// Says on a line what was refused, and what gives it.
-    pub(super) fn tell(&self, refusal: &Refusal) {
-        tell(self.terminal, refusal, (&self.name, &self.grant));
+    fn tell(&self, refusal: &Refusal) {
+        if !refusal.is_folder_of(self.script.as_deref()) {
+            tell(self.terminal, refusal, (&self.name, &self.grant));
+        }
     }
 
     /// Waits until the client has read what its server wrote before its end.
