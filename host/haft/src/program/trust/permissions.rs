@@ -73,7 +73,7 @@ impl Finder<'_> {
             self.command(tool);
         }
         packages.iter().filter(|package| package.enabled).for_each(|package| self.package(package));
-        if self.has_usual_processes() || packages.iter().any(|package| package.enabled) {
+        if self.has_usual_processes() || packages.iter().any(has_usual_processes) {
             self.children(sandbox);
         }
         plugins.iter().filter(|plugin| plugin.enabled).for_each(|plugin| self.plugin(plugin));
@@ -439,4 +439,9 @@ impl Finder<'_> {
 /// Returns the text after a command line whose process has its own grant: without one its rights differ.
 fn own_grant(grant: Option<&ProcessGrant>) -> &'static str {
     if grant.is_some() { "; as it is granted" } else { "" }
+}
+
+/// Returns whether a package can have processes with the default rights. Others have those of `[packages.grant]`.
+fn has_usual_processes(package: &Package) -> bool {
+    package.enabled && !package.source.value.is_foreign()
 }
