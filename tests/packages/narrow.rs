@@ -90,7 +90,7 @@ fn a_server_without_a_grant_has_no_file_of_the_person_no_network_and_no_workspac
     tries(&place, "connect", &port).good();
     assert_eq!(place.read("out/new.txt"), "of the server");
     let list = place.haft(&["list", "--long"]).good();
-    assert!(list.stdout.contains("granted  read=./letters, write=./out, host=*"), "{}", list.stdout);
+    assert!(list.stdout.contains("granted  write=./out, read=./letters, host=*"), "{}", list.stdout);
     assert!(!list.stderr.contains("has no effect"), "{}", list.stderr);
 }
 
@@ -98,7 +98,9 @@ fn a_server_without_a_grant_has_no_file_of_the_person_no_network_and_no_workspac
 fn rights_are_given_when_the_server_is_added() {
     let Some(place) = place() else { return };
     let letter = place.work().join("letters/a.txt").display().to_string();
-    place.haft(&["add", "./spy.mcpb", "--yes", "--grant", "host=api.a.test"]).ends(5, "whole network or none");
+    place
+        .haft(&["add", "./spy.mcpb", "--yes", "--grant", "host=api.a.test"])
+        .ends(5, "whole network or none");
     place.haft(&["add", "./spy.mcpb", "--yes", "--no-grant"]).good();
     assert!(!place.read("program.toml").contains("[packages.grant]"));
     refused(&place, "read", &letter, "add `read = [\"");

@@ -39,7 +39,7 @@ Examples:
   haft add ./github
   haft add words.wasm --grant read=./docs
   haft add oci://ghcr.io/owner/words:1.1   another version: shows the differences
-  haft add npm:@modelcontextprotocol/server-filesystem --set arg=.
+  haft add npm:@modelcontextprotocol/server-filesystem --set arg=. --grant write=.
   haft add pypi:mcp-server-time            its tools are mcp__mcp-server-time__…
   haft add github.mcpb --set token=env:GITHUB_TOKEN
   haft add mcp:io.github.ada/notes --registry https://mcp.example.com

@@ -91,7 +91,8 @@ impl TerminalConsent<'_> {
         }
         if !terminal.has_person() {
             let message = "nothing was changed: there is no terminal to ask at";
-            let hint = "`--yes` agrees without a question; `--grant RIGHT` and `--no-grant` allow less";
+            let hint =
+                "`--yes` agrees without a question; `--grant RIGHT` and `--no-grant` choose the rights";
             terminal.fail(&Hinted::new(message, hint).into());
             return Ok(false);
         }
