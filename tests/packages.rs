@@ -9,6 +9,7 @@ mod consent;
 mod foreign;
 mod hostile;
 mod keep;
+mod narrow;
 mod outward;
 mod place;
 mod planted;

@@ -132,7 +132,7 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
       sha256    DIGEST
       signature not signed
     error: nothing was changed: there is no terminal to ask at
-    hint: `--yes` agrees without a question; `--grant RIGHT` and `--no-grant` allow less
+    hint: `--yes` agrees without a question; `--grant RIGHT` and `--no-grant` choose the rights
     "#);
     assert!(place.kept().is_empty() && place.read("program.toml").is_empty());
 }
@@ -261,7 +261,7 @@ fn pr11_the_list_has_every_kind_in_one_table() {
     let lines: Vec<_> =
         table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(lines[0], "name kind from rights state");
-    assert_eq!(lines[1], "github 1.2.0 package ./github env host read as agreed");
+    assert_eq!(lines[1], "github 1.2.0 package ./github default env … as agreed");
     assert_eq!(lines[5], "far MCP server https://a.test/mcp nothing off");
     assert_eq!(lines.len(), 7);
 }

@@ -45,6 +45,6 @@ table! {
 static PACKAGE_GRANT: Table = Table {
     header: "[packages.grant]",
     doc: "The upper bound of the rights of a package's plugins. Each plugin gets the rights that it requests \
-        and this table allows.",
+        and this table allows. A server of npm, PyPI or a bundle gets all rights of this table.",
     ..GrantTable::TABLE
 };

@@ -91,6 +91,13 @@ pub enum SourceError {
     NoRegistry,
 }
 
+impl PackageSource {
+    /// Returns whether it is an MCP server of npm, PyPI or a bundle: these formats request no rights.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Self::Foreign(_))
+    }
+}
+
 impl FromStr for PackageSource {
     type Err = SourceError;
 

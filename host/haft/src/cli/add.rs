@@ -39,7 +39,7 @@ Examples:
   haft add ./github
   haft add words.wasm --grant read=./docs
   haft add oci://ghcr.io/owner/words:1.1   another version: shows the differences
-  haft add npm:@modelcontextprotocol/server-filesystem --set arg=.
+  haft add npm:@modelcontextprotocol/server-filesystem --set arg=. --grant write=.
   haft add pypi:mcp-server-time            its tools are mcp__mcp-server-time__…
   haft add github.mcpb --set token=env:GITHUB_TOKEN
   haft add mcp:io.github.ada/notes --registry https://mcp.example.com
@@ -133,6 +133,7 @@ impl Add {
                     terminal.json(&json!({ "unchanged": true }))?;
                 }
                 terminal.message("already installed: this version and content");
+                self.warn_of_unused_rights(terminal);
             }
             Added::Changed(Updated::Declined) | Added::Declined => return Ok(Exit::Declined),
         }
@@ -164,6 +165,14 @@ impl Add {
             asked.store(terminal, session).await?;
         }
         Ok(added)
+    }
+
+    /// Warns that options for rights have no effect on what is installed already.
+    fn warn_of_unused_rights(&self, terminal: Terminal) {
+        if self.rights.no_grant || !self.rights.grant.is_empty() {
+            terminal.warning("`--grant` and `--no-grant` had no effect: existing grants do not change");
+            terminal.hint("`haft grant NAME RIGHT` writes a grant; remove one in program.toml");
+        }
     }
 
     /// Whether secrets are asked for.

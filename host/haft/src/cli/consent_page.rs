@@ -9,11 +9,12 @@ use crate::cli::disclosure_sheet::{Sheet, clean};
 use haft_core::grant::{Grant, Reach, Right, Root, normalise};
 use haft_core::limit::Limits;
 use haft_core::report::plain;
+use haft_manifest::Transport;
 use haft_manifest::units::{format_duration, format_size};
 use haft_package::disclosure::{Change, Item, ItemKind};
 use haft_package::edit::{self, NewEntry};
 use haft_package::signature::Signer;
-use haft_package::{Candidate, Pin, Request};
+use haft_package::{Candidate, Foreign, PackageSource, Pin, Request};
 
 /// Characters of what a package declares in one place. What runs is shown whole.
 const MAX_TEXT: usize = 400;
@@ -174,10 +175,56 @@ impl Page<'_> {
         self.limits(sheet);
         if self.is_agent_plugin() {
             self.confined(sheet);
+        } else if self.is_foreign() {
+            self.foreign(sheet);
         } else if requests.iter().any(|request| matches!(request, Request::Command(..))) {
             let text = format!("run as processes, in the sandbox of `bash`: {}", commands_may(self.sandbox));
             sheet.line("commands", WARNING, &text);
+        } else if self.has_servers() {
+            let text = "run as processes with the program's default: they read what `bash` reads, write the \
+                        workspace and use the network, unless they request less";
+            sheet.line("servers", WARNING, text);
         }
+    }
+
+    /// What a server of npm, PyPI or a bundle may do, and how to give it more.
+    fn foreign(&self, sheet: &mut Sheet) {
+        let has = |is_it: fn(&Right) -> bool| {
+            self.granted.iter().any(|granted| matches!(granted, Request::Right(_, right) if is_it(right)))
+        };
+        let has_folder = has(|right| matches!(right, Right::Read(_) | Right::Write(_)));
+        let folders = if has_folder { "the granted folders" } else { "no folder of yours" };
+        let has_network = has(|right| matches!(right, Right::Host(host) if host.is_any()));
+        let network = if has_network { "the network" } else { "no network" };
+        let text = format!("use its own files and the system's programs; {network}, {folders}");
+        sheet.line("may", Style::new(), &text);
+        if !has_folder {
+            let name = self.candidate.offered.name.as_str();
+            let folder = self.named_folder().map_or_else(|| "DIR".to_owned(), clean);
+            let text = format!(
+                "`--grant read={folder}` gives it more now, `haft grant {name} read={folder}` later; \
+                 `host=*` is the network"
+            );
+            sheet.line("", DIM, &text);
+        }
+    }
+
+    /// A folder among the arguments of the server.
+    fn named_folder(&self) -> Option<&str> {
+        let PackageSource::Foreign(Foreign { settings, .. }) = &self.candidate.source else { return None };
+        let mut values = settings.iter().filter(|(key, _)| key == "arg").map(|(_, value)| value.as_str());
+        values.find(|value| self.dirs.0.join(value).is_dir())
+    }
+
+    fn has_servers(&self) -> bool {
+        let bundle = self.candidate.offered.bundle.as_ref();
+        let mut servers = bundle.into_iter().flat_map(|bundle| &bundle.manifest.mcp_servers);
+        servers.any(|server| server.enabled && matches!(server.transport, Transport::Stdio { .. }))
+    }
+
+    /// Whether it is a server in another format, which has exactly what is granted.
+    fn is_foreign(&self) -> bool {
+        self.candidate.source.is_foreign()
     }
 
     /// What the processes of a plugin may do.
@@ -228,7 +275,9 @@ impl Page<'_> {
     fn grants_of(&self, sheet: &mut Sheet) {
         let requests = &self.candidate.offered.requests;
         for (index, granted) in self.granted.iter().enumerate() {
-            let extra = if is_asked(requests, granted) { "" } else { " (not requested)" };
+            // These packages request no rights: what is granted is theirs.
+            let is_effective = self.is_foreign() || is_asked(requests, granted);
+            let extra = if is_effective { "" } else { " (not requested)" };
             let text = match granted {
                 Request::Right(_, Right::Read(path) | Right::Write(path)) => {
                     format!("{} {}", granted.what(), self.absolute(path))
@@ -302,7 +351,7 @@ pub(super) fn is_asked(requests: &[Request], granted: &Request) -> bool {
         (Request::Right(_, granted), Request::Right(_, asked)) => {
             granted.covers(asked) || asked.covers(granted)
         }
-        (Request::Limit(..), _) => true,
+        (Request::Right(..), Request::AnyGrant(_)) | (Request::Limit(..), _) => true,
         (Request::Secret(_, granted), Request::Secret(_, asked)) => granted.name == asked.name,
         _ => false,
     })

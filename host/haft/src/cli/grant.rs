@@ -14,14 +14,15 @@ use haft_agent::Begun;
 use haft_core::grant::{HostPattern, Right};
 use haft_core::report::nearest;
 use haft_core::tool::Widening;
-use haft_manifest::{Manifest, Transport};
+use haft_manifest::{Manifest, Name, Package, Transport};
 use haft_package::edit::{self, SandboxRight};
-use haft_package::{Change, Kind, Project, ProjectError, Request, Store};
+use haft_package::{Bundle, Change, Kind, Lock, Project, ProjectError, Request, Store};
 use haft_sandbox::native::command;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-NAME is a plugin, a package, an MCP server, a command or one of their tools. `bash` and the built-in tools have \
+NAME is a plugin, a package, an MCP server (also of a package of npm, PyPI or a bundle), a command or one of \
+their tools. `bash` and the built-in tools have \
 the rights of `[sandbox]`; use `sandbox` as NAME for all of them. For a server or command without a grant, haft also \
 writes its default rights. Relative paths start in the current folder. The grant applies from the next call of \
 `haft serve`, and to processes that start from now on. Writing a grant is consent: `haft trust` does not ask \
@@ -64,6 +65,8 @@ impl FromStr for Wanted {
 /// The table that says what somebody may do.
 enum Place {
     Entry(Kind, String),
+    /// A package of npm, PyPI or a bundle: its server is a process.
+    Foreign(String),
     /// An MCP server or a command: its list, its name, and what it has without a grant.
     Process(&'static str, String, Vec<Right>),
     Sandbox,
@@ -104,7 +107,7 @@ impl GrantVerb {
     async fn write(&self, path: &Path, terminal: Terminal) -> anyhow::Result<()> {
         let project = Project::open(path).map_err(project_error)?;
         let agreed = Agreement::of(Some(path).filter(|path| path.exists())).await?;
-        let place = place(&project.manifest, &self.name)?;
+        let place = place(&project, &self.name)?;
         let text = self.written(&project, &place)?;
         if text == project.text {
             terminal.message(format_args!("`{}` already has these rights", path.display()));
@@ -141,6 +144,10 @@ impl GrantVerb {
                 (Place::Sandbox, wanted) => edit::sandbox(&text, &for_sandbox(wanted, &project.manifest)?),
                 (Place::Process(list, name, _), wanted) => {
                     edit::grant_process(&text, list, name, &[for_process(wanted, project.folder())?])
+                }
+                (Place::Foreign(name), wanted) => {
+                    let right = for_process(wanted, project.folder())?;
+                    edit::grant(&text, Kind::Package, name, &[Request::Right(None, right)])
                 }
                 (Place::Entry(..), Wanted::Network) => {
                     let hint = format!("use `haft grant {} host=HOST`", self.name);
@@ -192,7 +199,7 @@ fn for_sandbox(wanted: &Wanted, manifest: &Manifest) -> anyhow::Result<SandboxRi
 }
 
 /// What a process can be held to of a right.
-fn for_process(wanted: &Wanted, folder: &Path) -> anyhow::Result<Right> {
+pub(super) fn for_process(wanted: &Wanted, folder: &Path) -> anyhow::Result<Right> {
     let right = match wanted {
         Wanted::Network => return Ok(Right::Host(HostPattern::any())),
         Wanted::Right(right) => from_folder(right, folder),
@@ -220,13 +227,18 @@ fn from_folder(right: &Right, folder: &Path) -> Right {
 }
 
 /// Where the rights of `name` stand: an entry of that name, the one whose tool it is, or `[sandbox]`.
-fn place(manifest: &Manifest, name: &str) -> anyhow::Result<Place> {
+fn place(project: &Project, name: &str) -> anyhow::Result<Place> {
+    let manifest = &project.manifest;
     let plugins = manifest.plugins.iter().map(|plugin| (Kind::Plugin, plugin.name.as_str()));
-    let packages = manifest.packages.iter().map(|package| (Kind::Package, package.name.as_str()));
+    let packages = manifest.packages.iter().filter(|package| !package.source.value.is_foreign());
+    let packages = packages.map(|package| (Kind::Package, package.name.as_str()));
     let entries: Vec<_> = plugins.chain(packages).collect();
     let owner = name.split_once("__").map_or(name, |(owner, _)| owner);
     if let Some((kind, entry)) = entries.iter().find(|(_, entry)| *entry == name || *entry == owner) {
         return Ok(Place::Entry(*kind, (*entry).to_owned()));
+    }
+    if let Some(package) = foreign(project, name)? {
+        return Ok(Place::Foreign(package));
     }
     let processes = processes(manifest, &usual_rights(manifest, &Dirs::of_this_machine()?.home).rights());
     if let Some((list, own, usual)) =
@@ -245,6 +257,32 @@ fn place(manifest: &Manifest, name: &str) -> anyhow::Result<Place> {
         "`haft list` lists plugins and packages; `sandbox` is the name for `bash` and the built-in tools",
     )
     .into())
+}
+
+/// The package of npm, PyPI or a bundle that `name` means: its entry, its server or a tool of that.
+fn foreign(project: &Project, name: &str) -> anyhow::Result<Option<String>> {
+    let packages = project.manifest.packages.iter();
+    let packages: Vec<_> = packages.filter(|package| package.source.value.is_foreign()).collect();
+    if packages.is_empty() {
+        return Ok(None);
+    }
+    let store = Store::new(&Dirs::of_this_machine()?.store);
+    let is_of = |server: &str| server == name || haft_mcp::client::owns(server, name);
+    let has = |package: &&&Package| {
+        let own = package.name.as_str();
+        is_of(own) || servers(&store, &project.lock, &package.name).iter().any(|server| is_of(server))
+    };
+    Ok(packages.iter().find(has).map(|package| package.name.to_string()))
+}
+
+/// The names of the servers of an installed package; none of one that cannot be read.
+fn servers(store: &Store, lock: &Lock, package: &Name) -> Vec<String> {
+    let bundle = || {
+        let kept = &lock.find(Kind::Package, package.as_str())?.kept;
+        Bundle::read(&store.tree(kept), store.listing(kept).ok()?).ok()?.called(package).ok()
+    };
+    let servers = bundle().map(|bundle| bundle.manifest.mcp_servers).unwrap_or_default();
+    servers.iter().map(|server| server.name.to_string()).collect()
 }
 
 /// The MCP servers that are processes, and the commands: their lists, their names and what each has without a grant.

@@ -1,14 +1,16 @@
 //! Consent at the terminal: the user reads the page and answers the question, or passes `--yes`. Only an explicit
 //! yes is consent.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
 use super::consent_page::{Before, Page, is_grantable};
+use super::grant::{Wanted, for_process};
 use super::install_args::Rights;
 use super::install_session::InstallSession;
 use super::terminal::{Hinted, Terminal};
+use haft_core::grant::Right;
 use haft_package::{Consent, Decision, Offered, Operation, Proposal, Request};
 
 /// Asks the person at the terminal.
@@ -26,6 +28,9 @@ pub(super) struct TerminalConsent<'a> {
 impl Consent for TerminalConsent<'_> {
     async fn decide(&self, proposal: &Proposal<'_>) -> anyhow::Result<Decision> {
         let new = self.new_grants(proposal)?;
+        if proposal.candidate.source.is_foreign() {
+            new.iter().try_for_each(enforceable)?;
+        }
         let offered = &proposal.candidate.offered;
         let version = offered.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
         // The head of a long page has left the screen by now.
@@ -86,7 +91,8 @@ impl TerminalConsent<'_> {
         }
         if !terminal.has_person() {
             let message = "nothing was changed: there is no terminal to ask at";
-            let hint = "`--yes` agrees without a question; `--grant RIGHT` and `--no-grant` allow less";
+            let hint =
+                "`--yes` agrees without a question; `--grant RIGHT` and `--no-grant` choose the rights";
             terminal.fail(&Hinted::new(message, hint).into());
             return Ok(false);
         }
@@ -100,5 +106,15 @@ impl TerminalConsent<'_> {
             terminal.message("nothing was changed");
         }
         Ok(agreed)
+    }
+}
+
+/// Refuses a right that the sandbox cannot enforce for a process.
+fn enforceable(granted: &Request) -> anyhow::Result<()> {
+    match granted {
+        Request::Right(_, right @ (Right::Host(_) | Right::Cache(_))) => {
+            for_process(&Wanted::Right(right.clone()), Path::new("")).map(|_| ())
+        }
+        _ => Ok(()),
     }
 }

@@ -14,10 +14,15 @@ use super::terminal::{Column, DIM, HEAD, Terminal, WARNING, rounded};
 use crate::cli::install_session::InstallSession;
 use haft_core::lookup::find_on_path;
 use haft_core::report::plain;
-use haft_manifest::Manifest;
+use haft_manifest::{Manifest, Transport};
 use haft_package::agent_plugin::Form;
 use haft_package::{Foreign, Kind, Offered, Origin, PackageSource, ProjectEntry, ToolLister};
 use haft_state::Usage;
+
+/// The forms of servers in other formats, which have exactly what is granted.
+const NPM: &str = "npm server";
+const PYPI: &str = "PyPI server";
+const BUNDLE: &str = "MCP bundle";
 
 #[derive(Debug, Args)]
 pub(super) struct List {
@@ -56,6 +61,8 @@ struct Row {
     asked: Vec<String>,
     /// `null` where it has the rights that are usual.
     granted: Option<Vec<String>>,
+    /// Whether its servers or commands have the program's default rights.
+    has_default_processes: bool,
     /// What it keeps, where it keeps anything.
     kept: Option<Kept>,
     /// Why nothing more is known.
@@ -144,9 +151,9 @@ async fn row(session: &InstallSession, entry: &ProjectEntry) -> Row {
 fn form(entry: &ProjectEntry) -> &'static str {
     match &entry.source {
         PackageSource::Foreign(Foreign { origin, .. }) => match origin {
-            Origin::Npm(..) => "npm server",
-            Origin::Pypi(..) => "PyPI server",
-            Origin::File(_) | Origin::Url(_) => "MCP bundle",
+            Origin::Npm(..) => NPM,
+            Origin::Pypi(..) => PYPI,
+            Origin::File(_) | Origin::Url(_) => BUNDLE,
         },
         _ if entry.kind == Kind::Package => "package",
         _ => "component",
@@ -200,6 +207,8 @@ impl Row {
             None => {}
         }
         self.servers = bundle.manifest.mcp_servers.iter().map(|server| server.name.to_string()).collect();
+        let is_own = bundle.agent_plugin.is_none() && !matches!(self.form, NPM | PYPI | BUNDLE);
+        self.has_default_processes = is_own && has_default_processes(&bundle.manifest);
         self.skills = bundle.skills.iter().map(|skill| skill.skill.name.clone()).collect();
         let needs = &bundle.manifest.host_requirements;
         let all = needs.required.iter().map(|name| (name, true));
@@ -245,8 +254,11 @@ impl Row {
     /// What it may do; empty where it has no rights of its own.
     fn rights(&self) -> String {
         match &self.granted {
-            Some(granted) if granted.is_empty() => "nothing".to_owned(),
-            Some(granted) => granted.join(", "),
+            Some(granted) => {
+                let default = self.has_default_processes.then(|| "the default".to_owned());
+                let all: Vec<_> = granted.iter().cloned().chain(default).collect();
+                if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
+            }
             None if self.kind == "skill" => String::new(),
             None => "the default".to_owned(),
         }
@@ -263,4 +275,11 @@ impl Row {
         };
         self.requirements.iter().map(need).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Whether a process of a package requests no rights: it has the program's default.
+fn has_default_processes(manifest: &Manifest) -> bool {
+    let servers = manifest.mcp_servers.iter().filter(|server| server.enabled && server.grant.is_none());
+    let mut servers = servers.filter(|server| matches!(server.transport, Transport::Stdio { .. }));
+    servers.next().is_some() || manifest.tools.iter().any(|tool| tool.grant.is_none())
 }

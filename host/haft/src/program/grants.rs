@@ -179,7 +179,8 @@ impl<'a> Grants<'a> {
             .extend(bundle.process_grants().map(|part| self.asked_of(declared, part)).collect::<Vec<_>>());
         let variables = bundle.manifest.tools.iter().flat_map(|tool| &tool.env);
         all_asked.push(variables.fold(Grant::none(), Grant::with_env));
-        for right in declared.grant.rights().into_iter().filter(|_| !bundle.takes_any_grant()) {
+        let takes_any = bundle.takes_any_grant() || declared.source.value.is_foreign();
+        for right in declared.grant.rights().into_iter().filter(|_| !takes_any) {
             let alone = with_right(Grant::none(), &right, |path| directory(path, self.base(), self.dirs));
             let is_asked =
                 |asked: &Grant| alone.as_ref().is_ok_and(|alone| asked.intersect(alone) != Grant::none());

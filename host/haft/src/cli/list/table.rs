@@ -38,6 +38,8 @@ fn kinds(row: &Row) -> String {
     let Some(granted) = row.granted.as_ref().filter(|granted| !granted.is_empty()) else {
         return row.rights();
     };
-    let kinds: BTreeSet<&str> = granted.iter().filter_map(|right| right.split('=').next()).collect();
+    let default = row.has_default_processes.then_some("default");
+    let kinds: BTreeSet<&str> =
+        granted.iter().filter_map(|right| right.split('=').next()).chain(default).collect();
     kinds.into_iter().collect::<Vec<_>>().join(" ")
 }

@@ -2,6 +2,7 @@
 //! that any process needs to run, or without a grant the default of the program, without the rights that
 //! `[sandbox]` adds for `bash`. A server, and a command with a grant, has a private directory.
 
+mod foreign;
 mod plugin;
 
 use std::path::{Path, PathBuf};
@@ -155,7 +156,7 @@ impl Grants<'_> {
     }
 
     /// Returns the rights of a package's processes: those of a process without a grant, as far as the package asks
-    /// for them, and to read the package's files.
+    /// for them, and to read the package's files. Plugins and servers in other formats have only `[packages.grant]`.
     pub(in crate::program) fn packaged(
         &mut self,
         (declared, package): (&Package, &Bundle),
@@ -163,6 +164,9 @@ impl Grants<'_> {
     ) -> anyhow::Result<Processes> {
         if package.agent_plugin.is_some() {
             return self.agent_plugin((declared, package), sandbox);
+        }
+        if declared.source.value.is_foreign() {
+            return self.foreign((declared, package), sandbox);
         }
         let (manifest, folder) = (&package.manifest, root(&package.folder)?);
         let mut rights = |process: Process<'_>| {

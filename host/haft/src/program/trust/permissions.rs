@@ -73,7 +73,9 @@ impl Finder<'_> {
             self.command(tool);
         }
         packages.iter().filter(|package| package.enabled).for_each(|package| self.package(package));
-        if self.has_usual_processes() || packages.iter().any(|package| package.enabled) {
+        if self.has_usual_processes()
+            || packages.iter().any(|own| own.enabled && !own.source.value.is_foreign())
+        {
             self.children(sandbox);
         }
         plugins.iter().filter(|plugin| plugin.enabled).for_each(|plugin| self.plugin(plugin));
@@ -254,7 +256,10 @@ impl Finder<'_> {
         let (name, lock) = (name.as_str(), self.lock);
         let pin = pinned(lock, Kind::Package, name);
         self.ask(part.clone(), format!("`{name}` from {}{pin}", source.value));
-        self.granted(&part, name, (grant, config.as_ref(), secrets));
+        // Its server is a process, to which paths of `[sandbox]` are closed too.
+        let closed: &[_] = if source.value.is_foreign() { &self.manifest.sandbox.deny } else { &[] };
+        let grant = GrantTable { deny: [&grant.deny[..], closed].concat(), ..grant.clone() };
+        self.granted(&part, name, (&grant, config.as_ref(), secrets));
     }
 
     fn granted(&mut self, part: &Part, name: &str, with: (&GrantTable, Option<&Settings>, &[PluginSecret])) {

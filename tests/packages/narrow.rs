@@ -1,0 +1,132 @@
+//! A server of npm, PyPI or a bundle has exactly what `[packages.grant]` says.
+
+use std::net::TcpListener;
+
+use serde_json::json;
+
+use super::foreign::{has, zip};
+use super::place::{Answer, Place};
+
+/// An MCP server that reads, writes or connects as a call says.
+const SPY: &str = r#"
+import json, socket, sys
+def tried(how, what):
+    if how == "read":
+        return open(what).read()
+    if how == "write":
+        open(what, "w").write("of the server")
+        return "written"
+    socket.create_connection(("127.0.0.1", int(what)), 5)
+    return "connected"
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    params = asked.get("params", {})
+    answer = {"protocolVersion": params.get("protocolVersion"), "capabilities": {"tools": {}},
+              "serverInfo": {"name": "spy", "version": "1"}}
+    if asked["method"] == "tools/list":
+        text = {"type": "string"}
+        answer = {"tools": [{"name": "try", "description": "Tries",
+                             "inputSchema": {"type": "object", "properties": {"how": text, "what": text}}}]}
+    if asked["method"] == "tools/call":
+        try:
+            said, failed = tried(**params["arguments"]), False
+        except OSError as error:
+            said, failed = str(error), True
+        answer = {"content": [{"type": "text", "text": said}], "isError": failed}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answer}), flush=True)
+"#;
+
+/// A folder with the bundle and a letter of the person; `None` without Python.
+fn place() -> Option<Place> {
+    let place = has("python3").then(Place::new)?;
+    let run = json!({ "command": "python3", "args": ["${__dirname}/main.py"] });
+    let manifest = json!({
+        "manifest_version": "0.3", "name": "spy", "version": "1.0.0", "description": "Tries", "author": { "name": "Ada" },
+        "server": { "type": "python", "entry_point": "main.py", "mcp_config": run },
+    });
+    let files = [("manifest.json", manifest.to_string().into_bytes()), ("main.py", SPY.as_bytes().to_vec())];
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (*name, bytes.as_slice())).collect();
+    place.write("spy.mcpb", zip(&files));
+    place.write("letters/a.txt", "a letter");
+    place.write("out/old.txt", "");
+    Some(place)
+}
+
+fn tries(place: &Place, how: &str, what: &str) -> Answer {
+    place.haft(&["call", "mcp__spy__try", "-a", &format!("how={how}"), "-a", &format!("what={what}")])
+}
+
+fn refused(place: &Place, how: &str, what: &str, line: &str) {
+    let answer = tries(place, how, what);
+    assert_ne!(answer.code, 0, "{how} {what}: {}", answer.stdout);
+    let told = format!("{}{}", answer.stdout, answer.stderr);
+    assert!(told.contains(line) && told.contains("`[packages.grant]` of `spy`"), "{how} {what}: {told}");
+}
+
+#[test]
+fn a_server_without_a_grant_has_no_file_of_the_person_no_network_and_no_workspace() {
+    let Some(place) = place() else { return };
+    let added = place.haft(&["add", "./spy.mcpb", "--yes"]).good();
+    let may = "may       use its own files and the system's programs; no network, no folder of yours";
+    assert!(added.stderr.contains(may), "{}", added.stderr);
+    let later = "`haft grant spy read=DIR` later";
+    assert!(added.stderr.contains(later), "{}", added.stderr);
+    let inside = |path: &str| place.work().join(path).display().to_string();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    refused(&place, "read", &inside("letters/a.txt"), "add `read = [\"");
+    refused(&place, "write", &inside("out/new.txt"), "add `write = [\"");
+    refused(&place, "connect", &port, "add `hosts = [\"*\"]`");
+    let list = place.haft(&["list"]).good().stdout;
+    assert!(list.contains("nothing") && !list.contains("default"), "{list}");
+    // Each line alone allows what it names, by the name of the package, of the server and of its tool.
+    place.haft(&["grant", "spy", "read=./letters"]).good();
+    assert_eq!(tries(&place, "read", &inside("letters/a.txt")).good().stdout.trim(), "a letter");
+    refused(&place, "write", &inside("out/new.txt"), "add `write = [\"");
+    place.haft(&["grant", "mcp__spy__try", "write=./out", "network"]).good();
+    tries(&place, "write", &inside("out/new.txt")).good();
+    tries(&place, "connect", &port).good();
+    assert_eq!(place.read("out/new.txt"), "of the server");
+    let list = place.haft(&["list", "--long"]).good();
+    assert!(list.stdout.contains("granted  write=./out, read=./letters, host=*"), "{}", list.stdout);
+    assert!(!list.stderr.contains("has no effect"), "{}", list.stderr);
+}
+
+#[test]
+fn rights_are_given_when_the_server_is_added() {
+    let Some(place) = place() else { return };
+    let letter = place.work().join("letters/a.txt").display().to_string();
+    place
+        .haft(&["add", "./spy.mcpb", "--yes", "--grant", "host=api.a.test"])
+        .ends(5, "whole network or none");
+    place.haft(&["add", "./spy.mcpb", "--yes", "--no-grant"]).good();
+    assert!(!place.read("program.toml").contains("[packages.grant]"));
+    refused(&place, "read", &letter, "add `read = [\"");
+    place
+        .haft(&["add", "./spy.mcpb", "--yes", "--grant", "read=./letters"])
+        .ends(0, "`--grant` and `--no-grant` had no effect");
+    place.haft(&["remove", "spy"]).good();
+    let added = place.haft(&["add", "./spy.mcpb", "--yes", "--grant", "read=./letters"]).good();
+    assert!(added.stderr.contains("no network, the granted folders"), "{}", added.stderr);
+    assert!(!added.stderr.contains("not requested"), "{}", added.stderr);
+    let read = tries(&place, "read", &letter).good();
+    assert_eq!(read.stdout.trim(), "a letter");
+    assert!(!read.stderr.contains("has no effect"), "{}", read.stderr);
+}
+
+#[test]
+fn a_package_of_haft_s_own_format_shows_the_default_rights_of_its_server() {
+    let Some(place) = place() else { return };
+    let server = "[[mcp_servers]]\nname = \"spy\"\ncommand = [\"python3\", \"./main.py\"]\n";
+    place.write("own/program.toml", super::place::program("own", "1.0.0", server));
+    place.write("own/main.py", SPY);
+    let added = place.haft(&["add", "./own", "--yes"]).good();
+    let said = "run as processes with the program's default: they read what `bash` reads";
+    assert!(added.stderr.contains(said), "{}", added.stderr);
+    let list = place.haft(&["list"]).good().stdout;
+    assert!(list.contains("default"), "{list}");
+    let letter = place.work().join("letters/a.txt").display().to_string();
+    tries(&place, "read", &letter).good();
+}
