@@ -43,6 +43,7 @@ fn a_shells_own_variables_are_not_proposed() {
     for other in ["EDITOR", "PS1", "OPENAI_API_KEY"] {
         assert!(!shown.contains(other), "{shown}");
     }
+    assert!(!shown.contains("was refused") && shown.contains("`haft wrap needing` in a terminal"), "{shown}");
 }
 
 #[test]

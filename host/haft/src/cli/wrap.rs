@@ -192,6 +192,10 @@ impl Start {
         }
         let done = if is_given { "agreed to" } else { "not agreed to" };
         self.terminal.message(format_args!("{DIM}haft: {done}, noted in {}{DIM:#}", path.display()));
+        if !is_given {
+            let again = plain(&given::line(&[], &self.command.name, &[]));
+            self.terminal.message(format_args!("{DIM}haft: `{again}` in a terminal asks again{DIM:#}"));
+        }
         Ok(())
     }
 
@@ -216,7 +220,10 @@ impl Start {
     fn tell(&self, trial: &Trial, asked: &[Right]) {
         for refusal in &trial.refused {
             let right = proposal::right(refusal, &trial.grant);
-            if !right.is_some_and(|right| asked.iter().any(|asked| asked.covers(&right))) {
+            let is_asked = right.is_some_and(|right| asked.iter().any(|asked| asked.covers(&right)));
+            // The question is about what the start needs, and does not have this.
+            let is_noise = !asked.is_empty() && refusal.is_folder_of(self.command.script.as_deref());
+            if !is_asked && !is_noise {
                 watch::tell(self.terminal, refusal, (&self.command.name, &trial.grant));
             }
         }
