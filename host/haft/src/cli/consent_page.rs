@@ -192,10 +192,14 @@ impl Page<'_> {
         let has = |is_it: fn(&Right) -> bool| {
             self.granted.iter().any(|granted| matches!(granted, Request::Right(_, right) if is_it(right)))
         };
+        let is_network = |right: &Right| matches!(right, Right::Host(host) if host.is_any());
         let has_folder = has(|right| matches!(right, Right::Read(_) | Right::Write(_)));
         let folders = if has_folder { "the granted folders" } else { "no folder of yours" };
-        let has_network = has(|right| matches!(right, Right::Host(host) if host.is_any()));
-        let network = if has_network { "the network" } else { "no network" };
+        let network = match (has(|right| matches!(right, Right::Host(_))), has(is_network)) {
+            (_, true) => "the network",
+            (true, false) => "the granted hosts",
+            (false, false) => "no network",
+        };
         let text = format!("use its own files and the system's programs; {network}, {folders}");
         sheet.line("may", Style::new(), &text);
         if !has_folder {
@@ -203,7 +207,7 @@ impl Page<'_> {
             let folder = self.named_folder().map_or_else(|| "DIR".to_owned(), clean);
             let text = format!(
                 "`--grant read={folder}` gives it more now, `haft grant {name} read={folder}` later; \
-                 `host=*` is the network"
+                 so does `host=NAME`"
             );
             sheet.line("", DIM, &text);
         }
