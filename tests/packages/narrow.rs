@@ -98,9 +98,10 @@ fn a_server_without_a_grant_has_no_file_of_the_person_no_network_and_no_workspac
 fn rights_are_given_when_the_server_is_added() {
     let Some(place) = place() else { return };
     let letter = place.work().join("letters/a.txt").display().to_string();
-    place
-        .haft(&["add", "./spy.mcpb", "--yes", "--grant", "host=api.a.test"])
-        .ends(5, "whole network or none");
+    place.haft(&["add", "./spy.mcpb", "--yes", "--grant", "cache=1MiB"]).ends(5, "its own caches");
+    let single = place.haft(&["add", "./spy.mcpb", "--yes", "--grant", "host=api.a.test"]).good();
+    assert!(single.stderr.contains("the granted hosts, no folder of yours"), "{}", single.stderr);
+    place.haft(&["remove", "spy"]).good();
     place.haft(&["add", "./spy.mcpb", "--yes", "--no-grant"]).good();
     assert!(!place.read("program.toml").contains("[packages.grant]"));
     refused(&place, "read", &letter, "add `read = [\"");

@@ -4,7 +4,7 @@ use std::fmt;
 
 use haft_core::report::plain;
 use haft_manifest::{
-    Argument, CallerProof, ContainerEngine, KeysAt, SecretSource, TextOrSecret, is_credential,
+    Argument, CallerProof, ContainerEngine, KeysAt, ProcessGrant, SecretSource, TextOrSecret, is_credential,
 };
 use haft_package::{Kind, Lock};
 
@@ -151,4 +151,9 @@ pub(super) fn values(head: &str, values: &[(String, TextOrSecret)]) -> String {
 /// Returns the pinned digest of an entry, which is run.
 pub(super) fn pinned(lock: &Lock, kind: Kind, name: &str) -> String {
     lock.find(kind, name).map(|pin| format!(", pinned as {}", pin.kept)).unwrap_or_default()
+}
+
+/// Returns the text after a command line whose process has its own grant: without one its rights differ.
+pub(super) fn own_grant(grant: Option<&ProcessGrant>) -> &'static str {
+    if grant.is_some() { ", with only the rights of its `grant`" } else { "" }
 }

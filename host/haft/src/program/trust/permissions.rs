@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::permission::{Part, Permission, engine_name, pinned, place, shown, values, words};
+use super::permission::{Part, Permission, engine_name, own_grant, pinned, place, shown, values, words};
 use haft_agent::provider;
 use haft_core::grant::{Root, SandboxMode};
 use haft_manifest::{
@@ -447,9 +447,4 @@ impl Finder<'_> {
         let resolved = paths.iter().map(|path| self.manifest.resolve(&path.value, self.home));
         resolved.map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
     }
-}
-
-/// Returns the text after a command line whose process has its own grant: without one its rights differ.
-fn own_grant(grant: Option<&ProcessGrant>) -> &'static str {
-    if grant.is_some() { ", with only the rights of its `grant`" } else { "" }
 }
