@@ -184,7 +184,7 @@ mod tests {
             assert!(why(&grant, lesser).unwrap().contains("single hosts"), "{lesser:?}");
             assert_eq!(why(&grant.clone().with_network(true), lesser), None);
         }
-        assert!(why(&grant.clone().with_unix_sockets(true), layers).unwrap().contains("unix sockets"));
+        assert!(why(&grant.clone().with_unix_sockets(true), layers).unwrap().contains("unix_sockets"));
         let everything = Grant::sandbox(haft_core::grant::SandboxMode::Rwx, Root::everything(), []);
         let everything = everything.with_unix_sockets(false).with_network(false);
         assert!(why(&everything.with_child_host("a.test".parse().unwrap()), layers).unwrap().contains("rwx"));
