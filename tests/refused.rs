@@ -7,12 +7,13 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use serde_json::{Value, json};
 
 use crate::cli::{Answer, Home};
+use crate::serve::peer::Peer;
 use crate::workspace::confiner;
 use haft::event::Events;
 use haft::program::{Options, Program, Trust};
@@ -221,6 +222,50 @@ fn u2_commands_and_servers_are_told_alike() {
 }
 
 /// U2: the model knows beforehand.
+/// A server whose tool opens a file for writing.
+const WRITER: &str = r#"
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+    if asked["method"] == "tools/list":
+        result = {"tools": [{"name": "write", "inputSchema": {"type": "object"}}]}
+    if asked["method"] == "tools/call":
+        try:
+            open(asked["params"]["arguments"]["path"], "w")
+            result = {"content": [{"type": "text", "text": "written"}]}
+        except OSError:
+            result = {"isError": True, "content": [{"type": "text", "text": "failed"}]}
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"#;
+
+/// Every answer has its refusal, also on a busy machine: haft reads both from different sockets.
+#[test]
+fn u2_no_answer_of_a_server_is_ahead_of_its_refusal() {
+    let stand = Stand::new();
+    stand.home.write("writer.py", WRITER);
+    let server = "[[mcp_servers]]\nname = \"s\"\ncommand = [\"python3\", \"writer.py\"]\n[mcp_servers.grant]\nread = [\".\"]\n";
+    stand.home.write("program.toml", &format!("{HEAD}{server}"));
+    let mut peer = Peer::of(stand.home.command(&["serve"]));
+    peer.initialize("2025-11-25", &json!({}));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let busy = 4 * thread::available_parallelism().map_or(2, usize::from);
+    for _ in 0..busy {
+        let is_over = is_over.clone();
+        thread::spawn(move || while !is_over.load(Ordering::Relaxed) {});
+    }
+    let answers: Vec<String> = (0..30)
+        .map(|at| peer.call("mcp__s__write", json!({ "path": stand.place(&format!("other/{at}")) })))
+        .map(|answer| answer.to_string())
+        .collect();
+    is_over.store(true, Ordering::Relaxed);
+    for (at, answer) in answers.iter().enumerate() {
+        let path = stand.place(&format!("other/{at}")).display().to_string();
+        assert!(answer.contains(&format!("the sandbox refused to write `{path}`")), "{at}: {answers:?}");
+    }
+}
+
 #[test]
 fn u2_bash_says_what_it_reaches() {
     let stand = Stand::new();

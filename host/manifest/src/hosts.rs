@@ -5,7 +5,7 @@ use haft_core::grant::HostPattern;
 use super::entry::Entry;
 use super::table::Kind;
 
-/// The named sets, each with its hosts, all of them over HTTPS.
+/// The named sets with their hosts, all with the port of HTTPS.
 pub const HOST_SETS: &[(&str, &[&str])] = &[
     ("@crates", &["crates.io", "index.crates.io", "static.crates.io"]),
     (
@@ -23,7 +23,7 @@ pub const HOST_SETS: &[(&str, &[&str])] = &[
     ("@pypi", &["files.pythonhosted.org", "pypi.org"]),
 ];
 
-/// What [`hosts`] reads.
+/// The kind of value that [`hosts`] reads.
 pub(super) const HOSTS: Kind =
     Kind::List(&Kind::Pattern("^(@(crates|github|npm|pypi)|(https?://)?[^/?#@]+)$"));
 

@@ -146,7 +146,7 @@ fn note(confiner: &Confiner, finished: Option<&Finished>, context: &Context<'_>)
     if let Some(finished) = finished {
         context.notes.memory(finished.peak);
         for connection in &finished.connections {
-            context.notes.decision(|| format!("connected: {connection}"));
+            context.notes.decision(|| connection.noted());
         }
         for refusal in &finished.refused {
             context.notes.decision(|| format!("refused: {refusal}"));

@@ -1,17 +1,17 @@
-//! The judge of what child processes send that are granted single hosts. It has the rules of requests
-//! ([`Grant::may_ask`], [`Grant::may_connect`]); the scheme of a pattern is its port, since a process encrypts by
-//! itself.
+//! Checks the connections of child processes that are granted single hosts, by the rules of plugins' requests
+//! ([`Grant::may_ask`], [`Grant::may_connect`]). The scheme of a pattern only sets its port, because a process encrypts
+//! by itself.
 
 use std::net::{IpAddr, SocketAddr};
 
 use super::{AddressError, Destination, Grant, HostName, HostPattern};
 
-/// The destinations of a process, and the hosts that are closed to it.
+/// The granted and the blocked destinations of a process.
 #[derive(Clone, Debug)]
 pub struct Outgoing(Grant);
 
 impl Outgoing {
-    /// Returns the judge of a process with these destinations and closed hosts.
+    /// Returns the rules of a process with these destinations and blocked hosts.
     pub fn new(hosts: Vec<HostPattern>, blocked: Vec<HostName>) -> Self {
         let grant = Grant { hosts, ..Grant::none() };
         Self(blocked.into_iter().fold(grant, Grant::with_blocked_host))
@@ -27,7 +27,7 @@ impl Outgoing {
         self.destinations(name).next().map(|destination| destination.port())
     }
 
-    /// Checks whether `name` may lead to `address`, on any port.
+    /// Checks whether `name` may resolve to `address`, for any port.
     ///
     /// # Errors
     /// Gives the reason for refusing the address; `None` if the name is not granted.

@@ -206,8 +206,7 @@ impl Page<'_> {
             let name = self.candidate.offered.name.as_str();
             let folder = self.named_folder().map_or_else(|| "DIR".to_owned(), clean);
             let text = format!(
-                "`--grant read={folder}` gives it more now, `haft grant {name} read={folder}` later; \
-                 so does `host=NAME`"
+                "add rights with `--grant read={folder}` or `--grant host=NAME`, or later with `haft grant {name} …`"
             );
             sheet.line("", DIM, &text);
         }

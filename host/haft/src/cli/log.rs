@@ -224,7 +224,7 @@ struct Printer {
     text: String,
     /// Columns of the names of tools.
     width: usize,
-    /// Whether only what calls did with the network is printed.
+    /// Whether only the network connections of calls are printed.
     net: bool,
 }
 

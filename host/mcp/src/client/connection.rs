@@ -102,11 +102,11 @@ impl Connection {
         self.child.as_ref().map(|child| child.life.refused()).unwrap_or_default()
     }
 
-    /// Returns what is noted of a call's network and refusals: `known` refusals happened before. What calls do at the
-    /// same time counts for the one that ends first.
+    /// Returns the connections and refusals of a call for the journal; `known` refusals happened before. Those of
+    /// concurrent calls count for the call that ends first.
     pub(super) fn noted(&self, known: usize) -> Vec<String> {
         let connections = self.child.as_ref().map(|child| child.life.take_connections()).unwrap_or_default();
-        let connected = connections.iter().map(|connection| format!("connected: {connection}"));
+        let connected = connections.iter().map(|connection| connection.noted());
         let refused = self.refused();
         let refused = refused.iter().skip(known).map(|refusal| format!("refused: {refusal}"));
         connected.chain(refused).collect()

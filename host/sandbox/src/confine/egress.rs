@@ -31,28 +31,37 @@ use super::refusal::{MAX_REFUSALS, Refusal};
 use super::wire::{self, CONNECT, Message, NAMES};
 use haft_core::sync::Lock;
 
-/// Limit on the connections and names of one child that are waited for at one time; the watcher has the same for
-/// connections.
+/// Limit on the pending connections of one child. The watcher has the same limit.
 pub(super) const MAX_WAITING: usize = 256;
 /// Limit on the names that are resolved at one time: each takes a thread that other tasks of haft wait for too.
 const MAX_LOOK_UPS: usize = 16;
 /// Time limit for the resolution of a name.
 const LOOK_UP: Duration = Duration::from_secs(10);
-/// Limit on the addresses that are noted of one child.
+/// Limit on the addresses that are recorded for one child.
 const MAX_NOTED: usize = 256;
 
 /// Resolves a name.
 type LookUp = fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// The connections of a child to one address that were let through.
+/// The connections of a child to one address that were opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// The name that led to the address, if one did.
     pub name: Option<String>,
     /// The address.
     pub address: SocketAddr,
-    /// How many there were.
+    /// The number of connections.
     pub count: u32,
+}
+
+impl Connection {
+    /// The start of the journal's text about a connection.
+    pub const NOTED: &str = "connected: ";
+
+    /// Returns the text for the journal.
+    pub fn noted(&self) -> String {
+        format!("{}{self}", Self::NOTED)
+    }
 }
 
 impl fmt::Display for Connection {
@@ -66,7 +75,7 @@ impl fmt::Display for Connection {
     }
 }
 
-/// The network of one child.
+/// The connections and names of one child.
 #[derive(Debug)]
 pub(super) struct Egress {
     judge: Judge,
@@ -75,10 +84,10 @@ pub(super) struct Egress {
     connections: Arc<Lock<Vec<Connection>>>,
 }
 
-/// Why a name has no address.
+/// The reason why a name has no address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoAddress {
-    /// It is not granted, does not exist, or leads to closed addresses only.
+    /// It is not granted, does not exist, or has blocked addresses only.
     Unknown,
     /// The system's name servers do not answer.
     Failed,
@@ -105,7 +114,7 @@ impl Egress {
         Ok(AbortOnDropHandle::new(tokio::spawn(served)))
     }
 
-    /// Returns the addresses of a name in lower case to which it may lead.
+    /// Resolves a name in lower case, and returns the permitted ones of its addresses.
     async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, NoAddress> {
         if !self.judge.may_look_up(name) {
             if let Some(refusal) = Refusal::of_name(name) {
@@ -125,7 +134,7 @@ impl Egress {
         if open.is_empty() { Err(NoAddress::Unknown) } else { Ok(open) }
     }
 
-    /// Opens the connection that the watcher asks for. Its socket, if there is one, takes the child's place.
+    /// Opens the connection that the watcher requests. The socket, if there is one, replaces the child's socket.
     async fn open(&self, request: &Request) -> (Reply, Option<OwnedFd>) {
         let reply = |error: i32| Reply { id: request.id, error };
         match self.judge.judge(request.address) {

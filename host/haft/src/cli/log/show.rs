@@ -12,6 +12,7 @@ use haft_core::report::shortened;
 use haft_core::tool::{Difference, in_a_line, in_full};
 use haft_journal::{Granted, Outcome, Outline, Record};
 use haft_manifest::ToolPattern;
+use haft_sandbox::confine::Connection;
 
 /// Digits of an id that tell a call from the others, nearly always.
 const SHORT_ID: usize = 8;
@@ -57,21 +58,21 @@ pub(super) fn row(record: &Record, width: usize, columns: Option<usize>) -> Stri
     )
 }
 
-/// The beginnings of what is noted of the network.
-const NETWORK: &[&str] = &["connected: ", "refused: connect to ", "refused: look up "];
+/// The starts of the texts about the network in the journal.
+const NETWORK: &[&str] = &[Connection::NOTED, "refused: connect to ", "refused: look up "];
 
-/// What a call did with the network.
+/// Returns the texts about the network connections of a call.
 fn on_network(record: &Record) -> impl Iterator<Item = &String> {
     let is_network = |decision: &&String| NETWORK.iter().any(|beginning| decision.starts_with(beginning));
     record.decisions.iter().filter(is_network)
 }
 
-/// Whether a call did something with the network.
+/// Returns whether a call used the network, or was refused to.
 pub(super) fn has_network(record: &Record) -> bool {
     on_network(record).next().is_some()
 }
 
-/// The same, a line each.
+/// Returns the network connections of a call, one per line.
 pub(super) fn network(record: &Record) -> String {
     let time = record.time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S");
     let id: String = record.id.chars().take(SHORT_ID).collect();

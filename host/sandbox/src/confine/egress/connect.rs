@@ -1,4 +1,4 @@
-//! Opens a connection that was judged, in haft's own network.
+//! Opens a permitted connection in haft's own network namespace.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! Judges addresses by the names that led to them.
+//! Checks addresses by the names that resolved to them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,15 +19,15 @@ const LOCALHOST: &str = "localhost";
 #[derive(Debug)]
 pub(super) struct Judge {
     rules: Outgoing,
-    /// The addresses that names were answered with.
+    /// The addresses that names were resolved to.
     known: Lock<VecDeque<(IpAddr, String)>>,
 }
 
 impl Judge {
-    /// Returns the judge of these patterns and closed hosts.
+    /// Returns the judge of these patterns and blocked hosts.
     ///
     /// # Errors
-    /// One cannot be understood.
+    /// A pattern or a host is invalid.
     pub(super) fn new(hosts: &[String], blocked: &[String]) -> io::Result<Self> {
         let rules = Outgoing::new(parsed(hosts)?, parsed(blocked)?);
         Ok(Self { rules, known: Lock::default() })
@@ -37,10 +37,10 @@ impl Judge {
         self.rules.may_look_up(name)
     }
 
-    /// Remembers that `name` leads to `address`.
+    /// Records that `name` resolves to `address`.
     ///
     /// # Errors
-    /// It may not.
+    /// The name may not resolve to this address.
     pub(super) fn learn(&self, name: &str, address: IpAddr) -> Result<(), Refusal> {
         let is_closed = self.rules.may_lead(name, address).is_err() || is_own(name, address);
         let port = self.rules.port(name).unwrap_or_default();
@@ -58,10 +58,10 @@ impl Judge {
         Ok(())
     }
 
-    /// Returns the name by which a connection is let through; none if its address is granted.
+    /// Returns the granted name of a permitted connection; none if its address itself is granted.
     ///
     /// # Errors
-    /// It is not let through.
+    /// The connection is refused.
     pub(super) fn judge(&self, address: SocketAddr) -> Result<Option<String>, Refusal> {
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         let names = self.names(address.ip());
@@ -87,12 +87,12 @@ impl Judge {
 }
 
 fn parsed<T: FromStr>(texts: &[String]) -> io::Result<Vec<T>> {
-    let read = |text: &String| text.parse().map_err(|_| io::Error::other(format!("`{text}` is no host")));
+    let read = |text: &String| text.parse().map_err(|_| io::Error::other(format!("`{text}` is not a host")));
     texts.iter().map(read).collect()
 }
 
-/// Returns whether `address` is a public one of this machine, to which no name leads: its services may listen there
-/// as well.
+/// Returns whether `address` is a public address of this machine, to which no name may resolve: services of this
+/// machine may listen there too.
 fn is_own(name: &str, address: IpAddr) -> bool {
     name != LOCALHOST && UdpSocket::bind((address, 0)).is_ok()
 }

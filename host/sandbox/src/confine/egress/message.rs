@@ -1,4 +1,4 @@
-//! What the watcher asks for, and the replies.
+//! The messages between the watcher and the host about connections.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,7 +8,7 @@ pub(in crate::confine) fn refused(address: IpAddr) -> i32 {
     if address.is_loopback() { libc::ECONNREFUSED } else { libc::EACCES }
 }
 
-/// A connection that a child wants.
+/// A connection that a child tries to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::confine) struct Request {
     /// The watcher's number of the call.

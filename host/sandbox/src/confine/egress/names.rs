@@ -1,5 +1,5 @@
-//! Answers the child's questions for names: addresses of granted names. Other questions about a granted name have
-//! no answer, so that a name carries nothing else, and no other name leaves this machine.
+//! Answers the child's DNS questions with the addresses of granted names. Other questions about a granted name get
+//! no records, and other names are not looked up, so that neither can carry data out.
 
 use std::io;
 use std::net::{IpAddr, TcpListener, UdpSocket};
@@ -37,10 +37,10 @@ pub(super) fn serve(tasks: &mut JoinSet<()>, egress: &Arc<Egress>, sockets: Vec<
     tasks.spawn(ended(answer_connections(egress.clone(), connections, limit)));
 }
 
-/// Names are not answered any more after an error of a socket, which is the kernel's.
+/// Ends after an error of a socket: names are then no longer answered.
 async fn ended(served: impl Future<Output = io::Result<()>>) {
     if let Err(error) = served.await {
-        tracing::debug!(%error, "names are not answered any more");
+        tracing::debug!(%error, "names are no longer answered");
     }
 }
 

@@ -59,7 +59,7 @@ struct Waiting {
     socket: OwnedFd,
 }
 
-/// What becomes of a call.
+/// The next step of a call.
 enum Next {
     Done,
     /// It waits for the socket.
@@ -111,7 +111,7 @@ impl Sockets {
         let found = self.found(socket)?;
         let [_, second, third, ..] = call.arguments;
         if call.number == libc::SYS_listen {
-            // A port of this machine is opened by nobody.
+            // A socket that was handed over must not listen on a port of this machine.
             let listen = || rustix::net::listen(socket, int(second)).map(|()| Next::Done);
             return if found.is_inside { listen() } else { Err(Errno::ACCESS) };
         }

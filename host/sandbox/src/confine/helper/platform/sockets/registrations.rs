@@ -1,5 +1,5 @@
-//! The registrations of a socket in the command's epoll instances, which end with the socket that it is exchanged for.
-//! Event loops that register a socket before they connect it would wait for ever.
+//! The registrations of a socket in the command's epoll instances. They end when the socket is replaced, so that event
+//! loops that register a socket before they connect it would wait for ever.
 
 use std::fs;
 use std::os::fd::OwnedFd;
