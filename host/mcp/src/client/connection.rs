@@ -106,7 +106,7 @@ impl Connection {
     /// concurrent calls count for the call that ends first.
     pub(super) fn noted(&self, known: usize) -> Vec<String> {
         let connections = self.child.as_ref().map(|child| child.life.take_connections()).unwrap_or_default();
-        let connected = connections.iter().map(|connection| connection.noted());
+        let connected = connections.iter().map(haft_sandbox::confine::Connection::noted);
         let refused = self.refused();
         let refused = refused.iter().skip(known).map(|refusal| format!("refused: {refusal}"));
         connected.chain(refused).collect()
