@@ -194,11 +194,11 @@ impl Finder<'_> {
 
     /// Adds the rights of a process with its own grant. Paths in `deny` of `[sandbox]` are closed to it too.
     fn process_granted(&mut self, part: &Part, name: &str, grant: Option<&ProcessGrant>) {
-        let Some(ProcessGrant { rights, unix_sockets }) = grant else { return };
+        let Some(ProcessGrant { rights, services }) = grant else { return };
         let deny = [&rights.deny[..], &self.manifest.sandbox.deny[..]].concat();
         self.granted(part, name, (&GrantTable { deny, ..rights.clone() }, None, &[]));
-        if *unix_sockets {
-            self.ask(part.clone(), format!("`{name}` uses unix sockets of this machine"));
+        for service in services {
+            self.ask(part.clone(), format!("`{name}` {}", service.meaning()));
         }
     }
 
@@ -300,17 +300,8 @@ impl Finder<'_> {
     }
 
     fn sandbox(&mut self, sandbox: &Sandbox) {
-        let Sandbox {
-            mode,
-            workspace,
-            write,
-            unix_sockets,
-            credentials,
-            read: _,
-            network: _,
-            hosts: _,
-            deny: _,
-        } = sandbox;
+        let Sandbox { mode, workspace, write, services, credentials, read: _, network: _, hosts: _, deny: _ } =
+            sandbox;
         for path in self.outside(workspace.as_slice()) {
             self.ask(Part::Workspace, format!("`bash` and the tools for files work in {path}"));
         }
@@ -323,8 +314,8 @@ impl Finder<'_> {
         for store in credentials {
             self.ask(Part::Sandbox, format!("`bash` reads your {store} credentials"));
         }
-        if *unix_sockets {
-            self.ask(Part::Sandbox, "unix_sockets: `bash` uses unix sockets of this machine");
+        for service in services {
+            self.ask(Part::Sandbox, format!("`bash` {}", service.meaning()));
         }
     }
 

@@ -1,4 +1,4 @@
-//! The sockets of a command that is granted single hosts. Calls of `connect` and `listen` wait for the watcher, which
+//! The sockets of a command that is granted single hosts or services. Calls of `connect` and `listen` wait for the watcher, which
 //! executes them itself on the command's socket, in the network namespace, or puts a connected socket of haft's own
 //! network in its place.
 //!
@@ -10,10 +10,12 @@
 
 mod handover;
 mod registrations;
+mod services;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use rustix::event::{PollFd, PollFlags};
@@ -22,8 +24,10 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_reuseaddr, socket_domain, socket_error, socket_protocol, socket_type};
 use rustix::net::{AddressFamily, SocketType};
 
+use self::services::Services;
 use super::arguments::{int, parsed};
 use crate::confine::egress::message::{Reply, Request};
+use crate::confine::policy::Policy;
 use crate::confine::sys::platform::{self as sys, Notification};
 use crate::confine::wire::{self, CONNECT};
 
@@ -40,8 +44,11 @@ const SYN_RECEIVED: u8 = 3;
 const CLOSED: u8 = 7;
 
 pub(super) struct Sockets {
-    /// The host; `None` once it is gone.
+    /// The host; `None` once it is gone, and without hosts.
     outside: Option<OwnedFd>,
+    /// Whether connections leave the namespace through the host.
+    is_held: bool,
+    services: Services,
     /// The command's network namespace.
     network: u64,
     /// The addresses at which names are answered.
@@ -79,11 +86,12 @@ struct Found {
 
 impl Sockets {
     /// Returns the sockets of a command that uses the same network namespace as this process.
-    pub(super) fn new(outside: OwnedFd, servers: Vec<IpAddr>) -> Result<Self> {
+    pub(super) fn new(policy: &Policy, outside: Option<OwnedFd>, servers: Vec<IpAddr>) -> Result<Self> {
         let own = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
         let network = sys::network_of(own.as_fd()).context("cannot tell network namespaces apart")?;
         let (asked, inside) = (BTreeMap::new(), Vec::new());
-        Ok(Self { outside: Some(outside), network, servers, asked, inside, count: 0 })
+        let (is_held, services) = (!policy.hosts.is_empty(), Services::new(policy));
+        Ok(Self { outside, is_held, services, network, servers, asked, inside, count: 0 })
     }
 
     pub(super) fn is_for(call: &Notification) -> bool {
@@ -107,24 +115,28 @@ impl Sockets {
         }
     }
 
+    /// Returns the socket at `path`, without links, if it is not the socket of a granted service.
+    pub(super) fn refused_service(&self, path: &Path) -> Option<PathBuf> {
+        self.services.refused(path)
+    }
+
     fn tried(&mut self, call: &Notification, socket: &OwnedFd) -> Result<Next, Errno> {
+        if socket_domain(socket)? == AddressFamily::UNIX && call.number == libc::SYS_connect {
+            return self.services.connect(call, socket, &argument(call)?).map(|()| Next::Done);
+        }
         let found = self.found(socket)?;
-        let [_, second, third, ..] = call.arguments;
+        let [_, second, ..] = call.arguments;
         if call.number == libc::SYS_listen {
             // A socket that was handed over must not listen on a port of this machine.
             let listen = || rustix::net::listen(socket, int(second)).map(|()| Next::Done);
             return if found.is_inside { listen() } else { Err(Errno::ACCESS) };
         }
-        let mut bytes = [0; MAX_ADDRESS];
-        let bytes = usize::try_from(third).ok().and_then(|length| bytes.get_mut(..length));
-        let bytes = bytes.ok_or(Errno::INVAL)?;
-        let length = bytes.len();
-        let bytes = call.read(second, bytes).ok().filter(|read| read.len() == length).ok_or(Errno::FAULT)?;
-        match parsed(bytes) {
+        let bytes = argument(call)?;
+        match parsed(&bytes) {
             Some(address) if found.is_tcp && !self.stays_inside(&found, address) => {
                 self.ask(&found, is_waited_for(socket)?, address).map(Next::Outside)
             }
-            _ if found.is_inside => self.connect(socket, bytes),
+            _ if found.is_inside => self.connect(socket, &bytes),
             _ => Err(Errno::OPNOTSUPP),
         }
     }
@@ -154,7 +166,7 @@ impl Sockets {
     fn stays_inside(&self, found: &Found, address: SocketAddr) -> bool {
         let is_own = || is_own_server(address);
         let is_names = || self.servers.contains(&address.ip()) && address.port() == NAMES_PORT;
-        found.is_inside && (found.state != CLOSED || is_names() || is_own())
+        found.is_inside && (!self.is_held || found.state != CLOSED || is_names() || is_own())
     }
 
     /// Asks the host for a connection, and returns the number of the request.
@@ -232,6 +244,15 @@ impl Sockets {
         };
         end(listener, &call, handed.map_or_else(Errno::raw_os_error, |()| reply.error));
     }
+}
+
+/// Copies the address argument of `connect`, once.
+fn argument(call: &Notification) -> Result<Vec<u8>, Errno> {
+    let [_, place, length, ..] = call.arguments;
+    let length = usize::try_from(length).ok().filter(|length| *length <= MAX_ADDRESS).ok_or(Errno::INVAL)?;
+    let mut bytes = vec![0; length];
+    let read = call.read(place, &mut bytes).map_err(|_| Errno::FAULT)?.len();
+    if read == length { Ok(bytes) } else { Err(Errno::FAULT) }
 }
 
 /// Returns whether a socket of the namespace listens on an address of loopback: another one cannot be bound to it
