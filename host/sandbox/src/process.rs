@@ -224,7 +224,7 @@ impl Running {
         };
         let (stdout, stderr) = self.capture.into_parts();
         let peak = ended.map_or(0, |(_, peak)| peak);
-        let (refused, connections) = (refused.lock().clone(), connections.lock().clone());
+        let (refused, connections) = (refused.lock().clone(), connections.finished().await);
         Ok(Finished { end, stdout, stderr, refused, connections, left_behind: stopped, peak })
     }
 }

@@ -9,10 +9,11 @@ mod connect;
 mod judge;
 pub(super) mod message;
 mod names;
+mod record;
+mod traffic;
 
-use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::judge::Judge;
 use self::message::{Reply, Request};
+pub(crate) use self::record::Connections;
+pub use self::record::{Bytes, Connection};
 use super::channel::{receive, watched};
 use super::policy::Policy;
 use super::refusal::{MAX_REFUSALS, Refusal};
@@ -37,43 +40,9 @@ pub(super) const MAX_WAITING: usize = 256;
 const MAX_LOOK_UPS: usize = 16;
 /// Time limit for the resolution of a name.
 const LOOK_UP: Duration = Duration::from_secs(10);
-/// Limit on the addresses that are recorded for one child.
-const MAX_NOTED: usize = 256;
 
 /// Resolves a name.
 type LookUp = fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
-
-/// The connections of a child to one address that were opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connection {
-    /// The name that led to the address, if one did.
-    pub name: Option<String>,
-    /// The address.
-    pub address: SocketAddr,
-    /// The number of connections.
-    pub count: u32,
-}
-
-impl Connection {
-    /// The start of the journal's text about a connection.
-    pub const NOTED: &str = "connected: ";
-
-    /// Returns the text for the journal.
-    pub fn noted(&self) -> String {
-        format!("{}{self}", Self::NOTED)
-    }
-}
-
-impl fmt::Display for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, address, count } = self;
-        match name {
-            Some(name) => write!(f, "{name} ({address})")?,
-            None => write!(f, "{address}")?,
-        }
-        if *count > 1 { write!(f, ", {count} times") } else { Ok(()) }
-    }
-}
 
 /// The connections and names of one child.
 #[derive(Debug)]
@@ -81,7 +50,7 @@ pub(super) struct Egress {
     judge: Judge,
     look_up: LookUp,
     refused: Arc<Lock<Vec<Refusal>>>,
-    connections: Arc<Lock<Vec<Connection>>>,
+    connections: Arc<Connections>,
 }
 
 /// The reason why a name has no address.
@@ -102,7 +71,7 @@ impl Egress {
         policy: &Policy,
         socket: OwnedFd,
         refused: &Arc<Lock<Vec<Refusal>>>,
-        connections: &Arc<Lock<Vec<Connection>>>,
+        connections: &Arc<Connections>,
     ) -> io::Result<AbortOnDropHandle<()>> {
         let egress = Self {
             judge: Judge::new(&policy.hosts, &policy.blocked)?,
@@ -143,21 +112,13 @@ impl Egress {
                 (reply(message::refused(request.address.ip())), None)
             }
             Ok(name) => {
-                self.note(name, request.address);
+                self.connections.add(name.as_deref(), request.address);
                 let (error, socket) = connect::open(request).await;
+                if let Some(socket) = &socket {
+                    self.connections.follow(socket, name, request.address);
+                }
                 (reply(error), socket)
             }
-        }
-    }
-
-    fn note(&self, name: Option<String>, address: SocketAddr) {
-        let mut connections = self.connections.lock();
-        let is_full = connections.len() >= MAX_NOTED;
-        let known = connections.iter_mut().find(|known| known.name == name && known.address == address);
-        match known {
-            Some(known) => known.count = known.count.saturating_add(1),
-            None if is_full => {}
-            None => connections.push(Connection { name, address, count: 1 }),
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::channel::{receive, watched};
-use super::egress::{Connection, Egress};
+use super::egress::{Connections, Egress};
 use super::helper::VERB;
 use super::living::LivingChild;
 use super::policy::Policy;
@@ -50,7 +50,7 @@ pub(crate) struct HelperSession {
     /// The refusals of the command so far.
     refused: Arc<Lock<Vec<Refusal>>>,
     /// The connections of the command so far.
-    connections: Arc<Lock<Vec<Connection>>>,
+    connections: Arc<Connections>,
     /// What serves the network of a command with single hosts; ends with this value.
     _egress: Option<AbortOnDropHandle<()>>,
     /// The entry in the confiner's list of running children.
@@ -163,7 +163,7 @@ impl HelperSession {
     }
 
     /// Returns the connections of a command with single hosts so far, limited.
-    pub(crate) fn connections(&self) -> Arc<Lock<Vec<Connection>>> {
+    pub(crate) fn connections(&self) -> Arc<Connections> {
         self.connections.clone()
     }
 

@@ -1,0 +1,157 @@
+//! The record of a child's connections.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::traffic::{Missing, Traffic};
+use haft_core::sync::Lock;
+
+/// Number of looks for the reports about ended sockets, and the time between two: the kernel sends a report some
+/// microseconds after the end.
+const LOOKS: usize = 50;
+const ROUND: Duration = Duration::from_millis(1);
+
+/// Limit on the addresses that are recorded for one child.
+const MAX_NOTED: usize = 256;
+
+/// The connections of a child to one address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// The name that led to the address, if one did.
+    pub name: Option<String>,
+    /// The address.
+    pub address: SocketAddr,
+    /// The number of opened connections; 0 if an earlier call opened them.
+    pub count: u32,
+    /// The bytes of TCP's streams; `None` if the bytes of one connection are not known.
+    pub bytes: Option<Bytes>,
+}
+
+/// Bytes of a stream in both directions, without headers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bytes {
+    /// Sent by the child.
+    pub sent: u64,
+    /// Received by the child; TCP counts the end of the other side as one byte.
+    pub received: u64,
+}
+
+/// The connections of one child, in the order of their first use.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    all: Lock<Vec<Connection>>,
+    /// Set with the first connection.
+    traffic: OnceLock<Option<Arc<Traffic>>>,
+}
+
+impl Connection {
+    /// The start of the journal's text about a connection.
+    pub const NOTED: &str = "connected: ";
+
+    /// Returns the text for the journal.
+    pub fn noted(&self) -> String {
+        format!("{}{self}", Self::NOTED)
+    }
+}
+
+impl Connections {
+    /// Returns the connections since the last call of this function.
+    pub(crate) fn take(self: &Arc<Self>) -> Vec<Connection> {
+        self.settle(Missing::Late);
+        std::mem::take(&mut *self.all.lock())
+    }
+
+    /// Returns the connections of a child that has ended.
+    pub(crate) async fn finished(self: &Arc<Self>) -> Vec<Connection> {
+        for _ in 0..LOOKS {
+            if self.settle(Missing::UnderWay) {
+                break;
+            }
+            sleep(ROUND).await;
+        }
+        self.settle(Missing::Lost);
+        std::mem::take(&mut *self.all.lock())
+    }
+
+    fn settle(self: &Arc<Self>, missing: Missing) -> bool {
+        let traffic = self.traffic.get().and_then(Option::as_ref);
+        traffic.is_none_or(|traffic| traffic.settle(self, missing))
+    }
+
+    /// Records the bytes of `socket`, which is handed over for the connection to `address`.
+    pub(super) fn follow(self: &Arc<Self>, socket: &OwnedFd, name: Option<String>, address: SocketAddr) {
+        match self.traffic.get_or_init(|| Traffic::shared().ok()) {
+            Some(traffic) => traffic.follow(socket, self, (name, address)),
+            None => self.count(name.as_deref(), address, None),
+        }
+    }
+
+    /// Records an opened connection.
+    pub(super) fn add(&self, name: Option<&str>, address: SocketAddr) {
+        self.change(name, address, |known| known.count = known.count.saturating_add(1));
+    }
+
+    /// Records bytes of a connection; `None`: they are not known.
+    pub(super) fn count(&self, name: Option<&str>, address: SocketAddr, bytes: Option<Bytes>) {
+        self.change(name, address, |known| {
+            known.bytes = known.bytes.zip(bytes).map(|(known, more)| known.plus(more));
+        });
+    }
+
+    fn change(&self, name: Option<&str>, address: SocketAddr, change: impl FnOnce(&mut Connection)) {
+        let mut all = self.all.lock();
+        let is_full = all.len() >= MAX_NOTED;
+        let known = all.iter_mut().find(|known| known.name.as_deref() == name && known.address == address);
+        match known {
+            Some(known) => change(known),
+            None if is_full => {}
+            None => {
+                let (name, bytes) = (name.map(str::to_owned), Some(Bytes::default()));
+                let mut new = Connection { name, address, count: 0, bytes };
+                change(&mut new);
+                all.push(new);
+            }
+        }
+    }
+}
+
+impl Bytes {
+    fn plus(self, more: Self) -> Self {
+        Self {
+            sent: self.sent.saturating_add(more.sent),
+            received: self.received.saturating_add(more.received),
+        }
+    }
+
+    /// Returns the bytes since `earlier`.
+    pub(super) fn since(self, earlier: Self) -> Self {
+        Self {
+            sent: self.sent.saturating_sub(earlier.sent),
+            received: self.received.saturating_sub(earlier.received),
+        }
+    }
+}
+
+impl fmt::Display for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, address, count, bytes } = self;
+        match name {
+            Some(name) => write!(f, "{name} ({address})")?,
+            None => write!(f, "{address}")?,
+        }
+        match count {
+            0 => f.write_str(", opened earlier")?,
+            1 => {}
+            count => write!(f, ", {count} times")?,
+        }
+        match bytes {
+            Some(Bytes { sent, received }) => write!(f, ", sent {sent} bytes, received {received} bytes"),
+            None => f.write_str(", bytes unknown"),
+        }
+    }
+}
