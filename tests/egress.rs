@@ -3,7 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{Ipv6Addr, TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -219,4 +219,34 @@ fn each_process_reaches_the_hosts_of_its_entry() {
     assert!(noted.iter().any(|record| decided(record, format!("refused: connect to 127.0.0.1:{two}"))));
     let lines = home.haft(&["log", "--net"]).stdout;
     assert!(lines.contains(&format!("connected: 127.0.0.1:{two}")), "{lines}");
+}
+
+/// The journal has the bytes of each connection, which the kernel counts: also of one that the process leaves open.
+#[test]
+fn the_bytes_of_each_connection_are_on_record() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut stream = stream;
+            let mut asked = [0; 1000];
+            while stream.read_exact(&mut asked).is_ok() {
+                stream.write_all(&[b'x'; 54_321]).unwrap();
+            }
+        }
+    });
+    let home = Home::new();
+    let head = "[program]\nname = \"p\"\nversion = \"0.1.0\"\n";
+    home.write("program.toml", &format!("{head}[sandbox]\nhosts = [\"127.0.0.1:{port}\"]\n"));
+    let client = "import os, socket, sys\n\
+         def ask():\n  client = socket.create_connection((\"127.0.0.1\", int(sys.argv[1])))\n  \
+         client.sendall(b\"a\" * 1000)\n  left = 54321\n  \
+         while left: left -= len(client.recv(left))\n  return client\n\
+         ask().close()\nfirst, second = ask(), ask()\nos._exit(0)\n";
+    home.write("client.py", client);
+    let call = home.call("bash", &json!({ "command": format!("python3 client.py {port}") }));
+    assert_eq!(call.code, 0, "{}", call.stderr);
+    let lines = home.haft(&["log", "--net"]).stdout;
+    let line = format!("connected: 127.0.0.1:{port}, 3 times, sent 3000 bytes, received 162963 bytes");
+    assert!(lines.contains(&line), "{lines}");
 }

@@ -28,8 +28,9 @@ for where in sys.argv[1:]:
     kind = socket.SOCK_DGRAM if where.startswith("dgram:") else socket.SOCK_STREAM
     where = where.removeprefix("dgram:")
     try:
-        if where.isdigit():
-            client = socket.create_connection(("localhost", int(where)), 20)
+        host, _, port = where.rpartition("=")
+        if port.isdigit():
+            client = socket.create_connection((host or "localhost", int(port)), 20)
         else:
             client = socket.socket(socket.AF_UNIX, kind)
             client.settimeout(20)
@@ -127,7 +128,7 @@ async fn no_rename_and_no_link_leads_to_another_service() {
     }
     let again = elsewhere.display().to_string();
     let line = format!(
-        "ln -f b.sock a.sock; mv -f c.sock c2.sock; ln -s b.sock c.sock; mv -f b.sock d.sock; \
+        "ln -f b.sock a.sock; mv -f c.sock c2.sock; mv -f b.sock d.sock; ln -s d.sock c.sock; \
          python3 client.py a.sock c.sock c2.sock d.sock {again}; mkfifo go; touch ready; cat go; \
          python3 client.py {again}"
     );
@@ -166,7 +167,7 @@ async fn a_granted_port_is_reached_and_no_other() {
     for port in std::iter::once(four).chain(six.iter().copied()) {
         workspace.grant = workspace.grant.clone().with_service(port.to_string().parse().unwrap());
     }
-    let six = six.map(|six| six.to_string()).unwrap_or_default();
+    let six = six.map(|six| format!("::1={six}")).unwrap_or_default();
     let said = bash(&workspace, &format!("python3 client.py {four} {other} {six}")).await.content;
     assert!(
         said.contains(&format!("{four} hello")) && said.contains(&format!("{other} ECONNREFUSED")),
@@ -212,12 +213,8 @@ fn a_service_is_granted_by_its_line() {
     assert!(said.contains("The agent has no identities"), "{said}");
     assert!(!call(false).contains("no identities"));
     let trusted = home.haft(&["trust"]);
-    assert!(
-        trusted.stdout.contains("ssh-agent, with which it logs in as you"),
-        "{}{}",
-        trusted.stdout,
-        trusted.stderr
-    );
+    let told = format!("{}{}", trusted.stdout, trusted.stderr);
+    assert!(told.contains("ssh-agent, with which it logs in as you"), "{told}");
     agent.kill().unwrap();
     agent.wait().unwrap();
 }

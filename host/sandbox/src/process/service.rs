@@ -22,7 +22,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use crate::confine::{Command, Confiner, Connection, HelperEvent, HelperSession, Refusal};
+use crate::confine::{Command, Confiner, Connection, Connections, HelperEvent, HelperSession, Refusal};
 use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch as watching};
 use haft_core::grant::Grant;
