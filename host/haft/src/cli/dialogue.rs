@@ -1,5 +1,5 @@
-//! A dialogue of a user, a model and its tools, saved as a session: shared by `haft run`, `haft chat` and
-//! `haft acp`. Prints nothing and prompts nobody.
+//! A dialogue of a user, a model and its tools, saved as a session: shared by `haft run`, `haft chat` and `haft acp`.
+//! Prints nothing and asks no user.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

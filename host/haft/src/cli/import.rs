@@ -1,5 +1,5 @@
-//! `haft import`: puts MCP servers of other clients' configuration files behind `haft wrap` or into program.toml,
-//! and reverts that.
+//! `haft import`: puts MCP servers of other clients' configuration files behind `haft wrap` or into program.toml, and
+//! reverts these changes.
 
 mod table;
 

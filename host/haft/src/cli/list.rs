@@ -35,7 +35,7 @@ pub(super) struct List {
 #[derive(Default, Serialize)]
 struct Row {
     name: String,
-    /// Where it is declared: `package`, `plugin`, `mcp-server`, `skill`.
+    /// The kind of declaration: `package`, `plugin`, `mcp-server`, `skill`.
     kind: &'static str,
     /// The form, in words.
     form: &'static str,

@@ -32,9 +32,9 @@ pub(super) struct Programs {
 impl Programs {
     pub(super) fn new(common: &Common, choice: ModelArgs, terminal: Terminal) -> anyhow::Result<Self> {
         let mut options = common.options(terminal, true)?;
-        // Children of all sessions are started by the same process.
+        // One process starts the children of all sessions.
         options.confiner.get_or_insert_default();
-        // The terminal, if there is one, is the editor's.
+        // The terminal, if there is one, belongs to the editor.
         options.person = None;
         options.ask = Ask::WhereUnknown;
         let sessions = Dirs::of_this_machine()?.kept_sessions();

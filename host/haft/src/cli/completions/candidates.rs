@@ -215,7 +215,7 @@ impl Line {
     }
 }
 
-/// The name in `NAME=VALUE`.
+/// Returns the name in `NAME=VALUE`.
 fn name(pair: &str) -> Option<String> {
     pair.split_once('=').map(|(name, _)| name.to_owned())
 }
