@@ -1,6 +1,6 @@
-//! The agent loop: asks a model, runs the calls that it makes, returns the results to it, and ends when the model
-//! makes no more calls. This crate runs no tool itself: every call goes through the [`Toolbox`], which holds
-//! exactly the tools that this agent may use.
+//! The agent loop: asks a model, runs its calls, returns the results to it, and ends when the model makes no more
+//! calls. This crate runs no tool itself: every call goes through the [`Toolbox`], which holds exactly the tools
+//! that this agent may use.
 
 mod budget;
 mod history;
@@ -52,7 +52,7 @@ pub struct AgentSettings {
     pub model: Option<String>,
     /// The maximum number of model turns for one prompt.
     pub max_turns: u32,
-    /// How many times a failed call may be repeated before it is refused.
+    /// The maximum number of repetitions of a failed call before it is refused.
     pub max_repeats: u32,
     /// The part of the conversation that is sent to the model, in rough tokens (bytes / 4). The beginning of a
     /// longer conversation is left out of the request. `None`: no limit.
@@ -67,7 +67,7 @@ pub struct AgentSettings {
     pub budget: Budget,
 }
 
-/// How many times one turn is requested with a shorter conversation after the vendor reported that it is too long.
+/// The maximum number of shorter requests of one turn after the vendor reported that the conversation is too long.
 const MAX_SHRINKS: u32 = 8;
 /// The maximum number of consecutive turns without text or call after which the model is asked to go on.
 const MAX_EMPTY_TURNS: u32 = 2;
@@ -123,8 +123,9 @@ pub trait ToolNews: Send + Sync {
 }
 
 impl Agent {
-    /// Makes an agent that asks `provider` and may use exactly the tools in `toolbox`. If there are more tools than
-    /// the provider accepts, the request contains the first ones, and the model finds the others with `find_tools`.
+    /// Creates an agent that asks `provider` and may use exactly the tools in `toolbox`. If there are more tools
+    /// than the provider accepts, the request contains the first ones, and the model finds the others with
+    /// `find_tools`.
     pub fn new(provider: Arc<dyn Provider>, toolbox: Toolbox, mut settings: AgentSettings) -> Self {
         let toolbox = Lock::new(Arc::new(toolbox.at_most(provider.max_tools())));
         if let Some(schema) = &settings.output {
@@ -423,7 +424,7 @@ fn is_own_question(prompt: &Prompt) -> bool {
     prompt.attachments.is_empty() && (is_nothing_else || output::is_question(rest))
 }
 
-/// Returns how the run ends if `turn` is the last one.
+/// Returns the end of the run if `turn` is the last turn.
 fn end(turn: &Turn) -> Option<End> {
     match turn.stop {
         // The calls of a filtered or refused turn are not run.

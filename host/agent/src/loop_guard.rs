@@ -8,7 +8,7 @@ use haft_core::call::{ToolCall, ToolResult};
 /// The calls that failed since the last change.
 pub(super) struct LoopGuard {
     failed: Vec<Failed>,
-    /// How many times a failed call may be repeated.
+    /// The maximum number of repetitions of a failed call.
     max_repeats: u32,
 }
 

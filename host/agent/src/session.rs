@@ -2,13 +2,14 @@
 //! Nothing is guessed: the model is informed of a call that was started and has no end in the file.
 //!
 //! - **Order:** a turn is in the file before any of its calls runs, a call before its tool runs, its answer before
-//!   the model sees it. Each of these lines is synced to the disk before haft goes on, so that neither the end of
-//!   the process nor that of the machine loses one.
+//!   the model sees it. haft syncs each of these lines to the disk before it continues, so that neither the end of
+//!   the process nor that of the machine loses a line.
 //! - **Partial lines:** haft never acted on a line without an end. It is cut off when the session is opened again.
 //! - **One writer:** a process that continues a session holds a lock on its file.
 //! - **No secrets:** lines are redacted like answers and events.
 //!
-//! The full texts of answers that are too long for a model are stored beside it ([`Sessions::with_answers`]).
+//! The full texts of answers that are too long for a model are stored beside the session
+//! ([`Sessions::with_answers`]).
 
 mod answers;
 mod file;
@@ -98,7 +99,7 @@ impl SessionError {
 // Redacts secrets, and stops after a line that could not be written completely. A failure to store changes
 // is logged and stops nothing.
 
-/// An open session. Clones append to the same file.
+/// An open session. Clones append to one file.
 #[derive(Clone, Debug)]
 pub struct SessionLog(Arc<Inner>);
 

@@ -22,7 +22,7 @@ const USUAL_TOKENS: u32 = 32_768;
 const READ_QUARTERS: usize = 3;
 /// The maximum number of characters of a single text: of an answer of megabytes, the ends show its subject.
 const MOST_OF_A_TEXT: usize = 4000;
-/// The minimum number of characters of a single text, however many texts there are.
+/// The minimum number of characters of a single text, regardless of the number of texts.
 const LEAST_OF_A_TEXT: usize = 100;
 /// The maximum number of attempts, each with half the size, if the vendor reports that the request is too long.
 const MAX_ATTEMPTS: u32 = 4;
@@ -193,7 +193,7 @@ pub enum CompactError {
 }
 
 impl Agent {
-    /// Has `model` summarise a range of messages. Returns the summary and its cost.
+    /// Requests a summary of a range of messages from `model`. Returns the summary and its cost.
     pub(super) async fn sum_up(
         &self,
         history: &mut History,
@@ -208,8 +208,9 @@ impl Agent {
         part.sum_up(self.provider.as_ref(), model, session).await
     }
 
-    /// Has the provider's fast model summarise all messages but the last, however short the conversation is.
-    /// Returns how many messages the summary replaces and its cost; `None` if there are no messages to summarise.
+    /// Requests a summary of all messages but the last from the provider's fast model, regardless of the length of
+    /// the conversation. Returns the number of messages that the summary replaces, and its cost; `None` without
+    /// messages to summarise.
     ///
     /// # Errors
     /// The session cannot be saved, or the model returns no usable summary; the conversation then stays unchanged.

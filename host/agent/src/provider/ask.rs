@@ -21,8 +21,8 @@ pub struct Ask<'a> {
     pub messages: &'a [Message],
     /// The tools that the model may call; not sent if empty.
     pub tools: &'a [&'a ToolDef],
-    /// The schema of the final answer, sent as the vendor's parameter where there is one; `system` must describe it
-    /// too.
+    /// The schema of the final answer, sent as the vendor's parameter if there is one; `system` must describe the
+    /// schema too.
     pub output: Option<&'a OutputSchema>,
 }
 
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
     use haft_core::call::ToolCall;
 
-    /// PL20: each call has exactly one answer, however many are given.
+    /// PL20: each call has exactly one answer, regardless of the number of given answers.
     #[test]
     fn pl20_an_exchange_answers_every_call() {
         let requested = |id: &str| RequestedCall {

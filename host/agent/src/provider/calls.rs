@@ -56,7 +56,7 @@ fn parse(text: &str, may_nest: bool) -> Result<Value, String> {
 }
 
 /// Returns the only object in `text` if it is repeated: some servers begin with an empty object, or send the
-/// complete one again at the end.
+/// complete object again at the end.
 fn repeated(text: &str) -> Option<Value> {
     let mut found = None;
     for object in Deserializer::from_str(text).into_iter::<Map<String, Value>>() {

@@ -19,7 +19,8 @@ enum Code {
 
 use Code::{Status, TooLong};
 
-/// The error codes of vendors and gateways. Gateways forward the codes of their upstream, so one table serves all.
+/// The error codes of vendors and gateways. Gateways forward the codes of their upstream, so that one table is
+/// sufficient.
 const CODES: &[(&str, Code)] = &[
     // Context window exceeded: OpenAI, Anthropic, llama.cpp, LiteLLM.
     ("context_length_exceeded", TooLong),
@@ -83,7 +84,7 @@ const THROTTLED: &[&str] = &[
     "too many requests",
 ];
 
-/// Keys that hold a wait, with the seconds of one unit.
+/// Keys of a wait, with the number of seconds of one unit.
 const WAITS: &[(&str, f64)] = &[
     ("retryDelay", 1.0),
     ("retry_after", 1.0),
@@ -93,7 +94,7 @@ const WAITS: &[(&str, f64)] = &[
 ];
 /// Texts before a wait in a message.
 const BEFORE_WAIT: &[&str] = &["try again in ", "retry in ", "retry after ", "retrying in "];
-/// Prefixes of the units of a wait in a message, with the seconds of one unit.
+/// Prefixes of the units of a wait in a message, with the number of seconds of one unit.
 const UNITS: &[(&str, f64)] = &[("ms", 0.001), ("milli", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
 /// Keys that are searched for the details of an error.
 const DETAILS: &[&str] = &["details", "error", "headers", "metadata", "response"];
@@ -139,8 +140,8 @@ enum Meaning {
     Code(Option<u16>),
 }
 
-/// Reads codes before numbers, and numbers before texts: a text decides only if the code says no more than that the
-/// request was rejected.
+/// Reads codes before numbers, and numbers before texts: a text decides only if the code states no more than that
+/// the request was rejected.
 fn meaning(status: Option<u16>, error: &Value, text: &str) -> Meaning {
     let inner = error.get("error").filter(|inner| inner.is_object());
     let objects = [inner, Some(error)].into_iter().flatten();
@@ -190,7 +191,7 @@ fn passing(code: Option<u16>) -> Option<Passing> {
     }
 }
 
-/// Returns the wait that an error asks for, in its details or in its text.
+/// Returns the wait that an error requests, in its details or in its text.
 pub(super) fn wait(error: &Value, text: &str) -> Option<Duration> {
     detail(error, 4).or_else(|| in_words(&text.to_lowercase()))
 }

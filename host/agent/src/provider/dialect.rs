@@ -20,7 +20,7 @@ pub(super) struct Terms {
     pub(super) stream: bool,
     /// The maximum number of output tokens; `None`: the vendor's default.
     pub(super) max_tokens: Option<u32>,
-    /// How much the model thinks; `None`: the vendor's default.
+    /// The amount of the model's thinking; `None` for the vendor's default.
     pub(super) effort: Option<Effort>,
     /// The context window in tokens, for servers that need to know it.
     pub(super) context_window: Option<u32>,
@@ -28,7 +28,7 @@ pub(super) struct Terms {
     pub(super) is_vendor: bool,
 }
 
-/// How a turn ended.
+/// The end of a turn.
 #[derive(Clone, Copy)]
 pub(super) struct End<'w> {
     pub(super) ending: Ending,
@@ -47,7 +47,7 @@ impl End<'_> {
 /// The constants of a vendor's API.
 #[derive(Clone, Copy)]
 pub(super) struct Api {
-    /// How the vendor's list of models is requested and read.
+    /// The request for the vendor's list of models, and its format.
     pub(super) listing: Listing,
     /// The path of the list of models, relative to the base URL: free of charge, so suitable for a check.
     pub(super) models_path: &'static str,
@@ -61,7 +61,7 @@ pub(super) struct Api {
     pub(super) framing: Framing,
     /// The [`Reply::vendor`] whose raw messages are sent back unmodified.
     pub(super) vendor: &'static str,
-    /// Whether many servers use this format, each with raw messages of its own.
+    /// Whether many servers use this format, each with its own raw messages.
     pub(super) is_shared: bool,
     /// Whether the vendor reports the cost of each turn.
     pub(super) tells_cost: bool,
@@ -101,7 +101,7 @@ pub(super) trait Dialect: Send + Sync {
     /// Reads the turn from the body of a successful response to `ask`.
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure>;
 
-    /// Reads the usage from a body, also if it holds no turn or only the beginning of one.
+    /// Reads the usage from a body, also from one without a turn or with an incomplete one.
     fn usage(&self, body: &Value) -> Usage;
 
     /// Returns the model that answered, if the body names it.

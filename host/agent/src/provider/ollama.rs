@@ -117,7 +117,7 @@ impl Dialect for Ollama {
     }
 }
 
-/// Returns the `think` parameter. One family of models takes levels, and cannot turn thinking off.
+/// Returns the `think` parameter. One family of models has levels, and cannot turn thinking off.
 fn think(model: &str, effort: Effort) -> Value {
     let has_steps = model.rsplit('/').next().is_some_and(|name| name.starts_with("gpt-oss"));
     match effort {

@@ -53,7 +53,7 @@ pub(super) const API: Api = Api {
 
 /// The chat completions API.
 pub(super) struct OpenAi {
-    /// The vendor whose messages are sent back unmodified: the provider itself, or one of its format.
+    /// The vendor whose messages are sent back unmodified: the provider itself, or a vendor of its format.
     pub(super) vendor: &'static str,
 }
 

@@ -139,7 +139,7 @@ impl<D: Dialect> Remote<D> {
         answer.refusal().await.map_err(|failure| self.cleaned(failure).into())
     }
 
-    /// Waits after a failed attempt, or returns the error if there is no next attempt.
+    /// Waits after a failed attempt. Returns the error if there is no next attempt.
     async fn wait(
         &self,
         url: &Url,

@@ -27,7 +27,7 @@ pub(super) fn said(text: &str) -> &str {
     while let Some((_, last)) = begins(rest) {
         rest = rest.split_once(last).map_or("", |(_, after)| after).trim_start();
     }
-    // The opening tag was in the prompt: the closing tag is on a line of its own.
+    // The opening tag was in the prompt: the closing tag is on a separate line.
     let lone = MARKS.iter().find_map(|(first, last)| {
         let (before, after) = rest.split_once(&format!("{last}\n"))?;
         (!before.contains(first) && (before.is_empty() || before.ends_with('\n'))).then(|| after.trim_start())

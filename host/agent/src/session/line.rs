@@ -121,7 +121,7 @@ pub struct Summarised {
     pub messages: usize,
     /// The text.
     pub text: String,
-    /// The model that wrote it.
+    /// The model that wrote the summary.
     #[serde(default)]
     pub model: String,
     /// The usage of the summary.
@@ -132,7 +132,7 @@ pub struct Summarised {
 /// The end of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// How the task ended; `None` if the model could not be asked.
+    /// The end of the task; `None` if the model could not be asked.
     pub end: Option<End>,
     /// Why the model could not be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -170,7 +170,7 @@ impl Begun {
         }
     }
 
-    /// Returns whether `other` is a session of the same program in the same folder.
+    /// Returns whether `other` is a session of this program in this folder.
     pub fn is_like(&self, other: &Self) -> bool {
         self.path == other.path && self.folder == other.folder
     }

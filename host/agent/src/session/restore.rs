@@ -46,7 +46,7 @@ pub struct Summary {
     pub messages: usize,
     /// The text.
     pub text: String,
-    /// The model that wrote it.
+    /// The model that wrote the summary.
     pub model: String,
 }
 
@@ -62,11 +62,11 @@ pub struct Unanswered {
 /// The state of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Known {
-    /// Its tool never ran.
+    /// The tool of the call never ran.
     Waiting,
-    /// Its tool started, and the outcome is unknown.
+    /// The tool of the call started, and the outcome is unknown.
     Running,
-    /// It has an answer.
+    /// The call has an answer.
     Answered(ToolResult),
 }
 
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(restored.messages[2], Message::User("stop".into()));
     }
 
-    /// A count of the whole conversation does not apply after a summary.
+    /// A count of the complete conversation does not apply after a summary.
     #[test]
     fn a_count_from_before_a_summary_is_not_believed() {
         let counted = |entries: Vec<Entry>| Restored::parse(&text(entries)).counted;

@@ -176,7 +176,7 @@ fn what_fits_is_shown_as_it_is() {
     assert!(matches!(visible(&window, &messages), Cow::Borrowed(_)));
 }
 
-/// The first and the last request are kept verbatim, whatever lies between them.
+/// The first and the last request stay verbatim, regardless of the messages between them.
 #[test]
 fn what_is_left_out_leaves_its_summary_and_the_first_and_last_prompt() {
     let mut messages = vec![says("the first task")];
@@ -200,7 +200,7 @@ fn what_is_left_out_leaves_its_summary_and_the_first_and_last_prompt() {
     assert_eq!(visible(&resumed, &messages), shown);
 }
 
-/// Short prompts are kept verbatim, whatever the summary says.
+/// Short prompts stay verbatim, regardless of the summary.
 #[test]
 fn what_was_said_in_few_words_stays_as_it_was_said() {
     let mut messages =

@@ -150,7 +150,7 @@ fn g03_what_a_vendor_refuses_is_mended_and_told() {
     }
 }
 
-/// References keep their place, are written out, or are cut if endless.
+/// References stay, are expanded, or are cut if endless.
 #[test]
 fn g03_references_lead_somewhere() {
     let node = json!({ "type": "object", "properties": { "next": { "$ref": "#/$defs/node" } } });

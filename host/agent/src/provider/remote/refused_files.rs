@@ -1,6 +1,6 @@
 //! Remembers, within this process, the files and the schemas that a server rejected for a model, and does not
-//! send them to that model again. A rejection seldom names one of several files; since it costs nothing, the
-//! files are left out one after the other.
+//! send them to that model again. A rejection seldom names one of several files. Because it costs nothing,
+//! the files are omitted one after the other.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,7 +10,7 @@ use super::super::error::Failure;
 use super::super::files::{Anchored, Takes, files};
 use haft_core::sync::Lock;
 
-/// How many files of a request are left out singly; beyond that, all new files are left out.
+/// The maximum number of files of a request that are omitted singly; beyond that, all new files are omitted.
 const MAX_SINGLE: usize = 4;
 /// The maximum number of remembered files: more than a session sends.
 const MAX_KNOWN: usize = 10_000;

@@ -133,7 +133,8 @@ fn every_end_of_every_vendor_is_what_it_is_streamed_and_whole() {
     }
 }
 
-/// Where nothing says that an answer is whole it is none. Early versions of Ollama say that they are done, and no more.
+/// An answer without a sign of its completeness is not an answer. Early versions of Ollama report only that they are
+/// done.
 #[test]
 fn text_that_ends_without_a_word_is_no_answer() {
     for format in FORMATS.iter().filter(|format| format.name != "ollama") {

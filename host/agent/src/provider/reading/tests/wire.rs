@@ -1,4 +1,4 @@
-//! The same answer in the wire format of each of six vendors, cut into the same pieces.
+//! One answer in the wire format of each of six vendors, cut into equal pieces.
 
 use serde_json::{Map, Value, json};
 
