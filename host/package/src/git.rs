@@ -1,5 +1,5 @@
 //! Fetches one commit of a git repository with this machine's git, confined like any other child process. Runs
-//! nothing that the repository contains: no hook, no filter, no submodule.
+//! no code of the repository: no hook, no filter, no submodule.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -89,7 +89,7 @@ impl<'a> Git<'a> {
         Ok((self.folder.clone(), commit.trim().to_owned()))
     }
 
-    /// Runs one git command; returns its standard output.
+    /// Runs one git command. Returns its standard output.
     async fn run<'o>(
         &self,
         action: &'static str,

@@ -1,6 +1,6 @@
-//! Selects the files of a folder that belong to the package in it: those that program.toml names, those that
-//! these files name in turn, and texts for people and models. `haft add FOLDER` and `haft plugin pack` use the same
-//! selection; it ignores all other files.
+//! Selects the files of a folder that belong to the package in it: those that program.toml names, those that these
+//! files name in turn, and texts for people and models. `haft add FOLDER` and `haft plugin pack` share this
+//! selection, which ignores all other files.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -105,7 +105,7 @@ impl Search<'_> {
         (path != LOCK && self.file(&path)).then_some(path)
     }
 
-    /// Adds the files that command lines name. A program in a subfolder is added with the whole folder.
+    /// Adds the files that command lines name. A program in a subfolder is added with the complete folder.
     fn commands(&mut self, manifest: &Manifest) {
         let tools = manifest.tools.iter().map(|tool| &tool.command.value);
         let servers = manifest.mcp_servers.iter().filter_map(|server| match &server.transport {

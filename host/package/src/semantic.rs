@@ -2,8 +2,8 @@
 
 use semver::{BuildMetadata, Prerelease, Version};
 
-/// Converts a version of PyPI or of an author to a semantic one: at most three numbers count, further ones and what
-/// comes after a release are build metadata.
+/// Converts a version of PyPI or of an author to a semantic one: at most three numbers count; further numbers and
+/// the text after a release are build metadata.
 pub(super) fn semantic(text: &str) -> Version {
     if let Ok(version) = Version::parse(text) {
         return version;

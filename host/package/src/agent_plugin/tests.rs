@@ -188,7 +188,7 @@ fn a_proposal_is_for_one_part_and_no_other() {
     assert_eq!(texts(&read(&files).unwrap().servers[0].proposed), ["read=."]);
 }
 
-/// Proposals follow their published schema, and the schema has exactly the rights that are read.
+/// Proposals follow their published schema, and the schema has exactly the supported rights.
 #[test]
 fn the_schema_of_proposals_has_the_rights_that_are_read() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();

@@ -65,7 +65,7 @@ fn program() -> Made {
     Made::default().file("program.toml", b"x")
 }
 
-/// PR07: flat and nested, plain and compressed, with and without folders of their own.
+/// PR07: flat and nested, plain and compressed, with and without entries for folders.
 #[test]
 fn pr07_both_layouts_are_unpacked() {
     let flat = program().file("bin/run", b"y").end();

@@ -66,7 +66,7 @@ pub(super) async fn make(
     Ok(notes)
 }
 
-/// Returns the program that starts the server: its own file, which becomes executable, or one on PATH.
+/// Returns the program that starts the server: its own file, which becomes executable, or a program on PATH.
 fn program(tree: &Path, written: &str) -> Result<String, ForeignError> {
     let written = if written == "python" { "python3" } else { written };
     let word = own(tree, written)?;

@@ -17,13 +17,13 @@ pub enum ForeignError {
     /// The signature is missing or invalid.
     #[error("it is refused: {0}")]
     Signature(#[from] SignatureError),
-    /// The attestations of what must be signed cannot be fetched.
+    /// The attestations of a package that must be signed cannot be fetched.
     #[error("its attestations cannot be fetched: {0}")]
     Attestations(#[from] DownloadError),
     /// A version has more wheels than are judged, and must be signed.
     #[error("it has {count} wheels; haft checks the attestations of at most {most}")]
     Wheels {
-        /// Its wheels.
+        /// The number of wheels.
         count: usize,
         /// The limit.
         most: usize,
@@ -51,7 +51,7 @@ pub enum ForeignError {
     Commands {
         /// The package.
         name: String,
-        /// Its commands.
+        /// The package's commands.
         commands: Vec<String>,
     },
     /// A package has no wheel for this machine, and a build was not requested.
@@ -71,7 +71,7 @@ pub enum ForeignError {
     /// The bundle requires secrets, which are to be asked for.
     #[error("it needs secrets")]
     Secrets {
-        /// Its name.
+        /// The server's name.
         server: String,
         /// The secrets.
         fields: Vec<SecretField>,

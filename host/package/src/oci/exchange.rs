@@ -211,7 +211,7 @@ pub(super) fn without_query(url: &Url) -> String {
     excerpt(url.as_str())
 }
 
-/// Reads the whole body, of at most `limit` bytes, within `within`.
+/// Reads the complete body, of at most `limit` bytes, within `within`.
 pub(super) async fn read(
     response: Response,
     what: &'static str,
@@ -226,7 +226,7 @@ pub(super) async fn read(
     }
 }
 
-/// Reads the body up to `limit` bytes; returns whether that is all of it.
+/// Reads the body up to `limit` bytes. Returns whether the body is complete.
 async fn read_up_to(mut response: Response, limit: usize) -> Result<(Vec<u8>, bool), Failure> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {

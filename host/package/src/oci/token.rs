@@ -158,7 +158,7 @@ fn header(text: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Reports whether two hosts are of one site by their names: `registry.gitlab.com` and `gitlab.com`,
+/// Reports whether the names of two hosts are of one site: `registry.gitlab.com` and `gitlab.com`,
 /// `registry-1.docker.io` and `auth.docker.io`. A site has two labels in common, or three below suffixes with
 /// two levels (`co.uk`).
 fn is_same_site(one: &str, other: &str) -> bool {

@@ -22,7 +22,7 @@ pub enum RegistryError {
     Unknown {
         /// The name, perhaps with a version.
         name: String,
-        /// Names that are like it.
+        /// Similar names.
         near: Vec<String>,
     },
     /// The entry has nothing that haft installs.
@@ -55,7 +55,7 @@ pub enum RegistryError {
     Setting {
         /// The setting.
         key: String,
-        /// The existing ones.
+        /// The existing settings.
         known: String,
     },
 }

@@ -43,9 +43,9 @@ pub struct PublicKey(Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The whole DER.
+    /// The complete DER.
     P256(Vec<u8>),
-    /// The whole DER.
+    /// The complete DER.
     Ed25519(Vec<u8>),
     /// The decoded bytes of minisign's form.
     Minisign([u8; MINISIGN]),

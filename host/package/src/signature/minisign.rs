@@ -1,5 +1,5 @@
 //! Signatures of files by minisign. Reads the file in chunks, except for legacy signatures, which sign the
-//! whole file instead of its hash.
+//! complete file instead of its hash.
 
 use std::fs::File;
 use std::io::{self, Read};
