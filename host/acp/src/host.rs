@@ -74,7 +74,7 @@ pub trait Conversation: Send {
     /// Returns the base directory of relative paths of its tools.
     fn workspace(&self) -> Option<&Path>;
 
-    /// Returns the available models and the current one; fewer than two without a choice.
+    /// Returns the available models and the current one; at most one without a choice.
     fn models(&self) -> (Vec<Model>, String);
 
     /// Uses another of [`models`](Self::models) from now on.
@@ -152,7 +152,7 @@ pub struct Turn {
 pub struct Summary {
     /// The id.
     pub id: String,
-    /// The folder in which it began.
+    /// The folder in which the session began.
     pub folder: PathBuf,
     /// The subject, on one line.
     pub title: Option<String>,

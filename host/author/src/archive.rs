@@ -1,5 +1,5 @@
-//! A package of several parts as one archive, packed reproducibly: the same parts give the same bytes. Contains
-//! only the files that the package declares and needs.
+//! A package of several parts as one archive, packed reproducibly: equal parts give equal bytes. Contains only
+//! the files that the package declares and needs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -47,7 +47,7 @@ pub struct Need {
     pub program: &'static str,
     /// The purpose: `builds Rust plugins`.
     pub(crate) purpose: &'static str,
-    /// Ways to install it, one per line.
+    /// Ways to install the program, one per line.
     pub(crate) ways: &'static [&'static str],
 }
 

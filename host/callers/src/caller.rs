@@ -1,4 +1,4 @@
-//! A caller: its names, its quota, and why it is denied. The messages of a denial reveal nothing about
+//! A caller: its names, its quota, and the reason for its denial. The messages of a denial reveal nothing about
 //! accepted tokens.
 
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Caller {
         &self.id
     }
 
-    /// Begins a call, if it is within the quota, which all callers of one name share.
+    /// Begins a call, if the quota of this name, which all its callers share, permits it.
     ///
     /// # Errors
     /// The quota is used up.

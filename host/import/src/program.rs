@@ -14,7 +14,7 @@ use super::variable::{Folders, Notation, Part, parts};
 /// A server for program.toml.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramServer {
-    /// Its name there.
+    /// The server's name in program.toml.
     pub name: Name,
     /// The program with its arguments; empty with a URL.
     pub command: Vec<String>,
@@ -128,7 +128,7 @@ impl Reader<'_> {
         Ok(words)
     }
 
-    /// Variables or headers with their values.
+    /// Returns variables or headers with their values.
     fn values(&mut self, pairs: &[(String, String)]) -> Result<Vec<(String, TextOrSecret)>, String> {
         pairs.iter().map(|(name, text)| Ok((name.clone(), self.value(name, text)?))).collect()
     }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-/// How a client writes variables.
+/// The notation of variables in a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notation {
-    /// Not at all.
+    /// The client supports no variables.
     None,
     /// `${V}`, `${V:-default}`, `${env:V}`, `${input:ID}`, `${workspaceFolder}`, `${userHome}`.
     Dollar,

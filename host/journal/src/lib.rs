@@ -74,7 +74,7 @@ mod tests {
     use haft_core::tool::{Context, Session, Tool, ToolError, Toolbox};
     use serde_json::json;
 
-    /// Looks, while it runs, whether its call is in the journal.
+    /// Checks, while it runs, whether its call is in the journal.
     struct Noted {
         def: ToolDef,
         file: std::path::PathBuf,

@@ -150,7 +150,7 @@ fn a_file_that_went_away_is_made_again() {
     file.looked = None;
     file.append(b"two\n").unwrap();
     assert_eq!(place.text(), "two\n");
-    // A removal is noticed at once.
+    // A removal is detected immediately.
     fs::remove_dir_all(place.directory()).unwrap();
     file.append(b"three\n").unwrap();
     assert_eq!(place.text(), "three\n");

@@ -92,7 +92,7 @@ pub(super) fn outline(line: &[u8]) -> Line {
     }
 }
 
-/// Parses a whole record.
+/// Parses a complete record.
 pub(super) fn record(line: &[u8]) -> Option<Record> {
     serde_json::from_slice(line).ok().filter(|record: &Record| !record.id.is_empty())
 }

@@ -135,7 +135,7 @@ fn what_was_called_since_a_time_is_found() {
         let first = found.first().map(|first| first.split(' ').next().unwrap().parse::<usize>().unwrap());
         assert_eq!(first, (count > 0).then_some(12 * 3600 - count), "{time}");
     }
-    // Older files are not read, whatever they contain.
+    // Older files are not read, regardless of their content.
     fs::write(place.path("journal-001.jsonl"), "x").unwrap();
     assert_eq!(place.since("2026-08-02T11:59:50Z").len(), 10);
 }
@@ -210,7 +210,7 @@ fn a_journal_can_be_followed() {
     fs::write(place.path("journal-4.jsonl"), line("e", "started") + &line("e", "ok")).unwrap();
     fs::write(&current, line("f", "ok")).unwrap();
     assert_eq!(ids(), ["d", "e", "f"]);
-    // The open file may be removed by then.
+    // The open file may have been removed.
     fs::remove_file(&current).unwrap();
     fs::write(place.path("journal-5.jsonl"), line("g", "ok")).unwrap();
     fs::write(&current, line("h", "ok")).unwrap();

@@ -1,7 +1,6 @@
-//! The responses of the page and its embedded files: one HTML page, its style and its code, uPlot, which
-//! draws the curves, and marked, which parses Markdown. The common headers forbid the browser to load
-//! anything from elsewhere, to interpret text as HTML, to cache anything, and to embed the page in another
-//! one.
+//! The responses of the dashboard and its embedded files: one HTML page, its style and its code, uPlot, which
+//! draws the curves, and marked, which parses Markdown. The common headers forbid the browser to load anything
+//! from elsewhere, to interpret text as HTML, to cache anything, and to embed the page in another one.
 
 use std::convert::Infallible;
 

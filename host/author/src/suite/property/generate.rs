@@ -78,7 +78,7 @@ fn of(schema: &Value, rng: &mut Rng, depth: usize) -> Value {
     }
 }
 
-/// Returns the type of the value; a random one of several.
+/// Returns the type of the value; a random type of several.
 fn kind<'s>(schema: &'s Value, rng: &mut Rng) -> &'s str {
     const ANY: &[&str] = &["boolean", "integer", "number", "string", "null"];
     match schema.get("type") {
