@@ -69,7 +69,7 @@ pub struct AgentSettings {
 
 /// The maximum number of shorter requests of one turn after the vendor reported that the conversation is too long.
 const MAX_SHRINKS: u32 = 8;
-/// The maximum number of consecutive turns without text or call after which the model is asked to go on.
+/// The maximum number of consecutive turns without text or call after which the model is asked to continue.
 const MAX_EMPTY_TURNS: u32 = 2;
 /// The prompt after an empty turn: repeating the request unchanged would give another empty turn.
 const AFTER_NOTHING: &str =

@@ -26,7 +26,7 @@ pub(super) fn is_question(text: &str) -> bool {
 /// then, and its repetition costs less than one more attempt.
 const MAX_RETOLD: usize = 2 << 10;
 
-/// Appends the instructions for the form of the answer to the system prompt. The text is constant for the whole
+/// Appends the instructions for the form of the answer to the system prompt. The text is constant for the complete
 /// task, for the prompt caches of vendors.
 pub(super) fn instructed(mut system: String, schema: &OutputSchema) -> String {
     if !system.is_empty() {

@@ -111,7 +111,7 @@ struct Inner {
     answers: Option<Answers>,
     /// The file for the changes of tools.
     changes: Option<PathBuf>,
-    /// The stored answers, or `None` for one that could not be stored: the model always sees the same location.
+    /// The stored answers, or `None` for an answer that could not be stored: the model always sees one location.
     kept: Lock<HashMap<Place, Option<Kept>>>,
 }
 

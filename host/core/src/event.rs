@@ -1,5 +1,5 @@
-//! The events of a run, in one stream. The terminal, the log and tests read the same stream; the emitting code does
-//! not know its listeners.
+//! The events of a run, in one stream, which the terminal, the log and tests read. The emitting code does not know
+//! its listeners.
 
 use std::sync::Arc;
 use std::time::Duration;

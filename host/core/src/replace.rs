@@ -49,7 +49,7 @@ fn file_at(directory: impl AsFd, name: &str) -> io::Result<Option<Stat>> {
 /// Returns whether the regular file `name` in `directory` has hard links, which a rename would separate from it.
 ///
 /// # Errors
-/// The file cannot be inspected; a missing file is no error.
+/// The file cannot be inspected; a missing file is not an error.
 pub fn has_other_names(directory: impl AsFd, name: &str) -> io::Result<bool> {
     Ok(file_at(directory, name)?.is_some_and(|stat| stat.st_nlink > 1))
 }
@@ -117,7 +117,7 @@ fn is_file(stat: &Stat) -> bool {
 /// Overwrites the existing file at `path` with `content` in place. Holds the old content in memory meanwhile.
 ///
 /// # Errors
-/// The file cannot be written, in which case the old content is restored; or the path is a symbolic link or no
+/// The file cannot be written, in which case the old content is restored; or the path is a symbolic link, or not a
 /// regular file.
 pub fn in_place(path: &Path, content: &[u8]) -> io::Result<()> {
     // Tools may have replaced the file since it was checked.

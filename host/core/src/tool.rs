@@ -109,16 +109,16 @@ pub trait Tool: Send + Sync {
     }
 
     /// Returns whether the future of [`Tool::call`] may first be polled on the thread that read the call, so that a
-    /// short call costs no switch of threads. A hint about the next call with the rights `grant`; `false` is always
-    /// right, and the default.
+    /// short call needs no switch of threads. A hint about the next call with the rights `grant`; `false`, the
+    /// default, is always correct.
     ///
     /// `true` promises that the first poll only computes, for well under a millisecond, and reads local files: it
     /// starts no thread or process, and returns `Pending` instead of blocking. The future moves to the runtime at
-    /// its first `Pending`; later polls are free of this promise.
+    /// its first `Pending`; the promise does not include later polls.
     ///
-    /// Where the promise is broken, that caller's further calls and its cancel are not read before the poll returns,
-    /// and opening or starting something may fail, since the thread can be confined. Nothing becomes unsafe, and
-    /// rights, approval, limits and journal are those of any other call.
+    /// If the promise is broken, that caller's further calls and its cancellation are not read before the poll
+    /// returns, and the opening or the start of something may fail, because the thread can be confined. Nothing
+    /// becomes unsafe, and rights, approval, limits and journal are those of any other call.
     fn may_run_inline(&self, _grant: &Grant) -> bool {
         false
     }

@@ -111,7 +111,7 @@ pub enum FaultKind {
     TransportUnsupported,
     /// A part that haft shows and does not run.
     NotRun,
-    /// A proposed right that cannot be asked for.
+    /// A proposed right that cannot be requested.
     Permission,
 }
 

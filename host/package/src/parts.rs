@@ -280,7 +280,7 @@ mod tests {
         ] {
             write(name, "");
         }
-        // No file is reached through a link, wherever it leads.
+        // A link is not followed, regardless of its target.
         std::os::unix::fs::symlink("src", directory.path().join("linked")).unwrap();
         write("data/more.txt", "linked/main.rs linked/ ../../etc/passwd /etc/passwd");
         let manifest = Manifest::load(&directory.path().join("program.toml")).unwrap();

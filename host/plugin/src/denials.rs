@@ -15,7 +15,7 @@ use haft_state::Kept;
 /// The place in program.toml that would grant more; part of every refusal's hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GrantPlace {
-    /// The tool comes with haft and follows `[sandbox]`.
+    /// The tool is built in and has the rights of `[sandbox]`.
     Sandbox,
     /// The tool is a plugin's and follows its `[plugins.grant]`.
     Plugin,
@@ -23,7 +23,7 @@ pub enum GrantPlace {
     Package(String),
     /// The tool is a part of haft, and reaches the hosts of `[builtins] fetch_allow` besides public ones.
     FetchAllow,
-    /// The tool comes with haft and reaches the host of `[builtins] search_url`.
+    /// The tool is built in, and reaches the host of `[builtins] search_url`.
     SearchUrl,
 }
 

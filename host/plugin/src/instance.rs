@@ -50,10 +50,10 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Makes an instance for `call`, with what belongs to its plugin.
+    /// Creates an instance for `call`, with the resources of its plugin.
     ///
     /// # Errors
-    /// How the guest ended, if it trapped or was stopped while it was instantiated.
+    /// The end of the guest, if it trapped or was stopped during its instantiation.
     pub(super) async fn create(
         engine: &Engine,
         component: &LinkedComponent,

@@ -73,10 +73,10 @@ impl Threads {
         Self { own: TryOnceLock::new(), pools, permits: Permits::default(), turns: Turns::default() }
     }
 
-    /// Starts the thread that keeps haft's timers, if it does not run yet.
+    /// Starts the thread of haft's timers, if it does not run yet.
     ///
-    /// Before the first guest, on a thread that Landlock does not restrict: threads inherit restrictions, and these are
-    /// haft's own.
+    /// Called before the first guest, on a thread that Landlock does not restrict, because threads inherit restrictions
+    /// and haft's own threads must have none.
     pub(super) fn start_own(&self) -> io::Result<&Runtime> {
         let start = || {
             Builder::new_multi_thread()

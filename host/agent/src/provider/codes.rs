@@ -184,7 +184,7 @@ fn number(error: &Value) -> Option<u16> {
 /// Returns how an error of this status may pass.
 fn passing(code: Option<u16>) -> Option<Passing> {
     match code {
-        // An error without a status comes in the middle of an answer: the request was valid.
+        // An error without a status arrives in the middle of an answer: the request was valid.
         None => Some(Passing::Unusable),
         Some(408 | 425 | 429 | 500 | 502..600) => Some(Passing::Unavailable),
         Some(_) => None,

@@ -1,5 +1,5 @@
 //! The format of a vendor: writes requests and reads responses. All functions are pure; `remote` does the I/O. A
-//! streamed response is folded into the body of an unstreamed one, so that both are read by the same code.
+//! streamed response is folded into the body of an unstreamed one, so that one function reads both.
 
 use serde_json::{Map, Value};
 

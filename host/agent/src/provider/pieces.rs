@@ -61,7 +61,7 @@ impl Shape {
                 Written::Whole(sent) => matches!(state(call), Written::Whole(known) if known != sent),
                 _ => false,
             },
-            // A name may come in pieces.
+            // A name may arrive in pieces.
             Kinship::Whole => !matches!(state(call), Written::Nothing),
             // A call does not end in the middle of its arguments.
             Kinship::Half => call_name != piece_name || !matches!(state(call), Written::Part),

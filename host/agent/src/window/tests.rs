@@ -90,7 +90,7 @@ fn a_long_prompt_is_shown_whole_where_the_model_can_read_it() {
     assert!((20_000..50_000).contains(&shown(&small, &messages)), "{}", shown(&small, &messages));
 }
 
-/// The task is kept after a cut, also if haft has asked the model to go on since; haft's last question is kept too.
+/// The task stays after a cut, also if haft has asked the model to continue since; haft's last question stays too.
 #[test]
 fn a_request_to_go_on_does_not_take_the_place_of_the_task() {
     let again = "[Your answer cannot be used: `n` is required. Answer again, with nothing else.]";

@@ -194,7 +194,7 @@ impl fmt::Debug for Redactor {
 
 // Redacts a text that arrives in pieces. Delays the end of a piece that may be the beginning of a secret.
 
-/// Redacts a text that comes in pieces, including secrets that are split between them.
+/// Redacts a text that arrives in pieces, including secrets that are split between them.
 #[derive(Debug)]
 pub struct Stream {
     redactor: Redactor,

@@ -141,7 +141,7 @@ impl<'s> Coercion<'s> {
         all
     }
 
-    /// Returns the schema that a reference within the whole schema names.
+    /// Returns the schema that a reference within the complete schema names.
     fn target(&self, keywords: &Map<String, Value>) -> Option<&'s Value> {
         self.root.pointer(keywords.get("$ref")?.as_str()?.strip_prefix('#')?)
     }

@@ -34,7 +34,7 @@ pub struct Session {
     pub notes: Notes,
     /// The approvers, for tools that need the user's approval.
     pub approvals: Approvals,
-    /// Whether the user is asked for a right that a call lacked.
+    /// Whether the user is asked for a right that a call lacks.
     pub widening: Widening,
     /// Records each call before it runs.
     pub ledger: Ledger,

@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// A request that a server takes back is not answered, and open no more.
+    /// A cancelled request of a server is not answered, and is no longer open.
     #[test]
     fn what_a_server_takes_back_is_open_no_more() {
         let back = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});

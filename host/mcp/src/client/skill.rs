@@ -21,10 +21,10 @@ struct ServerSkill {
     listed: Listed,
 }
 
-/// Refuses an entry of `skills/list` that cannot be used.
+/// Refuses an unusable entry of `skills/list`.
 ///
 /// # Errors
-/// It breaks a rule of the extension, has no digests, or is too large.
+/// The entry breaks a rule of the extension, has no digests, or is too large.
 pub(super) fn check(entry: &Value) -> Result<(), String> {
     let skill = read(entry)?;
     skill.validate().map_err(|error| error.to_string())?;

@@ -74,7 +74,7 @@ pub(super) trait Link: Send + Sync {
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     state: Lock<State>,
-    /// Notified when a request is answered or taken back.
+    /// Notified when a request is answered or cancelled.
     fewer: Notify,
     /// Cancelled when the client disconnects.
     life: CancellationToken,
@@ -218,7 +218,7 @@ impl Conversation {
         Ok(Running { conversation: self.clone(), id: id.clone(), number, cancel })
     }
 
-    /// Takes a message that is no request: the answer to a question, or a request that is taken back and is not answered.
+    /// Processes a message that is not a request: the answer to a question, or the cancellation of a request.
     pub(super) fn take(&self, message: ClientJsonRpcMessage) -> Option<Said> {
         match message {
             JsonRpcMessage::Notification(notification) => match notification.notification {

@@ -94,8 +94,8 @@ impl ElicitingApprover {
         }))
     }
 
-    /// Returns why the call is refused: it has an answer to a question that was never asked about it, was answered
-    /// before, or has expired.
+    /// Returns the reason for a refusal of the call: it has an answer to a question that was never asked about it, that
+    /// was answered before, or that has expired.
     pub(super) fn refusal(&self) -> Option<ErrorData> {
         self.0.refusal.clone()
     }

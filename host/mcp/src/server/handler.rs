@@ -151,10 +151,11 @@ impl ServerShared {
 }
 
 impl Handler {
-    /// Answers a request. May be polled first on a thread that runs calls inline: what may not run there leaves it.
+    /// Answers a request. May be polled first on a thread that runs calls inline; work that may not run there
+    /// leaves the thread.
     ///
     /// # Errors
-    /// The error of JSON-RPC that the request is answered with.
+    /// The JSON-RPC error in the answer.
     pub(super) async fn answer(&self, request: ClientRequest, requester: Requester) -> Answer {
         let era = Era::of(&request, &requester)?;
         let answer = match request {

@@ -1,7 +1,7 @@
 //! Finds the package's own files in its command lines, with any spelling of their paths.
 //!
 //! The first word is resolved against the package's folder if it contains a `/`. Any other word is the
-//! package's own if it begins with `./` and the package has such a file or folder; all other words are resolved
+//! package's own if it begins with `./` and the package has such a file or folder. All other words are resolved
 //! in the workspace, where the process runs.
 
 use std::path::Path;

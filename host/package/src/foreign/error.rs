@@ -8,7 +8,7 @@ use crate::download::DownloadError;
 use crate::runner::ProgramError;
 use crate::signature::SignatureError;
 
-/// Reasons why no package can be made of an MCP server of others.
+/// Reasons why an MCP server in another format cannot become a package.
 #[derive(Debug, thiserror::Error)]
 pub enum ForeignError {
     /// `npm`, `uv` or `python3` failed.
@@ -68,7 +68,7 @@ pub enum ForeignError {
     /// The bundle requires settings that are missing.
     #[error("it needs {}", .0.join(", "))]
     Missing(Vec<String>),
-    /// The bundle requires secrets, which are to be asked for.
+    /// The bundle requires secrets, which the user has to enter.
     #[error("it needs secrets")]
     Secrets {
         /// The server's name.

@@ -98,7 +98,8 @@ impl Keys {
         shown.is_some_and(|shown| self.state.lock().browsers.iter().any(|known| is_same(known, &shown)))
     }
 
-    /// Returns the name of the cookie: browsers send the same cookies to all ports of a host.
+    /// Returns the name of the cookie, with the port, because browsers send the cookies of a host to all of its
+    /// ports.
     fn cookie_name(&self) -> String {
         format!("haft-page-{}", self.address.port())
     }

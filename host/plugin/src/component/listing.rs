@@ -25,7 +25,7 @@ const MAX_MCP_NAME: usize = 128;
 /// Maximum size of all definitions of one plugin in bytes, because every start reads them.
 const MAX_SIZE: usize = 4 << 20;
 
-/// The tools of a component, as the cache keeps them.
+/// The tools of a component, in the form of the cache.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Listing {
     pub(crate) contract: Contract,

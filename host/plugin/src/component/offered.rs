@@ -53,7 +53,7 @@ pub(crate) fn prefix(name: &str) -> String {
 /// Returns the offers, if all of them can be used.
 ///
 /// # Errors
-/// The first that cannot, with the reason.
+/// The first unusable offer, with the reason.
 pub(crate) fn check(offers: Offers) -> Result<Offers, LoadError> {
     let Offers { prompts, resources } = &offers;
     let checked = count(prompts.len(), MAX_PROMPTS, "prompts")

@@ -246,7 +246,7 @@ impl News {
         Self { plugin, call, events, told: 0, done: f64::NEG_INFINITY }
     }
 
-    /// Belongs to no component.
+    /// Returns notifications that are not forwarded.
     fn none() -> Self {
         let (plugin, call, events) = (Arc::from(""), String::new(), Events::none());
         Self { plugin, call, events, told: 0, done: f64::NEG_INFINITY }

@@ -110,7 +110,7 @@ impl Permits {
         }
     }
 
-    /// Hands permits to the waiting calls that may have one.
+    /// Gives permits to the waiting calls that may have one.
     fn grant_waiting(&self) {
         let ready = self.0.lock().ready();
         for waiter in ready {

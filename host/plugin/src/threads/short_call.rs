@@ -29,7 +29,7 @@ pub(crate) async fn measure<F: Future>(call: F) -> (F::Output, bool) {
         call.as_mut().poll(cx)
     });
     let output = output.await;
-    // A call that is polled once began and ended on the same thread.
+    // A call that is polled once began and ended on one thread.
     let computed = || polls == 1 && processor_time().saturating_sub(used) < SHORT_CALL;
     let took = begun.elapsed();
     (output, took < SHORT_CALL || took < LONGEST && computed())

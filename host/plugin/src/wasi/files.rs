@@ -11,7 +11,7 @@
 //!   secrets, and its memory: all three are refused to every grant.
 //! - **Every guest has a working directory:** the workspace, with only the granted content (`stand_in`), so that
 //!   relative paths work.
-//! - **Every write is charged** (`disk_budget`), whatever the operation.
+//! - **Every write is charged** (`disk_budget`), regardless of the operation.
 //! - **A plugin's own directories** (`enter`) lie among haft's own files, and have quotas.
 //! - **A replaced file keeps its mode, owner and attributes,** for which WASI has no operation.
 //! - **The error of a stream's write** is returned by the next `sync`, as by the kernel.

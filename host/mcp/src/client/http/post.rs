@@ -1,5 +1,5 @@
 //! The requests of the streamable HTTP transport. Every response ends its request: a failure without a request id,
-//! an HTML page, or an "accepted" without an answer ends the request at once, with the server's text.
+//! an HTML page, or an "accepted" without an answer ends it with the server's text.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;

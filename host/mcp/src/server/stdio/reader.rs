@@ -23,7 +23,7 @@ const HUNG_UP: PollFlags = PollFlags::RDHUP;
 #[cfg(target_os = "macos")]
 const HUNG_UP: PollFlags = PollFlags::HUP;
 
-/// Bytes read at once.
+/// Number of bytes of one read.
 const BUFFER: usize = 64 << 10;
 
 /// Messages ahead that are counted.

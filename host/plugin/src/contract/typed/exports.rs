@@ -141,7 +141,7 @@ pub(super) fn unique_names(functions: &[(Option<&str>, &str)]) -> Vec<String> {
         }
         let mut is_unique = true;
         for ((name, level), (interface, _)) in names.iter().zip(&mut levels).zip(functions) {
-            // A function of the world itself has nowhere else to come from.
+            // The name of a function of the world itself has no further level.
             if interface.is_some() && count.get(name.as_str()).is_some_and(|count| *count > 1) {
                 (*level, is_unique) = (*level + 1, false);
             }

@@ -128,8 +128,8 @@ fn escape(errno: Errno) -> FsError {
     }
 }
 
-// A file that is replaced by renaming another over it keeps its mode, owner and attributes, which WASI has no way to ask
-// for. Never follows a link.
+// A file that is replaced by a rename keeps its mode, owner and attributes, for which WASI has no operation. Never
+// follows a link.
 
 /// The prefix of the name of a temporary file that will replace another file. The content may be for its user only. The
 /// file gets everything but the content of the replaced file, or its rename fails.
@@ -142,9 +142,9 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Copies the metadata of the file `old` to the file `new`. A guest that asked for that by a [`PRIVATE`] name gets
-/// "busy" if it is impossible, and overwrites the file in place. For other guests missing metadata are ignored:
-/// they asked for the rename only.
+/// Copies the metadata of the file `old` to the file `new`. A guest that requested the copy by a [`PRIVATE`] name gets
+/// "busy" if it is impossible, and overwrites the file in place. For other guests missing metadata are ignored, because
+/// they requested only the rename.
 pub(super) fn keep((from, old): (&File, &str), (to, new): (&File, &str)) -> FsResult<()> {
     let is_private = old.starts_with(PRIVATE);
     let keep = || -> io::Result<bool> {

@@ -1,4 +1,4 @@
-//! Streaming bodies of requests and responses: counted, timed and masked, never buffered whole.
+//! Streaming bodies of requests and responses: counted, timed and masked, never buffered completely.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
