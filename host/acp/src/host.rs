@@ -41,7 +41,7 @@ pub struct Opening {
     pub folder: PathBuf,
     /// The MCP servers that the user configured in the editor.
     pub servers: Vec<StdioServer>,
-    /// Why other servers are left out, a line each.
+    /// The reasons why other servers are omitted, one a line.
     pub left_out: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ pub trait Conversation: Send {
         Err(Failure(format!("`/{name}` is not a command of this session")))
     }
 
-    /// Returns the notices that the user has not yet seen: tools and servers that were left out, with the reasons.
+    /// Returns the notices that the user has not yet seen: tools and servers that were omitted, with the reasons.
     fn notices(&mut self) -> Vec<String> {
         Vec::new()
     }

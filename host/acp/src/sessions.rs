@@ -89,7 +89,7 @@ impl Sessions {
             };
             let Some(idle) = idle else { break };
             if !idle.rest_if_idle().await {
-                // A prompt came first, or output of the session is pending.
+                // A prompt was faster, or output of the session is pending.
                 tokio::time::sleep(BETWEEN_LOOKS).await;
             }
         }

@@ -1,5 +1,5 @@
-//! Converts the events of a session to updates for the editor. Calls get new ids, since models reuse theirs. Output
-//! of tools is shown as it arrives, shortened to its end and limited in rate.
+//! Converts the events of a session to updates for the editor. Calls get new ids, because models reuse theirs.
+//! Output of tools is shown as it arrives, shortened to its end and limited in rate.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

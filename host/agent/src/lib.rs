@@ -55,9 +55,9 @@ pub struct AgentSettings {
     /// The maximum number of repetitions of a failed call before it is refused.
     pub max_repeats: u32,
     /// The part of the conversation that is sent to the model, in rough tokens (bytes / 4). The beginning of a
-    /// longer conversation is left out of the request. `None`: no limit.
+    /// longer conversation is omitted from the request. `None`: no limit.
     pub history_budget: Option<u32>,
-    /// Whether the fast model of the provider summarises the messages that are left out. `None`: yes, if the fast
+    /// Whether the fast model of the provider summarises the messages that are omitted. `None`: yes, if the fast
     /// model is not the default model.
     pub summarise: Option<bool>,
     /// The schema of the final answer: [`Outcome::output`] is valid against it. The schema is appended to `system`,
@@ -313,7 +313,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns the model that summarises the messages left out, if summaries are on.
+    /// Returns the model that summarises the omitted messages, if summaries are on.
     fn summarist(&self) -> Option<&str> {
         let fast = self.provider.model_fast();
         let is_meant = self.settings.summarise.unwrap_or(fast != self.provider.model());

@@ -19,7 +19,7 @@ struct Failed {
 }
 
 impl LoopGuard {
-    /// Makes a guard that allows `max_repeats` repeats of a failing call.
+    /// Creates a guard that allows `max_repeats` repetitions of a failing call.
     pub(super) fn new(max_repeats: u32) -> Self {
         Self { failed: Vec::new(), max_repeats }
     }

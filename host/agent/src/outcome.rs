@@ -57,7 +57,7 @@ pub enum End {
     Invalid,
     /// The session was cancelled.
     Cancelled,
-    /// The model could not be asked any more; [`Outcome::failure`] holds the reason.
+    /// The model could no longer be asked; [`Outcome::failure`] has the reason.
     Failed,
 }
 

@@ -174,7 +174,7 @@ fn blocks(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
 }
 
 /// Returns the values between the words of `text`, outside the parsed `blocks`, longest first. Parts of another
-/// value are left out.
+/// value are omitted.
 fn between(text: &str, blocks: &[Range<usize>]) -> impl Iterator<Item = Value> {
     let mut found = Vec::new();
     let mut next = 0;

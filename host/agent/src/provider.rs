@@ -193,7 +193,7 @@ pub const PROVIDERS: &[ProviderKind] = &[
         needs_key: true,
         model: "openrouter/auto",
         model_fast: "openrouter/auto",
-        // The limit of OpenAI, since OpenRouter also routes to its models.
+        // The limit of OpenAI, because OpenRouter also routes to its models.
         max_tools: Some(128),
         build: |kind, settings| Ok(Arc::new(Remote::new(kind, openrouter::OpenRouter, settings)?)),
     },
@@ -216,7 +216,7 @@ fn names() -> String {
     PROVIDERS.iter().map(|kind| format!("`{}`", kind.name)).collect::<Vec<_>>().join(", ")
 }
 
-/// Makes the provider that `settings` describe. Sends no request.
+/// Creates the provider that `settings` describe. Sends no request.
 pub fn build(settings: ProviderSettings) -> Result<Arc<dyn Provider>, SettingsError> {
     let kind = kind(&settings.kind)?;
     (kind.build)(kind, settings)

@@ -34,7 +34,7 @@ pub use self::restore::{Known, Restored, Summary, UNKNOWN, Unanswered};
 pub(super) use self::restore::{push_prompt, record};
 pub use self::store::{Saved, Sessions};
 
-/// Why a session cannot be saved or continued.
+/// The reason why a session cannot be saved or continued.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The file cannot be used.
@@ -78,7 +78,7 @@ pub enum SessionError {
 }
 
 impl SessionError {
-    /// Returns how to fix the error.
+    /// Returns the way to fix the error.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Unknown(_) | Self::None => Some("`haft session list` lists them"),

@@ -1,5 +1,5 @@
-//! Summarises the beginning of a conversation with the fast model, for a model that does not see it any more. The
-//! request contains no tools, fits the window of the fast model, and marks the conversation as data.
+//! Summarises the beginning of a conversation with the fast model, for a model that no longer sees it. The request
+//! contains no tools, fits the window of the fast model, and marks the conversation as data.
 
 use std::ops::Range;
 
@@ -45,8 +45,8 @@ pub(super) struct Part<'m> {
 }
 
 impl<'m> Part<'m> {
-    /// Returns the messages of `all` in `range`, which `window` shows no more. `tokens`: the context window of the
-    /// summarising model, if known.
+    /// Returns the messages of `all` in `range`, which `window` no longer shows. `tokens` is the context window of
+    /// the summarising model, if known.
     pub(super) fn new(
         window: &'m Window,
         all: &'m [Message],
@@ -110,7 +110,7 @@ impl<'m> Part<'m> {
         Some(Summary { messages: self.until, text: self.joined(text), model: model.to_owned() })
     }
 
-    /// Returns how many bytes of messages the model can read.
+    /// Returns the number of bytes of messages that the model can read.
     fn readable(&self) -> usize {
         let tokens = usize::try_from(self.tokens).unwrap_or(usize::MAX) / 4 * READ_QUARTERS;
         let before = self.so_far.map_or(0, |summary| summary.text.len());
@@ -181,7 +181,7 @@ fn calls(exchange: &Exchange, most: usize) -> impl Iterator<Item = String> {
 // The commands for the size of a conversation: report how full the context window is, and summarise the
 // conversation before it is full.
 
-/// Why a conversation was not summarised.
+/// The reason why a conversation was not summarised.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactError {
     /// The session cannot be saved.

@@ -110,7 +110,7 @@ impl Window {
         self.room = room;
     }
 
-    /// Moves the cut if `messages` exceed the budget; returns the range that is newly left out, if the cut moved.
+    /// Moves the cut if `messages` exceed the budget; returns the range that is newly omitted, if the cut moved.
     pub(super) fn fit(&mut self, messages: &[Message]) -> Option<Range<usize>> {
         self.measure(messages);
         if self.rest() <= self.budget_of_rest() {
@@ -134,7 +134,7 @@ impl Window {
         self.recall();
     }
 
-    /// Moves the cut to the last message; returns the range that is newly left out, if any.
+    /// Moves the cut to the last message; returns the range that is newly omitted, if any.
     pub(super) fn cut(&mut self, messages: &[Message]) -> Option<Range<usize>> {
         self.measure(messages);
         let before = self.from;
@@ -220,7 +220,7 @@ impl Window {
     /// Learns from the token count of an earlier process.
     fn recall(&mut self) {
         let Some((messages, tokens)) = self.counted.take() else { return };
-        // Messages left out since then were counted.
+        // Messages omitted since then were counted.
         if messages > self.from && messages <= self.sizes.len() {
             let later = self.sizes.split_off(messages);
             self.count(tokens);
@@ -249,7 +249,7 @@ impl Window {
         is_change
     }
 
-    /// Adopts a count with fewer bytes a token. Ignores small differences, since a changed cut costs the prompt
+    /// Adopts a count with fewer bytes a token. Ignores small differences, because a changed cut costs the prompt
     /// cache.
     fn learn(&mut self, bytes: usize, tokens: usize) {
         let counted = (bytes.saturating_mul(100) / tokens.max(1)).clamp(LEAST_BYTES_OF_100, BYTES_OF_100);
@@ -276,7 +276,7 @@ impl Window {
         budget.saturating_sub(self.head()).max(budget / 4)
     }
 
-    /// Returns how many bytes of the conversation the model can read.
+    /// Returns the number of bytes of the conversation that the model can read.
     fn readable(&self) -> usize {
         let tokens = self.tokens().map(|window| window - LEFT_FOR_ANSWER.min(window / 4));
         let bytes =

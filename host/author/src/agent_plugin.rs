@@ -1,4 +1,4 @@
-//! The files by which clients of Agent Plugins 1.0.0 (agent-plugins.org) load a haft package: `plugin.json`,
+//! The files with which clients of Agent Plugins 1.0.0 (agent-plugins.org) load a haft package: `plugin.json`,
 //! `mcp.json` and a `SKILL.md`; and the manifest of Claude Code in its own format. The package itself is in
 //! [`FOLDER`]. Writes no file.
 

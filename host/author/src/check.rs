@@ -21,13 +21,13 @@ const MANY_FOR_A_PLUGIN: usize = 8000;
 /// Nesting of objects and lists that models still fill in reliably.
 const DEEP: usize = 6;
 
-/// Bytes of a component above which compilation is slow and memory use high.
+/// Number of bytes of a component above which compilation is slow and memory use high.
 const LARGE: u64 = 64 << 20;
 
 /// Limit on the findings of one kind.
 const MAX_ALIKE: usize = 10;
 
-/// Characters of a description's first sentence that a list shows.
+/// Maximum number of characters of a description's first sentence that a list shows.
 const MAX_GIST: usize = 90;
 
 /// The result of a check.

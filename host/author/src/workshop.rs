@@ -21,7 +21,7 @@ use haft_sandbox::confine::Confiner;
 /// The settings of builds.
 #[derive(Clone, Debug)]
 pub struct Workshop {
-    /// Supervises the tools; usually [`Confiner::open`], since the author's own tools are not confined.
+    /// Supervises the tools; usually [`Confiner::open`], because the author's own tools are not confined.
     pub confiner: Confiner,
     /// Receives the output of the tools.
     pub log: BuildLog,

@@ -58,7 +58,7 @@ impl Caller {
     }
 }
 
-/// Why a caller is denied.
+/// The reason why a caller is denied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     /// The request has no token.

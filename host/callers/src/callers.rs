@@ -18,7 +18,7 @@ use haft_core::sync::Lock;
 #[derive(Clone, Debug, Default)]
 pub struct Callers(Arc<Lock<Arc<Set>>>);
 
-/// Why rules are invalid.
+/// The reason why rules are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// Two callers have one token and could not be distinguished.

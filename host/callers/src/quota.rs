@@ -24,7 +24,7 @@ struct State {
 #[derive(Debug)]
 pub struct CallPermit(Arc<Quota>);
 
-/// Why a call may not begin.
+/// The reason why a call may not begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exhausted {
     /// The limit of calls a minute is reached.

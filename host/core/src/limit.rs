@@ -44,7 +44,7 @@ impl Limits {
 }
 
 impl Limits {
-    /// Returns the default limits of a call of a hook: 2 s, since every call of a tool waits for it.
+    /// Returns the default limits of a call of a hook: 2 s, because every call of a tool waits for it.
     pub fn for_hooks() -> Self {
         Self { time: Duration::from_secs(2), ..Self::default() }
     }

@@ -90,8 +90,8 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// Returns why a call with these arguments is refused, whether approved or not. Checked before the user is
-    /// asked.
+    /// Returns the reason why a call with these arguments is refused, whether approved or not. Checked before the
+    /// user is asked.
     fn refusal(&self, _arguments: &Value) -> Option<ToolError> {
         None
     }
@@ -236,7 +236,7 @@ pub struct Context<'a> {
     pub limits: &'a Limits,
     /// The receiver of the call's events.
     pub events: &'a Events,
-    /// Cancelled when the caller no longer wants the answer.
+    /// Cancelled when the caller no longer waits for the answer.
     pub cancel: &'a CancellationToken,
     /// The notes of the call for the journal.
     pub notes: &'a Notes,
@@ -250,7 +250,7 @@ pub struct Context<'a> {
     pub approved: bool,
 }
 
-/// Why a tool gave no answer. Becomes an answer in [`Toolbox::dispatch`].
+/// The reason why a tool gave no answer. Becomes an answer in [`Toolbox::dispatch`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
     /// The arguments make no sense to the tool; the model should call again with others.
@@ -282,7 +282,7 @@ pub fn exposed_name(parts: &[&str]) -> String {
     name_within(&parts.join("__"), MAX_NAME)
 }
 
-/// Maximal length of a name for MCP clients: they prepend their name for haft (`mcp__haft__`), for which 16
+/// Maximum length of a name for MCP clients: they prepend their name for haft (`mcp__haft__`), for which 16
 /// characters remain.
 const MAX_CLIENT_NAME: usize = MAX_NAME - 16;
 

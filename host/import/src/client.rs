@@ -116,7 +116,7 @@ pub const CLIENTS: &[Client] = &[
 
 const EDITIONS: &[&str] = &["Code", "Code - Insiders", "VSCodium"];
 
-/// The most profiles of an edition that are looked at.
+/// Maximum number of examined profiles of an edition.
 const MAX_PROFILES: usize = 100;
 
 /// Returns a file for each edition of VS Code, for each profile, and for the project.

@@ -32,7 +32,7 @@ pub struct Config {
     syntax: Syntax,
 }
 
-/// Why a configuration file cannot be read or changed.
+/// The reason why a configuration file cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -40,7 +40,7 @@ pub enum ConfigError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// A mistake in the text; the place is `FILE:LINE:COLUMN`.

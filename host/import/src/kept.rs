@@ -64,13 +64,13 @@ pub enum Undone {
     Unwrapped,
     /// The file already has its original content.
     Unneeded,
-    /// The file was changed since, and is left unchanged: the first and the last differing line.
+    /// The file was changed since, and stays unchanged: the first and the last differing line.
     Changed(usize, usize),
     /// The file was removed since.
     Removed,
 }
 
-/// Why a file cannot be changed or put back.
+/// The reason why a file cannot be changed or put back.
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
     /// A file cannot be read or written.
@@ -80,7 +80,7 @@ pub enum KeptError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// Another program changed the file meanwhile.

@@ -39,7 +39,8 @@ const OPENINGS: &[&str] = &["${", "{env:"];
 /// Schemes of an `Authorization` header.
 const SCHEMES: &[&str] = &["Bearer", "Basic", "Token"];
 
-/// Characters of a word that is a key by its look; names of packages and models are shorter or have separators.
+/// Minimum number of characters of a word that is a key by its form; names of packages and models are shorter or
+/// have separators.
 const LONG: usize = 28;
 
 /// Replaces a secret in output.

@@ -216,8 +216,7 @@ fn http(node: &Node) -> Option<Start> {
     })
 }
 
-/// Returns the words that are put in front of a command: haft at `haft`, the variables that the server is granted,
-/// and its name.
+/// Returns the words before a command: haft at `haft`, the variables granted to the server, and its name.
 pub(crate) fn prefix<'a>(haft: &str, name: &str, variables: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut words = vec![haft.to_owned(), "wrap".to_owned()];
     for variable in variables.filter(|variable| variable.parse::<Variable>().is_ok()) {

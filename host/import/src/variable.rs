@@ -17,7 +17,7 @@ pub(crate) enum Notation {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Text, with the folders that are known put in.
+    /// Text, with the known folders inserted.
     Text(String),
     /// A variable of the environment, and its default.
     Variable(String, Option<String>),

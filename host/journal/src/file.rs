@@ -3,7 +3,7 @@
 //!
 //! The name of a rotated file contains the largest `keep` of the programs that wrote to it, so that another program
 //! with a smaller `keep` does not remove it. A program with a `keep` above the default creates an empty marker file
-//! beside the current file, since another program may rotate it.
+//! beside the current file, because another program may rotate it.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -41,7 +41,7 @@ pub(super) struct File {
     open: Option<Open>,
     /// Whether the open file is the current one and has room.
     is_settled: bool,
-    /// When the name was last compared with the open file.
+    /// The time of the last comparison of the name with the open file.
     looked: Option<Instant>,
 }
 

@@ -107,7 +107,7 @@ pub enum FaultKind {
     McpDisabled,
     /// A server is not used (§7.2.2).
     ServerSkipped,
-    /// A transport that haft does not speak (§7.2.2).
+    /// A transport that haft does not support (§7.2.2).
     TransportUnsupported,
     /// A part that haft shows and does not run.
     NotRun,

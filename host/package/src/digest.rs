@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use haft_core::encoding::hex;
 
-/// Bytes per read.
+/// Number of bytes per read.
 const CHUNK: usize = 64 << 10;
 
 /// A SHA-256 digest, written as `sha256:` and 64 hexadecimal digits.

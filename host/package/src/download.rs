@@ -215,7 +215,7 @@ impl Hop {
         request.send().await.map_err(|error| failed(haft_core::report::plain(&chain(&error.without_url()))))
     }
 
-    /// Returns the hop that a redirect leads to, if it is permitted.
+    /// Returns the hop after a redirect, if it is permitted.
     fn follow(&self, response: &Response) -> Result<Self, DownloadError> {
         let from = display_url(&self.url);
         let refuse = |to: String, why| DownloadError::Redirect { from: from.clone(), to, why };

@@ -47,7 +47,7 @@ pub(super) struct Made {
     pub(super) verdict: Verdict,
 }
 
-/// Makes a package in the folder `tree`, which exists for a bundle alone: the files of its archive.
+/// Creates a package in the folder `tree`, which exists only for a bundle: the files of its archive.
 pub(super) async fn make(
     foreign: &Foreign,
     tree: &Path,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::runner::{MAX_OUTPUT, ProgramError, Runner};
 use super::{Fetching, Step};
 
-/// Characters kept of a list of branches and tags: about fifty thousand refs.
+/// Maximum number of characters kept of a list of branches and tags: about fifty thousand refs.
 const MAX_LIST: usize = 4 << 20;
 
 /// Settings that leave git no program to run and no other transport to use.

@@ -296,7 +296,7 @@ mod tests {
         assert!(matches!(listing.bytes(directory.path(), "program.toml", 9), Err(TreeError::Changed(_))));
     }
 
-    /// PR08: links and named pipes are refused, wherever the links lead.
+    /// PR08: links and named pipes are refused, regardless of the links' targets.
     #[test]
     fn pr08_links_and_pipes_are_refused() {
         let directory = tree();

@@ -206,8 +206,8 @@ fn is_path(word: &str) -> bool {
     word.contains(['/', '.']) && !word.contains("://")
 }
 
-/// Resolves `written` relative to `folder` within the package; `None` if it leads out. The prefix that a script
-/// adds (`$(dirname "$0")/../x`) is unknown, so a leading `/` or `..` is ignored.
+/// Resolves `written` relative to `folder` within the package; `None` for a path to the outside. The prefix that a
+/// script adds (`$(dirname "$0")/../x`) is unknown, so that a leading `/` or `..` is ignored.
 fn inside(folder: &str, written: &str) -> Option<String> {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in Path::new(written).components() {

@@ -20,7 +20,7 @@ use crate::{Digest, PackageSource};
 /// Limit on the bytes of an answer: an entry with a hundred settings takes a tenth.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// Maximal size in bytes of a page of a list.
+/// Maximum size in bytes of a page of a list.
 const MAX_PAGE: usize = 8 << 20;
 
 /// Maximum number of proposed names for an unknown name.
@@ -43,7 +43,7 @@ pub struct Registry {
     pub url: String,
 }
 
-/// The server that the user wants: `NAME[@VERSION]`, with settings.
+/// The requested server: `NAME[@VERSION]`, with settings.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     name: String,

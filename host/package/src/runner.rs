@@ -18,7 +18,7 @@ use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 /// Time limit of one command.
 const TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Characters kept of the output: an error is in the last lines.
+/// Maximum number of characters kept of the output: an error is in the last lines.
 pub(super) const MAX_OUTPUT: usize = 4000;
 
 /// Limit on the bytes of a fetch: the files, and once more packed.

@@ -23,7 +23,7 @@ use crate::{Installer, PackageSource, StoreError};
 /// Maximum number of words of one search: a registry gets a request for each.
 const MAX_WORDS: usize = 8;
 
-/// Characters of a word.
+/// Maximum number of characters of a word.
 const MAX_WORD: usize = 100;
 
 /// Maximum number of plugins or servers of one source: three times the largest marketplace in use.
@@ -32,7 +32,7 @@ const MAX_OFFERS: usize = 10_000;
 /// Time limit for one answer: a marketplace is a few megabytes.
 const MAX_WAIT: Duration = Duration::from_mins(1);
 
-/// Characters that are kept of a description and of keywords.
+/// Maximum number of characters that are kept of a description and of keywords.
 const MAX_TEXT: usize = 300;
 
 /// An installable plugin or server.

@@ -20,7 +20,7 @@ pub(super) fn semantic(text: &str) -> Version {
     let is_before = rest.starts_with(['a', 'b', 'r', 'c', '-']);
     let further = numbers.get(3..).unwrap_or_default().join(".");
     let (pre, build) = if rest.starts_with("dev") {
-        // Before all others: a number comes before a word.
+        // Before all others: a number precedes a word.
         (format!("0.{}", plain(rest)), further)
     } else if is_before {
         (plain(rest), further)

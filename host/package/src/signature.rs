@@ -184,7 +184,7 @@ impl Signer {
         }
     }
 
-    /// Describes the signer, for messages: what comes after "signed".
+    /// Describes the signer, for messages: the text after "signed".
     pub fn describe(&self) -> String {
         match self {
             Self::Key(key) => format!("with {}", key.describe()),

@@ -67,7 +67,7 @@ struct Question {
 }
 
 impl Live {
-    /// Makes the updates of the journal in this directory. Nothing is read before a browser connects.
+    /// Creates the updates of the journal in this directory. Nothing is read before a browser connects.
     pub(crate) fn new(journal: PathBuf) -> Self {
         let (rows, _) = broadcast::channel(LATE);
         let (questions, _) = watch::channel(Bytes::from_static(b"[]"));

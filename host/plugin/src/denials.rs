@@ -27,14 +27,14 @@ pub enum GrantPlace {
     SearchUrl,
 }
 
-/// Notes the rights removed from a guest's grant, before the guest runs.
+/// Records the rights removed from a guest's grant, before the guest runs.
 pub(crate) fn narrowed(notes: &Notes, only_reads: bool) {
     if only_reads {
         notes.decision(|| "narrowed: the tool declares that it is read-only, so it may not write".into());
     }
 }
 
-/// Notes a guest's refused accesses, after the guest ran.
+/// Records a guest's refused accesses, after the guest ran.
 pub(crate) fn used(notes: &Notes, state: &GuestState, only_reads: bool) {
     notes.memory(state.budget.used());
     let denied = &state.shared.denied;

@@ -200,7 +200,7 @@ fn bounds(store: &Store<GuestState>) -> Bounds {
     shared.call.bounds(turn.held())
 }
 
-/// Returns how a guest ended, which is also recorded on request.
+/// Returns the end of a guest, which is also recorded on request.
 fn ended(error: &wasmtime::Error, store: &mut Store<GuestState>, recorder: Option<&Recorder>) -> End {
     if let Some(recorder) = recorder {
         let name = store.data().shared.call.plugin.clone();

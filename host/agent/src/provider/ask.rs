@@ -109,7 +109,7 @@ impl Exchange {
 pub struct Turn {
     /// The text and the calls.
     pub reply: Reply,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub stop: Stop,
     /// The usage of the turn.
     pub usage: Usage,
@@ -154,12 +154,12 @@ impl Reply {
 pub struct RequestedCall {
     /// The call. Its id is unique in the turn. Unreadable arguments are stored as a JSON string.
     pub call: ToolCall,
-    /// Why the call cannot run: the model gets this text as the answer.
+    /// The reason why the call cannot run: the model gets this text as the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// Why a model stopped.
+/// The reason why a model stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {

@@ -163,7 +163,7 @@ fn meaning(status: Option<u16>, error: &Value, text: &str) -> Meaning {
     if super::too_long::says_so(&text) { Meaning::TooLong } else { Meaning::Code(code) }
 }
 
-/// Looks up the codes in `error`.
+/// Finds the codes in `error`.
 fn name(error: &Value) -> Option<Code> {
     let keys = ["code", "type", "status", "error_type", "reason", "__type"].into_iter();
     let mut names = keys.filter_map(|key| error.get(key)?.as_str());
@@ -181,7 +181,7 @@ fn number(error: &Value) -> Option<u16> {
     numbers.filter_map(|number| u16::try_from(number).ok()).find(|number| (400..600).contains(number))
 }
 
-/// Returns how an error of this status may pass.
+/// Returns the way in which an error of this status may end.
 fn passing(code: Option<u16>) -> Option<Passing> {
     match code {
         // An error without a status arrives in the middle of an answer: the request was valid.

@@ -81,7 +81,8 @@ pub(super) trait Dialect: Send + Sync {
         None
     }
 
-    /// Returns when the schema of an answer is sent, for `model` at the vendor or at another server of its format.
+    /// Returns the requests with which the schema of an answer is sent, for `model` at the vendor or at another
+    /// server of its format.
     fn formats(&self, model: &str, is_vendor: bool) -> Formats;
 
     /// Returns the maximum length of a call id in bytes.
@@ -109,7 +110,7 @@ pub(super) trait Dialect: Send + Sync {
         body.get("model").and_then(Value::as_str).filter(|name| !name.is_empty())
     }
 
-    /// Makes the turn of a body from its `reply` and its `end`.
+    /// Returns the turn of a body from its `reply` and its `end`.
     fn turn(&self, ask: &Ask<'_>, body: &Value, mut reply: Reply, end: &End<'_>) -> Result<Turn, Failure> {
         let thought = reply.text.len() - said(&reply.text).len();
         reply.text.drain(..thought);
@@ -119,7 +120,7 @@ pub(super) trait Dialect: Send + Sync {
         Ok(Turn { reply, stop, usage: self.usage(body), wasted: Usage::default(), model })
     }
 
-    /// Looks up a word for the end of a turn.
+    /// Finds a word for the end of a turn.
     fn end<'w>(&self, word: &'w str) -> End<'w> {
         End { ending: ending(self.api().ends, word), word, detail: "" }
     }

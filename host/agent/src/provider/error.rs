@@ -10,7 +10,7 @@ use haft_core::usage::Usage;
 /// few for an error page to fill a screen.
 const EXCERPT_CHARS: usize = 600;
 
-/// Why a provider returned no turn.
+/// The reason why a provider returned no turn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ProviderError {
     /// The kind of provider.
@@ -73,7 +73,7 @@ pub enum Failure {
     /// The server responded with a success status and an error in the body.
     #[error("reported an error: {message}")]
     Reported {
-        /// The status that the error code stands for.
+        /// The status that corresponds to the error code.
         code: Option<u16>,
         /// The message in the body, bounded.
         message: String,
@@ -122,7 +122,7 @@ impl Failure {
         }
     }
 
-    /// Returns how long the server asks to wait.
+    /// Returns the wait that the server requests.
     pub(crate) fn wait(&self) -> Option<Duration> {
         match self {
             Self::Status { wait, .. } | Self::Reported { wait, .. } => *wait,
@@ -219,7 +219,7 @@ fn has_words(text: &str, words: &[&str]) -> bool {
 }
 
 impl ProviderError {
-    /// Returns how to fix the failure, if a likely fix is known.
+    /// Returns the way to fix the failure, if a likely fix is known.
     pub fn hint(&self) -> Option<String> {
         let text = match &self.failure {
             Failure::TooLong(_) => {
@@ -254,7 +254,7 @@ impl ProviderError {
         path.and_then(|at| self.endpoint.get(..host + at)).unwrap_or(&self.endpoint)
     }
 
-    /// Returns how to fix a rejected request.
+    /// Returns the way to fix a rejected request.
     fn hint_at(&self, status: u16, text: &str) -> Option<String> {
         let text = match status {
             401 | 403 => "check `[provider] api_key`",
@@ -283,7 +283,7 @@ impl fmt::Display for ProviderError {
     }
 }
 
-/// Why a provider cannot be made. Nothing was sent.
+/// The reason why a provider cannot be made. Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     /// The kind does not exist.

@@ -88,7 +88,7 @@ impl Takes {
         self.kinds.iter().find(|kind| kind.media_types.contains(&media_type))
     }
 
-    /// Returns the index of the first file, by these sizes, that is sent. The oldest files are left out in strides
+    /// Returns the index of the first file, by these sizes, that is sent. The oldest files are omitted in strides
     /// of a quarter of the limit: a provider's prompt cache ends at the first change.
     fn first_sent(&self, sizes: &[usize]) -> usize {
         let by_bytes = first_within(self.total, sizes.iter().copied());

@@ -153,7 +153,7 @@ const SCHEMA: Narrow = Narrow {
 /// Generations of models that reject tools together with a schema for the answer.
 const APART: &[&str] = &["gemini-1", "gemini-2"];
 
-/// Returns when the schema is sent.
+/// Returns the requests with which the schema is sent.
 fn formats(model: &str) -> Formats {
     if APART.iter().any(|name| model.contains(name)) { Formats::Alone } else { Formats::BesideTools }
 }

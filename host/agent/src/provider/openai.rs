@@ -223,7 +223,7 @@ fn tool(def: &ToolDef) -> Value {
 
 // The content of user messages: a string, or a list of parts if there are files. Pure.
 
-/// The name of an unnamed document, since the API requires one.
+/// The name of an unnamed document, because the API requires one.
 const UNNAMED: &str = "document.pdf";
 
 /// Returns the parts of a message.

@@ -26,7 +26,7 @@ const MARKED: usize = 2;
 
 const OPENAI: OpenAi = OpenAi { vendor: NAME };
 
-/// The constants of the API. A check requests the key's data, since the list of models needs no key.
+/// The constants of the API. A check requests the key's data, because the list of models needs no key.
 const API: Api = Api {
     listing: OPENROUTER,
     models_path: "key",

@@ -7,7 +7,7 @@ use haft_core::net::Retry;
 
 use super::error::{Failure, Passing};
 
-/// When a failed request is repeated.
+/// The conditions for repeating a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// The maximum number of attempts and the waits between them. Stalled and unusable answers get fewer attempts.

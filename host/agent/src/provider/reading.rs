@@ -212,7 +212,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Returns the body received so far, and whether it came unstreamed.
+    /// Returns the body received so far, and whether it was unstreamed.
     pub(super) fn into_body(self) -> (Value, bool) {
         match self.whole {
             Some(body) => (body, true),

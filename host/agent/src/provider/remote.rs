@@ -196,7 +196,7 @@ impl<D: Dialect> Remote<D> {
         settings::context_window(model).filter(|_| self.terms.is_vendor)
     }
 
-    /// Returns when the schema of an answer is sent to `model`.
+    /// Returns the requests with which the schema of an answer is sent to `model`.
     fn formats(&self, model: &str) -> Formats {
         if self.formless.has(model) {
             Formats::Never

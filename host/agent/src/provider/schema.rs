@@ -18,7 +18,7 @@ pub(super) struct Subset {
     pub(super) keywords: &'static [&'static str],
     /// The supported formats, by type.
     pub(super) formats: &'static [(&'static str, &'static str)],
-    /// Whether `nullable: true` allows null; otherwise null is removed, since an argument may be left out.
+    /// Whether `nullable: true` allows null; otherwise null is removed, because an argument may be omitted.
     pub(super) nullable: bool,
     /// Whether every object must name its properties, every value must have a type, and only strings can be
     /// enumerated.

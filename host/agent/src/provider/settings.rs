@@ -40,7 +40,7 @@ pub struct ProviderSettings {
     pub prices: BTreeMap<String, Prices>,
     /// The timeouts.
     pub timeouts: Timeouts,
-    /// When a request is repeated.
+    /// The conditions for repeating a request.
     pub patience: Patience,
     /// Headers of every request, which replace haft's headers of these names. The values are handled as secrets:
     /// some gateways require their key in a header.

@@ -112,7 +112,7 @@ impl Thoughts {
     }
 }
 
-/// Returns how many bytes at the end of `text` may be the beginning of `mark`.
+/// Returns the number of bytes at the end of `text` that may be the beginning of `mark`.
 fn ends_in_part(text: &str, mark: &str) -> usize {
     let parts = mark.char_indices().rev().map(|(at, _)| at).filter_map(|at| mark.get(..at));
     parts.map(str::len).find(|len| mark.get(..*len).is_some_and(|part| text.ends_with(part))).unwrap_or(0)

@@ -61,7 +61,7 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         unknown: bool,
     },
-    /// The beginning of the conversation was summarised, and the model does not see it any more.
+    /// The beginning of the conversation was summarised, and the model no longer sees it.
     Summarised(Summarised),
     /// A task ended.
     Ended(Ended),
@@ -104,7 +104,7 @@ pub struct Begun {
 pub struct Turned {
     /// The text and the calls.
     pub reply: Reply,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub stop: Stop,
     /// The usage of the turn.
     #[serde(default)]
@@ -134,7 +134,7 @@ pub struct Summarised {
 pub struct Ended {
     /// The end of the task; `None` if the model could not be asked.
     pub end: Option<End>,
-    /// Why the model could not be asked.
+    /// The reason why the model could not be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Restores a conversation from the lines of its session, valid for every vendor at whichever line the file ends. A
+//! Restores a conversation from the lines of its session, valid for every vendor if the file ends at any line. A
 //! call without an answer does not count as done.
 
 use jiff::Timestamp;
@@ -117,7 +117,7 @@ impl Restored {
             Entry::Summarised(Summarised { messages, text, model, usage }) => {
                 self.usage += usage;
                 self.summary = Some(Summary { messages, text, model });
-                // The count included messages that the model does not see any more.
+                // The count included messages that the model no longer sees.
                 self.counted = None;
             }
             Entry::Resumed { .. } | Entry::Other => {}
@@ -228,7 +228,7 @@ mod tests {
         ]
     }
 
-    /// PL20: wherever a session breaks off, every vendor accepts the conversation, and the states of the calls are
+    /// PL20: if a session ends at any line, every vendor accepts the conversation, and the states of the calls are
     /// exactly those in the file.
     #[test]
     fn pl20_a_session_can_break_off_after_every_line() {

@@ -232,7 +232,7 @@ impl Saved {
         Ok(self.text()?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
     }
 
-    /// Returns the beginning of the session, and the first prompt if it lies within the first 64 KiB.
+    /// Returns the beginning of the session, and the first prompt if it is within the first 64 KiB.
     pub fn opening(&self) -> Option<(Begun, Option<String>)> {
         let file = fs::File::open(&self.path).ok()?;
         let mut lines = io::BufRead::lines(io::BufReader::new(io::Read::take(file, OPENING)));

@@ -1,4 +1,4 @@
-//! The text in place of the messages that are left out: their number, their summary, the first and the last request
+//! The text in place of the messages that are omitted: their number, their summary, the first and the last request
 //! of the person, and short prompts between them, verbatim. It stays unchanged until the next cut, for prompt
 //! caches.
 
@@ -14,7 +14,7 @@ use haft_core::call::{Attachment, ToolResult};
 /// The approximate size of the head's fixed text in bytes.
 pub(super) const WORDS: usize = 400;
 
-/// The messages that are left out.
+/// The messages that are omitted.
 pub(super) struct Head<'m> {
     /// The number of messages.
     pub(super) left_out: usize,

@@ -117,7 +117,7 @@ fn a_request_to_go_on_does_not_take_the_place_of_the_task() {
     assert!(!is_own_question(&Prompt::default()));
 }
 
-/// G02: after an error less is sent, until nothing more can be left out.
+/// G02: after an error less is sent, until nothing more can be omitted.
 #[test]
 fn g02_a_refusal_shrinks_what_is_shown() {
     let messages: Vec<_> = std::iter::once(says("the task")).chain((0..30).map(|_| turn(1000))).collect();

@@ -160,7 +160,7 @@ impl Known {
     }
 }
 
-/// Returns how many bytes at either end identify an encoding.
+/// Returns the number of bytes at either end that identify an encoding.
 fn edge(form: &str) -> usize {
     match form.len() {
         length if length < EDGE => length,

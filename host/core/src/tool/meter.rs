@@ -47,7 +47,7 @@ struct Used {
     agents: BTreeMap<String, AgentUse>,
 }
 
-/// Why a run may use no more.
+/// The reason why a run may use no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsedUp {
     /// The limit is reached.

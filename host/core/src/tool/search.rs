@@ -24,8 +24,8 @@ const USUAL: usize = 5;
 /// Maximum number of tools in one answer.
 const MOST: usize = 20;
 
-/// Bytes of an answer: 6,000 tokens. What no longer fits is named; the first is always there, as
-/// it would be in the list of tools.
+/// Maximum number of bytes of an answer: 6,000 tokens. Tools beyond it are named only. The first tool is always
+/// complete, as it would be in the list of tools.
 const MAX_ANSWER: usize = 24_000;
 
 /// Further names in an answer.

@@ -24,7 +24,7 @@ fn merged(id: &str) -> String {
 struct Place(tempfile::TempDir);
 
 impl Place {
-    /// Makes a journal of these files; the last is the current one.
+    /// Creates a journal of these files; the last is the current one.
     fn new(files: &[String]) -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         let (current, aside) = files.split_last().unwrap();
@@ -80,7 +80,7 @@ fn every_call_comes_once_in_the_order_of_the_ends() {
     assert_eq!((told(&last.records), last.broken, last.is_cut), (all.map(str::to_owned).to_vec(), 2, false));
 }
 
-/// Reading from the end reads no more than necessary; the first line of an ended call is no separate call.
+/// Reading from the end reads no more than necessary; the first line of an ended call is not a separate call.
 #[test]
 fn the_last_calls_are_read_from_the_end() {
     let place = Place::new(&[

@@ -22,7 +22,7 @@ struct Place {
 }
 
 impl Place {
-    /// Makes a journal that gathers lines: the first line is written, and the thread is started.
+    /// Creates a journal that gathers lines: the first line is written, and the thread is started.
     fn gathering() -> Self {
         let place = Self::new();
         place.writer.gather();

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Maximum number of open requests of one server. Servers have one or two beside each call.
 pub(super) const MAX_OPEN: usize = 64;
 
-/// A transport that reads no more than is answered.
+/// A transport that limits unanswered requests by not reading more.
 pub(super) struct Bounded<T> {
     transport: T,
     room: Arc<Semaphore>,

@@ -21,7 +21,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use haft_core::sync::Lock;
 
-/// Maximal number of a client's open requests. Guests take turns at a quarter of it; each request holds memory, and
+/// Maximum number of a client's open requests. Guests take turns at a quarter of it; each request holds memory, and
 /// a client with more has lost count.
 pub(super) const MAX_RUNNING: usize = 256;
 
@@ -237,7 +237,7 @@ impl Conversation {
         None
     }
 
-    /// Takes the client's answer to a question.
+    /// Processes the client's answer to a question.
     fn settle(&self, id: &RequestId, answer: Result<ClientResult, ErrorData>) {
         let number = match id {
             RequestId::Number(number) => Some(*number),

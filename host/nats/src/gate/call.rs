@@ -186,7 +186,7 @@ impl NatsTool {
         Self { local: Some(local), ..Self::of(gate, def, component, on) }
     }
 
-    /// Makes a tool that only workers have.
+    /// Creates a tool that only workers have.
     pub fn known(gate: &Arc<Gate>, known: &Known, on: &[Label]) -> Self {
         Self::of(gate, known.definition_of(), known.component.clone(), on)
     }

@@ -27,7 +27,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("monitors", "monitors"),
 ];
 
-/// Maximal number of reported names of each kind.
+/// Maximum number of reported names of each kind.
 const MAX_NAMED: usize = 6;
 
 /// Reads a plugin of Claude Code.

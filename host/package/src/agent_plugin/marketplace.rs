@@ -17,7 +17,7 @@ use crate::listing::{TreeError, io_error};
 /// The file of a marketplace.
 pub(crate) const FILE: &str = ".claude-plugin/marketplace.json";
 
-/// Maximal number of listed names of plugins.
+/// Maximum number of listed names of plugins.
 const MAX_NAMED: usize = 40;
 
 /// Fields of an entry that a manifest has too.

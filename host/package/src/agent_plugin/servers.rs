@@ -60,7 +60,7 @@ fn top(document: &Value) -> Result<&Map<String, Value>, String> {
     fields.get("mcpServers").and_then(Value::as_object).ok_or("expected `mcpServers`, an object".to_owned())
 }
 
-/// Why a server is left out.
+/// The reason why a server is omitted.
 pub(super) enum Skipped {
     /// The entry breaks a rule.
     Invalid(String),
@@ -192,7 +192,7 @@ pub(super) fn placeholder(name: &str) -> String {
     format!("${{{name}}}")
 }
 
-/// Returns a path without `.` and `..`; `None` if it leads out.
+/// Returns a path without `.` and `..`; `None` for a path to the outside.
 fn inside(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

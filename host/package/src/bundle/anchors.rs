@@ -72,7 +72,8 @@ impl Bundle {
         self.agent_plugin.iter().flat_map(|plugin| &plugin.servers).zip(&self.manifest.mcp_servers)
     }
 
-    /// Returns where each server of a plugin works, in the order of the manifest; nothing of any other package.
+    /// Returns the working directory of each server of a plugin, in the order of the manifest; empty for any
+    /// other package.
     pub fn directories(&self) -> Vec<Option<&Directory>> {
         let servers = self.agent_plugin.iter().flat_map(|plugin| &plugin.servers);
         servers.map(|server| server.start.directory()).collect()

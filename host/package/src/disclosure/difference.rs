@@ -10,7 +10,7 @@ use similar::{ChangeTag, TextDiff};
 use super::{Disclosure, DisclosureDigests, Item, ItemKind};
 use crate::Digest;
 
-/// Lines of context around a change.
+/// Number of lines of context around a change.
 const AROUND: usize = 3;
 
 /// Time limit for the shortest diff of one item; after it a longer diff is accepted.

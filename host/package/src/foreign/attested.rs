@@ -39,7 +39,7 @@ const MAX_WHEELS: usize = 20;
 /// The list of requirements whose main package is an attested wheel, in the directory of a fetch.
 const ATTESTED: &str = "attested.txt";
 
-/// Bytes of a SHA-512 digest.
+/// Number of bytes of a SHA-512 digest.
 const SHA512: usize = 64;
 
 /// npm's metadata of one version.

@@ -24,7 +24,7 @@ const START: &str = "start.sh";
 /// The variable of the folder that the bundle is unpacked to.
 const FOLDER: &str = "${__dirname}";
 
-/// Makes a package of an unpacked bundle; returns notes for the user.
+/// Creates a package from an unpacked bundle. Returns notes for the user.
 pub(super) async fn make(
     foreign: &Foreign,
     tree: &Path,

@@ -87,7 +87,7 @@ pub enum ForeignError {
     /// The bundle has the older form.
     #[error("it has the older form `{0}`")]
     Old(String),
-    /// The bundle wants something that haft does not do.
+    /// The bundle requires a function that haft does not have.
     #[error("{0}")]
     Unsupported(String),
 }

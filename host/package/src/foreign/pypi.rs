@@ -258,8 +258,8 @@ fn header(text: &str, key: &str) -> Option<String> {
     fields.find(|(name, _)| *name == key).map(|(_, value)| value.trim().to_owned())
 }
 
-/// Returns the commands of `entry_points.txt`: name, module and function. Those with anything but dotted names are left
-/// out: they become source code.
+/// Returns the commands of `entry_points.txt`: name, module and function. Those with anything but dotted names are
+/// omitted: they become source code.
 pub(super) fn console_scripts(text: &str) -> Vec<(String, (String, String))> {
     let is_dotted = |name: &str| {
         let is_word = |part: &str| {

@@ -158,8 +158,8 @@ fn update_reason(old: Option<&Pin>, candidate: &Candidate, asks_for_more: bool) 
     }
 }
 
-// Looks for versions newer than the installed one in the tag lists of registries and repositories. Fetches no
-// content and changes nothing.
+// Finds versions newer than the installed one in the tag lists of registries and repositories. Fetches no content and
+// changes nothing.
 
 /// The result of [`Installer::newer`].
 #[derive(Clone, Debug, PartialEq)]
@@ -188,7 +188,7 @@ struct Listed {
 }
 
 impl Installer<'_> {
-    /// Looks for a version newer than `pin`.
+    /// Finds a version newer than `pin`.
     ///
     /// # Errors
     /// The registry or repository does not respond.
@@ -217,7 +217,7 @@ impl Installer<'_> {
         })
     }
 
-    /// Looks for a version newer than `pin` of an MCP server of others.
+    /// Finds a version newer than `pin` of an MCP server in another format.
     async fn newer_foreign(&self, pin: &Pin, foreign: &Foreign) -> Result<Newer, InstallError> {
         let installing = self.store.install()?;
         let fetching = self.fetching(installing.directory(), &Trust::Nobody);

@@ -30,7 +30,7 @@ pub(super) struct Asker<'a> {
     pub(super) registry: &'a Url,
     pub(super) scope: &'a str,
     pub(super) credential: Option<&'a Credential>,
-    /// Whether the challenge came from a public server.
+    /// Whether the challenge is from a public server.
     pub(super) from_public: bool,
 }
 

@@ -67,7 +67,7 @@ impl Cache<'_> {
         (age < MAX_AGE).then_some((kept, age))
     }
 
-    /// Keeps an answer of now.
+    /// Stores a current answer.
     pub(super) fn keep(&self, key: &str, mut kept: Kept) -> Kept {
         kept.at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         if let Err(error) = self.write(key, &kept) {
@@ -86,7 +86,7 @@ impl Cache<'_> {
         self.prune()
     }
 
-    /// Removes the oldest files beyond the limits, and those that are of no use.
+    /// Removes the oldest files beyond the limits, and useless ones.
     fn prune(&self) -> io::Result<()> {
         let mut files = Vec::new();
         for entry in fs::read_dir(self.folder)? {

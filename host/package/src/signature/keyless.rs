@@ -24,7 +24,7 @@ use crate::Digest;
 /// Limit on the bytes of a trust root: twenty times Sigstore's, which has all of its earlier keys.
 const MAX_ROOT: u64 = 1 << 20;
 
-/// The predicates of statements by which a signer vouches for a subject: a signature, the record of a build (SLSA),
+/// The predicates of statements in which a signer vouches for a subject: a signature, the record of a build (SLSA),
 /// the record of a publication on PyPI (PEP 740).
 const PREDICATES: &[&str] = &[
     cosign::PREDICATE,

@@ -52,7 +52,7 @@ pub(crate) struct Waiting {
     /// The caller's id of the call.
     pub(crate) call: String,
     pub(crate) time: Timestamp,
-    /// When the question expires.
+    /// The time at which the question expires.
     pub(crate) until: Timestamp,
     pub(crate) tool: String,
     pub(crate) agent: Option<String>,
@@ -120,7 +120,7 @@ pub(super) fn digest(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Returns the arguments as shown, and whether something is left out.
+/// Returns the arguments as shown, and whether something is omitted.
 fn shown(arguments: &Value) -> (Value, bool) {
     let (cut, is_cut) = cut(arguments);
     let text = cut.to_string();
@@ -221,7 +221,7 @@ impl Sign {
 }
 
 impl Drop for Shown {
-    /// Lets the page count as open for a while longer: the browser may be reloading it.
+    /// Marks the dashboard as open for a while longer, because the browser may be reloading it.
     fn drop(&mut self) {
         if let (Some(sign), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {

@@ -64,7 +64,7 @@ impl Keys {
         Self { address, state: Lock::default() }
     }
 
-    /// Makes a new link, which replaces the previous one.
+    /// Creates a new link, which replaces the previous one.
     pub(super) fn link(&self) -> io::Result<Link> {
         let key = random::name::<KEY>()?;
         self.state.lock().link = Some((hash(&key), Instant::now() + LINK_LIFE));

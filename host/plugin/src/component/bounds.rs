@@ -10,9 +10,9 @@ use wasmparser::{FunctionBody, Operator, Parser, Payload};
 
 use self::expansion::Expansion;
 
-/// Functions of all modules: half a gigabyte while they are compiled.
+/// Maximum number of functions of all modules: half a gigabyte while they are compiled.
 const MAX_FUNCTIONS: u64 = 80_000;
-/// Maximal estimate of the compiler's memory in bytes: a third more than for the official TypeScript SDK with its
+/// Maximum estimate of the compiler's memory in bytes: a third more than for the official TypeScript SDK with its
 /// engine, the largest tested component.
 const MAX_ESTIMATE: u64 = 3 << 29;
 

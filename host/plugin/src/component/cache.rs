@@ -1,5 +1,5 @@
 //! The cache on disk: compiled code of components and the tools they list. Content-addressed, so an entry is right
-//! or absent; safe under concurrent writers, since every file is written to a temporary name and renamed.
+//! or absent; safe under concurrent writers, because every file is written to a temporary name and renamed.
 //!
 //! **Compiled code is native code that haft itself executes.** No tool may therefore be able to write the
 //! directory: [`Cache::open`] gets the paths that tools may write and refuses a directory below them, and refuses a
@@ -20,7 +20,7 @@ use crate::component::listing::Listing;
 use crate::component::source::{Digest, Source, Stamp};
 use haft_core::grant::{Reach, Root};
 
-/// Maximal size in bytes of a cached listing: far above the limits of a plugin's list.
+/// Maximum size in bytes of a cached listing: far above the limits of a plugin's list.
 const MAX_RECORD: u64 = 8 << 20;
 
 /// Usual maximum number of bytes of a record, read at once.

@@ -47,7 +47,7 @@ pub(crate) use protected::{ProtectedPaths, ProtectedPathsCache};
 pub(crate) use relative::named;
 pub(crate) use view::{FileState, Files, HasFiles};
 
-/// Returns why reading or writing an open file failed.
+/// Returns the reason why reading or writing an open file failed.
 pub(crate) fn io_error_code(error: &wasmtime::Error) -> ErrorCode {
     let failed = error.downcast_ref::<std::io::Error>();
     failed.map_or(ErrorCode::Io, |failed| resolve::code(failed).unwrap_or_else(|| ErrorCode::from(failed)))

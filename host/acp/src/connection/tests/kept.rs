@@ -65,7 +65,7 @@ impl Keeping {
     }
 }
 
-/// The host itself, since conversations hold it too.
+/// The host itself, because conversations hold it too.
 struct Shared(Arc<Keeping>);
 
 #[async_trait]
@@ -246,14 +246,14 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
     tokio::time::timeout(HANG, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-/// Lets the other tasks run, which all share the thread of the test.
+/// Runs the other tasks, which all share the thread of the test.
 async fn others_run() {
     for _ in 0..1000 {
         tokio::task::yield_now().await;
     }
 }
 
-/// A session that cannot be loaded is an answer, and nothing else changes: those that are open can be spoken to.
+/// A session that cannot be loaded leads to an error, and nothing else changes: open sessions stay usable.
 #[tokio::test]
 async fn a_load_that_fails_leaves_what_is_open() {
     let mut editor = Editor::start().await;

@@ -45,7 +45,7 @@ pub(super) const NO_WORDS: &str = "(no output)";
 /// The text that marks a failure with files: an error result accepts text alone, and a picture of the failure helps
 /// a model more than the error flag.
 const FAILED: &str = "[The call failed.]";
-/// The published limits: 5 MB a picture, 32 MB and 100 pictures a request; the difference is left for text.
+/// The published limits: 5 MB per picture, 32 MB and 100 pictures per request; the difference is for text.
 pub(super) const TAKES: Takes = Takes {
     kinds: &[
         Kind { media_types: PICTURES, most: 5 << 20 },

@@ -152,8 +152,8 @@ impl Message {
         Ok(())
     }
 
-    /// Appends a piece to the block with this index, or to the last block of its type; text may come without the
-    /// start of a block.
+    /// Appends a piece to the block with this index, or to the last block of its type; text may arrive without
+    /// the start of a block.
     fn grow(
         &mut self,
         index: Option<&Value>,

@@ -192,7 +192,7 @@ impl<'s> Mending<'s> {
         value.is_array().then(|| required.into())
     }
 
-    /// Returns whether a reference leads to a part of this schema that keeps its path.
+    /// Returns whether a reference names a part of this schema that keeps its path.
     fn leads_somewhere(&self, reference: &Value) -> bool {
         let in_place = |path: &&str| ["/$defs/", "/definitions/"].iter().any(|start| path.starts_with(start));
         let mut reference = reference;

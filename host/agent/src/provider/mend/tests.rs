@@ -16,7 +16,8 @@ fn argument(schema: &Value) -> (Value, Vec<String>) {
     }
 }
 
-/// Returns why some vendor rejects `schema`, according to its documentation and responses.
+/// Returns the reason why some vendor rejects `schema`, according to its documentation and
+/// responses.
 fn refusal(schema: &Value) -> Option<String> {
     if !jsonschema::meta::is_valid(schema) {
         return Some("no JSON Schema 2020-12".into());

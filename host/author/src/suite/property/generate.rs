@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 6;
 /// Elements of a list, unless the schema requires more.
 const MAX_ITEMS: usize = 6;
 
-/// Characters of an ordinary text.
+/// Maximum number of characters of an ordinary text.
 const MAX_TEXT: usize = 20;
 
 /// Characters of a long text.

@@ -30,7 +30,7 @@ use haft_core::net::chain;
 
 /// Maximum number of bytes of an answer, and of one event: the limit over standard streams.
 const MAX_BODY: usize = 16 << 20;
-/// Maximal number of bytes read of a failure.
+/// Maximum number of bytes read of a failure.
 const MAX_FAILURE: usize = 64 << 10;
 
 const SESSION: &str = "mcp-session-id";

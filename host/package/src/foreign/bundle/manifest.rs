@@ -139,7 +139,7 @@ impl Manifest {
         Err(ForeignError::Unsupported(haft_core::report::plain(&text)))
     }
 
-    /// Returns how the server is started on this system.
+    /// Returns the start of the server on this system.
     pub(super) fn run(&self) -> Started {
         let Some(run) = self.server.mcp_config.clone() else {
             let command = match self.server.kind {

@@ -147,7 +147,7 @@ pub(super) fn without_wheel(failed: &ProgramError) -> Option<String> {
     Some(versions.last().unwrap_or(name).to_owned())
 }
 
-/// Builds the source distribution that `requirement` leads to, the `number`th of this fetch.
+/// Builds the source distribution of `requirement`, the `number`th of this fetch.
 pub(super) async fn build(
     requirement: &str,
     uv: &Uv<'_>,
@@ -271,7 +271,7 @@ impl Build<'_> {
         self.need("dynamic", &more).await?;
         let name: String = self.hook("build_wheel").await?;
         let is_wheel = Path::new(&name).extension().is_some_and(|end| end == "whl") && !name.contains('/');
-        // Another package's wheel would be taken in the place of that package.
+        // Another package's wheel would replace that package.
         let is_own = name.split('-').next().is_some_and(|own| normalised(own) == normalised(package));
         let is_name = is_wheel && is_own;
         let wheel = self.building.directory.join("result").join(&name);

@@ -46,7 +46,7 @@ fn starts_interpreter(name: &str, ty: &ComponentFunc) -> bool {
 }
 
 impl Exports {
-    /// Looks through the exports of a component.
+    /// Collects the exported functions of a component.
     pub(super) fn from_component(engine: &wasmtime::Engine, component: &Component) -> Self {
         let mut found = Self { functions: Vec::new(), resources: Vec::new(), beyond: 0 };
         let exports = component.component_type();

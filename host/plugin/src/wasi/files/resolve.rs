@@ -98,7 +98,7 @@ pub(super) fn place(directory: &Dir, path: &str) -> FsResult<PathBuf> {
     Ok(real_path(&directory.dir).map_err(error)?.join(path))
 }
 
-/// Returns where an open object is now, as the kernel has it. Fails for what has no place any more.
+/// Returns the current path of an open object. Fails for an object without a path.
 pub(super) fn real_path(object: &File) -> io::Result<PathBuf> {
     let path = platform::kernel_path(object)?;
     // An unmounted object has a relative path.
@@ -120,7 +120,7 @@ pub(super) fn code(error: &io::Error) -> Option<ErrorCode> {
     }
 }
 
-/// Returns an error of resolving as WASI names it: the kernel reports a path that leads out as "cross-device".
+/// Returns an error of resolving in the form of WASI: the kernel reports a path to the outside as "cross-device".
 fn escape(errno: Errno) -> FsError {
     match errno {
         Errno::XDEV => ErrorCode::NotPermitted.into(),
