@@ -227,12 +227,12 @@ fn the_bytes_of_each_connection_are_on_record() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let mut stream = stream;
-            let mut asked = [0; 1000];
-            while stream.read_exact(&mut asked).is_ok() {
-                stream.write_all(&[b'x'; 54_321]).unwrap();
-            }
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                while stream.read_exact(&mut [0; 1000]).is_ok() {
+                    stream.write_all(&[b'x'; 54_321]).unwrap();
+                }
+            });
         }
     });
     let home = Home::new();

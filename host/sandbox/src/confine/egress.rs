@@ -6,6 +6,7 @@
 //! servers. A name leads to the addresses that it was answered with.
 
 mod connect;
+mod connections;
 mod judge;
 pub(super) mod message;
 mod names;
@@ -24,9 +25,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
+pub(crate) use self::connections::Connections;
 use self::judge::Judge;
 use self::message::{Reply, Request};
-pub(crate) use self::record::Connections;
 pub use self::record::{Bytes, Connection};
 use super::channel::{receive, watched};
 use super::policy::Policy;

@@ -2,19 +2,8 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use tokio::time::sleep;
-
-use super::traffic::{Missing, Traffic};
 use haft_core::sync::Lock;
-
-/// Number of looks for the reports about ended sockets, and the time between two: the kernel sends a report some
-/// microseconds after the end.
-const LOOKS: usize = 50;
-const ROUND: Duration = Duration::from_millis(1);
 
 /// Limit on the addresses that are recorded for one child.
 const MAX_NOTED: usize = 256;
@@ -43,11 +32,7 @@ pub struct Bytes {
 
 /// The connections of one child, in the order of their first use.
 #[derive(Debug, Default)]
-pub(crate) struct Connections {
-    all: Lock<Vec<Connection>>,
-    /// Set with the first connection.
-    traffic: OnceLock<Option<Arc<Traffic>>>,
-}
+pub(super) struct Record(Lock<Vec<Connection>>);
 
 impl Connection {
     /// The start of the journal's text about a connection.
@@ -59,36 +44,10 @@ impl Connection {
     }
 }
 
-impl Connections {
-    /// Returns the connections since the last call of this function.
-    pub(crate) fn take(self: &Arc<Self>) -> Vec<Connection> {
-        self.settle(Missing::Late);
-        std::mem::take(&mut *self.all.lock())
-    }
-
-    /// Returns the connections of a child that has ended.
-    pub(crate) async fn finished(self: &Arc<Self>) -> Vec<Connection> {
-        for _ in 0..LOOKS {
-            if self.settle(Missing::UnderWay) {
-                break;
-            }
-            sleep(ROUND).await;
-        }
-        self.settle(Missing::Lost);
-        std::mem::take(&mut *self.all.lock())
-    }
-
-    fn settle(self: &Arc<Self>, missing: Missing) -> bool {
-        let traffic = self.traffic.get().and_then(Option::as_ref);
-        traffic.is_none_or(|traffic| traffic.settle(self, missing))
-    }
-
-    /// Records the bytes of `socket`, which is handed over for the connection to `address`.
-    pub(super) fn follow(self: &Arc<Self>, socket: &OwnedFd, name: Option<String>, address: SocketAddr) {
-        match self.traffic.get_or_init(|| Traffic::shared().ok()) {
-            Some(traffic) => traffic.follow(socket, self, (name, address)),
-            None => self.count(name.as_deref(), address, None),
-        }
+impl Record {
+    /// Returns the recorded connections, and begins another record.
+    pub(super) fn take(&self) -> Vec<Connection> {
+        std::mem::take(&mut *self.0.lock())
     }
 
     /// Records an opened connection.
@@ -104,7 +63,7 @@ impl Connections {
     }
 
     fn change(&self, name: Option<&str>, address: SocketAddr, change: impl FnOnce(&mut Connection)) {
-        let mut all = self.all.lock();
+        let mut all = self.0.lock();
         let is_full = all.len() >= MAX_NOTED;
         let known = all.iter_mut().find(|known| known.name.as_deref() == name && known.address == address);
         match known {

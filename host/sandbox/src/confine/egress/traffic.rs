@@ -1,4 +1,4 @@
-//! The bytes of connections that were handed over, which haft does not relay: the kernel reports them when a socket
+//! The bytes of record that were handed over, which haft does not relay: the kernel reports them when a socket
 //! ends (`sock_diag(7)`, its groups of ended sockets), and on request for a socket that is open. One listener for all
 //! children of this process. A lost report makes bytes unknown, and never a wrong number.
 
@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 
 use haft_core::sync::Lock;
 
-use super::record::{Bytes, Connections};
+use super::record::{Bytes, Record};
 use crate::confine::sys::platform::diagnostics::{self, Counted, Socket};
 
 /// Limit on the followed sockets of this process; the bytes of others are unknown.
@@ -41,7 +41,7 @@ pub(super) enum Missing {
 #[derive(Debug)]
 struct Followed {
     socket: Socket,
-    connections: Weak<Connections>,
+    record: Weak<Record>,
     name: Option<String>,
     address: SocketAddr,
     /// The bytes that are recorded already.
@@ -72,26 +72,26 @@ impl Traffic {
     pub(super) fn follow(
         &self,
         socket: &OwnedFd,
-        connections: &Arc<Connections>,
+        record: &Arc<Record>,
         (name, address): (Option<String>, SocketAddr),
     ) {
         let mut followed = self.followed.lock();
         if followed.len() >= MAX_FOLLOWED {
-            followed.retain(|_, known| known.connections.strong_count() > 0);
+            followed.retain(|_, known| known.record.strong_count() > 0);
         }
         let found = Socket::of(socket, address).ok().filter(|_| followed.len() < MAX_FOLLOWED);
-        let Some(socket) = found else { return connections.count(name.as_deref(), address, None) };
-        let (connections, recorded, is_late) = (Arc::downgrade(connections), Bytes::default(), false);
-        followed.insert(socket.number, Followed { socket, connections, name, address, recorded, is_late });
+        let Some(socket) = found else { return record.count(name.as_deref(), address, None) };
+        let (record, recorded, is_late) = (Arc::downgrade(record), Bytes::default(), false);
+        followed.insert(socket.number, Followed { socket, record, name, address, recorded, is_late });
     }
 
-    /// Records the bytes of the open sockets of `connections` so far. Returns whether no report about an ended one is
+    /// Records the bytes of the open sockets of `record` so far. Returns whether no report about an ended one is
     /// missing.
-    pub(super) fn settle(&self, connections: &Arc<Connections>, missing: Missing) -> bool {
+    pub(super) fn settle(&self, record: &Arc<Record>, missing: Missing) -> bool {
         let mut is_settled = true;
         let queries = self.queries.lock();
         self.followed.lock().retain(|_, followed| {
-            if !followed.is_of(connections) {
+            if !followed.is_of(record) {
                 return true;
             }
             if let Ok(Some(counted)) = diagnostics::ask(&queries, &followed.socket) {
@@ -100,7 +100,7 @@ impl Traffic {
             }
             let is_lost = missing == Missing::Lost || followed.is_late;
             if is_lost {
-                connections.count(followed.name.as_deref(), followed.address, None);
+                record.count(followed.name.as_deref(), followed.address, None);
             }
             followed.is_late = missing == Missing::Late;
             is_settled &= is_lost;
@@ -117,15 +117,15 @@ impl Traffic {
 }
 
 impl Followed {
-    fn is_of(&self, connections: &Arc<Connections>) -> bool {
-        std::ptr::eq(self.connections.as_ptr(), Arc::as_ptr(connections))
+    fn is_of(&self, record: &Arc<Record>) -> bool {
+        std::ptr::eq(self.record.as_ptr(), Arc::as_ptr(record))
     }
 
     fn record(&mut self, Counted { sent, received, .. }: Counted) {
         let bytes = Bytes { sent, received };
         let new = bytes.since(std::mem::replace(&mut self.recorded, bytes));
-        if let Some(connections) = self.connections.upgrade().filter(|_| new != Bytes::default()) {
-            connections.count(self.name.as_deref(), self.address, Some(new));
+        if let Some(record) = self.record.upgrade().filter(|_| new != Bytes::default()) {
+            record.count(self.name.as_deref(), self.address, Some(new));
         }
     }
 }
@@ -139,7 +139,7 @@ fn listen(traffic: &Weak<Traffic>, listener: &OwnedFd) {
             Ok(reports) => reports.into_iter().for_each(|counted| traffic.ended(counted)),
             // Reports were lost, or there was none for a while.
             Err(error) if diagnostics::is_passing(&error) => {}
-            Err(error) => return tracing::debug!(%error, "bytes of connections are no longer known"),
+            Err(error) => return tracing::debug!(%error, "bytes of record are no longer known"),
         }
     }
 }

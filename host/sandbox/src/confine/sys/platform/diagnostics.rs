@@ -197,7 +197,8 @@ mod tests {
         for place in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(listener) = TcpListener::bind(place) else { continue };
             let (Ok(ended), Ok(queries)) = (ended_sockets(), queries()) else {
-                return eprintln!("SKIPPED: this kernel does not tell of sockets");
+                // This kernel does not report them.
+                return;
             };
             let client = OwnedFd::from(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
             let socket = Socket::of(&client, listener.local_addr().unwrap()).unwrap();
