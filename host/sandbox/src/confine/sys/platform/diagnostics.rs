@@ -134,7 +134,7 @@ pub(crate) fn ask(queries: &OwnedFd, socket: &Socket) -> io::Result<Option<Count
     }
 }
 
-fn received<'b>(socket: impl AsFd, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
+fn received(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<&[u8]> {
     let (length, _) = rustix::net::recv(socket, &mut *buffer, RecvFlags::empty())?;
     Ok(buffer.get(..length).unwrap_or_default())
 }

@@ -18,18 +18,18 @@ const HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 pub(super) struct Services(Vec<Granted>);
 
 /// The socket of a granted service.
-struct Granted {
-    path: PathBuf,
-    /// The file of a path that the command can replace: the one that was there when the command started. Open, so that
-    /// its number is not used again.
-    first: Option<Option<OwnedFd>>,
+enum Granted {
+    /// The one at a path that the command cannot change.
+    Path(PathBuf),
+    /// The one that was there when the command started, if there was one. Open, so that its number is not used again.
+    File(Option<OwnedFd>),
 }
 
 impl Services {
     pub(super) fn new(policy: &Policy) -> Self {
-        let granted = |path: &PathBuf| Granted {
-            first: policy.may_write(path).then(|| without_links(path).ok()),
-            path: path.clone(),
+        let granted = |path: &PathBuf| match policy.may_write(path) {
+            true => Granted::File(without_links(path).ok()),
+            false => Granted::Path(path.clone()),
         };
         Self(policy.sockets.iter().map(granted).collect())
     }
@@ -68,9 +68,9 @@ impl Granted {
         let is_file = |file: &OwnedFd| {
             fstat(file).is_ok_and(|own| (own.st_dev, own.st_ino) == (found.st_dev, found.st_ino))
         };
-        match &self.first {
-            Some(first) => first.as_ref().is_some_and(is_file),
-            None => without_links(&self.path).is_ok_and(|file| is_file(&file)),
+        match self {
+            Self::File(file) => file.as_ref().is_some_and(is_file),
+            Self::Path(path) => without_links(path).is_ok_and(|file| is_file(&file)),
         }
     }
 }
