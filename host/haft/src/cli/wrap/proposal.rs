@@ -109,7 +109,7 @@ pub(super) fn of_refusals(refused: &[Refusal], grant: &Grant, words: Option<&str
 }
 
 /// The right that would let a server with `grant` do what it was refused.
-pub(super) fn right(refusal: &Refusal, grant: &Grant) -> Option<Right> {
+pub(in crate::cli) fn right(refusal: &Refusal, grant: &Grant) -> Option<Right> {
     match refusal {
         Refusal::Connect(_) | Refusal::Host(..) => network(),
         refusal => Refusal::rights([refusal], grant).pop(),
