@@ -36,7 +36,7 @@ impl Stand {
         fs::create_dir(stand.place("world")).unwrap();
         fs::write(stand.place("world.py"), WORLD).unwrap();
         let tried = Command::new("unshare")
-            .args(["--net", "--mount", "ip", "link", "add", "a", "type", "veth"])
+            .args(["--net", "--mount", "ip", "link", "add", "ours", "type", "veth"])
             .output();
         if !tried.is_ok_and(|tried| tried.status.success()) {
             eprintln!("SKIPPED: this test may not make network namespaces");
