@@ -36,7 +36,18 @@ impl Stand {
         fs::create_dir(stand.place("world")).unwrap();
         fs::write(stand.place("world.py"), WORLD).unwrap();
         let tried = Command::new("unshare")
-            .args(["--net", "--mount", "ip", "link", "add", "ours", "type", "veth"])
+            .args([
+                "--user",
+                "--map-root-user",
+                "--net",
+                "--mount",
+                "ip",
+                "link",
+                "add",
+                "ours",
+                "type",
+                "veth",
+            ])
             .output();
         if !tried.is_ok_and(|tried| tried.status.success()) {
             eprintln!("SKIPPED: this test may not make network namespaces");
@@ -53,7 +64,10 @@ impl Stand {
     fn haft(&self, arguments: &[&str]) -> Answer {
         let own = self.home.command(&[]);
         let mut command = Command::new("unshare");
-        command.args(["--net", "--mount", "python3"]).arg(self.place("world.py")).arg(self.place("world"));
+        command
+            .args(["--user", "--map-root-user", "--net", "--mount", "python3"])
+            .arg(self.place("world.py"))
+            .arg(self.place("world"));
         command.arg(env!("CARGO_BIN_EXE_haft")).args(arguments).current_dir(self.home.work());
         same_environment(&own, &mut command);
         Answer::from(command.output().unwrap())
