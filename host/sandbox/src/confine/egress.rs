@@ -14,7 +14,7 @@ mod record;
 mod traffic;
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,6 +28,7 @@ use tokio_util::task::AbortOnDropHandle;
 pub(crate) use self::connections::Connections;
 use self::judge::Judge;
 use self::message::{Reply, Request};
+pub(super) use self::record::Record;
 pub use self::record::{Bytes, Connection};
 use super::channel::{receive, watched};
 use super::policy::Policy;
@@ -52,6 +53,8 @@ pub(super) struct Egress {
     look_up: LookUp,
     refused: Arc<Lock<Vec<Refusal>>>,
     connections: Arc<Connections>,
+    /// The same for a proposal of rights.
+    learnt: Option<Arc<Record>>,
 }
 
 /// The reason why a name has no address.
@@ -72,13 +75,14 @@ impl Egress {
         policy: &Policy,
         socket: OwnedFd,
         refused: &Arc<Lock<Vec<Refusal>>>,
-        connections: &Arc<Connections>,
+        (connections, learnt): (&Arc<Connections>, &Arc<Record>),
     ) -> io::Result<AbortOnDropHandle<()>> {
         let egress = Self {
             judge: Judge::new(&policy.hosts, &policy.blocked)?,
             look_up: |name| Box::pin(system(name)),
             refused: refused.clone(),
             connections: connections.clone(),
+            learnt: policy.learns.then(|| learnt.clone()),
         };
         let served = serve(Arc::new(egress), Arc::new(watched(socket)?));
         Ok(AbortOnDropHandle::new(tokio::spawn(served)))
@@ -113,7 +117,7 @@ impl Egress {
                 (reply(message::refused(request.address.ip())), None)
             }
             Ok(name) => {
-                self.connections.add(name.as_deref(), request.address);
+                self.note(name.clone(), request.address);
                 let (error, socket) = connect::open(request).await;
                 if let Some(socket) = &socket {
                     self.connections.follow(socket, name, request.address);
@@ -121,6 +125,14 @@ impl Egress {
                 (reply(error), socket)
             }
         }
+    }
+
+    fn note(&self, name: Option<String>, address: SocketAddr) {
+        let mut others = self.judge.names(address.ip());
+        others.retain(|other| Some(other) != name.as_ref());
+        let connection = Connection { name, others, address, count: 1, bytes: Some(Bytes::default()) };
+        self.learnt.iter().for_each(|learnt| learnt.add(&connection));
+        self.connections.add(&connection);
     }
 
     fn refuse(&self, refusal: Refusal) {

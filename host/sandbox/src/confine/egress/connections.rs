@@ -56,7 +56,7 @@ impl Connections {
     }
 
     /// Records an opened connection.
-    pub(super) fn add(&self, name: Option<&str>, address: SocketAddr) {
-        self.record.add(name, address);
+    pub(super) fn add(&self, new: &Connection) {
+        self.record.add(new);
     }
 }

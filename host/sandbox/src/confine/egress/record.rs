@@ -13,6 +13,8 @@ const MAX_NOTED: usize = 256;
 pub struct Connection {
     /// The name that led to the address, if one did.
     pub name: Option<String>,
+    /// Other names that led to it.
+    pub others: Vec<String>,
     /// The address.
     pub address: SocketAddr,
     /// The number of opened connections; 0 if an earlier call opened them.
@@ -32,7 +34,7 @@ pub struct Bytes {
 
 /// The connections of one child, in the order of their first use.
 #[derive(Debug, Default)]
-pub(super) struct Record(Lock<Vec<Connection>>);
+pub(in crate::confine) struct Record(Lock<Vec<Connection>>);
 
 impl Connection {
     /// The start of the journal's text about a connection.
@@ -45,14 +47,22 @@ impl Connection {
 }
 
 impl Record {
+    /// Returns the recorded connections.
+    pub(in crate::confine) fn list(&self) -> Vec<Connection> {
+        self.0.lock().clone()
+    }
+
     /// Returns the recorded connections, and begins another record.
     pub(super) fn take(&self) -> Vec<Connection> {
         std::mem::take(&mut *self.0.lock())
     }
 
     /// Records an opened connection.
-    pub(super) fn add(&self, name: Option<&str>, address: SocketAddr) {
-        self.change(name, address, |known| known.count = known.count.saturating_add(1));
+    pub(super) fn add(&self, new: &Connection) {
+        self.change(new.name.as_deref(), new.address, |known| {
+            known.others.clone_from(&new.others);
+            known.count = known.count.saturating_add(1);
+        });
     }
 
     /// Records bytes of a connection; `None`: they are not known.
@@ -71,7 +81,7 @@ impl Record {
             None if is_full => {}
             None => {
                 let (name, bytes) = (name.map(str::to_owned), Some(Bytes::default()));
-                let mut new = Connection { name, address, count: 0, bytes };
+                let mut new = Connection { name, others: Vec::new(), address, count: 0, bytes };
                 change(&mut new);
                 all.push(new);
             }
@@ -98,7 +108,7 @@ impl Bytes {
 
 impl fmt::Display for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, address, count, bytes } = self;
+        let Self { name, address, count, bytes, .. } = self;
         match name {
             Some(name) => write!(f, "{name} ({address})")?,
             None => write!(f, "{address}")?,

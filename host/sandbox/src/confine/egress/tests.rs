@@ -9,6 +9,7 @@ fn egress(hosts: &[&str]) -> Egress {
         look_up: |name| Box::pin(async move { fake(&name) }),
         refused: Arc::default(),
         connections: Arc::default(),
+        learnt: None,
     }
 }
 
@@ -105,7 +106,8 @@ async fn bytes_count_once_for_the_call_that_sent_them() {
     let client = OwnedFd::from(TcpStream::connect(address).unwrap());
     let (mut server, _) = listener.accept().unwrap();
     let connections = Arc::new(Connections::default());
-    connections.add(None, address);
+    let new = |count| Connection { name: None, others: Vec::new(), address, count, bytes: None };
+    connections.add(&new(1));
     connections.follow(&client, None, address);
     let mut client = TcpStream::from(client);
     let mut exchange = |bytes: usize| {
@@ -115,7 +117,7 @@ async fn bytes_count_once_for_the_call_that_sent_them() {
     let taken = |sent: u64, count: u32| {
         let bytes = Some(Bytes { sent, received: 0 });
         let taken = connections.take();
-        assert_eq!(taken, [Connection { name: None, address, count, bytes }]);
+        assert_eq!(taken, [Connection { bytes, ..new(count) }]);
         taken[0].to_string()
     };
     exchange(700);
