@@ -25,7 +25,7 @@ pub enum Event {
         /// The duration of the compilation.
         duration: Duration,
     },
-    /// The conversation exceeds its budget, and its beginning is not sent to the model any more.
+    /// The conversation exceeds its budget, so that its beginning is not sent to the model.
     Trimmed {
         /// The number of messages left out at the beginning.
         left_out: usize,
@@ -113,7 +113,7 @@ pub enum Event {
         /// The id of the call.
         call: String,
         /// The decision, in one line: `allowed GET https://api.test:8443 (93.184.215.14)`. Contains no path, query
-        /// or header: they may hold secrets.
+        /// or header, which may contain secrets.
         decision: String,
     },
     /// An event of an agent that was called as a tool.

@@ -1,5 +1,5 @@
-//! Parses JSON from models, servers, clients and people. Invalid Unicode is replaced, since a whole answer is worth
-//! more than half a character, and errors use haft's wording.
+//! Parses JSON from models, servers, clients and people. Invalid Unicode is replaced, because half a character is
+//! not worth the loss of an answer. Errors have haft's wording.
 
 use std::borrow::Cow;
 

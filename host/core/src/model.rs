@@ -6,10 +6,10 @@ words! {
     /// Which model works on a task.
     #[derive(Default)]
     pub enum Route {
-        /// The one for the work itself.
+        /// The model for the work itself.
         #[default]
         Complex = "complex",
-        /// The one for small decisions.
+        /// The model for small decisions.
         Fast = "fast",
         /// The fast model decides.
         Auto = "auto",

@@ -141,7 +141,7 @@ fn overwrite(file: &mut File, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-// Replaces a file atomically by one with the same owner, mode and attributes, or makes a new one.
+// Replaces a file atomically by a file with equal owner, mode and attributes, or creates a new one.
 
 /// A new content for a file. Readers see the old or the new content. If the file cannot be replaced (it is a
 /// mount point, has hard links, or its folder is not writable), it is written in place.
@@ -180,7 +180,7 @@ impl Draft {
     fn fill(&mut self, path: &Path, content: &[u8], mode: Option<u32>) -> io::Result<bool> {
         let file = self.file();
         file.write_all(content)?;
-        // Nobody else may read the new content before the mode of the old file is known.
+        // No other user may read the new content before the mode of the old file is known.
         file.set_permissions(Permissions::from_mode(mode.unwrap_or(0o600)))?;
         let (folder, name) = (File::open(parent_of(path))?, name_of(path)?);
         let is_alike = keep(&folder, name, file).is_ok() && !has_other_names(&folder, name)?;
@@ -202,11 +202,11 @@ impl Draft {
 }
 
 impl<'a> New<'a> {
-    /// Writes the new content to a temporary file, if the file to replace is writable. Where there is no file yet, the
-    /// new one gets `mode`.
+    /// Writes the new content to a temporary file, if the file to replace is writable. A file without a predecessor
+    /// gets `mode`.
     ///
     /// # Errors
-    /// The file to replace is not writable, or there is none and its folder is not.
+    /// The file to replace is not writable, or it is missing and its folder is not writable.
     pub fn write(path: &'a Path, content: &'a [u8], mode: u32) -> io::Result<Self> {
         let is_there = match File::options().write(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
@@ -220,10 +220,10 @@ impl<'a> New<'a> {
         Ok(Self { draft, path, content })
     }
 
-    /// Puts the new content instead of the old one. The folder is not synchronised.
+    /// Replaces the old content by the new one. The folder is not synchronised.
     ///
     /// # Errors
-    /// The file can be neither replaced nor written in place; it has its old content then.
+    /// The file can be neither replaced nor written in place; it then has its old content.
     pub fn put(self) -> io::Result<()> {
         let put = self.draft.is_some_and(|draft| draft.put(self.path).is_ok());
         if put { Ok(()) } else { in_place(self.path, self.content) }
@@ -232,7 +232,7 @@ impl<'a> New<'a> {
 
 /// Removes temporary files of the file at `path` that a killed haft left.
 pub fn clear(path: &Path) {
-    // Mostly there is nothing, and what cannot be removed is replaced by the next change.
+    // Usually the file is missing. The next change replaces a file that cannot be removed.
     let _ = fs::remove_file(beside(path));
 }
 
@@ -245,15 +245,15 @@ fn name_of(path: &Path) -> io::Result<&str> {
     path.file_name().and_then(OsStr::to_str).ok_or_else(|| io::ErrorKind::InvalidFilename.into())
 }
 
-/// Returns the temporary name of the file that replaces the one at `path`. It is constant, so that the next
-/// change replaces the remains of a killed haft; the caller's lock excludes other hafts.
+/// Returns the temporary name of the file that replaces the file at `path`. The name is constant, so that the next
+/// change replaces the remains of a killed haft; the caller's lock excludes other processes of haft.
 fn beside(path: &Path) -> PathBuf {
     let mut name = OsString::from(".haft-");
     name.push(path.file_name().unwrap_or_default());
     parent_of(path).join(name)
 }
 
-/// Creates a file under that name, or under a random one if that fails.
+/// Creates a file with that name, or with a random one if that fails.
 fn named(path: &Path) -> io::Result<NamedTempFile> {
     clear(path);
     let name = beside(path);

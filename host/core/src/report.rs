@@ -1,5 +1,5 @@
-//! Problems as shown to a person: the error, its place and a hint. Only renders: does not decide what is a problem
-//! or where a report goes.
+//! Problems as shown to a person: the error, its place and a hint. Renders only: does not decide which reports
+//! exist or where a report goes.
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, normalize_untrusted_str};
 use anstyle::{AnsiColor, Style};
 
-/// The maximum number of problems shown: fixing the first ones often fixes the rest.
+/// The maximum number of shown problems: corrections of the first ones often correct the others.
 const MAX_SHOWN: usize = 50;
 
 /// A range of bytes in a [`Source`].
@@ -36,7 +36,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Returns the whole text.
+    /// Returns the complete text.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -20,10 +20,10 @@ pub enum RulePatternError {
     /// The text before the parenthesis is not a tool pattern.
     #[error(transparent)]
     Tools(#[from] ToolPatternError),
-    /// A parenthesis is opened, and the text does not end with one.
+    /// An opening parenthesis has no closing one at the end of the text.
     #[error("expected `TOOL(PATTERN)`: the text has a `(` and does not end with `)`")]
     Open,
-    /// Nothing between the parentheses.
+    /// The parentheses are empty.
     #[error(
         "expected a pattern between `(` and `)`; without parentheses the rule applies to every call of \
         the tool"

@@ -47,7 +47,7 @@ impl<T> TryOnceLock<T> {
         Self { value: OnceLock::new(), making: Lock::new(()) }
     }
 
-    /// Returns the value, initialised by `make` if there is none; other threads wait meanwhile.
+    /// Returns the value, initialised by `make` if there is none. Other threads wait meanwhile.
     ///
     /// # Errors
     /// The error of `make`.

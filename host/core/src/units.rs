@@ -1,5 +1,5 @@
-//! Sizes and durations as written by people: a whole number and a unit. A bare number is rejected: bytes and
-//! kibibytes, or seconds and milliseconds, could not be distinguished.
+//! Sizes and durations as written by people: a whole number and a unit. A bare number is rejected, because
+//! it could mean bytes or kibibytes, seconds or milliseconds.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ fn parse(text: &str, units: &[(&str, u64)], example: &'static str) -> Result<u64
 }
 
 fn format<'a>(value: u64, units: impl Iterator<Item = &'a (&'static str, u64)>) -> String {
-    // The units ascend, so the last one that divides the value gives the shortest text.
+    // The units ascend, so that the last one that divides the value gives the shortest text.
     let unit = units.filter(|(_, factor)| value.is_multiple_of(*factor)).last();
     unit.map_or_else(|| value.to_string(), |(name, factor)| format!("{}{name}", value / factor))
 }

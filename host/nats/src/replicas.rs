@@ -32,7 +32,7 @@ const MAX_ENTRY: usize = 16 << 10;
 /// The maximum size of an object in bytes.
 const MAX_OBJECT: usize = 256 << 20;
 
-/// How long storing or reading an object may take.
+/// Time limit for storing or reading an object.
 const MOVING: Duration = Duration::from_mins(1);
 
 /// The message that asks a replica to cancel a task.

@@ -170,7 +170,7 @@ pub(crate) const NAMELESS: &str = "_";
 pub struct Identity {
     /// The name, or `_`.
     pub program: String,
-    /// The digest of its declarations and its program.lock in hexadecimal.
+    /// The digest of the program's declarations and of its program.lock, in hexadecimal.
     pub digest: String,
 }
 

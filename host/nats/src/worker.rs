@@ -36,10 +36,10 @@ pub use self::readings::Reading;
 /// The interval of heartbeats.
 const BEAT: Duration = Duration::from_millis(500);
 
-/// How long running calls may take to end at shutdown: as long as an orchestrator usually waits.
+/// Time limit for running calls at shutdown: as long as an orchestrator usually waits.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// How long cancelled calls may take to end after that.
+/// Time limit for cancelled calls after that.
 const STOPPED: Duration = Duration::from_secs(5);
 
 /// The settings of a worker beside its tools.
@@ -49,7 +49,7 @@ pub struct WorkerSettings {
     pub name: String,
     /// The labels that tools are placed by.
     pub labels: Vec<Label>,
-    /// How many calls it runs concurrently.
+    /// The maximum number of concurrent calls.
     pub places: u32,
 }
 
@@ -237,7 +237,7 @@ impl Worker {
     /// Returns whether a call is short and only runs a guest: it may run on the receiving thread.
     fn is_short(&self, message: &Message) -> bool {
         let (tool, base) = (tool_of(message), Subjects::base_of(&message.subject));
-        // The call itself names its reading.
+        // The call names its reading.
         let mut readings =
             self.readings.of(base).into_iter().filter_map(|read| read.is_short(tool)).peekable();
         message.payload.len() <= places::MAX_SHORT
@@ -372,7 +372,7 @@ const MAX: usize = 8192;
 /// The maximum size of all answers in bytes.
 const MAX_BYTES: usize = 32 << 20;
 
-/// How long an answer is kept: a gate asks for the status of a call every few seconds.
+/// Maximum age of a stored answer: a gate asks for the status of a call every few seconds.
 const AGE: Duration = Duration::from_mins(1);
 
 /// The answers by the ids of their calls, oldest first.

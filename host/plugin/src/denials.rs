@@ -21,7 +21,7 @@ pub enum GrantPlace {
     Plugin,
     /// The tool is a plugin's of the package of this name, and follows its `[packages.grant]`.
     Package(String),
-    /// The tool comes with haft and reaches the hosts of `[builtins] fetch_allow` besides public ones.
+    /// The tool is a part of haft, and reaches the hosts of `[builtins] fetch_allow` besides public ones.
     FetchAllow,
     /// The tool comes with haft and reaches the host of `[builtins] search_url`.
     SearchUrl,

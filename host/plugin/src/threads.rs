@@ -32,17 +32,18 @@ use crate::threads::writable::Writable;
 use haft_core::sync::TryOnceLock;
 use haft_core::tool::inline;
 
-/// Threads beyond one per guest: for preparing instances, resolving names, and guests stuck in the kernel.
+/// Number of threads beyond one for each guest: for preparing instances, resolving names, and guests stuck in the
+/// kernel.
 const SPARE_THREADS: usize = 24;
 
 /// Threads for haft's own work on components: more than processors would only be in each other's way,
 /// and some may be waiting for a slow disk.
 const OWN_THREADS: usize = 32;
 
-/// How long an idle thread of haft's own waits for work.
+/// Time that an idle thread of haft's own waits for work.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// The threads. Dropping it abandons whatever still runs.
+/// The threads. A drop abandons running work.
 pub(super) struct Threads {
     /// Started at the first use.
     own: TryOnceLock<Runtime>,
@@ -54,19 +55,19 @@ pub(super) struct Threads {
 /// Why work gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoAnswer {
-    /// There is no thread for it.
+    /// The thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
-    /// The thread could not be restricted by Landlock, though earlier ones were.
+    /// Landlock could not restrict the thread, although it restricted earlier ones.
     #[error("the thread could not be confined: {0}")]
     Unconfined(String),
-    /// Its thread ended without sending an answer.
+    /// The thread ended without an answer.
     #[error("the thread panicked; this is a bug in haft")]
     Panicked,
 }
 
 impl Threads {
-    /// Creates the threads' owner without a thread: each is started when there is work for it.
+    /// Creates the owner of the threads. Each thread starts when there is work.
     pub(super) fn new() -> Self {
         let pools = ThreadPools::new(MAX_GUESTS + SPARE_THREADS);
         Self { own: TryOnceLock::new(), pools, permits: Permits::default(), turns: Turns::default() }
@@ -89,8 +90,7 @@ impl Threads {
         self.own.get_or_try_init(start)
     }
 
-    /// Waits until one more guest of the tenant may run, for `time` at most. The call holds `bytes` bytes
-    /// meanwhile.
+    /// Waits until the tenant may run one more guest, for at most `time`. The waiting call holds `bytes` bytes.
     pub(super) async fn acquire(
         &self,
         tenant: Tenant,
@@ -199,7 +199,7 @@ impl OwnThreads {
 }
 
 impl Drop for Threads {
-    /// Does not wait: a thread stuck in the kernel must not keep haft from ending.
+    /// Does not wait: a thread stuck in the kernel must not prevent haft's end.
     fn drop(&mut self) {
         if let Some(own) = self.own.take() {
             own.shutdown_background();

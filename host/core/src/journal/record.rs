@@ -150,10 +150,10 @@ pub struct Granted {
     /// The open credential stores; `*`: all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<String>,
-    /// Whether child processes might use the network.
+    /// Whether child processes could use the network.
     #[serde(skip_serializing_if = "is_false")]
     pub network: bool,
-    /// Whether child processes might connect to services of the machine.
+    /// Whether child processes could connect to services of the machine.
     #[serde(skip_serializing_if = "is_false")]
     pub unix_sockets: bool,
 }
@@ -213,8 +213,8 @@ impl Default for Record {
 }
 
 impl Record {
-    /// The maximum number of characters of an answer or an error: some screens of a terminal. Whole files and pages
-    /// do not fit.
+    /// The maximum number of characters of an answer or an error: some screens of a terminal. Complete files and
+    /// pages do not fit.
     pub(crate) const MAX_ANSWER: usize = 8000;
 
     /// Returns the record of a call that begins now. `call` holds no secrets.

@@ -60,7 +60,7 @@ pub enum Decision {
     Unasked(String),
 }
 
-/// Asks the user. Several calls may ask at once.
+/// Asks the user. Several calls may ask concurrently.
 #[async_trait]
 pub trait Approver: Send + Sync {
     /// Asks the question. Dropping the future withdraws it.
@@ -84,7 +84,7 @@ pub struct Approvals {
 pub(super) struct Asked<'a> {
     pub(super) call: &'a ToolCall,
     pub(super) subject: Subject,
-    /// Where relative paths start, and those that begin with `~`.
+    /// The base directories of relative paths, and of paths with `~`.
     pub(super) places: Places<'a>,
     /// The agent that makes the call, if the agent is a tool.
     pub(super) agent: Option<String>,
@@ -97,8 +97,8 @@ pub(super) struct Asked<'a> {
 /// Maximal time for the user's answer. After that the call is refused, and can be made again.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Characters of a question, enough for a long script. Of a longer one, the beginning and the end are shown, with a
-/// notice between.
+/// Maximum number of characters of a question, enough for a long script. Of a longer question the beginning and the end
+/// are shown, with a notice between them.
 const MAX_QUESTION: usize = 20_000;
 
 impl Approvals {
@@ -124,16 +124,16 @@ impl Approvals {
         });
     }
 
-    /// Returns the approvals of the agent at `path`, such as `reviewer/reader`: they ask the same user, and do not
-    /// share the session's approvals of others.
+    /// Returns the approvals of the agent at `path`, such as `reviewer/reader`. They ask the session's user, and do not
+    /// share the approvals of other agents.
     #[must_use]
     pub fn of_agent(&self, path: &str) -> Self {
         let always = self.agents.lock().entry(path.to_owned()).or_default().clone();
         Self { approver: self.approver.clone(), always, agents: self.agents.clone() }
     }
 
-    /// Takes back a rule, or all of those of the tool of this name, also where agents have it: from all of them, or from
-    /// one, where `rule` has its path and `: ` before. Whether there was anything to take back.
+    /// Removes a rule, or all rules of the tool with this name, also from agents. A rule with the path of an agent and
+    /// `: ` as its prefix is removed from that agent alone. Returns whether a rule was removed.
     pub fn withdraw(&self, rule: &str) -> bool {
         let mut is_withdrawn = withdraw(&self.always, rule);
         for (agent, always) in self.of_agents() {
@@ -201,7 +201,7 @@ impl Approvals {
     }
 }
 
-/// Takes a rule out of a list, or all of those of the tool of this name; whether there was one.
+/// Removes a rule, or all rules of the tool with this name, from a list. Returns whether a rule was removed.
 fn withdraw(always: &Allowed, rule: &str) -> bool {
     always.send_if_modified(|always| {
         let before = always.len();

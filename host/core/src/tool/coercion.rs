@@ -6,16 +6,16 @@ use serde_json::{Map, Number, Value};
 use crate::json;
 use crate::scan::{MAX_VALUES, Scan};
 
-/// Schemas and values that are looked at, in one call: far more than the arguments of any tool have.
+/// Maximum number of visited schemas and values in one call: far more than the arguments of any tool have.
 const MAX_STEPS: usize = 40_000;
 
-/// References, and schemas of alternatives, that one value is followed through.
+/// Maximum number of references, and of alternatives' schemas, that are followed for one value.
 const MAX_DEPTH: usize = 64;
 
 /// Maximal number of reported changes: as many as a model can learn from.
 const MAX_TOLD: usize = 8;
 
-/// 2^64: above it an integer is kept as a floating-point number, and loses digits.
+/// 2^64: a larger integer becomes a floating-point number, and loses digits.
 const TOO_LARGE: f64 = 18_446_744_073_709_551_616.0;
 
 /// Converts `arguments` to the types of `schema` if nothing is lost. Returns the changes as text for the model; a
@@ -32,7 +32,7 @@ pub(super) fn coerce(schema: &Value, arguments: &mut Value) -> Result<Vec<String
 struct Coercion<'s> {
     root: &'s Value,
     steps: usize,
-    /// Values in the texts that were read: together no more than a whole message may have.
+    /// The number of values in the parsed texts, at most as many as a complete message may have.
     read: usize,
     told: Vec<String>,
     /// The error about the first integer that lost digits.

@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// A person who must not be asked.
+    /// A user who must not be asked.
     struct Nobody;
 
     #[async_trait]

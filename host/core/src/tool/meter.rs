@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::sync::Lock;
 use crate::usage::{Cost, Usage};
 
-/// Where turns of models are counted. Clones count together; by default nothing is.
+/// Counts turns of models. Clones count together; the default counts nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Meter(Option<Place>);
 
@@ -22,7 +22,7 @@ struct Place {
 
 #[derive(Debug)]
 struct Run {
-    /// Where the run itself is counted.
+    /// The meter of the calling run.
     caller: Meter,
     most: Most,
     used: Lock<Used>,
@@ -61,7 +61,7 @@ pub enum UsedUp {
 /// The usage of one agent, over all of its runs as a tool, including the agents that it called.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AgentUse {
-    /// How often models answered.
+    /// The number of answers of models.
     pub turns: u32,
     /// Tokens and cost.
     #[serde(flatten)]

@@ -16,8 +16,8 @@ const WITHHELD: &str = "it is not available in plan mode: its rights cannot be r
      mode";
 
 impl Toolbox {
-    /// Returns these tools in plan mode: every call gets a grant without the right to write, store or send
-    /// anything. Tools whose rights are fixed before a call are withheld, whatever they declare.
+    /// Returns these tools in plan mode: every call gets a grant without the right to write, store or send. Tools
+    /// whose rights are fixed before a call are withheld, regardless of their hints.
     #[must_use]
     pub fn planning(&self) -> Self {
         let is_fixed = |name: &str| self.find(name).is_some_and(Entry::has_fixed_rights);

@@ -21,7 +21,7 @@ pub(super) const NAME: &str = "find_tools";
 /// Default number of tools in one answer: as many as a model can compare.
 const USUAL: usize = 5;
 
-/// Tools in one answer at most.
+/// Maximum number of tools in one answer.
 const MOST: usize = 20;
 
 /// Bytes of an answer: 6,000 tokens. What no longer fits is named; the first is always there, as
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(answer["further"], json!(["b"]));
     }
 
-    /// PR15: a model that reads nothing but the list learns what else there is.
+    /// PR15: a model learns from the list alone where further tools come from.
     #[test]
     fn pr15_the_description_tells_where_tools_come_from() {
         let toolbox =

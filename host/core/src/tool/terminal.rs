@@ -243,7 +243,7 @@ impl Perform for Screen {
             b'\r' => self.column = 0,
             BACKSPACE => self.column = self.column.saturating_sub(1),
             0x18 | 0x1a => {}
-            // Nothing that steers.
+            // Other control characters are omitted.
             byte => self.print(char::from(byte)),
         }
     }

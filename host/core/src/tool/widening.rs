@@ -79,7 +79,7 @@ impl Widening {
         }
     }
 
-    /// Returns this widening if `is_allowed` returns true, otherwise one that asks no user.
+    /// Returns this widening if `is_allowed` returns `true`, otherwise a widening that asks no user.
     pub(super) fn filtered(self, is_allowed: impl FnOnce() -> bool) -> Self {
         Self(self.0.filter(|_| is_allowed()))
     }

@@ -127,7 +127,7 @@ fn groups(path: &Path) -> io::Result<Vec<Group>> {
             Record::Other => {}
         }
     }
-    // Drop temporary files, and files rewritten with the same content.
+    // Drop temporary files, and files rewritten with equal content.
     for group in &mut groups {
         group.changes.retain(|_, change| change.is.as_ref() != Some(&change.was));
     }
@@ -248,7 +248,7 @@ fn replace_link(directory: &File, name: &str, target: &Path) -> io::Result<()> {
 fn finish(directory: &File, (beside, name): (&str, &str), made: io::Result<()>) -> io::Result<()> {
     let renamed = made.and_then(|()| Ok(renameat(directory, beside, directory, name)?));
     renamed.inspect_err(|_| {
-        // The current file is unchanged; the temporary one is removed.
+        // The current file is unchanged; the temporary file is removed.
         let _ = unlinkat(directory, beside, AtFlags::empty());
     })
 }

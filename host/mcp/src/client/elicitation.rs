@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use haft_core::sync::Lock;
 
-/// How long people have been asked, all questions together. That time does not count towards time-outs.
+/// The total time of questions to users. This time does not count towards time limits.
 #[derive(Debug, Default)]
 pub(super) struct AskingClock(Lock<AskingState>);
 

@@ -20,7 +20,7 @@ pub struct ServerOffers {
     /// `Skill` of the extension for skills.
     #[serde(default)]
     pub skills: Vec<Value>,
-    /// What it says to models of itself.
+    /// The server's instructions to models.
     #[serde(default)]
     pub instructions: Option<String>,
     /// Omitted items, and the reasons.

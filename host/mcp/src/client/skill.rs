@@ -1,5 +1,5 @@
-//! A skill of a server (SEP-2640): known by the server's list, read file by file when a model asks for it. A file that is not
-//! what was listed is not given, and none that was not listed is asked for.
+//! A skill of a server (SEP-2640): the server's list contains the skill, and its files are read one by one on request
+//! of a model. A file that differs from the list is refused; a file that is not in the list is not requested.
 
 use std::io;
 use std::path::Path;
@@ -73,7 +73,7 @@ pub fn server_skills(server: &Arc<Server>, list: &ToolList) -> Vec<(String, Shel
 }
 
 impl ServerSkill {
-    /// What the URIs of its files begin with.
+    /// Returns the prefix of the URIs of the skill's files.
     fn root(&self) -> &str {
         self.listed.uri.strip_suffix(SKILL_MD).unwrap_or_default()
     }

@@ -37,8 +37,8 @@ pub struct ServerTool {
 }
 
 impl ServerTool {
-    /// Returns the tool `tool` of `listed`, which belongs to `server`. MCP clients get its definition in that list:
-    /// a later one may not be agreed to.
+    /// Returns the tool `tool` of `listed`, which belongs to `server`. MCP clients get the definition in `listed`,
+    /// because a later definition may have no agreement.
     pub fn new(server: &Arc<Server>, listed: &ToolList, tool: &RemoteTool) -> Self {
         let def = ToolDef {
             name: exposed(&server.config().name, &tool.name),
@@ -104,8 +104,8 @@ fn with_hints(text: String, hints: &[String]) -> String {
     hints.iter().fold(text, |text, hint| text + "\nhint: " + hint)
 }
 
-/// Returns the limits of one call of a server's tool. The server's own timeout normally ends it; this is the last
-/// resort.
+/// Returns the limits of one call of a server's tool. They are the last resort: the server's own time limit normally
+/// ends a call.
 pub fn limits(config: &Config) -> Limits {
     Limits { time: config.timeout.saturating_add(MARGIN).min(Limits::MAX_TIME), ..Limits::default() }
 }

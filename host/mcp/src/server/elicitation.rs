@@ -28,7 +28,7 @@ const CALL: &str = "this call";
 const SESSION: &str = "this session";
 const WRITTEN: &str = "always: write it to program.toml";
 
-/// The person behind one call. Clones share the call.
+/// The user of one call. Clones share the call.
 #[derive(Clone)]
 pub(super) struct ElicitingApprover(Arc<ApprovalRequest>);
 

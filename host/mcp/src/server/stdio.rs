@@ -31,10 +31,10 @@ const ANSWERS: Duration = PATIENCE.saturating_add(Duration::from_secs(2));
 /// Time for running calls after the client has closed its input without a recent request.
 const LAST_WORDS: Duration = Duration::from_millis(10);
 
-/// How long stopped calls may take to be written to the journal.
+/// Time limit for writing stopped calls to the journal.
 const NOTING: Duration = Duration::from_millis(20);
 
-/// Maximal time for writing answers after the last one. The writer stops earlier if the client does not read.
+/// Time limit for writing answers after the last one. The writer stops earlier if the client does not read.
 const FLUSH: Duration = Duration::from_secs(30);
 
 /// Maximal time for running calls and their answers when haft is to end. Shorter than the ten seconds that service
@@ -49,7 +49,7 @@ const RECENT: Duration = Duration::from_millis(250);
 /// The caller id of the client: the process that starts haft.
 const CALLER: &str = "standard streams";
 
-/// The requests that a client writes one right behind the other.
+/// The requests that a client writes without a pause.
 #[derive(Debug, Default)]
 struct Burst {
     /// When the first was read.
@@ -175,7 +175,7 @@ impl Hangup {
         self.0.since.get().copied()
     }
 
-    /// Ends with standard input, or when the client is gone.
+    /// Returns when standard input ends, or the client disconnects.
     async fn ended(&self) {
         self.0.ended.cancelled().await;
     }

@@ -1,4 +1,4 @@
-//! One attempt at a call: sent to one worker, until it answers or is gone. Asks for the status of a call
+//! One attempt at a call: sent to one worker, until the worker answers or is gone. Asks for the status of a call
 //! whose answer may have been lost.
 
 use std::borrow::Cow;
@@ -21,10 +21,11 @@ use haft_core::call::{ToolCall, ToolResult};
 use haft_core::sync::Lock;
 use haft_core::tool::{Context, ToolError};
 
-/// How often a worker is asked for the status of a call: an answer is lost only if a connection broke.
+/// Interval of requests for the status of a call: an answer is lost only if a connection broke.
 const AFTER: Duration = Duration::from_secs(5);
 
-/// How many times a worker may report a claimed call as unknown: the first question may have come too early.
+/// The maximum number of reports of a worker that a claimed call is unknown: the first request may have come too
+/// early.
 const MAX_UNKNOWN: usize = 3;
 
 pub(super) struct Attempt<'a> {

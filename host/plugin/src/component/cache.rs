@@ -23,7 +23,7 @@ use haft_core::grant::{Reach, Root};
 /// Maximal size in bytes of a cached listing: far above the limits of a plugin's list.
 const MAX_RECORD: u64 = 8 << 20;
 
-/// Bytes of most records: they are read at once.
+/// Usual maximum number of bytes of a record, read at once.
 const USUAL_RECORD: usize = 4 << 10;
 
 /// A directory with compiled code and listings, kept between runs.
@@ -47,7 +47,7 @@ pub(crate) struct CompiledCode {
     pub(crate) tier: Tier,
 }
 
-/// The digest of a file, valid while its stamp is the same.
+/// The digest of a file, valid while the file has this stamp.
 #[derive(Serialize, Deserialize)]
 struct CachedDigest {
     stamp: Stamp,
@@ -196,7 +196,7 @@ fn checksum_of(bytes: &[u8]) -> String {
     format!("{:032x}", xxh3_128(bytes))
 }
 
-/// Returns the checksum of a file, read in pieces: mapping it whole would count as haft's memory.
+/// Returns the checksum of a file, read in pieces: a mapped file would count as haft's memory.
 fn checksum_of_reader(mut source: impl Read) -> io::Result<String> {
     let mut hasher = Xxh3::new();
     let mut piece = vec![0; 128 << 10];

@@ -32,10 +32,10 @@ use haft_core::call::{
 };
 use haft_core::tool::ToolError;
 
-/// The interface; its version follows.
+/// The interface, without its version.
 const INTERFACE: &str = "haft:plugin/offers@";
 
-/// Returns whether an export is the interface, in whatever version.
+/// Returns whether an export is the interface, in any version.
 pub(crate) fn is_interface(name: &str) -> bool {
     name.starts_with(INTERFACE)
 }

@@ -23,7 +23,8 @@ pub(super) struct Lines {
     files: Vec<String>,
     /// The frames at an address, inlined functions first: function, file, line.
     chains: Vec<Vec<(u32, u32, u32)>>,
-    /// From where on which chain holds: the distance to the row before, and the chain's number from 1 on; 0 is none.
+    /// The validity of the chains: the distance to the previous row, and the number of the chain from 1 on; 0 for
+    /// none.
     rows: Vec<(u32, u32)>,
 }
 
@@ -85,7 +86,7 @@ impl Writer {
     }
 }
 
-/// Returns the index of a value in its list, and adds a new one.
+/// Returns the index of a value in its list. Appends a new value.
 fn number<T: Clone + Eq + std::hash::Hash>(known: &mut HashMap<T, u32>, all: &mut Vec<T>, item: &T) -> u32 {
     if let Some(number) = known.get(item) {
         return *number;

@@ -1,5 +1,5 @@
-//! What a plugin's author learns about its calls: a profile, and where a guest ended. Read from the component's
-//! file, which no guest's thread opens.
+//! The information about calls for a plugin's author: a profile, and the place where a guest ended. Read from
+//! the component's file, which no guest's thread opens.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ impl PluginShared {
         };
         let plugin = self.clone();
         let name = move || plugin.discovered.bytes().iter().for_each(|bytes| recorder.name(bytes));
-        // Without a thread for it there is no profile.
+        // There is no profile if no thread can be started.
         let _ = self.engine.threads().own(name).await;
     }
 

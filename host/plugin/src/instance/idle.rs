@@ -1,5 +1,5 @@
-//! Idle instances of a plugin: one that was made ahead of a call (`prewarm`), or those that have served calls and
-//! may serve more (`reuse`). Each is dropped after a maximal idle time.
+//! Idle instances of a plugin: one that was created before its call (`prewarm`), or those that have served calls and
+//! may serve more (`reuse`). Each is dropped after a maximum idle time.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::sync::Lock;
 
-/// How long an instance that was made ahead waits for its call. It holds the pages that it wrote: some 100 KiB, a few MiB
-/// with an interpreter.
+/// Maximum idle time of a prewarmed instance. It holds the pages that it wrote: some 100 KiB, a few MiB with an
+/// interpreter.
 pub(crate) const PREWARMED: Duration = Duration::from_secs(10);
 
 /// The instances of one plugin that wait.
 pub(crate) struct IdleInstances {
-    /// How long one waits at most.
+    /// Maximum idle time of an instance.
     max_idle: Duration,
     list: Lock<List>,
 }
@@ -85,7 +85,7 @@ impl IdleInstances {
         self.list.lock().waiting.len()
     }
 
-    /// Has an instance wait, which holds `slot` meanwhile.
+    /// Adds an idle instance, which holds `slot`.
     pub(crate) fn put(
         self: &Arc<Self>,
         engine: &Engine,

@@ -16,7 +16,7 @@ const TICK: Duration = Duration::from_millis(5);
 /// Interval of sampling guests' stacks, for a profile: some hundred samples for a call of a tenth of a second.
 const PROFILE_TICK: Duration = Duration::from_millis(1);
 
-/// Advances the epoch of its engine while there is an [`EpochTicks`].
+/// Advances the epoch of its engine while an [`EpochTicks`] exists.
 pub(crate) struct EpochClock(Arc<Shared>);
 
 struct Shared {

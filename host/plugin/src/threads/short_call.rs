@@ -45,7 +45,7 @@ pub(crate) struct LastCalls {
 #[derive(Debug)]
 struct Read {
     directories: Reach,
-    /// Whether all of them, and what calls followed paths to, are on this machine.
+    /// Whether the directories, and the targets of paths that calls followed, are on this machine.
     is_local: bool,
 }
 
@@ -58,21 +58,21 @@ impl Default for LastCalls {
 
 impl LastCalls {
     /// Number of long calls after short ones that are ignored: any call may be long on a busy machine, and calls
-    /// that are read meanwhile would all go to separate threads, where they delay each other.
+    /// that are read meanwhile would all run on separate threads, where they delay each other.
     const FORGIVEN: u8 = 1;
 
     /// Records whether a call was short. A call that another machine may delay next time is not recorded.
     pub(crate) fn note(&self, is_short: bool, grant: &Grant) {
         if !is_short {
             let less = |left: u8| left.checked_sub(1);
-            // There is nothing to subtract without short calls.
+            // Without short calls there is nothing to subtract.
             let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         } else if self.is_local(grant) {
             self.left.store(1 + Self::FORGIVEN, Ordering::Relaxed);
         }
     }
 
-    /// Returns whether the next one, with these rights, is likely to be short.
+    /// Returns whether the next call with these rights is likely to be short.
     pub(crate) fn were_short(&self, grant: &Grant) -> bool {
         let has_short = self.left.load(Ordering::Relaxed) > 0;
         let read = self.read.lock();
@@ -103,7 +103,7 @@ impl LastCalls {
 /// count, up to [`LONGEST`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InlineTime {
-    /// Of the thread's processor time.
+    /// The end, in the thread's processor time.
     end: Duration,
     begun: Instant,
 }

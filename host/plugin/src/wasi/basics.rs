@@ -11,7 +11,7 @@ use wasmtime_wasi::{WasiCtxBuilder, p2, p3};
 use crate::call::Call;
 use crate::wasi::capability::{Capability, HasCapability, NewGuest};
 
-/// Bytes of random numbers in one request.
+/// Maximum number of random bytes in one request.
 const MAX_RANDOM: u64 = 1 << 20;
 
 /// The beginning of the version of every interface of WASI 0.3.

@@ -40,11 +40,11 @@ const MAX_REQUESTS: usize = 500;
 /// Each holds a connection.
 const MAX_OPEN: usize = 16;
 
-/// Methods that are no requests: one asks for a tunnel, the others for the request itself, with the
-/// headers that haft added. Browsers refuse the same.
+/// Refused methods: CONNECT requests a tunnel, the others a copy of the request, with the headers that haft added.
+/// Browsers refuse these methods too.
 const REFUSED_METHODS: &[&str] = &["CONNECT", "TRACE", "TRACK"];
 
-/// Characters of a method in a decision. The longest registered one has 17.
+/// Maximum number of characters of a method in a decision. The longest registered method has 17.
 const MAX_METHOD: usize = 20;
 
 /// A guest's data for requests.

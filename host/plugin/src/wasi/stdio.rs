@@ -107,7 +107,7 @@ impl StdinStream for Input {
 /// of a guest.
 const MAX_KEPT: usize = 8 << 10;
 
-/// The write size that wasmtime asks for; nothing here depends on it.
+/// The write size that wasmtime requires; no code here depends on it.
 const CHUNK: usize = 64 << 10;
 
 /// A captured stream. Clones share the captured bytes.

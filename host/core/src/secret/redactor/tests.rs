@@ -85,7 +85,7 @@ fn bytes_are_treated_as_texts_are() {
 }
 
 proptest! {
-    /// A secret is redacted whatever surrounds it.
+    /// A secret is redacted in any surrounding text.
     #[test]
     fn no_text_shows_a_secret(secret in "[a-cöß\\n\"]{8,40}", before in "[a-cöß]{0,20}", after in "[a-cöß]{0,20}") {
         prop_assume!(secret.trim().len() >= MIN_SECRET);

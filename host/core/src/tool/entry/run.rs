@@ -29,7 +29,7 @@ impl Entry {
         let given = widening.given(&self.def().name, &self.grant);
         let grant = given.as_ref().unwrap_or(&self.grant);
         let ended = self.run_with(grant, (call, approved), watch, (session, trace)).await;
-        // On the heap: the future of every call would have room for it.
+        // Boxed: otherwise the future of every call would have its size.
         let wider = match &ended {
             Ended::Answered(result) if !result.is_error => None,
             _ if widening.is_possible() => Box::pin(self.wider(grant, call, watch.notes(), session)).await,

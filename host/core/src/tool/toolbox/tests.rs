@@ -8,7 +8,7 @@ use crate::event::{Event, Events};
 use crate::grant::Root;
 use crate::tool::{Context, Preparation, ToolError};
 
-/// Answers with its arguments, or fails as they ask.
+/// Answers with its arguments, or fails if they request it.
 struct Echo(ToolDef);
 
 #[async_trait::async_trait]
@@ -156,7 +156,7 @@ async fn a_call_ends_at_its_deadline() {
     );
 }
 
-/// Panics while it gets ready.
+/// Panics while it prepares.
 struct Unready(Arc<dyn Tool>);
 
 #[async_trait::async_trait]

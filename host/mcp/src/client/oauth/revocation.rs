@@ -76,7 +76,7 @@ async fn post(
 
 /// Pairs as a form.
 fn form(pairs: [(&str, &str); 2], more: &[(&str, &str)]) -> String {
-    // The encoder of the crate that this one knows is that of a URL's query.
+    // The only available form encoder is that of a URL's query.
     let Ok(mut url) = Url::parse("http://localhost/") else { return String::new() };
     url.query_pairs_mut().extend_pairs(pairs.iter().chain(more));
     url.query().unwrap_or_default().to_owned()

@@ -29,7 +29,7 @@ const NAME: &str = "haft";
 pub struct SignIn {
     account: Arc<Account>,
     manager: AuthorizationManager,
-    /// Where rmcp puts the tokens.
+    /// The store in which rmcp saves the tokens.
     credentials: InMemoryCredentialStore,
     client: Client,
     revocation: Option<String>,
@@ -42,7 +42,7 @@ pub struct SignIn {
 /// The meaning of a redirect for a login.
 #[derive(Debug)]
 enum Step {
-    /// Its end.
+    /// The completed login.
     Done(Box<Login>),
     /// Ignored, for this reason: the login continues to wait.
     Passed(&'static str),
@@ -95,8 +95,8 @@ impl Account {
         Ok(None)
     }
 
-    /// Returns the requested scopes: those of program.toml, or those that the server requires; and `more`, with the
-    /// scopes so far.
+    /// Returns the requested scopes: those of program.toml, or those that the server requires; with `more` and the
+    /// current scopes.
     async fn scopes(
         &self,
         manager: &AuthorizationManager,
@@ -167,8 +167,8 @@ impl SignIn {
         &self.url
     }
 
-    /// Waits for the user: for the browser, or for the redirect URL that comes by `pasted` if the browser is on
-    /// another machine. `told` gets texts that are no such URL.
+    /// Waits for the user: for the browser, or for the redirect URL from `pasted` if the browser is on another
+    /// machine. `told` gets texts that are not such a URL.
     ///
     /// # Errors
     /// The user or the authorization server refused, or the response does not belong to this login.

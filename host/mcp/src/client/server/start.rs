@@ -18,8 +18,8 @@ use super::super::tool_cache::{CachedTools, Era};
 use super::{Endpoint, Server, ServerError};
 use haft_sandbox::service;
 
-/// The least time that a server gets to begin, whatever one request may take: some are downloaded
-/// when they are started.
+/// Minimum time limit for the start of a server, regardless of the limit of a request: some servers
+/// are downloaded at their start.
 const BEGIN: Duration = Duration::from_mins(1);
 impl Server {
     /// Connects in the protocol era that the server is known to speak, else tries both.

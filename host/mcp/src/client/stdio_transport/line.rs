@@ -64,7 +64,7 @@ impl LineReader {
         }
     }
 
-    /// Returns a line, if the read bytes end one.
+    /// Returns a line, if the read bytes complete a line.
     fn take_line(&mut self) -> Option<Line> {
         let unread = self.buffer.get(self.unread.clone()).unwrap_or_default();
         if unread.is_empty() {

@@ -34,7 +34,7 @@ impl Wire {
         noise.as_ref().map(describe).unwrap_or_default()
     }
 
-    /// Counts bytes that are to be written, unless there are too many. A message alone is always taken.
+    /// Adds bytes to the unwritten ones, if the limit permits. A single message is always accepted.
     pub(super) fn begin(&self, bytes: usize) -> bool {
         let before = self.unwritten.fetch_add(bytes, Ordering::SeqCst);
         let has_room = before == 0 || before.saturating_add(bytes) <= MAX_UNWRITTEN;

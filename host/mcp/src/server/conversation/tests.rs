@@ -39,7 +39,7 @@ fn s15_requests_under_way_are_bounded() {
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
     let said = conversation.take(serde_json::from_value(cancelled).unwrap());
     assert!(matches!(said, Some(Said::TakenBack(3))) && running[3].cancel.is_cancelled());
-    // Its id may be reused by another request, which continues after the first one ends.
+    // Another request may reuse the id, and continues after the first one ends.
     let again = begin(3, 0).unwrap();
     assert!(again.is_awaited() && !running[3].is_awaited() && running[4].is_awaited());
     drop(running);

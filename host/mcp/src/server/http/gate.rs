@@ -32,7 +32,7 @@ const MAX_BODY: usize = 8 << 20;
 /// Bytes of a body that is always read: a call with a screenful of arguments.
 const SMALL: usize = 64 << 10;
 
-/// Bytes of all larger bodies at once: sixteen whole ones.
+/// Maximum number of bytes of all larger bodies at one time: sixteen complete ones.
 const MAX_BODIES: usize = 16 * MAX_BODY;
 
 /// The checks of every request, and what answers it behind them.
@@ -53,7 +53,7 @@ pub(super) struct Gate {
 /// The connection that a request came on.
 pub(super) struct HttpConnection {
     pub(super) place: ConnectionSlot,
-    /// Where it arrived.
+    /// The local address of the request's connection.
     pub(super) local: Option<SocketAddr>,
 }
 
@@ -270,7 +270,7 @@ fn begin(connection: &HttpConnection) -> Result<RequestGuard, Refusal> {
 mod tests {
     use super::*;
 
-    /// S11: what many send at the same time is bounded, and given back.
+    /// S11: concurrent bodies have a common limit, and their room is returned.
     #[test]
     fn s11_large_bodies_share_their_room() {
         let bodies = Bodies::new(Duration::ZERO);

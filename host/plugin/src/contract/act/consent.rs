@@ -38,14 +38,14 @@ const FILES: &str = "wasi:filesystem";
 const HTTP: &str = "wasi:http";
 const SOCKETS: &str = "wasi:sockets";
 
-/// The class that a component declares which asks for secrets.
+/// The class of actions for requests for secrets.
 const CLASS_OF_SECRETS: &str = "act:credentials";
 
-/// A secret that is one value, and the name of that (ACT-CONSTANTS, section 8).
+/// The kind of a secret with one value, and the name of the value (ACT-CONSTANTS, section 8).
 const OPAQUE: &str = "std:opaque";
 const VALUE: &str = "std:value";
 
-/// Answers of one call that are noted; a guest in a loop could ask for ever.
+/// Maximum number of recorded answers of one call, which bounds a guest in a loop.
 const MAX_NOTED: usize = 100;
 
 /// Maximal number of characters of the component's text in a question.

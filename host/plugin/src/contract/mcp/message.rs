@@ -25,7 +25,7 @@ pub(super) enum Message {
     Request {
         method: String,
     },
-    /// An invalid message, or one for another request.
+    /// An invalid message, or a message for another request.
     Other,
 }
 
@@ -69,7 +69,7 @@ impl Message {
     /// Returns the answer. An error without an id belongs to the only running request: the server could not read
     /// it.
     fn answer(mut value: Value, has_id: bool) -> Self {
-        // Not whatever else a server may mean by an `error`.
+        // Other data of a server may also have a field `error`.
         let is_message = has_id || value.get("jsonrpc").and_then(Value::as_str) == Some("2.0");
         if let Some(error) = value.get("error").filter(|error| is_message && error.is_object()) {
             let text = error.get("message").and_then(Value::as_str).unwrap_or("it gives no reason");

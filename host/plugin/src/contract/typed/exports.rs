@@ -10,7 +10,7 @@ use crate::component::listing::Uncallable;
 use crate::contract::offers;
 use haft_core::tool::exposed_name;
 
-/// Functions of a component, those of resources included.
+/// Maximum number of functions of a component, including those of resources.
 const MAX_FUNCTIONS: usize = 10_000;
 
 /// The callable exports of a component.
@@ -40,7 +40,7 @@ pub(super) fn is_hidden(name: &str) -> bool {
 /// The interface by which componentize-py starts its interpreter.
 const PYTHON: &str = "exports";
 
-/// Returns whether a function of the world itself is the one by which componentize-qjs starts its interpreter.
+/// Returns whether componentize-qjs starts its interpreter with this function of the world.
 fn starts_interpreter(name: &str, ty: &ComponentFunc) -> bool {
     name == "init" && ty.params().map(|(name, _)| name).take(2).eq(["shim", "script"])
 }
@@ -164,8 +164,8 @@ fn named(functions: &[(Option<&str>, &str)], levels: &[usize]) -> Vec<String> {
     functions.iter().zip(levels).map(name).collect()
 }
 
-/// Returns an interface's part of a name: `geometry`, `shapes-geometry`, `acme-shapes-geometry`, and the complete
-/// one, which becomes a hash.
+/// Returns the part of a name for an interface: `geometry`, `shapes-geometry`, `acme-shapes-geometry`, or the
+/// complete name, which becomes a hash.
 fn origin(interface: &str, level: usize) -> Option<String> {
     let (path, _version) = interface.split_once('@').unwrap_or((interface, ""));
     let (package, short) = path.rsplit_once('/').unwrap_or(("", path));

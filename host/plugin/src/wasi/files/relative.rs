@@ -39,7 +39,7 @@ pub(super) enum HandedDirectory {
     Granted(PathBuf),
 }
 
-/// The state needed to interpret the paths of one guest.
+/// The state for the interpretation of one guest's paths.
 #[derive(Default)]
 pub(crate) struct RelativePaths {
     /// Whether the guest can ask haft for its workspace.
@@ -101,7 +101,7 @@ impl RelativePaths {
         shortened.any(|named| named.parent().is_some() && are_kin(&named, absolute))
     }
 
-    /// Returns the original of `path`, which the guest's library has shortened: the whole path, and whether the
+    /// Returns the original of `path`, which the guest's library has shortened: the complete path, and whether the
     /// call's arguments name it. Relative paths start from `base`.
     pub(super) fn meaning(&self, base: Option<&Root>, path: &str) -> (PathBuf, bool) {
         let absolute = normalise(&Path::new("/").join(path));
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(begun_elsewhere, (place.path().join("notes/a.md"), true));
     }
 
-    /// C01: a grant by one name of the workspace is one by the other.
+    /// C01: a grant by one name of the workspace is valid for its other name.
     #[test]
     fn c01_a_workspace_behind_a_link_has_two_names() {
         let place = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Resolves a path to a handle that allows metadata queries only; the handle can be checked and then reopened, and
-//! stays the same object whatever happens to its path. Refuses `/proc`, which would show a guest haft's environment
-//! and memory.
+//! Resolves a path to a handle that allows metadata queries only. The handle can be checked and then reopened, and
+//! refers to one object regardless of changes to the path. Refuses `/proc`, which would show haft's environment and
+//! memory to a guest.
 
 #[cfg_attr(target_os = "linux", path = "resolve/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "resolve/platform/macos.rs")]
@@ -20,13 +20,13 @@ use haft_core::replace;
 
 pub(super) use self::platform::{HANDLE, identity, set_times};
 
-/// Flags of every open: it must not block if the object has become a FIFO or a terminal.
+/// Flags of every open, which must not block if the object has become a FIFO or a terminal.
 pub(super) const ALWAYS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// How far a path may lead.
+/// The bounds of the resolution of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bounds {
-    /// Below the directory it starts from, as the kernel holds it.
+    /// Below the start directory, as the kernel ensures.
     Beneath,
     /// Anywhere that the user would get by following it. Only for reading.
     Anywhere,
@@ -131,8 +131,8 @@ fn escape(errno: Errno) -> FsError {
 // A file that is replaced by renaming another over it keeps its mode, owner and attributes, which WASI has no way to ask
 // for. Never follows a link.
 
-/// How the name begins of a temporary file that will replace another one: what that holds may be for its user only, and it
-/// becomes that file in all but content, or its rename fails.
+/// The prefix of the name of a temporary file that will replace another file. The content may be for its user only. The
+/// file gets everything but the content of the replaced file, or its rename fails.
 pub(super) const PRIVATE: &str = ".haft-private-";
 
 /// Enough to change a file's mode; waits for nothing.

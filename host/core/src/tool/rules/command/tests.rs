@@ -25,7 +25,7 @@ fn plain_commands_are_allowed_by_their_beginning() {
     }
 }
 
-/// Syntax by which a shell does more than run one program.
+/// Syntax with which a shell does more than run one program.
 const MORE: &[&str] = &[
     "; rm -rf ~",
     ";rm -rf ~",
@@ -80,7 +80,7 @@ const MORE: &[&str] = &[
     " ü",
 ];
 
-/// Commands that begin like an allowed one and do more.
+/// Commands that begin like an allowed command and do more.
 #[test]
 fn nothing_that_a_shell_makes_more_of_is_allowed() {
     for more in MORE {
