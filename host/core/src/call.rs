@@ -1,5 +1,5 @@
-//! A tool's definition, a call of the tool and the answer: the same three values for models, MCP clients, the
-//! command line and plugins (`wit/` mirrors them). Calls nothing.
+//! A tool's definition, a call of the tool and the answer: three values that models, MCP clients, the command line
+//! and plugins share (`wit/` mirrors them). Calls nothing.
 
 mod mcp_answer;
 

@@ -12,7 +12,7 @@ const ESCAPE: usize = 6;
 /// The escape of U+FFFD, which replaces invalid characters.
 const REPLACEMENT: &[u8; ESCAPE] = br"\ufffd";
 
-/// Why a text is not JSON.
+/// The reason why a text is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoJson {
     /// The text is empty or white space.

@@ -44,7 +44,7 @@ impl Limits {
 }
 
 impl Limits {
-    /// Returns the default limits of a call of a hook: 2 s, since every call of a tool waits for it.
+    /// Returns the default limits of a call of a hook: 2 s, because every call of a tool waits for it.
     pub fn for_hooks() -> Self {
         Self { time: Duration::from_secs(2), ..Self::default() }
     }
@@ -76,7 +76,7 @@ impl Default for Reuse {
 /// The limits of the stored journal (`[journal]`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptJournal {
-    /// Bytes of a file before it is put aside; a thousandth of `keep` at least.
+    /// Maximum number of bytes of a file before its rotation; at least a thousandth of `keep`.
     pub size: u64,
     /// Maximum number of bytes of rotated files; beyond it the oldest file is removed.
     pub keep: u64,

@@ -10,7 +10,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolPattern(String);
 
-/// Why a text is not a [`ToolPattern`].
+/// The reason why a text is not a [`ToolPattern`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolPatternError {
     /// The pattern is empty.

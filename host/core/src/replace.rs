@@ -49,7 +49,7 @@ fn file_at(directory: impl AsFd, name: &str) -> io::Result<Option<Stat>> {
 /// Returns whether the regular file `name` in `directory` has hard links, which a rename would separate from it.
 ///
 /// # Errors
-/// The file cannot be inspected; a missing file is no error.
+/// The file cannot be inspected; a missing file is not an error.
 pub fn has_other_names(directory: impl AsFd, name: &str) -> io::Result<bool> {
     Ok(file_at(directory, name)?.is_some_and(|stat| stat.st_nlink > 1))
 }
@@ -71,7 +71,7 @@ pub fn keep(directory: impl AsFd, name: &str, new: &File) -> io::Result<()> {
         Err(Errno::ACCESS) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
-    // The owner comes first: changing it clears mode bits. Only root may change owners.
+    // The owner is first, because its change clears mode bits. Only root may change owners.
     if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid) {
         fchown(new, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)))?;
     }
@@ -117,7 +117,7 @@ fn is_file(stat: &Stat) -> bool {
 /// Overwrites the existing file at `path` with `content` in place. Holds the old content in memory meanwhile.
 ///
 /// # Errors
-/// The file cannot be written, in which case the old content is restored; or the path is a symbolic link or no
+/// The file cannot be written, in which case the old content is restored; or the path is a symbolic link, or not a
 /// regular file.
 pub fn in_place(path: &Path, content: &[u8]) -> io::Result<()> {
     // Tools may have replaced the file since it was checked.
@@ -129,7 +129,7 @@ pub fn in_place(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut old = Vec::new();
     file.read_to_end(&mut old)?;
     overwrite(&mut file, content).inspect_err(|_| {
-        // The old content takes no more room than before.
+        // The old content needs at most the room that it had before.
         let _ = overwrite(&mut file, &old);
     })
 }
@@ -282,7 +282,7 @@ fn give_name(file: &File, name: &Path) -> io::Result<()> {
     Ok(linkat(CWD, descriptor, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
 }
 
-/// Never called, since [`unnamed`] returns no file.
+/// Never called, because [`unnamed`] returns no file.
 #[cfg(target_os = "macos")]
 fn give_name(_: &File, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
     }
 
-    /// A folder instead of the file cannot be replaced by a file; nothing is left of the attempt.
+    /// A folder cannot be replaced by a file; no part of the attempt remains.
     #[test]
     fn a_failure_leaves_no_temporary_file() {
         let place = tempfile::tempdir().unwrap();

@@ -41,7 +41,7 @@ impl Source {
         &self.text
     }
 
-    /// Makes a source. `name` is shown before line numbers, usually a path as the user wrote it.
+    /// Creates a source. `name` is shown before line numbers, usually a path as the user wrote it.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
         let lines = text.match_indices('\n').map(|(newline, _)| newline + 1).collect();
@@ -109,7 +109,7 @@ struct Mark {
 }
 
 impl Problem {
-    /// Makes a problem without a place. `message` is lower case, without a final period.
+    /// Creates a problem without a place. `message` is lower case, without a final period.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -141,7 +141,7 @@ impl Problem {
         self
     }
 
-    /// Makes the problem a warning.
+    /// Turns the problem into a warning.
     #[must_use]
     pub fn warning(mut self) -> Self {
         self.is_warning = true;
@@ -218,12 +218,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// Makes a report of problems without a source.
+    /// Creates a report of problems without a source.
     pub fn new(problems: Vec<Problem>) -> Self {
         Self { source: None, problems }
     }
 
-    /// Makes a report of problems in `source`.
+    /// Creates a report of problems in `source`.
     pub fn with_source(source: Source, mut problems: Vec<Problem>) -> Self {
         problems.sort_by_key(Problem::span);
         Self { source: Some(source), problems }

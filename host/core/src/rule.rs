@@ -14,7 +14,7 @@ pub struct RulePattern {
     about: Option<String>,
 }
 
-/// Why a text is not a [`RulePattern`].
+/// The reason why a text is not a [`RulePattern`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RulePatternError {
     /// The text before the parenthesis is not a tool pattern.
@@ -37,7 +37,7 @@ pub enum RulePatternError {
     Control(char),
 }
 
-/// Maximal number of characters in parentheses: a long command line, and as much as a person reads.
+/// Maximum number of characters in parentheses: a long command line, and as much as a person reads.
 const MAX_ABOUT: usize = 1000;
 
 words! {

@@ -16,7 +16,7 @@ const MAX_WORD: usize = 256;
 /// The maximum depth of examined keys: those of the result of one message of a batch.
 const MAX_DEPTH: usize = 3;
 
-/// The state of a scan. The bytes of the message may come in pieces.
+/// The state of a scan. The bytes of the message may arrive in pieces.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that was found in the message")]
 pub struct Scan {

@@ -167,7 +167,7 @@ impl Shelf {
         &self.skills
     }
 
-    /// Returns the problems with skills that are left out or not read completely.
+    /// Returns the problems with skills that are omitted or not read completely.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
@@ -197,7 +197,7 @@ pub struct SkillFolder {
 }
 
 impl SkillFolder {
-    /// Makes the skill folder `inside` below `root`.
+    /// Creates the skill folder `inside` below `root`.
     pub fn new(root: Root, inside: &Path) -> Self {
         // Joining an empty path would add a trailing slash.
         let path = root.real().join(inside).components().collect();

@@ -90,8 +90,8 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// Returns why a call with these arguments is refused, whether approved or not. Checked before the user is
-    /// asked.
+    /// Returns the reason why a call with these arguments is refused, whether approved or not. Checked before the
+    /// user is asked.
     fn refusal(&self, _arguments: &Value) -> Option<ToolError> {
         None
     }
@@ -109,16 +109,16 @@ pub trait Tool: Send + Sync {
     }
 
     /// Returns whether the future of [`Tool::call`] may first be polled on the thread that read the call, so that a
-    /// short call costs no switch of threads. A hint about the next call with the rights `grant`; `false` is always
-    /// right, and the default.
+    /// short call needs no switch of threads. A hint about the next call with the rights `grant`; `false`, the
+    /// default, is always correct.
     ///
     /// `true` promises that the first poll only computes, for well under a millisecond, and reads local files: it
     /// starts no thread or process, and returns `Pending` instead of blocking. The future moves to the runtime at
-    /// its first `Pending`; later polls are free of this promise.
+    /// its first `Pending`; the promise does not include later polls.
     ///
-    /// Where the promise is broken, that caller's further calls and its cancel are not read before the poll returns,
-    /// and opening or starting something may fail, since the thread can be confined. Nothing becomes unsafe, and
-    /// rights, approval, limits and journal are those of any other call.
+    /// If the promise is broken, that caller's further calls and its cancellation are not read before the poll
+    /// returns, and the opening or the start of something may fail, because the thread can be confined. Nothing
+    /// becomes unsafe, and rights, approval, limits and journal are those of any other call.
     fn may_run_inline(&self, _grant: &Grant) -> bool {
         false
     }
@@ -236,7 +236,7 @@ pub struct Context<'a> {
     pub limits: &'a Limits,
     /// The receiver of the call's events.
     pub events: &'a Events,
-    /// Cancelled when the caller no longer wants the answer.
+    /// Cancelled when the caller no longer waits for the answer.
     pub cancel: &'a CancellationToken,
     /// The notes of the call for the journal.
     pub notes: &'a Notes,
@@ -250,7 +250,7 @@ pub struct Context<'a> {
     pub approved: bool,
 }
 
-/// Why a tool gave no answer. Becomes an answer in [`Toolbox::dispatch`].
+/// The reason why a tool gave no answer. Becomes an answer in [`Toolbox::dispatch`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
     /// The arguments make no sense to the tool; the model should call again with others.
@@ -282,7 +282,7 @@ pub fn exposed_name(parts: &[&str]) -> String {
     name_within(&parts.join("__"), MAX_NAME)
 }
 
-/// Maximal length of a name for MCP clients: they prepend their name for haft (`mcp__haft__`), for which 16
+/// Maximum length of a name for MCP clients: they prepend their name for haft (`mcp__haft__`), for which 16
 /// characters remain.
 const MAX_CLIENT_NAME: usize = MAX_NAME - 16;
 

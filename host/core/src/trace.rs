@@ -47,7 +47,7 @@ pub enum Operation<'a> {
     },
     /// An agent works on a task.
     Agent {
-        /// The agents that the task came through; `None`: the user's agent.
+        /// The agents on the way to the task; `None`: the user's agent.
         name: Option<&'a str>,
         /// The provider of the API.
         provider: &'a str,
@@ -72,7 +72,7 @@ pub struct Ended<'a> {
     pub error: Option<&'a str>,
     /// The model that answered.
     pub model: Option<&'a str>,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub finish: Option<&'a str>,
     /// The usage.
     pub usage: Option<Usage>,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// Why a text is not a size or a duration.
+/// The reason why a text is not a size or a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// The text does not begin with a digit.

@@ -107,7 +107,7 @@ impl ToolPins {
         self.0.keys().map(String::as_str)
     }
 
-    /// Returns how `now` differs from these pins, sorted by the names of the tools.
+    /// Returns the differences of `now` from these pins, sorted by the names of the tools.
     pub fn differences(&self, now: &Self) -> Vec<Difference> {
         let mut all: Vec<_> =
             now.0.iter().filter_map(|(tool, pin)| self.difference(tool, pin, now)).collect();

@@ -74,7 +74,7 @@ struct Connected {
 }
 
 impl Gate {
-    /// Makes the gate of the program `identity`, whose gauges go to `trace`. Connects at the first call.
+    /// Creates the gate of the program `identity`, whose gauges go to `trace`. Connects at the first call.
     pub fn new(server: Arc<dyn Server>, identity: Identity, trace: &Trace) -> Self {
         let (fleet, wanted) = (Arc::default(), Arc::default());
         let (calls, connected) = (Arc::<AtomicU64>::default(), OnceCell::new());
@@ -325,7 +325,7 @@ async fn look_after(link: Arc<Link>, stores: Arc<Lock<Vec<StoreHealth>>>) {
     }
 }
 
-/// Asks for workers and announces the wanted tools, now, after every reconnection, and periodically.
+/// Requests heartbeats of workers and announces the wanted tools, now, after every reconnection, and periodically.
 async fn greet(link: Arc<Link>, hello: String, wanted: Arc<Lock<AllWanted>>) {
     let mut state = link.state();
     loop {

@@ -45,7 +45,7 @@ const LAST: Duration = Duration::from_secs(5);
 /// Time limit for the next line of the stream.
 const READING: Duration = Duration::from_secs(5);
 
-/// Why journals cannot be read from NATS.
+/// The reason why journals cannot be read from NATS.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// NATS cannot be used.
@@ -61,7 +61,7 @@ pub enum JournalError {
     },
 }
 
-/// Why lines are not sent.
+/// The reason why lines are not sent.
 #[derive(Debug, thiserror::Error)]
 enum ShipError {
     #[error(transparent)]

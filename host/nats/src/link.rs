@@ -164,7 +164,7 @@ impl std::fmt::Debug for Link {
 /// The default prefix of all subjects, buckets and streams.
 pub const DEFAULT_PREFIX: &str = "haft";
 
-/// Provides the settings of NATS. Called when a connection is made, since reading a secret may prompt a person.
+/// Provides the settings of NATS. Called when a connection is made, because reading a secret may prompt a person.
 #[async_trait]
 pub trait Server: Send + Sync {
     /// Returns the settings.

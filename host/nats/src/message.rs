@@ -117,7 +117,7 @@ pub struct Known {
     pub(crate) title: Option<String>,
     pub(crate) hints: Hints,
     pub(crate) output: Option<Value>,
-    /// The digest of the whole definition and of the component.
+    /// The digest of the complete definition and of the component.
     pub definition: String,
     /// Whether calls change nothing, according to the grant at the worker: such a call may be repeated.
     pub(crate) reads: bool,
@@ -126,7 +126,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Returns the whole definition.
+    /// Returns the complete definition.
     pub fn definition_of(&self) -> ToolDef {
         let (title, hints, output) = (self.title.clone(), self.hints, self.output.clone());
         ToolDef { title, hints, output, ..self.def.clone() }

@@ -63,7 +63,7 @@ impl SharedState {
         self.connected.get_or_try_init(connect).await
     }
 
-    /// Returns why state cannot be shared, if so.
+    /// Returns the reason why state cannot be shared, if so.
     pub async fn problem(&self) -> Option<String> {
         match self.connected().await {
             Ok(connected) if connected.link.state().borrow().is_up => None,

@@ -188,7 +188,7 @@ pub fn definition(def: &ToolDef, component: Option<&str>) -> String {
     digest(&[whole.to_string().as_bytes()])
 }
 
-/// Hashes several parts, each with its length, so that different lists never give the same input.
+/// Hashes several parts, each with its length, so that different lists never give one input.
 fn digest(parts: &[&[u8]]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {

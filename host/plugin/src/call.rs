@@ -142,7 +142,7 @@ pub(crate) struct ActiveCall {
     pub(crate) warned: bool,
     /// Whether the guest asked whether it was cancelled, and it was.
     cancellation_seen: Arc<AtomicBool>,
-    /// When a running guest was first seen to be cancelled.
+    /// The time at which a running guest first saw the cancellation.
     cancelled: Option<Instant>,
     /// The time that the guest may use of the reading thread.
     inline_time: Option<InlineTime>,
@@ -152,10 +152,10 @@ pub(crate) struct ActiveCall {
     pub(crate) asked: Vec<String>,
 }
 
-/// Why haft ended a guest.
+/// The reason why haft ended a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Stop {
-    /// The caller wants no answer any more.
+    /// The caller no longer waits for the answer.
     #[error("cancelled")]
     Cancelled,
     /// The deadline has passed.
@@ -195,7 +195,7 @@ impl ActiveCall {
         Arc::new(move || !cancel.is_cancelled() && Instant::now() < deadline)
     }
 
-    /// Returns why the guest, which computes, must end now, if it must.
+    /// Returns the reason why the guest, which computes, must end now, if it must.
     pub(crate) fn stop(&mut self) -> Option<Stop> {
         let now = Instant::now();
         if now >= self.deadline {
@@ -230,7 +230,7 @@ impl Deref for ActiveCall {
     }
 }
 
-/// Returns how long a guest may continue after a cancellation.
+/// Returns the time for which a guest may continue after a cancellation.
 fn grace_after_cancel(cancellation_seen: &AtomicBool) -> Duration {
     if cancellation_seen.load(Ordering::Relaxed) { CLEANUP_GRACE } else { CANCEL_GRACE }
 }

@@ -68,7 +68,7 @@ pub fn compact(
 // Records the calls of a process for an author: the stacks of guests at every tick, and the memory and stack of a
 // trapped guest.
 
-/// Maximal number of recorded stack frames.
+/// Maximum number of recorded stack frames.
 const MAX_DEPTH: usize = 256;
 
 /// Different stacks that are kept.
@@ -98,7 +98,7 @@ impl Recorder {
         Self(Arc::new(Shared { profile, coredump, recorded: Lock::default() }))
     }
 
-    /// Returns how often guests were seen in which functions, outermost first.
+    /// Returns the number of samples of guests in each stack of functions, outermost first.
     pub fn profile(&self) -> Vec<(Vec<String>, u64)> {
         self.0.recorded.lock().profile.clone()
     }

@@ -129,8 +129,8 @@ impl Engine {
         calls.map_err(|error: String| LoadError::Internal(format!("the engine does not start: {error}")))
     }
 
-    /// Returns how much of the Landlock restrictions of guests' threads the kernel enforces. Starts a thread to
-    /// find out if no guest has run yet.
+    /// Returns the restrictions of guests' threads by Landlock that the kernel enforces. If no guest has run yet,
+    /// starts a thread for the test.
     pub fn landlock_state(&self) -> LandlockState {
         self.0.threads.landlock_state()
     }

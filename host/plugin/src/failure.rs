@@ -18,7 +18,7 @@ use crate::wasi::capability::MAX_RESOURCES;
 use haft_core::limit::Limits;
 use haft_core::net::one_line;
 
-/// Why a component cannot be used as a plugin.
+/// The reason why a component cannot be used as a plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.
@@ -50,7 +50,7 @@ pub enum LoadError {
         world: &'static str,
         /// The version that the component was built for.
         found: String,
-        /// The version spoken here.
+        /// The version that haft supports.
         supported: &'static str,
     },
     /// The component imports a function or interface that haft does not provide.
@@ -240,9 +240,9 @@ impl End {
     }
 }
 
-/// Returns why a check that clang put into a program ended it, which it writes into the DWARF as a function that is
-/// called there: `__clang_trap_msg$Undefined Behavior Sanitizer$Alignment, null, or object-size error`. And the
-/// functions around it.
+/// Returns the reason why a check of clang ended the program, and the surrounding functions. clang writes the
+/// reason into the DWARF as the name of a called function:
+/// `__clang_trap_msg$Undefined Behavior Sanitizer$Alignment, null, or object-size error`.
 fn reason(found: &[Frame]) -> (Option<&str>, &[Frame]) {
     let told = found.split_first().and_then(|(first, around)| {
         let (_, reason) = first.function.strip_prefix("__clang_trap_msg$")?.rsplit_once('$')?;
@@ -253,10 +253,10 @@ fn reason(found: &[Frame]) -> (Option<&str>, &[Frame]) {
     told.unwrap_or((None, found))
 }
 
-/// Maximal number of characters of a guest's standard error in an error.
+/// Maximum number of characters of a guest's standard error in an error.
 const MAX_STDERR_EXCERPT: usize = 300;
 
-/// Returns how the guest of `store` ended.
+/// Returns the end of the guest of `store`.
 pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>) -> End {
     tracing::debug!(error = format!("{error:?}"), "guest ended");
     let state = store.data();
@@ -271,7 +271,7 @@ pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>) -> En
     end
 }
 
-/// The meaning of an `unreachable` instruction, by which languages end a program that cannot continue.
+/// The meaning of an `unreachable` instruction, with which languages end a program that cannot continue.
 const PANICKED: &str = "panicked";
 
 fn ending(error: &wasmtime::Error, state: &GuestState, limits: &Limits, transfer: usize) -> End {

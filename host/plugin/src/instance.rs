@@ -50,10 +50,10 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Makes an instance for `call`, with what belongs to its plugin.
+    /// Creates an instance for `call`, with the resources of its plugin.
     ///
     /// # Errors
-    /// How the guest ended, if it trapped or was stopped while it was instantiated.
+    /// The end of the guest, if it trapped or was stopped during its instantiation.
     pub(super) async fn create(
         engine: &Engine,
         component: &LinkedComponent,
@@ -200,7 +200,7 @@ fn bounds(store: &Store<GuestState>) -> Bounds {
     shared.call.bounds(turn.held())
 }
 
-/// Returns how a guest ended, which is also recorded on request.
+/// Returns the end of a guest, which is also recorded on request.
 fn ended(error: &wasmtime::Error, store: &mut Store<GuestState>, recorder: Option<&Recorder>) -> End {
     if let Some(recorder) = recorder {
         let name = store.data().shared.call.plugin.clone();

@@ -65,7 +65,7 @@ impl Storage {
     /// Waits until no other call of this process uses the store.
     ///
     /// # Errors
-    /// None of them ended in time.
+    /// No call ended in time.
     pub(crate) async fn turn(&self) -> Result<OwnedSemaphorePermit, ()> {
         let turn = tokio::time::timeout(haft_state::WAIT, self.0.turns.clone().acquire_owned()).await;
         turn.map_err(drop)?.map_err(drop)

@@ -36,8 +36,8 @@ use haft_core::tool::inline;
 /// kernel.
 const SPARE_THREADS: usize = 24;
 
-/// Threads for haft's own work on components: more than processors would only be in each other's way,
-/// and some may be waiting for a slow disk.
+/// Number of threads for haft's own work on components: more than processors would delay each other, and some may wait
+/// for a slow disk.
 const OWN_THREADS: usize = 32;
 
 /// Time that an idle thread of haft's own waits for work.
@@ -52,7 +52,7 @@ pub(super) struct Threads {
     turns: Turns,
 }
 
-/// Why work gave no answer.
+/// The reason why work gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoAnswer {
     /// The thread cannot be started.
@@ -73,10 +73,10 @@ impl Threads {
         Self { own: TryOnceLock::new(), pools, permits: Permits::default(), turns: Turns::default() }
     }
 
-    /// Starts the thread that keeps haft's timers, if it does not run yet.
+    /// Starts the thread of haft's timers, if it does not run yet.
     ///
-    /// Before the first guest, on a thread that Landlock does not restrict: threads inherit restrictions, and these are
-    /// haft's own.
+    /// Called before the first guest, on a thread that Landlock does not restrict, because threads inherit restrictions
+    /// and haft's own threads must have none.
     pub(super) fn start_own(&self) -> io::Result<&Runtime> {
         let start = || {
             Builder::new_multi_thread()
@@ -175,7 +175,7 @@ impl Threads {
         }
     }
 
-    /// Returns how much of the restrictions of guests' threads the kernel enforces.
+    /// Returns the restrictions of guests' threads that the kernel enforces.
     pub(super) fn landlock_state(&self) -> LandlockState {
         self.pools.state()
     }
@@ -186,8 +186,8 @@ impl Threads {
 pub(super) struct OwnThreads(Option<Handle>);
 
 impl OwnThreads {
-    /// Runs blocking work with all of haft's rights, from a guest's thread: a thread of haft starts the worker,
-    /// since a child of the guest's thread would have its restrictions.
+    /// Runs blocking work with all of haft's rights, from a guest's thread: a thread of haft starts the worker, because
+    /// a child of the guest's thread would have its restrictions.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -56,7 +56,7 @@ struct ToolShared {
 /// The result of a call.
 type Outcome = Result<ToolResult, Failure>;
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 enum Failure {
     ByGuest(ToolError),
     /// The guest trapped, was stopped, or never began; with the lines of program.toml that would have allowed it more.
@@ -156,7 +156,7 @@ impl Tool for PluginTool {
         // Dropping this future stops the guest.
         let _stops_with_this_future = cancel.clone().drop_guard();
         let instance_permit = tool.wait_for_instance(context).await?;
-        // Before anything is opened: a call that waits holds its arguments and no more.
+        // Before anything is opened: a waiting call holds only its arguments.
         let permit = tool.wait_for_permit(call, context).await?;
         let no_answer = |no_answer: NoAnswer| tool.ended(&format!("did not run: {no_answer}"));
         let writable = plugin.open_directories(&grant).await.map_err(no_answer)?;

@@ -104,7 +104,7 @@ impl Grant {
         self.hidden_for_reasons().map(|closed| &closed.root)
     }
 
-    /// Returns whether `root` is hidden, or lies below a hidden directory.
+    /// Returns whether `root` is hidden, or below a hidden directory.
     pub fn hides(&self, root: &Root) -> bool {
         self.hidden().any(|hidden| hidden.contains(root))
     }

@@ -158,7 +158,8 @@ impl Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CredentialStore(&'static Row);
 
-/// Why a text is not a [`CredentialStore`]. The message omits the text, which may be a secret in the wrong place.
+/// The reason why a text is not a [`CredentialStore`]. The message omits the text, which may be a secret in the
+/// wrong place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown credential store; {0}")]
 pub struct CredentialStoreError(String);

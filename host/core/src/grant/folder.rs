@@ -1,5 +1,5 @@
-//! An open directory and the files below it: the kernel resolves paths, and no symbolic link leads out. No path is
-//! checked as text here.
+//! An open directory and the files below it: the kernel resolves paths, and no symbolic link leads outside. No path
+//! is checked as text here.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -105,7 +105,7 @@ impl Folder {
     }
 }
 
-/// Explains an error that is not from the kernel: the path, or a symbolic link in it, leads out.
+/// Explains an error that is not from the kernel: the path, or a symbolic link in it, leads outside.
 fn leads_out(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {

@@ -33,7 +33,7 @@ struct Named {
     port: u16,
 }
 
-/// Why a text is not a [`HostPattern`].
+/// The reason why a text is not a [`HostPattern`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostPatternError {
     /// The scheme is neither `http` nor `https`.

@@ -77,7 +77,7 @@ pub enum Proposal {
     TooWide(PathBuf, TooWide),
 }
 
-/// Why a directory is never proposed.
+/// The reason why a directory is never proposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TooWide {
     /// The directory is `/`.

@@ -28,7 +28,7 @@ pub enum Right {
     Cache(u64),
 }
 
-/// Why a text is not a [`Right`].
+/// The reason why a text is not a [`Right`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RightError {
     /// The form is invalid.
@@ -112,7 +112,7 @@ fn size(text: &str, most: u64) -> Result<u64, RightError> {
     parse_size(text).ok().filter(|size| (Limits::MIN_KEPT..=most).contains(size)).ok_or(RightError::Form)
 }
 
-/// Returns whether `path` is `folder` or below it, comparing texts. A path with `..` lies only in itself.
+/// Returns whether `path` is `folder` or below it. Compares texts: a path with `..` is only below itself.
 fn lies_in(path: &str, folder: &str) -> bool {
     let kind = |text: &str| (text.starts_with('/'), text.starts_with('~'));
     let parts = |text: &str| -> Vec<String> {

@@ -46,7 +46,7 @@ impl Root {
         &self.real
     }
 
-    /// Returns whether `other` is this directory or lies below it.
+    /// Returns whether `other` is this directory or below it.
     pub fn contains(&self, other: &Self) -> bool {
         other.real.starts_with(&self.real)
     }

@@ -13,7 +13,7 @@ use crate::grant::{CredentialStore, Grant, Reach};
 use crate::journal;
 use crate::report::shortened;
 
-/// A call. Empty fields are left out of the line.
+/// A call. Empty fields are omitted from the line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
@@ -62,7 +62,7 @@ pub struct Record {
     /// The SHA-256 of the component, if the tool is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The agents that the call came through, if an agent that is itself a tool made it: `reviewer/searcher`.
+    /// The agents on the way to the call, if an agent that is itself a tool made it: `reviewer/searcher`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The `id` of the call that the last of them answers.
@@ -123,7 +123,7 @@ pub struct Program {
     /// The path of program.toml.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The worker that ran the call, if it came from another machine.
+    /// The worker that ran the call, if the call is from another machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
 }

@@ -3,7 +3,8 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, SystemTime};
 
-/// When a failed request is repeated: only for rate limits, server errors and connections without an answer.
+/// The conditions for repeating a failed request: only rate limits, server errors and connections without an
+/// answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     /// The maximum number of attempts, including the first.

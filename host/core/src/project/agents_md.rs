@@ -32,7 +32,7 @@ pub struct AgentsMd {
     pub path: PathBuf,
     /// The size of the file in bytes.
     pub size: u64,
-    /// The text for a model, without secrets; empty if there is no room left.
+    /// The text for a model, without secrets; empty if no room remains.
     pub text: String,
     /// Whether the text was shortened.
     pub is_cut: bool,
@@ -89,7 +89,7 @@ fn read_there(
     }
 }
 
-/// Shortens a file to the room left.
+/// Shortens a file to the remaining room.
 fn within(file: AgentsMd, room: usize) -> AgentsMd {
     let end = file.text.floor_char_boundary(room);
     let is_cut = file.is_cut || end < file.text.len();

@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// CL04: a listener receives everything except secrets, however these are split.
+    /// CL04: a listener receives everything except secrets, regardless of their split.
     #[test]
     fn cl04_events_are_told_without_secrets() {
         let redactor = Redactor::default();

@@ -160,7 +160,7 @@ impl Known {
     }
 }
 
-/// Returns how many bytes at either end identify an encoding.
+/// Returns the number of bytes at either end that identify an encoding.
 fn edge(form: &str) -> usize {
     match form.len() {
         length if length < EDGE => length,
@@ -194,7 +194,7 @@ impl fmt::Debug for Redactor {
 
 // Redacts a text that arrives in pieces. Delays the end of a piece that may be the beginning of a secret.
 
-/// Redacts a text that comes in pieces, including secrets that are split between them.
+/// Redacts a text that arrives in pieces, including secrets that are split between them.
 #[derive(Debug)]
 pub struct Stream {
     redactor: Redactor,

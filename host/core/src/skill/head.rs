@@ -48,7 +48,7 @@ pub fn head_fields(text: &str) -> Result<Map<String, Value>, String> {
 /// Refuses a name that the Agent Skills specification does not allow.
 ///
 /// # Errors
-/// It is no such name.
+/// The name is invalid.
 pub fn check_name(name: &str) -> Result<(), String> {
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_name = (1..=MAX_NAME).contains(&name.len())

@@ -13,10 +13,10 @@ use crate::call::{Attachment, Hints, ResourceContents, ToolCall, ToolDef, ToolRe
 use crate::encoding::{hex, percent_encoded};
 use crate::tool::{Context, Offer, Tool, ToolError};
 
-/// Maximal number of files of a skill; SEP-2640 requires clients to accept as many.
+/// Maximum number of files of a skill; SEP-2640 requires clients to accept as many.
 pub const MAX_FILES: usize = 512;
 
-/// Maximal size in bytes of all files of a skill, likewise.
+/// Maximum size in bytes of all files of a skill, likewise.
 pub const MAX_BYTES: u64 = 16 << 20;
 
 /// The media types of the texts that skills have, by how names end; of other texts it is `text/plain`.

@@ -27,8 +27,8 @@ impl ReadSkill {
     /// The name of the tool.
     pub const NAME: &'static str = "read_skill";
 
-    /// Makes the tool for the skills of `shelf`. `is_here`: commands run on this machine, so that paths are useful
-    /// to the model.
+    /// Creates the tool for the skills of `shelf`. `is_here`: commands run on this machine, so that paths are
+    /// useful to the model.
     pub fn new(shelf: Arc<Shelf>, is_here: bool) -> Self {
         let description =
             "Returns the instructions of a skill, or the text of another file in its folder.".into();

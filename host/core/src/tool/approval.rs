@@ -31,8 +31,8 @@ pub struct Question {
     /// The command, the URL or the arguments: complete except for the part in `difference`, with control characters
     /// made visible.
     pub what: String,
-    /// The lines that the call would replace, if its arguments determine them: for a user of this machine, since
-    /// the lines may come from a file.
+    /// The lines that the call would replace, if its arguments determine them: for a user of this machine, because the
+    /// lines may come from a file.
     pub difference: Option<Difference>,
     /// The question as one text, from the arguments alone, for a client on another machine.
     pub text: String,
@@ -52,7 +52,7 @@ pub enum Decision {
     Approved,
     /// The user approved this and every further call of the tool in this session.
     Always,
-    /// The user approved, and wants the requested rights written to program.toml; only if the question offers that.
+    /// The user approved, and requested that the rights be written to program.toml; only if the question offers that.
     Written,
     /// The user denied the call, or gave an answer other than yes.
     Denied,
@@ -94,7 +94,7 @@ pub(super) struct Asked<'a> {
     pub(super) file: Option<String>,
 }
 
-/// Maximal time for the user's answer. After that the call is refused, and can be made again.
+/// Maximum time for the user's answer. After that the call is refused, and can be made again.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Maximum number of characters of a question, enough for a long script. Of a longer question the beginning and the end
@@ -143,7 +143,7 @@ impl Approvals {
         is_withdrawn
     }
 
-    /// Returns the rules that hold for the session, in the order in which they came.
+    /// Returns the rules for the session, oldest first.
     pub fn allowed(&self) -> Vec<RulePattern> {
         self.always.borrow().clone()
     }
@@ -178,7 +178,7 @@ impl Approvals {
         }
     }
 
-    /// Asks a question that is about no call.
+    /// Asks a question that is not about a call.
     pub async fn question(&self, question: &Question) -> Decision {
         let decision = self.put(question).await;
         if decision == Decision::Always

@@ -45,7 +45,7 @@ impl Subject {
     }
 }
 
-/// Why a schema cannot be used.
+/// The reason why a schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
     /// Vendors accept nothing but an object schema for a tool.
@@ -64,7 +64,7 @@ pub enum SchemaError {
     Invalid(String),
 }
 
-/// Why a schema of answers cannot be used.
+/// The reason why a schema of answers cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerSchemaError {
     /// The check could exhaust the stack.
@@ -175,7 +175,7 @@ impl Schema {
         let all = self.validator.iter_errors(arguments).take(MAX_MISTAKES);
         let describe = |error: ValidationError<'_>| {
             let place = error.instance_path().to_string();
-            // Unescaped, since JSON pointers escape names.
+            // Unescaped, because JSON pointers escape names.
             let key = place.strip_prefix('/').and_then(|rest| rest.split('/').next()).unwrap_or_default();
             let key = key.replace("~1", "/").replace("~0", "~");
             // An error about the complete value may quote all of it.
@@ -220,7 +220,7 @@ fn is_too_large(schema: &Value) -> bool {
             > MAX_REFERENCES
 }
 
-/// Returns how many patterns a schema has.
+/// Returns the number of patterns in a schema.
 fn patterns(schema: &Value) -> usize {
     occurrences(schema, &|key, field| match key {
         "patternProperties" => field.as_object().map_or(0, serde_json::Map::len),
@@ -395,7 +395,7 @@ mod tests {
         assert!(check(&json!({ "type": "object" }), &deep).contains("deeper than 64"));
     }
 
-    /// CL04: a secret is not quoted, wherever it does not fit.
+    /// CL04: a secret is not quoted, regardless of the part that does not match.
     #[test]
     fn cl04_what_is_hidden_is_not_quoted() {
         let schema = json!({ "type": "object", "additionalProperties": false, "required": ["region"], "properties": {

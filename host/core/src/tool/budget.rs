@@ -7,7 +7,7 @@ use super::toolbox::{Offered, Toolbox};
 use super::{generic, search};
 use crate::call::ToolDef;
 
-/// Bytes of JSON a token, roughly, for every vendor's tokenizer.
+/// Rough number of bytes of JSON per token, for every vendor's tokenizer.
 const BYTES_PER_TOKEN: usize = 4;
 
 /// Returns the number of bytes of JSON that a definition adds to a prompt.

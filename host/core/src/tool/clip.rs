@@ -81,7 +81,7 @@ impl Clipper {
         }
     }
 
-    /// Returns how many characters there were; all of them once it was ended.
+    /// Returns the number of characters, complete after the end of the input.
     pub fn total(&self) -> usize {
         self.total + usize::from(!self.partial.is_empty())
     }
@@ -182,8 +182,8 @@ impl Clipper {
 /// The replacement for invalid UTF-8.
 const BROKEN: &str = "\u{FFFD}";
 
-/// The size of the pieces by which a tail is discarded: large enough that counting and freeing cost little compared
-/// to reading, small compared to the kept text.
+/// The size of the pieces in which a tail is discarded: large enough that counting and freeing cost little compared
+/// to reading, small compared to the stored text.
 const PIECE: usize = 16 << 10;
 
 /// The last characters of the pushed text, in pieces, so that no character is scanned twice.

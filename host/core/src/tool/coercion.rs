@@ -12,7 +12,7 @@ const MAX_STEPS: usize = 40_000;
 /// Maximum number of references, and of alternatives' schemas, that are followed for one value.
 const MAX_DEPTH: usize = 64;
 
-/// Maximal number of reported changes: as many as a model can learn from.
+/// Maximum number of reported changes: as many as a model can learn from.
 const MAX_TOLD: usize = 8;
 
 /// 2^64: a larger integer becomes a floating-point number, and loses digits.
@@ -141,7 +141,7 @@ impl<'s> Coercion<'s> {
         all
     }
 
-    /// Returns the schema that a reference within the whole schema names.
+    /// Returns the schema that a reference within the complete schema names.
     fn target(&self, keywords: &Map<String, Value>) -> Option<&'s Value> {
         self.root.pointer(keywords.get("$ref")?.as_str()?.strip_prefix('#')?)
     }
@@ -267,7 +267,7 @@ mod tests {
         let before = deep.clone();
         assert!(coerce(&schema, &mut deep).unwrap().is_empty());
         assert_eq!(deep, before);
-        // Alternatives of alternatives: a thousand million, were all looked at.
+        // Nested alternatives: a thousand million without the limit.
         let wide = |name: &str| json!({ "anyOf": vec![json!({ "$ref": format!("#/$defs/{name}") }); 1000] });
         let defs = json!({ "a": wide("b"), "b": wide("c"), "c": wide("d"), "d": { "type": "integer" } });
         let schema = json!({ "properties": { "x": wide("a") }, "$defs": defs });

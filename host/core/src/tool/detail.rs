@@ -8,7 +8,7 @@ use crate::report::shortened;
 /// Arguments that are the subject of a call, in order of preference: shown first, without their names.
 const SUBJECTS: &[&str] = &["command", "file_path", "path", "url", "query"];
 
-/// Characters of a value in a line.
+/// Maximum number of characters of a value in a line.
 const MAX_VALUE: usize = 60;
 
 /// Maximum number of characters of all arguments on one line.

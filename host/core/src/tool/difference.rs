@@ -23,19 +23,19 @@ const ALL: &str = "replace_all";
 /// Number of unchanged lines that are shown around changed ones.
 const AROUND: usize = 3;
 
-/// Lines of a difference; of more the first are shown.
+/// Maximum number of lines of a difference; of a longer one the first lines are shown.
 const MAX_LINES: usize = 2000;
 
 /// Maximum number of characters of a line.
 const MAX_LINE: usize = 2000;
 
-/// Bytes of all lines together.
+/// Maximum number of bytes of all lines together.
 const MAX_TEXT: usize = 256 << 10;
 
 /// Time limit for the search for a short difference; a longer difference is acceptable too.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The lines that a call replaces, and by which.
+/// The lines that a call replaces, and the new lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// The names of the arguments that the difference represents.

@@ -46,7 +46,7 @@ impl ElicitationMode {
 /// The user's reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// The object that was asked for; `None` where none was.
+    /// The requested object; `None` if none was requested.
     Accept(Option<Value>),
     /// The person declines.
     Decline,

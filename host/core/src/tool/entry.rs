@@ -297,12 +297,12 @@ impl Entry {
         Seen { call, origin: &self.origin, cancel: &session.cancel, client: session.client }
     }
 
-    /// Returns where relative paths of a call start, whether files there may be read or not.
+    /// Returns the base of a call's relative paths, regardless of the right to read there.
     fn workspace(&self) -> Option<&Path> {
         self.grant.base().map(Root::path)
     }
 
-    /// Asks the user, and notes the decision. Returns the text of the answer if the user denied.
+    /// Asks the user, and records the decision. Returns the text of the answer if the user denied.
     async fn ask(
         &self,
         setting: &str,

@@ -98,7 +98,7 @@ pub fn defer_cleanup(cleanup: impl FnOnce() + 'static) {
 // is every thread that it starts: code on these threads needs no right to write and starts no process. All work except
 // short calls runs on haft's runtime.
 
-/// Threads at most: guests and what else they need take as many processors again.
+/// Maximum number of threads: guests and the rest of haft need as many processors again.
 const MOST: usize = 16;
 
 /// Pieces of work that wait to be taken by their thread.

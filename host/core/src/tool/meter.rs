@@ -47,7 +47,7 @@ struct Used {
     agents: BTreeMap<String, AgentUse>,
 }
 
-/// Why a run may use no more.
+/// The reason why a run may use no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsedUp {
     /// The limit is reached.
@@ -124,8 +124,8 @@ impl Meter {
         self.0.as_ref().map(|place| place.run.used.lock().agents.clone()).unwrap_or_default()
     }
 
-    /// Returns why the run, or a run that it is a part of, has no budget left; `None` while it has. A run with
-    /// uncounted usage does not continue.
+    /// Returns the reason why the run, or a run that contains it, has no budget left; `None` if it has. A run
+    /// with uncounted usage does not continue.
     pub fn used_up(&self) -> Option<UsedUp> {
         let Place { run, .. } = self.0.as_ref()?;
         let own = run.used.lock().used_up(run.most);

@@ -10,10 +10,10 @@ use crate::report::{nearest, shortened};
 /// Maximum number of characters of a mistake's text, which quotes the value and thus possibly a complete file.
 const MAX_MISTAKE: usize = 300;
 
-/// Maximal number of listed choices; the schema has the others.
+/// Maximum number of listed choices; the schema has the others.
 const MAX_CHOICES: usize = 60;
 
-/// Characters of the expected values: choices, or the forms of a value.
+/// Maximum number of characters of the expected values: choices, or the forms of a value.
 const MAX_FORMS: usize = 2000;
 
 /// Maximum number of named unknown arguments: as many as a model can correct in one turn.
@@ -74,8 +74,9 @@ impl<'s> Mistakes<'s> {
         format!("unknown {} `{}`: {way_out}", self.part, shorten(name))
     }
 
-    /// Returns the mistakes by the intended alternative, which fails neither by type nor by tag; as `Err`, since
-    /// they contain their places. If the intention is unclear, returns the forms of the possible alternatives.
+    /// Returns the mistakes by the intended alternative, which fails neither by type nor by tag; as `Err`,
+    /// because they contain their places. If the intention is unclear, returns the forms of the possible
+    /// alternatives.
     fn alternatives(
         &self,
         error: &ValidationError<'_>,
@@ -107,7 +108,7 @@ impl<'s> Mistakes<'s> {
     }
 }
 
-/// Returns how strongly a mistake indicates that its alternative was not intended.
+/// Returns the strength of a mistake as evidence that its alternative was not intended.
 fn misses(outer: &ValidationError<'_>, inner: &ValidationError<'_>) -> u8 {
     match inner.kind() {
         Kind::Type { .. } if inner.instance_path() == outer.instance_path() => 2,

@@ -41,11 +41,11 @@ impl Drop for Waiting<'_> {
 /// Maximum number of decisions of one call, which bounds a guest that tries one file after the other.
 const MAX_DECISIONS: usize = 50;
 
-/// Characters of a decision: a path and a few words.
+/// Maximum number of characters of a decision: a path and a few words.
 const MAX_DECISION: usize = 300;
 
 impl Notes {
-    /// Notes that are kept.
+    /// Creates notes that are stored.
     pub fn recording() -> Self {
         Self(Some(Arc::default()))
     }
@@ -85,17 +85,17 @@ impl Notes {
         }
     }
 
-    /// Notes that the call was stopped because its time was over.
+    /// Records that the call was stopped at its time limit.
     pub fn timed_out(&self) {
         self.change(|notes| notes.timed_out = true);
     }
 
-    /// Notes that the tool failed after the sandbox had refused it an access that `proposed` would have allowed.
+    /// Records that the tool failed after the sandbox had refused an access that `proposed` would have allowed.
     pub fn refused(&self, proposed: Vec<Right>) {
         self.change(|notes| (notes.refused, notes.proposed) = (true, proposed));
     }
 
-    /// Forgets how the call ended: it is made once more.
+    /// Clears the end of the call, which is made once more.
     pub(super) fn forget_end(&self) {
         self.change(|notes| {
             (notes.refused, notes.timed_out) = (false, false);

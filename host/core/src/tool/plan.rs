@@ -10,7 +10,7 @@ use super::toolbox::{Offered, Toolbox};
 /// Replaces hints about program.toml if a call in plan mode was refused.
 pub const PLAN_HINT: &str = "plan mode: writing and sending are off until the user ends plan mode";
 
-/// Why a tool does not exist.
+/// The reason why a tool does not exist.
 const WITHHELD: &str = "it is not available in plan mode: its rights cannot be reduced to reading, because \
      it acts with the rights of a server, a target or a worker, or without a sandbox; the user can end plan \
      mode";

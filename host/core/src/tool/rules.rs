@@ -108,7 +108,7 @@ impl Rule {
     }
 }
 
-/// Returns the place of an effect among others: the strictest comes first.
+/// Returns the rank of an effect; the strictest has the lowest.
 pub(super) const fn rank(effect: Effect) -> u8 {
     match effect {
         Effect::Deny => 0,

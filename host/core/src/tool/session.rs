@@ -34,7 +34,7 @@ pub struct Session {
     pub notes: Notes,
     /// The approvers, for tools that need the user's approval.
     pub approvals: Approvals,
-    /// Whether the user is asked for a right that a call lacked.
+    /// Whether the user is asked for a right that a call lacks.
     pub widening: Widening,
     /// Records each call before it runs.
     pub ledger: Ledger,
@@ -135,7 +135,7 @@ impl Whole {
         Self(Some(Arc::default()))
     }
 
-    /// Returns how many characters a tool keeps of a text of which it shows `shown`.
+    /// Returns the number of characters that a tool stores of a text of which it shows `shown`.
     pub fn room(&self, shown: usize) -> usize {
         if self.0.is_some() { Self::MAX.max(shown) } else { shown }
     }
@@ -149,7 +149,7 @@ impl Whole {
         }
     }
 
-    /// Takes the stored text.
+    /// Removes and returns the stored text.
     pub fn take(&self) -> Option<String> {
         self.0.as_ref()?.lock().take()
     }

@@ -19,7 +19,7 @@ use crate::limit::Limits;
 use crate::pattern::ToolPattern;
 use crate::trace::Operation;
 
-/// Tools by name, in the order they were put in.
+/// Tools by name, in the order of their insertion.
 #[derive(Clone, Default)]
 pub struct Toolbox {
     pub(super) entries: Vec<Arc<Entry>>,
@@ -145,14 +145,14 @@ impl Toolbox {
         Self { withheld: withheld.into_iter().collect(), ..self }
     }
 
-    /// Returns why the tool `name` is absent, if known.
+    /// Returns the reason why the tool `name` is absent, if known.
     pub fn withheld(&self, name: &str) -> Option<&str> {
         let is_meant =
             |(prefix, _): &&(String, String)| !prefix.is_empty() && name.starts_with(prefix.as_str());
         self.withheld.iter().find(is_meant).map(|(_, why)| why.as_str())
     }
 
-    /// Lets callers write `alias` for the tool `name`. A tool's own name always wins over an alias.
+    /// Allows callers to write `alias` for the tool `name`. A tool's own name takes precedence over an alias.
     pub fn alias(&mut self, alias: impl Into<String>, name: &str) {
         if let Some(index) = self.names.get(name).copied() {
             self.names.entry(alias.into()).or_insert(index);
@@ -166,7 +166,7 @@ impl Toolbox {
         self.chosen(|name| patterns.iter().any(|pattern| pattern.matches(name)), grant)
     }
 
-    /// Returns the tools that `patterns` name with no more than `grant`, and the names of those left out that would
+    /// Returns the tools that `patterns` name with no more than `grant`, and the names of those omitted that would
     /// have more: their rights are fixed before a call.
     pub fn bound_by(&self, patterns: &[ToolPattern], grant: &Grant) -> (Self, Vec<String>) {
         let narrowed = self.select(patterns, Some(grant));

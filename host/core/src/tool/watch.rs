@@ -12,7 +12,7 @@ use crate::event::{Event, Events};
 use crate::journal::{Journal, Outcome, Record};
 use crate::secret::{RedactingEvents, Redactor};
 
-/// Maximal number of characters of an error: the default limit of an MCP server's answer.
+/// Maximum number of characters of an error: the default limit of an MCP server's answer.
 const MAX_ERROR: usize = 100_000;
 
 /// A running call. A drop before its end is journalled as a cancellation: the caller no longer waits.

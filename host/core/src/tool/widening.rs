@@ -1,4 +1,4 @@
-//! Asks the user for the rights that the sandbox refused during a call, and lets the call run once more with them.
+//! Asks the user for the rights that the sandbox refused during a call, and repeats the call once with them.
 //! Applies only to tools that act with the grant of their call.
 
 use std::fmt;

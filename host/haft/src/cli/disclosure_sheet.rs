@@ -81,24 +81,16 @@ impl Sheet {
         }
     }
 
-    /// Writes the names of files, with their texts if nothing is cut.
+    /// Writes the names of files, with their texts if nothing is cut. Of more than [`MAX_LISTED`] files it writes the
+    /// folders.
     fn files(&mut self, head: &str, items: &[&Item]) {
-        let listed = if self.rest.is_none() { items.len() } else { MAX_LISTED };
-        for (index, item) in items.iter().take(listed).enumerate() {
-            let mode = if item.executable { ", executable" } else { "" };
-            let size = match item.text {
-                Some(_) => counted(item.lines()),
-                None => format!("{}, binary or too long to show", rounded(item.size)),
-            };
-            let digest = item.digest.short();
-            let text = format!("{}: {size}{mode}, sha256:{digest}", clean(&item.name));
-            self.line(if index == 0 { head } else { "" }, Style::new(), &text);
-            if self.rest.is_none() {
+        let is_cut = self.rest.is_some() && items.len() > MAX_LISTED;
+        let rows = if is_cut { folders(items) } else { items.iter().map(|item| row(item)).collect() };
+        for (index, text) in rows.iter().enumerate() {
+            self.line(if index == 0 { head } else { "" }, Style::new(), text);
+            if let (None, Some(item)) = (&self.rest, items.get(index)) {
                 self.whole(item);
             }
-        }
-        if items.len() > listed {
-            self.line("", DIM, &format!("… and {} more", items.len() - listed));
         }
     }
 
@@ -159,6 +151,38 @@ impl Sheet {
     }
 }
 
+/// Returns the row of a file.
+fn row(item: &Item) -> String {
+    let mode = if item.executable { ", executable" } else { "" };
+    let size = match item.text {
+        Some(_) => counted(item.lines()),
+        None => format!("{}, binary or too long to show", rounded(item.size)),
+    };
+    format!("{}: {size}{mode}, sha256:{}", clean(&item.name), item.digest.short())
+}
+
+/// Returns a row for each folder at the top, and for each file beside them; at most [`MAX_LISTED`] of them.
+fn folders(items: &[&Item]) -> Vec<String> {
+    let mut rows: Vec<(Option<&str>, Vec<&Item>)> = Vec::new();
+    for &item in items {
+        let folder = item.name.split_once('/').map(|(folder, _)| folder);
+        match rows.iter_mut().find(|(other, _)| folder.is_some() && *other == folder) {
+            Some((_, files)) => files.push(item),
+            None => rows.push((folder, vec![item])),
+        }
+    }
+    let left_out = rows.split_off(rows.len().min(MAX_LISTED));
+    let more = left_out.iter().map(|(_, files)| files.len()).sum::<usize>();
+    let rows = rows.into_iter().map(|(folder, files)| match (folder, files.as_slice()) {
+        (Some(folder), [_, _, ..]) => {
+            let size = files.iter().map(|file| file.size).sum();
+            format!("{}/: {} files, {}", clean(folder), files.len(), rounded(size))
+        }
+        (_, files) => files.iter().map(|file| row(file)).collect(),
+    });
+    rows.chain((more > 0).then(|| format!("… and {more} more"))).collect()
+}
+
 /// Returns the replacement of empty lines.
 fn gap(empty: usize) -> Option<String> {
     match empty {
@@ -213,6 +237,35 @@ mod tests {
         assert!(cut.contains("… 20 lines more, of 100; `haft inspect --full ./a` shows all"), "{cut}");
         let whole = sheet(None, None, &text);
         assert!(whole.contains("line 99\n") && !whole.contains('…'), "{whole}");
+    }
+
+    /// 42: a package of PyPI or npm has thousands of files in a folder that its package manager made.
+    #[test]
+    fn many_files_are_counted_by_folder() {
+        let item = |name: String| Item {
+            kind: ItemKind::File,
+            digest: haft_package::Digest::hash(name.as_bytes()),
+            text: None,
+            size: 1024,
+            executable: false,
+            name,
+        };
+        let files: Vec<Item> =
+            (0..50).map(|number| item(format!("site/a{number}.py"))).chain([item("lock".into())]).collect();
+        let files: Vec<&Item> = files.iter().collect();
+        let shown = |rest: Option<&str>, files: &[&Item]| {
+            let mut sheet = Sheet::new(None, rest.map(str::to_owned));
+            sheet.files("files", files);
+            crate::cli::terminal::written(&sheet.text, false)
+        };
+        let cut = shown(Some("haft inspect --full a"), &files);
+        assert!(cut.contains("site/: 50 files, 50 KiB\n") && cut.contains("lock: 1 KiB"), "{cut}");
+        assert_eq!(cut.lines().count(), 2, "{cut}");
+        assert_eq!(shown(None, &files).lines().count(), files.len());
+        assert_eq!(shown(Some("haft inspect --full a"), &files[..40]).lines().count(), 40);
+        let top: Vec<Item> = (0..50).map(|number| item(format!("{number}"))).collect();
+        let cut = shown(Some("haft inspect --full a"), &top.iter().collect::<Vec<_>>());
+        assert!(cut.lines().count() == MAX_LISTED + 1 && cut.contains("… and 10 more"), "{cut}");
     }
 
     /// S03: empty lines push no text out of sight.

@@ -29,7 +29,7 @@ use haft_sandbox::confine::{Confiner, Layers};
 pub enum News<'a> {
     /// A part of the program has problems; the rest is served.
     Problems(&'a Report),
-    /// The program cannot be loaded any more; the last snapshot stays in use.
+    /// The program can no longer be loaded; the last snapshot stays in use.
     Broken(&'a anyhow::Error),
     /// The program has changed, but workers do not have the change yet; the last snapshot stays in use.
     Ahead,

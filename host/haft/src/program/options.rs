@@ -53,7 +53,7 @@ pub struct Options {
     pub target: Target,
     /// Whether to omit plugins that have never been discovered.
     pub known_only: bool,
-    /// MCP servers besides those of program.toml, with the same rights.
+    /// MCP servers besides those of program.toml, with equal rights.
     pub further_servers: Vec<McpServer>,
     /// Records the calls of plugins for an author.
     pub recorder: Option<Recorder>,

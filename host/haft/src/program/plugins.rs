@@ -401,7 +401,7 @@ fn is_offered(declared: Option<&Declared>, tool: &str) -> bool {
     patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(tool)))
 }
 
-/// Returns whether the program wants the tool with this exposed name of a package.
+/// Returns whether the program uses the tool with this exposed name of a package.
 pub(super) fn offers(package: &Package, exposed: &str) -> bool {
     package.tools.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(exposed)))
 }

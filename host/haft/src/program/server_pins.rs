@@ -137,7 +137,7 @@ impl PinRecord {
     /// Returns `pins` in the form of program.lock.
     ///
     /// # Errors
-    /// None that was seen: pins are a map of texts.
+    /// No known one: pins are a map of texts.
     pub fn for_lock(&self, pins: &ToolPins) -> anyhow::Result<ServerPin> {
         let tools = serde_json::from_value(serde_json::to_value(pins)?)?;
         Ok(ServerPin { name: self.server.clone(), configuration: self.configuration.clone(), tools })

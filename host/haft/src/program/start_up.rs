@@ -4,7 +4,7 @@
 use haft_core::grant::{Grant, Reach, Root};
 
 /// Files, and directories with a `/` at the end. A path of the other kind is not a start-up file. Excludes files
-/// that are run on request (`Makefile`, `package.json`, `.husky/`), because tools are meant to edit them.
+/// that run on request (`Makefile`, `package.json`, `.husky/`), because tools have to edit them.
 const PLACES: &[&str] = &[
     // `git status` and the prompts of shells run `fsmonitor`, `pager`, filters and hooks. A file `.git` names the
     // directory with the configuration and the hooks.

@@ -27,7 +27,7 @@ use haft_core::tool::exposed_name;
 use haft_manifest::{AgentKind, BackendTable, Builtins, Manifest, NatsTable, Sandbox};
 use haft_package::Lock;
 
-/// Maximal size in bytes of a record: the permissions of the longest program.toml.
+/// Maximum size in bytes of a record: the permissions of the longest program.toml.
 const MAX_RECORD: u64 = 1 << 20;
 
 /// Permissions that need no further agreement, by the place of their program.

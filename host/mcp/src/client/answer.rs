@@ -13,11 +13,11 @@ use haft_core::tool::{Keep, Whole, clip, foreign};
 const MAX_ATTACHED: usize = 8 << 20;
 /// Maximum number of bytes of the structured data and `_meta` of one answer, as JSON.
 const MAX_DATA: usize = 8 << 20;
-/// Characters that a text without room keeps: enough for the notice that it was cut.
+/// Number of characters of a text without room: enough for the notice that it was cut.
 const MIN_TEXT: usize = 100;
 /// The media type of binary data that has none.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
-/// Maximal number of an answer's blocks for models.
+/// Maximum number of an answer's blocks for models.
 const MAX_BLOCKS: usize = 1000;
 
 /// Returns the tool result for `result`, from `tools/call`. The text has at most `limit` characters; `whole` gets the
@@ -38,7 +38,7 @@ pub(super) fn attachments(result: &mut Value) -> Vec<Attachment> {
     let (mut all, mut size) = (Vec::new(), 0);
     McpAnswer::each_binary(result, |media_type, place| {
         let Some(encoded) = place.as_str() else {
-            // A number of the server's would be taken for the index of an attachment.
+            // A number of the server must not become the index of an attachment.
             *place = Value::Null;
             return;
         };

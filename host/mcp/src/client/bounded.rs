@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Maximum number of open requests of one server. Servers have one or two beside each call.
 pub(super) const MAX_OPEN: usize = 64;
 
-/// A transport that reads no more than is answered.
+/// A transport that limits unanswered requests by not reading more.
 pub(super) struct Bounded<T> {
     transport: T,
     room: Arc<Semaphore>,
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// A request that a server takes back is not answered, and open no more.
+    /// A cancelled request of a server is not answered, and is no longer open.
     #[test]
     fn what_a_server_takes_back_is_open_no_more() {
         let back = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});

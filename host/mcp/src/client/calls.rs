@@ -12,7 +12,7 @@ use haft_core::sync::Lock;
 use haft_core::tool::{Client, Elicitor};
 use haft_core::trace::TraceParent;
 
-/// Characters of a message that is passed on.
+/// Maximum number of characters of a message that is passed on.
 const MAX_MESSAGE: usize = 2000;
 
 /// A call, and the receiver of its events.
@@ -35,7 +35,7 @@ pub(super) struct Listener {
 /// Running calls.
 #[derive(Debug, Default)]
 pub(super) struct OngoingCalls {
-    /// Held while a request is sent, since a notification about it may arrive before it is registered.
+    /// Held while a request is sent, because a notification about it may arrive before it is registered.
     sending: tokio::sync::Mutex<()>,
     /// The ongoing calls, oldest first.
     ongoing: Lock<Vec<Ongoing>>,

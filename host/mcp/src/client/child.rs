@@ -25,7 +25,7 @@ pub(super) struct Child {
     pub(super) table: RightsTable,
 }
 
-/// Returns how a server ended that closed its output, or was stopped since it read nothing.
+/// Returns the end of a server that closed its output, or that was stopped because it read nothing.
 pub(super) async fn ended(child: &Child) -> ServerError {
     let Child { life, wire, grant, table } = child;
     let was_stopped = life.is_stopping();

@@ -132,7 +132,7 @@ impl Config {
         self.name == other.name && bounds(self) == bounds(other) && self.endpoint.is_same(&other.endpoint)
     }
 
-    /// Returns why this server cannot be used, as far as can be checked without starting it.
+    /// Returns the reason why this server cannot be used, as far as can be checked without starting it.
     pub fn problem(&self) -> Option<Problem> {
         let error = match &self.endpoint {
             Endpoint::Stdio { .. } => self.program().err(),
@@ -193,7 +193,7 @@ impl Config {
     }
 }
 
-/// Files of an import that are looked at.
+/// Maximum number of examined files of an import.
 const MAX_SOURCES: usize = 2000;
 /// Folders below that of the server's own file.
 const MAX_DEPTH: usize = 4;

@@ -74,7 +74,7 @@ impl Connection {
         Self { peer, running, handler, child, tasks, answered: AtomicBool::new(false) }
     }
 
-    /// Returns whether no request can be sent any more.
+    /// Returns whether requests can no longer be sent.
     pub(super) fn is_closed(&self) -> bool {
         let is_over = |child: &Arc<Child>| child.life.ending().is_some() || child.life.is_stopping();
         self.peer.is_transport_closed() || self.child.as_ref().is_some_and(is_over)
@@ -169,7 +169,7 @@ impl Connection {
         self.read(method, &params.unwrap_or_default(), limits).await
     }
 
-    /// Makes a request of haft's own; the result as the server gave it.
+    /// Makes a request of haft. Returns the unmodified result.
     pub(super) async fn read(
         &self,
         method: &'static str,
@@ -354,7 +354,8 @@ impl Connection {
         }
     }
 
-    /// Returns how the server ended. A server that has not exited is stopped, since it is unreachable.
+    /// Returns the error for the end of the server. A server that has not exited is stopped, because it is
+    /// unreachable.
     async fn ended(&self) -> ServerError {
         match &self.child {
             Some(child) => ended(child).await,

@@ -16,13 +16,13 @@ struct AskingState {
 }
 
 impl AskingClock {
-    /// Returns how long up to now.
+    /// Returns the total time so far.
     pub(super) fn total(&self) -> Duration {
         let state = self.0.lock();
         state.total + state.since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    /// Returns how many questions are being asked.
+    /// Returns the number of open questions.
     pub(super) fn count(&self) -> u32 {
         self.0.lock().questions
     }

@@ -9,7 +9,7 @@ use rmcp::ErrorData;
 use crate::pins::{Difference, way_out};
 use haft_core::tool::foreign;
 
-/// Bytes of scopes that a hint repeats.
+/// Maximum number of bytes of scopes that a hint repeats.
 const MAX_SCOPES: usize = 1024;
 
 /// The failure; the text follows `MCP server NAME`.

@@ -23,7 +23,7 @@ use super::elicitation::AskingClock;
 use super::offers::MAX_URI;
 use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 
-/// Maximal size in bytes of a form or a URL that the user sees. Neither can be cut.
+/// Maximum size in bytes of a form or a URL that the user sees. Neither can be cut.
 const MAX_SHOWN: usize = 64 << 10;
 
 /// Whether a server has reported changes of its lists.

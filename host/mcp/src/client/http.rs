@@ -34,9 +34,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Maximum number of redirects of one request.
 const MAX_REDIRECTS: usize = 5;
-/// Maximal wait for the beginning of a stream, which reveals the transport of 2024-11-05.
+/// Maximum wait for the beginning of a stream, which reveals the transport of 2024-11-05.
 const BEGINNING: Duration = Duration::from_secs(3);
-/// Bytes of that.
+/// Maximum number of bytes of the beginning of a stream.
 const MAX_BEGINNING: usize = 4096;
 
 /// The transport.

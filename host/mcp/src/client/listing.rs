@@ -13,15 +13,15 @@ use crate::pins::{Difference, ToolPins};
 use haft_core::call::Hints;
 use haft_core::tool::{Keep, MendedSchema, Schema, clip, mend};
 
-/// Maximal number of requested pages.
+/// Maximum number of requested pages.
 const MAX_PAGES: usize = 100;
 /// Maximum number of tools of one server: no model makes use of a tenth of them.
 const MAX_TOOLS: usize = 1000;
 /// Maximum number of bytes of all tools of one server, as JSON.
 const MAX_SIZE: usize = 8 << 20;
-/// Maximal number of characters of a name, which appears in messages.
+/// Maximum number of characters of a name, which appears in messages.
 const MAX_NAME: usize = 256;
-/// Maximal number of characters of a title, which appears in a list.
+/// Maximum number of characters of a title, which appears in a list.
 const MAX_TITLE: usize = 256;
 /// Maximum number of characters of a description, which every turn pays for.
 const MAX_DESCRIPTION: usize = 16_000;
@@ -85,7 +85,7 @@ impl ToolList {
         self.sent.iter().find(|tool| tool.get("name").and_then(Value::as_str) == Some(name))
     }
 
-    /// Returns why `tool` is held back, if it is.
+    /// Returns the reason why `tool` is held back, if it is.
     pub fn held(&self, tool: &str) -> Option<&Difference> {
         self.differences.iter().find(|one| one.holds() && one.tool() == tool)
     }
@@ -112,12 +112,12 @@ pub struct RemoteTool {
     pub hints: Hints,
 }
 
-/// Something that was left out of a list.
+/// Something that was omitted from a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
     /// The name of the tool, if the item is a tool.
     pub tool: Option<String>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 

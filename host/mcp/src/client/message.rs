@@ -9,7 +9,7 @@ use super::calls::shortened;
 use haft_core::json;
 use haft_core::scan::{MAX_VALUES, Scan};
 
-/// Messages of a batch that are read.
+/// Maximum number of messages of a batch that are read.
 const MAX_BATCH: usize = 1000;
 
 /// The places of objects in a message. `*` is every member, or every element.
@@ -143,7 +143,7 @@ fn memchr_empty(text: &[u8]) -> Option<usize> {
     opens.map(|(at, _)| at).find(|at| is_empty(*at))
 }
 
-/// Makes an empty object of an empty list at `place`.
+/// Replaces an empty list at `place` by an empty object.
 fn mend(value: &mut Value, place: &str) {
     let (key, rest) = place.split_once('/').unwrap_or((place, ""));
     let each = |value: &mut Value| match value {

@@ -33,7 +33,7 @@ pub use self::sign_in::SignIn;
 /// haft's identity at an authorization server, and the requested scopes.
 #[derive(Clone, Debug, Default)]
 pub struct OAuthSettings {
-    /// The client that was registered there by hand. It comes before the other two ways.
+    /// The id of a client that was registered at the server by hand. It precedes the other two ways.
     pub client_id: Option<String>,
     /// The client secret: one value, if there is one.
     pub client_secret: Option<Arc<dyn Values>>,

@@ -394,7 +394,7 @@ pub(super) struct Answer {
     pub(super) hints: Vec<String>,
 }
 
-/// Returns how a call of a server's tool ended, as a trace has it.
+/// Returns the end of a call of a server's tool, for a trace.
 fn told(result: &Result<Value, ServerError>) -> Ended<'static> {
     let error = match result {
         Ok(result) => return (result.get("isError") == Some(&Value::Bool(true))).into(),

@@ -20,11 +20,11 @@ use super::message::{self, failure};
 mod line;
 mod wire;
 
-/// Messages that wait to be written. A server that sends requests and reads no answers is not
-/// answered any more.
+/// Maximum number of messages that wait to be written. Beyond it, a server that sends requests and reads no answers
+/// gets no more answers.
 const MAX_UNWRITTEN: usize = 256;
-/// Messages that are received before other tasks get to run: rmcp makes a task of each, and a
-/// server that never stops writing would have them pile up.
+/// Number of received messages before other tasks run: rmcp creates a task for each message, and tasks would
+/// accumulate for a server that writes without a pause.
 const YIELD_AFTER: usize = 32;
 
 /// The transport.

@@ -19,10 +19,10 @@ const FAMILY: &str = "mcp";
 /// Time for starting a server and asking the user, in addition to a request's own time limit.
 const MARGIN: Duration = Duration::from_mins(15);
 
-/// Maximal size in bytes of an error's additional data, as JSON.
+/// Maximum size in bytes of an error's additional data, as JSON.
 const MAX_ERROR_DATA: usize = 64 << 10;
 
-/// Characters of an error's message.
+/// Maximum number of characters of an error's message.
 const MAX_ERROR: usize = 10_000;
 
 /// A tool of a server.
@@ -84,7 +84,7 @@ pub(super) fn failed(config: &Config, error: ServerError) -> Result<ToolResult, 
     Ok(ToolResult { mcp, ..ToolResult::error(failure.to_string()) })
 }
 
-/// Notes facts for the journal about a call that ended with `result`.
+/// Records facts for the journal about a call that ended with `result`.
 pub(super) fn note(result: &Result<Answer, ServerError>, context: &Context<'_>) {
     if matches!(result, Err(ServerError::TimedOut { .. })) {
         context.notes.timed_out();

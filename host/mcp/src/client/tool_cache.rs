@@ -17,21 +17,21 @@ use haft_core::encoding::hex;
 /// limit is for an updated server that is never called because its new tools are unknown.
 pub const MAX_AGE: Duration = Duration::from_hours(24);
 
-/// The maximal age for a server whose files do not show changes, such as a server of a package runner, if it can be
+/// The maximum age for a server whose files do not show changes, such as a server of a package runner, if it can be
 /// queried in the background.
 pub const MAX_UNTOLD_AGE: Duration = Duration::from_mins(10);
 
-/// Maximal size in bytes of a file; a list of tools has at most a quarter, stored as sent and as offered, and
+/// Maximum size in bytes of a file; a list of tools has at most a quarter, stored as sent and as offered, and
 /// prompts and resources together another quarter.
 const MAX_FILE: u64 = 32 << 20;
 /// Minimum age of an unused file that is removed when another file is written.
 const MAX_UNUSED_AGE: Duration = Duration::from_hours(24 * 30);
-/// Files that are checked for that.
+/// Maximum number of files that are checked for their age.
 const MAX_FILES: usize = 1000;
 /// Changes with the format of the file.
 const FORMAT: u32 = 6;
 
-/// The protocol era that a server speaks.
+/// The protocol era of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Era {
     /// Unknown: the stateless one is tried first.

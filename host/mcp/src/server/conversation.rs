@@ -21,7 +21,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use haft_core::sync::Lock;
 
-/// Maximal number of a client's open requests. Guests take turns at a quarter of it; each request holds memory, and
+/// Maximum number of a client's open requests. Guests take turns at a quarter of it; each request holds memory, and
 /// a client with more has lost count.
 pub(super) const MAX_RUNNING: usize = 256;
 
@@ -74,7 +74,7 @@ pub(super) trait Link: Send + Sync {
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     state: Lock<State>,
-    /// Notified when a request is answered or taken back.
+    /// Notified when a request is answered or cancelled.
     fewer: Notify,
     /// Cancelled when the client disconnects.
     life: CancellationToken,
@@ -218,7 +218,7 @@ impl Conversation {
         Ok(Running { conversation: self.clone(), id: id.clone(), number, cancel })
     }
 
-    /// Takes a message that is no request: the answer to a question, or a request that is taken back and is not answered.
+    /// Processes a message that is not a request: the answer to a question, or the cancellation of a request.
     pub(super) fn take(&self, message: ClientJsonRpcMessage) -> Option<Said> {
         match message {
             JsonRpcMessage::Notification(notification) => match notification.notification {
@@ -237,7 +237,7 @@ impl Conversation {
         None
     }
 
-    /// Takes the client's answer to a question.
+    /// Processes the client's answer to a question.
     fn settle(&self, id: &RequestId, answer: Result<ClientResult, ErrorData>) {
         let number = match id {
             RequestId::Number(number) => Some(*number),

@@ -41,10 +41,10 @@ use haft_core::sync::Lock;
 use haft_core::tool::{Approvals, Client, Keep, Widening, clip, inline};
 use haft_core::trace::Wire;
 
-/// Characters of a client's name and version in the journal.
+/// Maximum number of characters of a client's name and version in the journal.
 const MAX_CLIENT: usize = 100;
 
-/// Characters of a client's word that an error repeats.
+/// Maximum number of characters of a client's word that an error repeats.
 const MAX_SHOWN: usize = 200;
 
 /// Time limit of the wait for new servers while a session opens.
@@ -151,10 +151,11 @@ impl ServerShared {
 }
 
 impl Handler {
-    /// Answers a request. May be polled first on a thread that runs calls inline: what may not run there leaves it.
+    /// Answers a request. May be polled first on a thread that runs calls inline; work that may not run there
+    /// leaves the thread.
     ///
     /// # Errors
-    /// The error of JSON-RPC that the request is answered with.
+    /// The JSON-RPC error in the answer.
     pub(super) async fn answer(&self, request: ClientRequest, requester: Requester) -> Answer {
         let era = Era::of(&request, &requester)?;
         let answer = match request {
@@ -255,8 +256,8 @@ impl Handler {
         server_config(&snapshots.now(), snapshots.tasks().is_some())
     }
 
-    /// Returns how long the lists of plugins and servers are waited for: together with the opening of the session
-    /// no longer than a client waits for a server to come up.
+    /// Returns the time limit of the wait for the lists of plugins and servers. Together with the opening of the
+    /// session it is at most the time that a client waits for the start of a server.
     fn patience(&self) -> Duration {
         let since = self.opened.lock().map(|opened| opened.elapsed());
         since.and_then(|since| PATIENCE.checked_sub(since)).unwrap_or(PATIENCE)

@@ -42,7 +42,7 @@ pub const PATH: &str = "/mcp";
 /// Headers of a request. Clients send a dozen.
 const MAX_HEADERS: usize = 64;
 
-/// Bytes of a request's headers.
+/// Maximum number of bytes of a request's headers.
 const MAX_HEAD: usize = 64 << 10;
 
 /// Time limit for writing the last answers when haft ends.

@@ -1,5 +1,5 @@
-//! The list of tools for clients. A tool whose definition some client would refuse is repaired or omitted, since
-//! many clients refuse the whole list because of one tool.
+//! The list of tools for clients. A tool whose definition some client would refuse is repaired or omitted,
+//! because many clients refuse the complete list because of one tool.
 
 use std::sync::Arc;
 

@@ -26,11 +26,11 @@ use haft_core::scan::{MAX_VALUES, Scan};
 /// for messages of servers.
 pub(super) const MAX_LINE: usize = 16 << 20;
 
-/// Maximal number of values of a message other than a tool call: a hundred times that of any valid one. rmcp
+/// Maximum number of values of a message other than a tool call: a hundred times that of any valid one. rmcp
 /// determines the method by trying one after the other on a copy.
 const MAX_OTHER_VALUES: usize = 10_000;
 
-/// Maximal number of messages in a batch: as many as may run concurrently.
+/// Maximum number of messages in a batch: as many as may run concurrently.
 pub(super) const MAX_BATCH: usize = 256;
 
 /// The error for a client whose request panicked.
@@ -52,7 +52,7 @@ const REPEATED: &str = "x-mcp-header";
 /// The revision of a request that names none: the last revision with such requests.
 const UNNAMED: ProtocolVersion = ProtocolVersion::V_2025_03_26;
 
-/// Returns why a message beyond the bounds is not read.
+/// Returns the reason why a message beyond the bounds is not read.
 pub(super) fn excess(scan: &Scan) -> Option<ErrorData> {
     if scan.method() == Some(CALL) || scan.is_batch() {
         beyond(scan, MAX_VALUES)
@@ -70,7 +70,7 @@ fn beyond(scan: &Scan, most: usize) -> Option<ErrorData> {
     })
 }
 
-/// Returns why a message is not read that is longer than any that is.
+/// Returns the error for a message that exceeds the maximum length.
 pub(super) fn too_long() -> ErrorData {
     ErrorData::invalid_request(format!("a message longer than {} MiB", MAX_LINE >> 20), None)
 }

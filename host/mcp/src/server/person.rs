@@ -10,7 +10,7 @@ use super::conversation::{Link, Requester};
 use haft_core::random;
 use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 
-/// Bytes of the id of a question that leads to a URL.
+/// Number of bytes of the id of a question about a URL.
 const ID: usize = 16;
 
 /// The user of one call.

@@ -20,7 +20,7 @@ use haft_core::random;
 use haft_core::replicas::Replicas;
 use haft_core::tool::Question;
 
-/// Maximal time for the user's answer, equal to that of a question during a call.
+/// Maximum time for the user's answer, equal to that of a question during a call.
 const LIFE: Duration = Duration::from_mins(10);
 
 /// The form of a state. Another form has another number.
@@ -62,7 +62,7 @@ struct SigningState {
     claims: Box<dyn Claims>,
 }
 
-/// Why an answer is good for nothing.
+/// The reason why an answer is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UnusableAnswer {
     /// The state is invalid, or belongs to another call, caller, program or key.
@@ -101,7 +101,7 @@ impl Questions {
         Self(Arc::new(QuestionsState { place, program, signing_state: OnceCell::new() }))
     }
 
-    /// Gets the key, which the first question waits for otherwise.
+    /// Reads or creates the key, which the first question would wait for otherwise.
     pub async fn prepare(&self) -> io::Result<()> {
         self.signing_state().await.map(drop)
     }
@@ -272,7 +272,7 @@ mod tests {
         assert!(questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(state), &A).await.unwrap() == Ok(HASH));
     }
 
-    /// C07: a state is valid for the user's maximal answer time.
+    /// C07: a state is valid for the user's maximum answer time.
     #[tokio::test]
     async fn c07_a_state_ends() {
         let replicas = Questions::of_replicas(Arc::new(OneMap::default()), "a".into());

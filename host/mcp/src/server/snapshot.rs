@@ -15,7 +15,7 @@ use super::tasks::Tasks;
 use haft_core::replicas::Replicas;
 use haft_core::tool::{Approver, Entry, Session, Toolbox, Widening};
 
-/// Maximal wait of a first answer for new plugins and MCP servers with unknown tools: within the ten seconds that
+/// Maximum wait of a first answer for new plugins and MCP servers with unknown tools: within the ten seconds that
 /// the least patient clients give a server to start. `notifications/tools/list_changed` announces later tools.
 pub const PATIENCE: Duration = Duration::from_secs(8);
 
@@ -46,7 +46,7 @@ pub(super) struct FoundTool {
     pub(super) listed: Option<usize>,
 }
 
-/// Maximal number of characters of the instructions to models. Some clients cut there.
+/// Maximum number of characters of the instructions to models. Some clients cut there.
 const MAX_INSTRUCTIONS: usize = 2000;
 
 /// The description of the server for clients.
@@ -250,7 +250,7 @@ impl Publisher {
         differs
     }
 
-    /// Ends when no client is served any more.
+    /// Returns when the last client's service has ended.
     pub async fn closed(&self) {
         self.0.closed().await;
     }
@@ -358,7 +358,7 @@ impl ToolSnapshots {
         (complete, found)
     }
 
-    /// Waits until clients would see other tools than `seen`; nothing when none will come any more.
+    /// Waits until clients would see other tools than `seen`. Returns `None` if no other tools will follow.
     pub(super) async fn other_than(&self, seen: &Arc<ToolSnapshot>) -> Option<Arc<ToolSnapshot>> {
         let mut receiver = self.now.clone();
         let is_other = |snapshot: &Arc<ToolSnapshot>| !self.seen_of(snapshot).is_like(seen);

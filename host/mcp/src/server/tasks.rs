@@ -37,7 +37,7 @@ const LOST: Duration = Duration::from_mins(1);
 /// Interval at which a client should poll.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Maximal size in bytes of a stored answer: several times the largest one of a plugin.
+/// Maximum size in bytes of a stored answer: several times the largest one of a plugin.
 const MAX_ANSWER: usize = 64 << 20;
 
 /// The waits before the end of a task is stored again after a failure.
@@ -81,7 +81,7 @@ impl Tasks {
         Self { replicas, program: program.into(), places, patience: PATIENCE }
     }
 
-    /// Makes `call` of `caller`, and continues it as a task if it takes long.
+    /// Makes `call` of `caller`, and continues a long call as a task.
     pub(super) async fn run<F>(
         &self,
         caller: &str,
@@ -147,7 +147,7 @@ impl Tasks {
         hex(&hash.chain_update(caller).chain_update([0]).chain_update(id).finalize())
     }
 
-    /// Returns how far the task `id` of `caller` is.
+    /// Returns the state of the task `id` of `caller`.
     pub(super) async fn get(&self, caller: &str, id: &str) -> Result<GetTaskResult, ErrorData> {
         let name = self.name(caller, id);
         let record = self.load(&name).await?;

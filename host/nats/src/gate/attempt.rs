@@ -159,7 +159,7 @@ impl<'a> Attempt<'a> {
     async fn last(&self, message: &Message) -> Result<Ended, ToolError> {
         let worker = &self.lease.worker;
         if message.status == Some(StatusCode::NO_RESPONDERS) {
-            // The worker takes no more calls. Its silence shows whether its running calls continue.
+            // The worker accepts no more calls. Its silence shows whether its running calls continue.
             self.fleet().takes_none(worker);
             return Ok(Ended::Unrun(format!("worker `{worker}` is gone")));
         }
@@ -293,7 +293,7 @@ pub(super) struct Expected {
 }
 
 impl Inbox {
-    /// Makes the inbox of `gate`, with answer subjects below `base`.
+    /// Creates the inbox of `gate`, with answer subjects below `base`.
     pub(super) fn new(base: String, gate: &str) -> Self {
         Self { base, gate: gate.to_owned(), waiting: Lock::default() }
     }

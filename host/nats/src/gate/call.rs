@@ -179,14 +179,14 @@ pub struct NatsTool {
 }
 
 impl NatsTool {
-    /// Makes the remote form of the tool `local`, on workers with one of the labels `on` that have the same
-    /// definition and, for a component, the same bytes.
+    /// Creates the remote form of the tool `local`, on workers with one of the labels `on` that have an equal
+    /// definition and, for a component, equal bytes.
     pub fn new(gate: &Arc<Gate>, local: Arc<dyn Tool>, on: &[Label]) -> Self {
         let (def, component) = (local.def().clone(), local.digest().map(str::to_owned));
         Self { local: Some(local), ..Self::of(gate, def, component, on) }
     }
 
-    /// Makes a tool that only workers have.
+    /// Creates a tool that only workers have.
     pub fn known(gate: &Arc<Gate>, known: &Known, on: &[Label]) -> Self {
         Self::of(gate, known.definition_of(), known.component.clone(), on)
     }

@@ -76,7 +76,7 @@ struct Waiting {
 /// A place of a worker, released on drop.
 pub(super) struct Lease {
     pub(super) worker: WorkerId,
-    /// The label by which the worker was chosen.
+    /// The label that selected the worker.
     pub(super) label: String,
     /// Whether calls of the tool change nothing at that worker.
     pub(super) reads: bool,
@@ -344,7 +344,7 @@ impl Inner {
         }
     }
 
-    /// Returns how many workers could run the call if they had a free place.
+    /// Returns the number of workers that could run the call if they had a free place.
     fn able(&self, wanted: &Wanted) -> usize {
         self.members.values().filter(|member| member.offers(wanted).is_some()).count()
     }

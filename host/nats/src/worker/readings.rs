@@ -109,7 +109,7 @@ impl Readings {
         tools
     }
 
-    /// Records which definitions a gate wants; a gate without this information wants all.
+    /// Records the definitions that a gate wants; a gate without this information wants all.
     pub(super) fn are_wanted(&self, base: &str, wanted: Option<&HashSet<String>>) {
         let mut newer: HashSet<String> = HashSet::new();
         for read in self.of(base) {
@@ -130,7 +130,7 @@ impl Readings {
         self.all.lock().iter().for_each(|read| read.is_wanted());
     }
 
-    /// Drops the readings that no gate wants any more; returns whether there were any.
+    /// Drops the readings that no gate wants any more. Returns whether there were any.
     pub(super) fn retire(&self) -> bool {
         let mut all = self.all.lock();
         let before = all.len();

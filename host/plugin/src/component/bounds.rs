@@ -10,9 +10,9 @@ use wasmparser::{FunctionBody, Operator, Parser, Payload};
 
 use self::expansion::Expansion;
 
-/// Functions of all modules: half a gigabyte while they are compiled.
+/// Maximum number of functions of all modules: half a gigabyte while they are compiled.
 const MAX_FUNCTIONS: u64 = 80_000;
-/// Maximal estimate of the compiler's memory in bytes: a third more than for the official TypeScript SDK with its
+/// Maximum estimate of the compiler's memory in bytes: a third more than for the official TypeScript SDK with its
 /// engine, the largest tested component.
 const MAX_ESTIMATE: u64 = 3 << 29;
 
@@ -84,11 +84,12 @@ impl Estimate {
     }
 }
 
-/// Reads every type of `bytes` with a parser that has a bound of 100 levels, and estimates what compiling it takes.
+/// Reads every type of `bytes` with a parser that has a bound of 100 levels, and estimates the cost of the
+/// compilation.
 ///
 /// # Errors
-/// Returns an error for a type that cannot be read, or for an excessive cost. Other errors in the file are left to
-/// wasmtime, whose messages are better.
+/// A type cannot be read, or the cost is excessive. wasmtime reports other errors in the file, with better
+/// messages.
 pub(crate) fn check(bytes: &[u8]) -> Result<(), wasmtime::Error> {
     let (mut estimate, mut expansion, mut functions) = (Estimate::default(), Expansion::default(), 0_u64);
     estimate.add(FILE, bytes.len() as u64);

@@ -53,7 +53,7 @@ pub(crate) struct Compilations {
     permits: Semaphore,
     /// Held while quickly compiled code is compiled again.
     optimizing: AsyncMutex<()>,
-    /// A lock for each component that is being found out about, by the key of its record in the cache.
+    /// A lock for each component under discovery, by the key of its record in the cache.
     locks: Lock<HashMap<Digest, Weak<ComponentLock>>>,
     events: Events,
 }

@@ -19,13 +19,13 @@ pub(crate) const LISTING: u32 = 4;
 /// Maximum number of tools of one plugin: more than a model can choose from.
 pub(crate) const MAX_TOOLS: usize = 256;
 
-/// Maximal number of characters in the name of an MCP server's tool, by the specification.
+/// Maximum number of characters in the name of an MCP server's tool, by the specification.
 const MAX_MCP_NAME: usize = 128;
 
 /// Maximum size of all definitions of one plugin in bytes, because every start reads them.
 const MAX_SIZE: usize = 4 << 20;
 
-/// The tools of a component, as the cache keeps them.
+/// The tools of a component, in the form of the cache.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Listing {
     pub(crate) contract: Contract,

@@ -9,10 +9,10 @@ use crate::failure::LoadError;
 use haft_core::call::{Hints, Offers, PromptDef, ResourceDef, ResourceList, ToolDef};
 use haft_core::tool::exposed_name;
 
-/// Characters of a description; the longest in use are some thousands.
+/// Maximum number of characters of a description; the longest in use are some thousands.
 pub(crate) const MAX_DESCRIPTION: usize = 16_000;
 
-/// Maximal number of characters of a title, which appears in lists.
+/// Maximum number of characters of a title, which appears in lists.
 pub(crate) const MAX_TITLE: usize = 200;
 
 /// The prefix of a prompt's original name.
@@ -36,10 +36,10 @@ const MAX_RESOURCES: usize = 1024;
 
 const MAX_TEMPLATES: usize = 64;
 
-/// Bytes of a path within a plugin.
+/// Maximum number of bytes of a path within a plugin.
 const MAX_PATH: usize = 1024;
 
-/// Characters of the name of a resource.
+/// Maximum number of characters of the name of a resource.
 const MAX_NAME: usize = 200;
 
 /// Maximum number of characters of a client's URI, if a template has no limit of its own.
@@ -53,7 +53,7 @@ pub(crate) fn prefix(name: &str) -> String {
 /// Returns the offers, if all of them can be used.
 ///
 /// # Errors
-/// The first that cannot, with the reason.
+/// The first unusable offer, with the reason.
 pub(crate) fn check(offers: Offers) -> Result<Offers, LoadError> {
     let Offers { prompts, resources } = &offers;
     let checked = count(prompts.len(), MAX_PROMPTS, "prompts")

@@ -1,5 +1,5 @@
 //! Reads the sections of a component's file at any depth of nesting: names and custom sections, no code. Everything
-//! read is bounded in size and number, since the file may be hostile.
+//! read is bounded in size and number, because the file may be hostile.
 
 use serde_json::Value;
 use wasmparser::{ComponentExternalKind, CustomSectionReader, Parser, Payload};
@@ -26,29 +26,29 @@ pub const ACT_SECTION: &str = "act:component";
 /// has some ten thousand; a hostile file may have millions of empty ones.
 const MAX_SECTIONS: usize = 1 << 20;
 
-/// Names of imports or exports. A library of a thousand functions exports them by interface.
+/// Maximum number of names of imports or exports. A library of a thousand functions exports them by interface.
 const MAX_NAMES: usize = 20_000;
 
 const MAX_CUSTOM: usize = 1000;
 
-/// Bytes of a WIT package with its documentation; all of WASI 0.2 has 250 KB.
+/// Maximum number of bytes of a WIT package with its documentation; all of WASI 0.2 has 250 KB.
 const MAX_WIT: usize = 2 << 20;
 
 /// Maximum number of WIT packages of one file: a composed component has several.
 const MAX_WITS: usize = 32;
 
-/// Bytes of a package's program.toml.
+/// Maximum number of bytes of a package's program.toml.
 const MAX_PROGRAM: usize = 256 << 10;
 
-/// Bytes of the schema of a configuration.
+/// Maximum number of bytes of the schema of a configuration.
 const MAX_CONFIG: usize = 256 << 10;
 
-/// Maximal size in bytes of an `act:tools` component's metadata.
+/// Maximum size in bytes of an `act:tools` component's metadata.
 const MAX_ACT: usize = 256 << 10;
 
 const MAX_PRODUCERS: usize = 200;
 
-/// Maximal size in bytes of a short text for registries.
+/// Maximum size in bytes of a short text for registries.
 const MAX_LABEL: usize = 4096;
 
 /// The sections of a file.
@@ -129,7 +129,7 @@ pub struct Producer {
     pub version: String,
 }
 
-/// Why the sections of a file cannot be read.
+/// The reason why the sections of a file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SectionsError {
     /// The file is not WebAssembly, or malformed.
@@ -154,7 +154,7 @@ const LABELS: [&str; 7] = ["version", "description", "authors", "licenses", "sou
 /// Maximum number of lines about unusable sections.
 const MAX_PROBLEMS: usize = 20;
 
-/// Characters of a name.
+/// Maximum number of characters of a name.
 const MAX_NAME: usize = 400;
 
 /// The state of the walk through a file.

@@ -17,7 +17,7 @@ use haft_core::encoding::hex;
 /// Maximum number of bytes of a component: ten times a component with a complete Python.
 const MAX_COMPONENT: u64 = 256 << 20;
 
-/// Bytes of a WIT package beside a component.
+/// Maximum number of bytes of a WIT package beside a component.
 const MAX_SIBLING_WIT: u64 = 2 << 20;
 
 /// A file changed this lately could change again without its time stamps telling.

@@ -43,7 +43,7 @@ use serde_json::{Value, json};
 /// The interface that identifies this world; its version follows.
 const INTERFACE: &str = "act:tools/tool-provider@";
 
-/// The versions that are spoken here, for people.
+/// The supported versions, for people.
 const SUPPORTED: &str = "0.1 and 0.2";
 
 /// The reason why a bridge to other tools is unavailable.
@@ -145,7 +145,7 @@ async fn collect(store: &mut Store<GuestState>, stream: StreamReader<Event>) -> 
     let limit = store.hostcall_fuel();
     let collector = Collector { events: events.clone(), size: 0, limit, _alive: sender };
     stream.pipe(&mut *store, collector)?;
-    // The collector is dropped when nothing more comes.
+    // The collector is dropped at the end of the stream.
     store.run_concurrent(async |_| ended.await).await?.ok();
     let mut events = events.lock();
     Ok(std::mem::take(&mut *events))

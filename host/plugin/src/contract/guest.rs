@@ -17,7 +17,7 @@ use crate::instance::state::GuestState;
 use haft_core::call::Offers;
 use haft_core::tool::ToolError;
 
-/// A contract: what haft does with the components that keep it.
+/// A contract: haft's functions for the components that follow it.
 pub(crate) struct Kind {
     pub(crate) contract: Contract,
     /// Returns whether a component with these exports follows the contract. Fails for an unsupported version.

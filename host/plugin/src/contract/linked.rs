@@ -75,7 +75,7 @@ impl LinkedComponent {
         self.linked.component()
     }
 
-    /// Makes an instance in `store`.
+    /// Creates an instance in `store`.
     pub(crate) async fn instantiate(
         &self,
         store: &mut Store<GuestState>,

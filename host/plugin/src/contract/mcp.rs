@@ -37,10 +37,10 @@ use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
 use haft_core::tool::ToolError;
 
-/// Maximal size in bytes of a page of tools; all definitions may have half as many.
+/// Maximum size in bytes of a page of tools; all definitions may have half as many.
 const MAX_PAGE: u64 = 8 << 20;
 
-/// Maximal size in bytes of an answer beyond the result limit: JSON syntax, and base64 of pictures.
+/// Maximum size in bytes of an answer beyond the result limit: JSON syntax, and base64 of pictures.
 const MAX_OVERHEAD: u64 = 1 << 20;
 
 /// The contract. A request for its tools shows whether a component serves MCP.
@@ -246,7 +246,7 @@ impl News {
         Self { plugin, call, events, told: 0, done: f64::NEG_INFINITY }
     }
 
-    /// Belongs to no component.
+    /// Returns notifications that are not forwarded.
     fn none() -> Self {
         let (plugin, call, events) = (Arc::from(""), String::new(), Events::none());
         Self { plugin, call, events, told: 0, done: f64::NEG_INFINITY }

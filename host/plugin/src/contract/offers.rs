@@ -73,7 +73,7 @@ impl Guest for Offering {
         Ok(Offers { prompts: prompts.into_iter().map(prompt).collect(), resources })
     }
 
-    /// Gets a prompt or reads a resource, or runs a tool.
+    /// Returns a prompt, reads a resource, or runs a tool.
     async fn call(&self, store: &mut Store<GuestState>, call: &Call) -> Answer {
         let prompt = call.tool.strip_prefix(PROMPTS);
         if prompt.is_none() && call.tool != READ {

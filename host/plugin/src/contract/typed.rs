@@ -162,7 +162,7 @@ impl Function {
 /// prompt.
 const MAX_SCHEMA: usize = 64 << 10;
 
-/// Functions that are named as none that can be called.
+/// Maximum number of functions that are reported as uncallable.
 const MAX_UNCALLABLE: usize = 100;
 
 /// Returns the tools of a component's functions.

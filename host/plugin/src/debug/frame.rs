@@ -4,7 +4,7 @@ use std::fmt;
 
 use haft_core::net::one_line;
 
-/// Characters of a function's name or a file's path.
+/// Maximum number of characters of a function's name or a file's path.
 const MAX_NAME: usize = 160;
 
 /// A line of a file.

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::frame::{Frame, Place};
 
-/// Bytes of a section when it is no longer compressed: the lines of a program of some million lines.
+/// Maximum number of bytes of a section when it is no longer compressed: the lines of a program of some million
+/// lines.
 const MAX_PLAIN: u64 = 16 << 20;
 
 /// The table of one core module.
@@ -28,7 +29,7 @@ pub(super) struct Lines {
     rows: Vec<(u32, u32)>,
 }
 
-/// Makes a table, row by row.
+/// Builds a table, row by row.
 #[derive(Default)]
 pub(super) struct Writer {
     lines: Lines,

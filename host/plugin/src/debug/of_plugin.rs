@@ -19,7 +19,7 @@ impl PluginShared {
         let _ = self.engine.threads().own(name).await;
     }
 
-    /// Returns how a guest ended, and where in its author's files.
+    /// Returns a text about the end of a guest, with the place in its author's files.
     pub(crate) async fn told(self: &Arc<Self>, end: &End) -> String {
         end.told(&self.frames(end).await)
     }

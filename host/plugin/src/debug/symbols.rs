@@ -16,7 +16,7 @@ use haft_core::sync::Lock;
 /// Maximum number of resolved stacks of one plugin: a component may be large, and every call of a plugin can trap.
 const MAX_STACKS: usize = 64;
 
-/// Maximal number of reported frames of the author.
+/// Maximum number of reported frames of the author.
 pub(crate) const MAX_FRAMES: usize = 12;
 
 /// A guest's stack: offsets in the compiled code, innermost first.

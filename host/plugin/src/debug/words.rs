@@ -5,7 +5,7 @@ use super::frame::{Frame, Place, is_generated, is_library};
 use haft_core::net::one_line;
 use haft_core::report::shortened;
 
-/// Characters of a message.
+/// Maximum number of characters of a message.
 const MAX_MESSAGE: usize = 300;
 
 /// Maximum number of read frames; deeper frames are less informative.

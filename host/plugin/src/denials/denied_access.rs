@@ -51,8 +51,8 @@ struct UnopenedDirectory {
 const MAX_UNNAMED: usize = 16;
 
 impl DeniedAccess {
-    /// Records that `path` was refused to a guest with the rights of `grant`, unless a link leads to it out of a
-    /// granted directory.
+    /// Records that `path` was refused to a guest with the rights of `grant`, unless a link from a granted directory
+    /// leads to `path`.
     pub(crate) fn refuse(&mut self, path: &Path, what_for: AccessKind, grant: &Grant) {
         let path = normalise(path);
         let (reach, few) = match what_for {
@@ -103,7 +103,7 @@ impl DeniedAccess {
         missed.map(|unopened| (&*unopened.name, &*unopened.problem))
     }
 
-    /// Forgets which granted directories cannot be opened: they are opened again.
+    /// Clears the record of granted directories that cannot be opened, because they are opened again.
     pub(crate) fn open(&mut self) {
         self.opened = true;
         self.unopened.clear();

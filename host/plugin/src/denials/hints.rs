@@ -106,7 +106,7 @@ impl HintContext<'_> {
         }
     }
 
-    /// Returns whether the tool did not come with haft.
+    /// Returns whether the tool is not built in.
     fn is_installed(&self) -> bool {
         matches!(self.place, GrantPlace::Plugin | GrantPlace::Package(_))
     }
@@ -305,7 +305,7 @@ fn request(context: &HintContext<'_>, refusal: &Refusal) -> String {
         Refusal::Address(destination, address, why) => {
             let leads = format!("`{destination}` resolves to {address}: {why}");
             let granted = match why {
-                // The metadata service hands out the credentials of a cloud machine, and no tool needs it.
+                // The metadata service returns the credentials of a cloud machine, and no tool needs it.
                 AddressError::Metadata | AddressError::NotLoopback | AddressError::Blocked => return leads,
                 AddressError::Loopback if destination.is_localhost() => destination.clone(),
                 _ => destination.at(*address),

@@ -29,13 +29,13 @@ struct DecisionList {
     refusals: Vec<Refusal>,
 }
 
-/// Why a guest's request was refused.
+/// The reason why a guest's request was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Host(Destination),
     /// The destination is blocked by `fetch_block`.
     Blocked(Destination),
-    /// The destination is granted, and leads to an address that is not.
+    /// The destination is granted, but its address is not permitted.
     Address(Destination, IpAddr, AddressError),
     /// A refusal that no grant would change, in one line.
     Other(String),

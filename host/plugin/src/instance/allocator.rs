@@ -23,7 +23,7 @@ const ASYNC_STACK: usize = GUEST_STACK + (1 << 20);
 /// hold memory; below, it prefers a used slot.
 const POOL: u32 = 120;
 
-/// Maximal number of idle instances: the rest of the pool, so that every call finds a slot.
+/// Maximum number of idle instances: the rest of the pool, so that every call finds a slot.
 pub(crate) const MAX_IDLE: usize = POOL as usize - MAX_GUESTS;
 
 /// Average number of core instances of a component, as with an interpreter.
@@ -63,7 +63,7 @@ pub(crate) fn config(pooling: bool) -> Config {
     config
 }
 
-/// Returns a pool with this number of slots, each of the maximal size of a component. It reserves address space for
+/// Returns a pool with this number of slots, each of the maximum size of a component. It reserves address space for
 /// all, and memory for touched pages only.
 fn pool() -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();

@@ -14,7 +14,7 @@ use crate::threads::landlock;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
-/// Bytes of linear memory of an instance that waits, at most: twice what an interpreter begins with.
+/// Maximum number of bytes of linear memory of an idle instance: twice the initial memory of an interpreter.
 const MAX_MEMORY: u64 = 32 << 20;
 
 /// Time without a call of a plugin before an instance is created for its next call.

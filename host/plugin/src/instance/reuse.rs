@@ -29,7 +29,7 @@ pub(crate) struct Reuse {
 /// The right to use one instance, until it is dropped.
 pub(crate) struct InstancePermit(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
 
-/// Why a call gets no instance.
+/// The reason why a call gets no instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoInstance {
     #[error("was cancelled while it waited for its plugin")]
@@ -67,7 +67,7 @@ impl Reuse {
         }
     }
 
-    /// Returns how many instances are not used.
+    /// Returns the number of unused instances.
     pub(crate) fn free(&self) -> usize {
         self.permits.available_permits()
     }
@@ -78,8 +78,8 @@ impl Reuse {
     }
 }
 
-// The check for resources that a guest left open after a call. It counts kinds of resources only; rights are checked
-// where things are opened.
+// Checks for resources that a guest left open after a call. Counts only kinds of resources; rights are checked when
+// resources are opened.
 
 /// Streams that every guest may keep: its standard input, output and error.
 const STANDARD_STREAMS: usize = 3;

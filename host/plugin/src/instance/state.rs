@@ -27,7 +27,7 @@ use haft_core::limit::Limits;
 /// Handles of resources, streams, futures and tasks that a guest may own; see also [`MAX_RESOURCES`].
 pub(crate) const MAX_HANDLES: usize = 10_000;
 
-/// Entries of a guest's tables, all together: function pointers, of which CPython has 20,000.
+/// Maximum number of entries of a guest's tables, all together: function pointers, of which CPython has 20,000.
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 1_000_000;
 
 /// Maximum number of core instances of a component: a Rust component has 4, one with an interpreter some 30.
@@ -36,7 +36,7 @@ const MAX_INSTANCES: usize = 256;
 /// Tables and memories of a component.
 const MAX_TABLES: usize = 256;
 
-/// Makes the store's data of a list of capabilities.
+/// Defines the store's data by a list of capabilities.
 macro_rules! capabilities {
     ($($name:ident: $capability:ty,)*) => {
         /// The data of a guest's store.

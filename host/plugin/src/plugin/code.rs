@@ -128,7 +128,7 @@ impl PluginShared {
         Some(over.drop_guard())
     }
 
-    /// Compiles the component once more for calls to come, once.
+    /// Compiles the component again, for later calls, once.
     async fn optimize(plugin: &Arc<Self>) {
         if plugin.is_optimizing.swap(true, Ordering::Relaxed) {
             return;

@@ -52,7 +52,7 @@ impl EpochClock {
         Ok(())
     }
 
-    /// Keeps the clock going until the answer is dropped.
+    /// Keeps the clock running until the returned value is dropped.
     pub(crate) fn keep_ticking(&self) -> EpochTicks {
         let mut state = self.0.state.lock();
         state.running += 1;

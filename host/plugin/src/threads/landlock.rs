@@ -24,7 +24,7 @@ pub enum LandlockState {
     },
     /// None: only the preopened directories restrict guests.
     None {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

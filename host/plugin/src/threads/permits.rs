@@ -19,7 +19,7 @@ pub(crate) const MAX_GUESTS: usize = 64;
 /// which gets less than half of the places.
 const MAX_WAITING: usize = 4608;
 
-/// Maximal size in bytes of the arguments of all waiting calls.
+/// Maximum size in bytes of the arguments of all waiting calls.
 const MAX_WAITING_BYTES: usize = 256 << 20;
 
 /// Maximum number of waiting calls of one client of one plugin. Each holds its arguments.
@@ -52,7 +52,7 @@ pub(crate) struct Permit {
     tenant: Tenant,
 }
 
-/// Why a call gets no permit; the text follows the tool's name.
+/// The reason why a call gets no permit; the text follows the tool's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoPermit {
     #[error("was cancelled while it waited for other calls")]
@@ -110,7 +110,7 @@ impl Permits {
         }
     }
 
-    /// Hands permits to the waiting calls that may have one.
+    /// Gives permits to the waiting calls that may have one.
     fn grant_waiting(&self) {
         let ready = self.0.lock().ready();
         for waiter in ready {
@@ -121,7 +121,7 @@ impl Permits {
 }
 
 impl Queue {
-    /// Takes a permit that is free, for a tenant of which no other call waits: first come, first served within it.
+    /// Takes a free permit for a tenant without a waiting call, so that its calls stay in order.
     fn take_free(&mut self, tenant: Tenant) -> bool {
         self.waiting.has(tenant) == 0 && self.running.take(tenant)
     }
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!((queue.waiters.len(), queue.waiting.plugins(), queue.running.plugins()), (0, 0, 0));
     }
 
-    /// S08: what waits holds so much and no more, and is counted for as long as it waits.
+    /// S08: waiting calls have a limit on their bytes, and count as long as they wait.
     #[tokio::test]
     async fn s08_arguments_of_calls_that_wait_are_bounded() {
         let permits = Permits::default();

@@ -73,7 +73,8 @@ impl ThreadPools {
         Ok(pool)
     }
 
-    /// Returns how far the kernel enforces the rules; tests it on a separate thread if no guest has run yet.
+    /// Returns the extent to which the kernel enforces the rules. If no guest has run yet, tests it on a
+    /// separate thread.
     pub(crate) fn state(&self) -> LandlockState {
         let failed = |reason: String| LandlockState::None { reason };
         if self.verdict.get().is_none() {

@@ -71,17 +71,17 @@ impl Shares {
         self.of_plugin(plugin) >= self.free
     }
 
-    /// Returns how many the tenants of a plugin have.
+    /// Returns the number of permits of a plugin's tenants.
     pub(crate) fn of_plugin(&self, plugin: u64) -> usize {
         self.of_plugins.get(&plugin).copied().unwrap_or_default()
     }
 
-    /// Returns how many plugins have any.
+    /// Returns the number of plugins with a permit.
     pub(crate) fn plugins(&self) -> usize {
         self.of_plugins.len()
     }
 
-    /// Returns how many the tenant has.
+    /// Returns the number of permits of the tenant.
     pub(crate) fn has(&self, tenant: Tenant) -> usize {
         self.taken.get(&tenant).copied().unwrap_or_default()
     }
@@ -101,7 +101,7 @@ fn take_one<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) -> bool {
 mod tests {
     use super::*;
 
-    /// Takes until the tenant is refused; how many it got.
+    /// Takes permits until the tenant is refused. Returns their number.
     fn take_all(shares: &mut Shares, plugin: u64, client: Client) -> usize {
         (0..1000).take_while(|_| shares.take(Tenant { plugin, client })).count()
     }

@@ -15,12 +15,12 @@ use haft_core::sync::Lock;
 /// notice. An unoptimised build of haft needs more.
 const SHORT_CALL: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 1 });
 
-/// Maximal duration of a short call that waits for its processor or a disk.
+/// Maximum duration of a short call that waits for its processor or a disk.
 const LONGEST: Duration = SHORT_CALL.saturating_mul(50);
 
 /// Returns the output of a call, and whether it was short. Other threads may use the processor in between: for a
-/// call that does not wait, its processor time counts. Otherwise calls would count as long on a busy machine, since
-/// long calls run on separate threads, which delay each other.
+/// call that does not wait, its processor time counts. Otherwise calls would count as long on a busy machine,
+/// because long calls run on separate threads, which delay each other.
 pub(crate) async fn measure<F: Future>(call: F) -> (F::Output, bool) {
     let (begun, used, mut polls) = (Instant::now(), processor_time(), 0_usize);
     let mut call = pin!(call);
@@ -29,7 +29,7 @@ pub(crate) async fn measure<F: Future>(call: F) -> (F::Output, bool) {
         call.as_mut().poll(cx)
     });
     let output = output.await;
-    // A call that is polled once began and ended on the same thread.
+    // A call that is polled once began and ended on one thread.
     let computed = || polls == 1 && processor_time().saturating_sub(used) < SHORT_CALL;
     let took = begun.elapsed();
     (output, took < SHORT_CALL || took < LONGEST && computed())
@@ -79,7 +79,8 @@ impl LastCalls {
         has_short && read.is_local && read.directories == grant.readable()
     }
 
-    /// Notes that a call with these rights followed a path to another file system: so will the next.
+    /// Records that a call with these rights followed a path to another file system, which the next call will
+    /// probably do too.
     pub(crate) fn led_elsewhere(&self, grant: &Grant) {
         *self.read.lock() = Read { directories: grant.readable(), is_local: false };
     }

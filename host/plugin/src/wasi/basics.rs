@@ -1,6 +1,6 @@
 //! The imports that every guest may use and that grant nothing: `wasi:io`, `wasi:clocks`, `wasi:random`, and
 //! `wasi:cli` without the environment, as wasmtime implements them. wasmtime's function that links all of WASI is
-//! not called, since it would compile the interfaces that haft implements itself.
+//! not called, because it would compile the interfaces that haft implements itself.
 
 use wasmtime::component::Linker;
 use wasmtime_wasi::cli::{WasiCli, WasiCliView};

@@ -86,7 +86,7 @@ impl Disk {
         self.exceeded.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes`, or nothing where less is left.
+    /// Takes `bytes`, or nothing if less remains.
     fn charge(&self, bytes: u64) -> Result<(), Refused> {
         if let Some(private) = &self.private {
             return private.charge(bytes, &self.exceeded);
@@ -99,7 +99,7 @@ impl Disk {
         })
     }
 
-    /// Gives back the charge for an object that was not created.
+    /// Returns the charge for an object that was not created.
     fn refund(&self, bytes: u64) {
         match &self.private {
             Some(private) => {
@@ -167,7 +167,7 @@ impl Private {
     }
 }
 
-/// Why nothing may be written.
+/// The reason why nothing may be written.
 #[derive(Clone, Copy)]
 enum Refused {
     /// The disk limit is reached, or a quota. Guests know both as their quota.

@@ -31,12 +31,12 @@ use haft_core::grant::{Destination, Grant};
 use haft_core::limit::Limits;
 use haft_core::trace::TraceParent;
 
-/// Maximal number of requests of one call. A tool makes a handful, a walk through the pages of an API some hundred;
+/// Maximum number of requests of one call. A tool makes a handful, a walk through the pages of an API some hundred;
 /// more is a load on the server. Far below `MAX_RESOURCES`: wasmtime keeps the options of a request as long as the
 /// guest lives.
 const MAX_REQUESTS: usize = 500;
 
-/// Maximal number of concurrent requests of one call, as many as a browser makes to three hosts. Further ones wait.
+/// Maximum number of concurrent requests of one call, as many as a browser makes to three hosts. Further ones wait.
 /// Each holds a connection.
 const MAX_OPEN: usize = 16;
 

@@ -103,7 +103,7 @@ impl StdinStream for Input {
 // Captures a guest's standard output and error: the beginning and the end are kept, the rest is counted and dropped.
 // Nothing reaches haft's own standard output.
 
-/// Maximal number of bytes kept of each stream's beginning, and of its end: some hundred lines, and the last lines
+/// Maximum number of bytes kept of each stream's beginning, and of its end: some hundred lines, and the last lines
 /// of a guest.
 const MAX_KEPT: usize = 8 << 10;
 
@@ -129,7 +129,7 @@ impl Default for CapturedBytes {
 }
 
 impl Captured {
-    /// Keeps `bytes` bytes of the beginning, of later output.
+    /// Stores `bytes` bytes of the beginning of later output.
     pub(crate) fn keep_first(&self, bytes: usize) {
         self.0.lock().room = bytes.max(MAX_KEPT);
     }

@@ -68,7 +68,7 @@ fn clones_learn_from_each_other() {
     assert_eq!(other.redact(KEY), "***");
 }
 
-/// A text that repeats the beginning of a secret costs no more than another.
+/// A text that repeats the beginning of a secret takes no longer than another text.
 #[test]
 fn repetition_is_cheap() {
     let secret = format!("{}b", "a".repeat(2000));
@@ -109,7 +109,7 @@ fn stream() -> Stream {
     Stream::new(REDACTOR.clone())
 }
 
-/// CL04: a secret is redacted wherever the text is split.
+/// CL04: a secret is redacted for any split of the text.
 #[test]
 fn cl04_a_secret_is_left_out_wherever_it_is_cut() {
     let text = format!("a {} b {}{} c", SECRETS[0], SECRETS[1], SECRETS[2]);

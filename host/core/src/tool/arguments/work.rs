@@ -8,7 +8,7 @@ use jsonschema::{Draft, Registry};
 use referencing::Resolver;
 use serde_json::Value;
 
-/// Steps that a check may take: seconds. Arguments of common tools take a few hundred.
+/// Maximum number of steps that a check may take: seconds. Arguments of common tools take a few hundred.
 const MAX_STEPS: u64 = 30_000_000;
 
 /// Maximum number of schemas that a check is within at one time, nested or referenced: each needs stack.
@@ -38,7 +38,7 @@ pub(super) struct Work {
     registry: Option<Registry<'static>>,
 }
 
-/// Why a check is not done.
+/// The reason why a check is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooMuch {
     #[error("a definition of the schema refers to itself endlessly")]

@@ -51,7 +51,7 @@ fn cost(toolbox: &Toolbox) -> usize {
     tokens(toolbox.defs().into_iter().map(bytes).sum())
 }
 
-/// PR15: the first tools that fit, and two that stand for the rest; never more than the budget.
+/// PR15: the first tools that fit, and two that reach the others; never more than the budget.
 #[test]
 fn pr15_what_is_told_of_fits_the_budget() {
     let all = many();

@@ -123,8 +123,8 @@ impl Entry {
         }
     }
 
-    /// Notes a call whose changes are not stored for an undo, unless it cannot change anything, or declares that it
-    /// does not.
+    /// Records a call whose changes are not stored for an undo, unless the call cannot change anything, or declares
+    /// that.
     fn note_uncovered(&self, call: &ToolCall, session: &Session) {
         if !self.tool.keeps_changes() && !self.def().hints.read_only && self.may_have_effects() {
             let subject = || self.tool.subject(&call.arguments);

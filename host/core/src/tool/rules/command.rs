@@ -29,13 +29,13 @@ use self::parts::{Parts, Quotes, UNKNOWN, expanded, is_held, restored, without_r
 use self::starts::{Start, adds_words, command_setting, is_reader, may_be_shell, name_of, starts};
 use super::glob::Glob;
 
-/// Words before a command that are skipped. What has more is taken for anything.
+/// Maximum number of skipped words before a command. With more, the command may be any.
 const MAX_LEADS: usize = 32;
 
 /// Maximum number of words of one program that may be commands. With more, the program may be any.
 const MAX_STARTS: usize = 4096;
 
-/// Maximal nesting of quotes in which commands are searched. Deeper text counts as any command.
+/// Maximum nesting of quotes in which commands are searched. Deeper text counts as any command.
 const MAX_QUOTED: usize = 4;
 
 /// Maximum number of letters of short options before a value in one word: `-qec'rm x'`.
@@ -195,7 +195,7 @@ fn values(word: &str) -> impl Iterator<Item = &str> {
 
 // A rule about a command line, word by word: options before the words of the rule are skipped.
 
-/// Maximal number of positions of a rule's words. More count as any command.
+/// Maximum number of positions of a rule's words. More count as any command.
 const MAX_PLACES: usize = 64;
 
 struct Line {

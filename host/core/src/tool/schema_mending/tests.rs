@@ -55,7 +55,7 @@ fn what_is_right_stays() {
     }
 }
 
-/// (B12) A pattern of another dialect is left unchecked, and everything else is checked.
+/// (B12) A pattern of another dialect is not checked, and everything else is checked.
 #[test]
 fn patterns_that_cannot_be_read_are_left_unchecked() {
     for (pattern, good) in [

@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::call::ToolDef;
 
-/// Maximal number of words of a query.
+/// Maximum number of words of a query.
 const MAX_QUERY: usize = 32;
 
 /// Maximum number of indexed words of one tool: a description has at most 16,000 characters.
 const MAX_WORDS: usize = 2000;
 
-/// Levels of a schema in which parameters are looked for.
+/// Maximum number of levels of a schema in which parameters are looked for.
 const MAX_DEPTH: usize = 6;
 
 /// The weight of a word by its position.

@@ -15,7 +15,7 @@ const NAMESPACES: &[&str] = &["functions", "function", "default_api", "tools", "
 /// The beginning of a control token that a model wrote into a name: `bash<|channel|>commentary`.
 const CONTROL: &str = "<|";
 
-/// Tools that a short name could mean and that are named.
+/// Maximum number of tools that a short name could mean and that are named.
 const MAX_NAMED: usize = 5;
 
 impl Toolbox {

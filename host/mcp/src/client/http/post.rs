@@ -1,5 +1,5 @@
 //! The requests of the streamable HTTP transport. Every response ends its request: a failure without a request id,
-//! an HTML page, or an "accepted" without an answer ends the request at once, with the server's text.
+//! an HTML page, or an "accepted" without an answer ends it with the server's text.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -30,7 +30,7 @@ use haft_core::net::chain;
 
 /// Maximum number of bytes of an answer, and of one event: the limit over standard streams.
 const MAX_BODY: usize = 16 << 20;
-/// Maximal number of bytes read of a failure.
+/// Maximum number of bytes read of a failure.
 const MAX_FAILURE: usize = 64 << 10;
 
 const SESSION: &str = "mcp-session-id";

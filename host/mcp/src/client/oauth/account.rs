@@ -39,7 +39,7 @@ pub struct Account {
 struct Current {
     is_read: bool,
     login: Option<Login>,
-    /// The token of a login that cannot be renewed any more.
+    /// The token of a login that can no longer be renewed.
     dead: Option<SecretString>,
 }
 
@@ -112,7 +112,7 @@ impl Account {
         Ok(Some(revoked))
     }
 
-    /// Holds the store, so that no other process changes it.
+    /// Locks the store, so that no other process changes it.
     pub(super) async fn hold(&self) -> Result<impl Send, LoginError> {
         self.store.hold().await.map_err(LoginError::new)
     }
@@ -231,7 +231,7 @@ impl Account {
         Ok(new)
     }
 
-    /// Returns why the server refuses the sent token; `scopes` are those that it names.
+    /// Returns the reason why the server refuses the sent token; `scopes` are those that it names.
     pub(in crate::client) fn refusal(&self, said: String, scopes: Option<String>) -> ServerError {
         ServerError::Login { server: self.server.clone(), said, scopes }
     }

@@ -24,7 +24,7 @@ use haft_core::sync::Lock;
 
 /// Time limit for one request, with the connection.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Bytes of an answer: documents and tokens have some KiB.
+/// Maximum number of bytes of an answer: documents and tokens have some KiB.
 const MAX_ANSWER: usize = 1 << 20;
 /// The members of an answer that are secrets (RFC 6749, RFC 7591, OIDC).
 const SECRETS: &[&str] =

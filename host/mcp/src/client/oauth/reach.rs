@@ -19,7 +19,7 @@ use haft_core::grant::{AddressError, local};
 const PROXIES: &[&str] =
     &["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
-/// Why an address is not asked.
+/// The reason why an address is not asked.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unreachable {
     #[error("`{0}` would send data unencrypted")]
@@ -144,7 +144,7 @@ mod tests {
         Reach::of(&server).judge(&url).await.map_err(|why| why.to_string())
     }
 
-    /// URLs of a server on the internet lead to the internet.
+    /// URLs of a server on the internet have to be on the internet.
     #[tokio::test]
     async fn a_server_leads_to_no_address_that_is_not_of_its_own_kind() {
         const PUBLIC: &str = "https://8.8.8.8/mcp";

@@ -13,11 +13,11 @@ use tokio::time::timeout;
 
 /// The path that the browser is sent back to.
 const PATH: &str = "/callback";
-/// Bytes of a request's head: codes of some servers have 2 KiB.
+/// Maximum number of bytes of a request's head: codes of some servers have 2 KiB.
 const MAX_HEAD: usize = 32 << 10;
 /// Maximum number of concurrent connections. Browsers open some that they do not use.
 const MAX_CONNECTIONS: usize = 16;
-/// Maximal time for a connection to send its request, and to read the answer.
+/// Maximum time for a connection to send its request, and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The open port.

@@ -45,7 +45,7 @@ async fn revoke_one(
         Some(secret) => {
             let basic = Some((login.client.id.as_str(), secret.as_str()));
             match post(exchange, endpoint, &form(pairs, &[]), basic).await {
-                // Some want the secret in the body alone.
+                // Some servers require the secret in the body alone.
                 Ok(StatusCode::UNAUTHORIZED | StatusCode::BAD_REQUEST) => {
                     let own = [("client_id", login.client.id.as_str()), ("client_secret", secret.as_str())];
                     post(exchange, endpoint, &form(pairs, &own), None).await

@@ -200,7 +200,7 @@ impl SignIn {
         }
     }
 
-    /// Takes the address that the browser was sent to.
+    /// Processes the address that the browser was redirected to.
     async fn take(&self, address: &str) -> Result<Step, LoginError> {
         let address = address.trim();
         if parameter(address, "state").as_deref() != Some(&self.state) {
@@ -268,7 +268,8 @@ fn bearer(headers: &HeaderMap) -> Option<String> {
     best.map(|value| (*value).to_owned())
 }
 
-/// Returns a parameter of a URL's query; `None` if it occurs twice, since two parsers would read different values.
+/// Returns a parameter of a URL's query; `None` if it occurs twice, because two parsers would read different
+/// values.
 fn parameter(address: &str, name: &str) -> Option<String> {
     let address = Url::parse(address).ok()?;
     let mut values =

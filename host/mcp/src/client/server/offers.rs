@@ -22,7 +22,7 @@ const MAX_PAGES: usize = 100;
 const MAX_ITEMS: usize = 1000;
 /// Maximum number of bytes of one list, as JSON.
 const MAX_SIZE: usize = 2 << 20;
-/// Characters of a server's words to models.
+/// Maximum number of characters of a server's words to models.
 const MAX_INSTRUCTIONS: usize = 4000;
 
 impl ServerOffers {

@@ -22,7 +22,7 @@ use haft_sandbox::service;
 /// are downloaded at their start.
 const BEGIN: Duration = Duration::from_mins(1);
 impl Server {
-    /// Connects in the protocol era that the server is known to speak, else tries both.
+    /// Connects in the protocol era that the server supports, if known, otherwise tries both.
     pub(super) async fn open(&self, era: Era) -> Result<Connection, ServerError> {
         let remembered = self.file().and_then(|file| CachedTools::read(&file)).map(|cached| cached.era);
         let first = if era == Era::Unknown { remembered.unwrap_or_default() } else { era };

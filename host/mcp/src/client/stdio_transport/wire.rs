@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::client::calls::shortened;
 use haft_core::sync::Lock;
 
-/// Characters of a line that are shown.
+/// Maximum number of characters of a line that are shown.
 const MAX_SHOWN: usize = 200;
 
-/// Maximal number of queued bytes: two of the largest messages. A server that sends requests and reads no answers
+/// Maximum number of queued bytes: two of the largest messages. A server that sends requests and reads no answers
 /// gets no more of them, nor calls that it does not read.
 const MAX_UNWRITTEN: usize = 32 << 20;
 

@@ -27,7 +27,8 @@ async fn waiting_has_an_end() {
     calls.wait_until_idle(Duration::from_millis(50)).await;
 }
 
-/// S15: a client with too many open requests gets an error; a cancelled request counts no more, and is stopped.
+/// S15: a client with too many open requests gets an error. A cancelled request is stopped and no longer
+/// counts.
 #[test]
 fn s15_requests_under_way_are_bounded() {
     let conversation = Arc::<Conversation>::default();

@@ -46,11 +46,11 @@ struct ProgressNotifier {
     dropped: Arc<AtomicUsize>,
 }
 
-/// Which notifications a client wants.
+/// The notifications that a client requests.
 struct NotificationFilter {
-    /// The token for progress notifications, if the client wants them.
+    /// The token for progress notifications, if the client requests them.
     progress: Option<ProgressToken>,
-    /// The minimal level of log messages; `None`: the client wants none.
+    /// The minimum level of log messages; `None` if the client requests none.
     log: Option<LoggingLevel>,
 }
 
@@ -261,7 +261,7 @@ const OWN_META: &[&str] = &["progressToken", "traceparent", "tracestate", "bagga
 /// The prefix of the protocol's own fields.
 const OF_PROTOCOL: &str = "io.modelcontextprotocol/";
 
-/// Bytes of `_meta` that a server gets of a client, as JSON.
+/// Maximum number of bytes of `_meta` that a server gets of a client, as JSON.
 const MAX_META: usize = 64 << 10;
 
 /// Returns the part of a request's `_meta` for the server of the tool.

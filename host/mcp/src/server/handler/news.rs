@@ -30,7 +30,7 @@ struct Differences {
 }
 
 impl ToolNews {
-    /// Notes that the client knows the tools of `snapshots`, unless it knew others before.
+    /// Records that the client knows the tools of `snapshots`, unless it knew other tools before.
     pub(in crate::server) fn begin(&self, snapshots: &ToolSnapshots) {
         self.0.lock().get_or_insert_with(|| Arc::downgrade(&snapshots.now()));
     }

@@ -30,7 +30,7 @@ const MAX_PAGE: usize = 256 << 10;
 type Brought = (Option<InputResponses>, Option<String>);
 
 impl Handler {
-    /// Gets a prompt.
+    /// Returns a prompt.
     pub(super) async fn get(&self, request: GetPromptRequestParams, requester: Requester) -> Answer {
         let snapshot = self.shared.snapshots.complete().await;
         let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } = request;
@@ -190,7 +190,8 @@ impl Handler {
         let reader = offers::reader(snapshot.toolbox(), snapshot.names(), uri);
         let reader = reader.ok_or_else(|| no_resource(uri))?;
         let ReaderOf::Server { server, own, .. } = reader.of else { return Ok(ServerResult::empty(())) };
-        // Others of the process would miss it; who came meanwhile has it back.
+        // Other clients of this process would miss the resource; the second request restores it for those that
+        // began to watch meanwhile.
         for method in ["resources/unsubscribe", "resources/subscribe"] {
             if self.shared.watchers.has(server, &own) == (method == "resources/unsubscribe") {
                 break;

@@ -20,7 +20,7 @@ use haft_callers::{Caller, Callers, Denied};
 use haft_core::net::is_loopback;
 use haft_core::random;
 
-/// Characters below which a token could be guessed.
+/// Minimum number of characters of a token that cannot be guessed.
 const MIN_TOKEN: usize = 16;
 
 /// The caller id of clients without a token.
@@ -44,7 +44,7 @@ pub enum Admission {
 #[derive(Debug)]
 pub struct Token(SecretString);
 
-/// Why a text is no token.
+/// The reason why a text is not a token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// The token could be guessed.
@@ -184,8 +184,8 @@ impl Token {
     }
 }
 
-/// Checks that a request is meant for this server, and comes from no foreign page. `local` is the address at which
-/// it arrived, `hosts` the other names of this machine.
+/// Checks that a request is for this server, and not from a foreign page. `local` is the local address of the
+/// request, `hosts` the other names of this machine.
 pub(super) fn check_source(
     headers: &HeaderMap,
     local: Option<SocketAddr>,

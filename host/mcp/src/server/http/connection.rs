@@ -141,7 +141,7 @@ impl ConnectionSlots {
         Ok(ConnectionSlot { slots: self.clone(), number, closed, is_authenticated: AtomicBool::new(false) })
     }
 
-    /// Ends when no connection is left.
+    /// Returns when no connection remains.
     pub(super) async fn are_empty(&self) {
         let mut open = self.0.open.subscribe();
         // The sender lives as long as `self`.

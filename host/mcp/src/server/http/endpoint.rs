@@ -262,7 +262,7 @@ impl Endpoint {
             let (status, message) = ended(begun).await?;
             return Ok(response::whole(status, JSON, message));
         }
-        // A head that comes later than a proxy waits is of no use.
+        // A head after a proxy's time limit would be useless.
         let failure = tokio::time::timeout(PING, stream.failure()).await.ok().flatten();
         let answer = failure.or_else(|| stream.whole(false));
         Ok(answer.unwrap_or_else(|| stream.response(None, false, self.end(stops))))

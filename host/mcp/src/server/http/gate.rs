@@ -26,10 +26,10 @@ use crate::server::handler::ServerShared;
 use haft_core::json;
 use haft_core::net::is_loopback_address;
 
-/// Bytes of a body: a file to be written, in JSON.
+/// Maximum number of bytes of a body: a file to be written, in JSON.
 const MAX_BODY: usize = 8 << 20;
 
-/// Bytes of a body that is always read: a call with a screenful of arguments.
+/// Number of bytes of a body that is always read: a call with a screenful of arguments.
 const SMALL: usize = 64 << 10;
 
 /// Maximum number of bytes of all larger bodies at one time: sixteen complete ones.
@@ -44,13 +44,13 @@ pub(super) struct Gate {
     hosts: Vec<String>,
     bodies: Bodies,
     endpoint: Endpoint,
-    /// Cancelled when no more requests are taken.
+    /// Cancelled when the server accepts no more requests.
     ended: CancellationToken,
     /// haft's own, for what takes time or opens connections.
     runtime: Handle,
 }
 
-/// The connection that a request came on.
+/// The connection of a request.
 pub(super) struct HttpConnection {
     pub(super) place: ConnectionSlot,
     /// The local address of the request's connection.
@@ -88,7 +88,7 @@ impl Gate {
         &self.public
     }
 
-    /// Takes no more requests.
+    /// Stops accepting requests.
     pub(super) fn end(&self) {
         self.ended.cancel();
     }

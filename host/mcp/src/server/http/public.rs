@@ -63,7 +63,7 @@ impl Public {
         self.asked.lock().is_some_and(|asked| asked.elapsed() < WATCHED)
     }
 
-    /// Reports from now on that haft is not ready, since it is to end.
+    /// Reports from now on that haft is not ready, because it is to end.
     pub(super) fn end(&self) {
         self.ending.cancel();
     }

@@ -37,10 +37,10 @@ pub(super) const EVENTS: &str = "text/event-stream";
 /// Requests a proxy to forward events without buffering.
 const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// Maximal number of queued events of a stream: as many as a plugin may send in a call.
+/// Maximum number of queued events of a stream: as many as a plugin may send in a call.
 const WAITING: usize = 1024;
 
-/// Maximal number of queued pieces among them, of process output or of an answer, which are long.
+/// Maximum number of queued pieces among them, of process output or of an answer, which are long.
 const PIECES: usize = 256;
 
 /// Number of events of a stream that are kept after they were read, and that are queued without a reader.
@@ -79,7 +79,7 @@ pub(super) fn text(message: &impl Serialize) -> Bytes {
     serde_json::to_vec(message).unwrap_or_default().into()
 }
 
-/// Why a request is not answered.
+/// The reason why a request is not answered.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
@@ -346,7 +346,7 @@ impl State {
         self.forget();
     }
 
-    /// Forgets events that were read long ago.
+    /// Removes events that were read long ago.
     fn forget(&mut self) {
         while self.gone + (KEPT as u64) < self.read {
             self.events.pop_front();

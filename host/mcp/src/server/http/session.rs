@@ -23,7 +23,7 @@ use crate::server::handler::{Handler, ToolNews};
 use haft_core::random;
 use haft_core::sync::Lock;
 
-/// Maximal idle time of a session: long enough for a lunch break.
+/// Maximum idle time of a session: long enough for a lunch break.
 const IDLE: Duration = Duration::from_hours(1);
 
 /// Idle time after which a session may be closed for a new one, if all places are taken.
@@ -41,7 +41,7 @@ const SHARE: usize = 8;
 /// Separates the random part of an id from the home of the session.
 const AT: char = '@';
 
-/// Maximal number of characters of a machine's name in an id.
+/// Maximum number of characters of a machine's name in an id.
 const MAX_NAME: usize = 64;
 
 /// The error for an unknown session.
@@ -56,7 +56,7 @@ const KEPT: usize = 16;
 /// Maximum number of bytes of their streams. A single stream may be longer.
 const MAX_KEPT: usize = 1 << 20;
 
-/// Maximal size in bytes of the kept streams of all sessions: streams beyond it are not kept.
+/// Maximum size in bytes of the kept streams of all sessions: streams beyond it are not kept.
 const MAX_ALL_KEPT: usize = 64 << 20;
 
 /// The sessions of a server.
@@ -243,7 +243,7 @@ impl Home {
         Ok(format!("{}{AT}{}", random::name::<{ random::KEY }>()?, self.0))
     }
 
-    /// Returns why a session is not here, if its id names another home.
+    /// Returns the reason why a session is not here, if its id names another home.
     fn refusal(&self, id: &str) -> Option<String> {
         let (_, home) = id.rsplit_once(AT)?;
         let is_name = home.len() <= MAX_NAME + 8
@@ -320,7 +320,7 @@ impl Session {
         Ok(SessionRequest { session: self.clone(), running, stream })
     }
 
-    /// Takes a message that is no request.
+    /// Processes a message that is not a request.
     pub(super) fn take(&self, message: ClientJsonRpcMessage) {
         match self.conversation.take(message) {
             Some(Said::Opened) => self.news.begin(&self.handler.shared.snapshots),

@@ -18,8 +18,8 @@ use haft_core::random;
 use haft_core::replicas::{KEY_BYTES, Replicas, SharedKey};
 use haft_core::sync::Lock;
 
-/// Claims that are kept, each for as long as its state is good: more answers than people give in that
-/// time. What comes on top is refused.
+/// Maximum number of stored claims, each for as long as its state is valid: more answers than people give in that time.
+/// Further claims are refused.
 const MAX_CLAIMS: usize = 16_384;
 
 /// Seconds for which a claim is kept after its state has ended: clocks that share a folder differ.
@@ -87,7 +87,7 @@ impl FolderClaims {
         }
     }
 
-    /// Removes the claims on states that have ended; how many are left.
+    /// Removes the claims on expired states. Returns the number of remaining claims.
     fn sweep(&self, now: u64) -> io::Result<usize> {
         let mut left = 0;
         for entry in std::fs::read_dir(&self.0)? {
@@ -151,10 +151,10 @@ fn until_of(name: &str) -> Option<u64> {
 // The key that signs states. It is created once, in a folder readable by this user alone or where replicas share it, and
 // never leaves this module otherwise.
 
-/// Bytes of a key: as many as the signature has.
+/// Number of bytes of a key: that of the signature.
 const BYTES: usize = KEY_BYTES;
 
-/// Bytes of a signature.
+/// Number of bytes of a signature.
 pub(super) const TAG: usize = 32;
 
 /// The name of the key file.

@@ -57,7 +57,8 @@ impl Client {
         &self.link.writer
     }
 
-    /// Takes a message of `bytes` bytes. `ahead`: how many messages are read already that follow it; `None`: nothing is.
+    /// Processes a message of `bytes` bytes. `ahead` is the number of following messages that are read already; `None`
+    /// if nothing follows.
     pub(super) fn take(&mut self, message: ClientJsonRpcMessage, bytes: usize, ahead: Option<usize>) {
         if let JsonRpcMessage::Request(request) = message {
             self.begin(request, bytes, ahead);

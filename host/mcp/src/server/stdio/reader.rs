@@ -23,10 +23,10 @@ const HUNG_UP: PollFlags = PollFlags::RDHUP;
 #[cfg(target_os = "macos")]
 const HUNG_UP: PollFlags = PollFlags::HUP;
 
-/// Bytes read at once.
+/// Number of bytes of one read.
 const BUFFER: usize = 64 << 10;
 
-/// Messages ahead that are counted.
+/// Maximum number of counted messages ahead.
 const AHEAD: usize = 8;
 
 /// Capacity in bytes of the line buffer that is reused for the next line.
@@ -119,7 +119,7 @@ impl<I: Input> Reader<I> {
         if let Ok((JsonRpcMessage::Request(_), _)) = &incoming {
             self.burst.request_was_read();
         }
-        // A client that has hung up left little in the pipe, and waits for haft to end.
+        // A client that has hung up has written little to the pipe, and waits for the end of haft.
         self.client.writer().wait_for_room(|| self.input.get_ref().has_hung_up());
         if self.stop.is_cancelled() {
             return false;
@@ -149,7 +149,7 @@ impl<I: Input> Reader<I> {
     }
 }
 
-/// Returns how many messages follow one where `buffer` is read already.
+/// Returns the number of messages after the current one in `buffer`; `None` if it is empty.
 fn ahead(buffer: &[u8]) -> Option<usize> {
     let whole = buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD);
     (!buffer.is_empty()).then(|| whole.count())

@@ -16,12 +16,12 @@ use tokio::sync::{mpsc, watch};
 use super::Hangup;
 use haft_core::sync::Lock;
 
-/// Maximal number of queued bytes before reading stops: two of the largest messages. A client that writes all its
+/// Maximum number of queued bytes before reading stops: two of the largest messages. A client that writes all its
 /// requests before it reads an answer has room for thousands, and a client that never reads cannot exhaust haft's
 /// memory. Running requests are still answered.
 const MAX_UNWRITTEN: usize = 32 << 20;
 
-/// Maximal number of queued bytes before pieces of process output are dropped.
+/// Maximum number of queued bytes before pieces of process output are dropped.
 const MAX_PIECES: usize = 1 << 20;
 
 /// Additional size of a queued message in bytes, so that many small messages count too.
@@ -178,13 +178,14 @@ fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 impl WriterShared {
-    /// Writes a line if that does not block: nothing is queued before it, and the pipe takes it. An error is left to
-    /// the thread, which gets it too.
+    /// Writes a line if that does not block: nothing is queued before it, and the pipe accepts it. The thread gets
+    /// an error again, and handles it.
     fn write_at_once(&self, line: &[u8]) -> bool {
         self.output_if_idle().is_some_and(|mut output| output.write_at_once(line))
     }
 
-    /// Holds a line back if fewer are than calls are `ahead`, else writes it with them.
+    /// Holds a line back if fewer lines are held than calls are `ahead`; otherwise writes the held lines and this
+    /// one.
     fn hold_back(&self, line: &[u8], ahead: usize) -> bool {
         self.output_if_idle()
             .is_some_and(|mut output| output.hold_back(line, ahead) || output.write_at_once(line))

@@ -15,7 +15,7 @@ use haft_core::replicas::KEPT;
 pub(super) struct Record {
     /// The time of the start, in milliseconds since 1970.
     pub(super) created: u64,
-    /// When this was written.
+    /// The time of this record.
     updated: u64,
     state: State,
 }

@@ -50,7 +50,7 @@ impl Expansion {
         self.root
     }
 
-    /// Takes in the next part of the file.
+    /// Reads the next part of the file.
     ///
     /// # Errors
     /// The component passes components as values, so that their number is unknown.

@@ -31,7 +31,7 @@ fn deterministic(value: &Value) -> Cbor {
         Value::Array(items) => Cbor::Array(items.iter().map(deterministic).collect()),
         Value::Object(entries) => {
             let mut entries: Vec<(&String, &Value)> = entries.iter().collect();
-            // A text's encoding begins with its length: shorter keys come first.
+            // A text's encoding begins with its length, so that shorter keys precede longer ones.
             entries.sort_by(|(one, _), (other, _)| (one.len(), one).cmp(&(other.len(), other)));
             let entry = |(name, value): (&String, &Value)| (Cbor::Text(name.clone()), deterministic(value));
             Cbor::Map(entries.into_iter().map(entry).collect())

@@ -9,7 +9,7 @@ use super::cbor;
 /// Maximum number of classes of one component, and of constraints of one class.
 const MAX_CLASSES: usize = 200;
 
-/// Maximal size in bytes of a pattern, and of the compared text: the time of a comparison grows with both.
+/// Maximum size in bytes of a pattern, and of the compared text: the time of a comparison grows with both.
 const MAX_PATTERN: usize = 500;
 
 /// A class of actions, as its component declares it.

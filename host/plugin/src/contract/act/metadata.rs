@@ -49,7 +49,7 @@ const MAX_DEPTH: usize = 16;
 
 const MAX_ASKED: usize = 200;
 
-/// Characters of a text.
+/// Maximum number of characters of a text.
 const MAX_TEXT: usize = 4000;
 
 impl ActMetadata {

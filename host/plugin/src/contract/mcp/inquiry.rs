@@ -20,7 +20,7 @@ use haft_core::tool::Schema;
 /// Cosmonic's template.
 const PATHS: &[&str] = &["/mcp", "/", "/v1/mcp"];
 
-/// Pages of a list of tools.
+/// Maximum number of pages of a list of tools.
 const MAX_PAGES: usize = 100;
 
 /// The state of the inquiry.
@@ -49,7 +49,7 @@ pub(super) enum Next {
     Listed(Vec<ListedTool>, Manner),
 }
 
-/// Why a component is no server at the paths that were tried.
+/// The reason why a component is not a server at the tried paths.
 #[derive(Default)]
 struct Refusals(Vec<(String, Vec<String>)>);
 
@@ -60,7 +60,7 @@ impl Default for Step {
 }
 
 impl Inquiry {
-    /// Takes the next step, in a fresh instance.
+    /// Takes the next step, in a new instance.
     pub(super) async fn go_on(
         mut self,
         channel: &mut Channel<'_>,

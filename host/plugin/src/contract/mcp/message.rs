@@ -8,7 +8,7 @@ use crate::failure::LoadError;
 use haft_core::net::excerpt;
 use haft_core::tool::ToolError;
 
-/// Characters of a server's words in an error of haft's own.
+/// Maximum number of characters of a server's words in an error of haft's own.
 const MAX_EXCERPT: usize = 300;
 
 /// JSON-RPC: the arguments are wrong.
@@ -29,7 +29,7 @@ pub(super) enum Message {
     Other,
 }
 
-/// Why a request has no result.
+/// The reason why a request has no result.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The guest trapped, was stopped, or gave no answer.

@@ -86,7 +86,7 @@ pub(super) const STATELESS: &str = "2026-07-28";
 pub(crate) struct Manner {
     /// The path of the server's endpoint.
     pub(super) path: String,
-    /// The version of the protocol that both sides speak.
+    /// The protocol version that both sides support.
     pub(super) version: String,
     pub(super) sessions: Sessions,
 }

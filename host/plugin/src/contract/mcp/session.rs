@@ -187,7 +187,7 @@ fn client() -> Value {
 
 // Reads the answer to one request: a JSON message, or a stream of events that ends with it. Stores at most one message.
 
-/// Maximal number of bytes read of an invalid answer.
+/// Maximum number of bytes read of an invalid answer.
 const MAX_REFUSAL: u64 = 64 << 10;
 
 /// Maximum number of characters of a session's id; usual ids have 36.

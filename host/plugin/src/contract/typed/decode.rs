@@ -16,7 +16,7 @@ use crate::contract::floats;
 /// in some forty bytes before the guest gets it.
 const MAX_VALUES: usize = 4 << 20;
 
-/// Bytes of a text that an error repeats: a number has fewer.
+/// Maximum number of bytes of a text that an error repeats: a number has fewer.
 const MAX_QUOTE: usize = 40;
 
 /// Base64 with or without padding, with any trailing bits.

@@ -20,7 +20,7 @@ const MAX_ALIASES: usize = 8;
 /// Maximum number of characters of the documentation of one type, field, case or parameter.
 const MAX_TEXT: usize = 2000;
 
-/// Maximal number of functions whose documentation is kept.
+/// Maximum number of functions whose documentation is kept.
 const MAX_FUNCTIONS: usize = 10_000;
 
 /// The documentation of a component's functions.

@@ -109,7 +109,7 @@ fn optional(ty: Option<&Type>, val: Option<&Val>) -> Encoded {
     }
 }
 
-/// Fields that hold nothing are left out.
+/// Fields that hold nothing are omitted.
 fn record(fields: &[Field], values: &[(String, Val)]) -> Encoded {
     if fields.len() != values.len() {
         return Err(Mismatch);

@@ -46,7 +46,7 @@ fn starts_interpreter(name: &str, ty: &ComponentFunc) -> bool {
 }
 
 impl Exports {
-    /// Looks through the exports of a component.
+    /// Collects the exported functions of a component.
     pub(super) fn from_component(engine: &wasmtime::Engine, component: &Component) -> Self {
         let mut found = Self { functions: Vec::new(), resources: Vec::new(), beyond: 0 };
         let exports = component.component_type();
@@ -141,7 +141,7 @@ pub(super) fn unique_names(functions: &[(Option<&str>, &str)]) -> Vec<String> {
         }
         let mut is_unique = true;
         for ((name, level), (interface, _)) in names.iter().zip(&mut levels).zip(functions) {
-            // A function of the world itself has nowhere else to come from.
+            // The name of a function of the world itself has no further level.
             if interface.is_some() && count.get(name.as_str()).is_some_and(|count| *count > 1) {
                 (*level, is_unique) = (*level + 1, false);
             }

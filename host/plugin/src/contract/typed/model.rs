@@ -96,14 +96,14 @@ pub(super) enum Returned {
     Streamed(Streamed),
 }
 
-/// An answer that comes after its function has returned.
+/// An answer that arrives after its function has returned.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Streamed {
     pub(super) what: Later,
     pub(super) refusal: Refusal,
 }
 
-/// Whether a function may fail before anything of its answer comes.
+/// Whether a function may fail before any part of its answer arrives.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Refusal {
     Never,
@@ -214,7 +214,7 @@ impl Builder {
         item.map(Box::new).ok_or_else(|| format!("a `{what}` of other items than {ITEMS}"))
     }
 
-    /// Returns how an answer comes that is not there when its function returns.
+    /// Returns the later delivery of an answer that is incomplete when its function returns.
     fn later(&mut self, ty: &types::Type) -> Option<Built<Later>> {
         match ty {
             types::Type::Stream(stream) => Some(self.item("stream", stream.ty()).map(Later::Stream)),

@@ -26,7 +26,7 @@ pub(super) struct Paragraphs {
 const HEADINGS: [&str; 6] = ["arguments", "parameters", "params", "args", "inputs", "input"];
 
 impl Paragraphs {
-    /// Takes the text of a function with these parameters apart.
+    /// Parses the text of a function with these parameters.
     pub(super) fn parse(text: &str, params: &[&str]) -> Self {
         let mut found = Self::default();
         let mut remaining: Vec<&str> = Vec::new();
@@ -77,7 +77,7 @@ fn parse_parameter_line(
     (!docs.is_empty() && !known.contains_key(name)).then(|| (name.to_owned(), docs.to_owned()))
 }
 
-/// Returns the first word, with or without marks around it, and what comes after it.
+/// Returns the first word, with or without marks around it, and the following text.
 fn word(text: &str) -> Option<(&str, &str)> {
     for mark in ["**`", "`", "**", "*", "_"] {
         if let Some(rest) = text.strip_prefix(mark) {

@@ -108,7 +108,7 @@ fn runner(cases: u32) -> TestRunner {
     TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
 }
 
-/// WA01: random values of random types come through JSON unchanged.
+/// WA01: random values of random types stay equal through JSON.
 #[test]
 fn wa01_values_of_every_type_come_through_json() {
     let strategy = types::ty().prop_flat_map(|ty| {

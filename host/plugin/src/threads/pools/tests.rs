@@ -251,7 +251,7 @@ fn write_in_chain(
     barrier.wait();
 }
 
-/// WA02: threads started by a thread are confined too, however long the chain.
+/// WA02: threads started by a thread are confined too, for chains of any length.
 #[test]
 fn wa02_threads_of_threads_are_inside() {
     const HANG: Duration = Duration::from_mins(5);
@@ -402,7 +402,7 @@ fn sb08_what_is_open_is_named() {
     assert_eq!(LandlockState::None { reason: "no kernel".into() }.to_string(), "none: no kernel");
 }
 
-/// Directories stay open for a call, wherever their names lead afterwards.
+/// Directories stay open for a call, regardless of later changes to their names.
 #[test]
 fn directories_are_opened_once() {
     let fixture = Fixture::new();

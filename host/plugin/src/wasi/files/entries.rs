@@ -104,7 +104,7 @@ impl Files<'_> {
 
     pub(super) fn symlink(&mut self, directory: &Dir, target: &str, path: &str) -> FsResult<()> {
         let entry = self.entry(directory, path)?;
-        // An absolute link is of no use to a guest, and misleads other programs that follow it.
+        // An absolute link is useless to a guest, and misleads other programs that follow it.
         if target.starts_with('/') {
             return Err(ErrorCode::NotPermitted.into());
         }

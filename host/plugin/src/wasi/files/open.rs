@@ -181,7 +181,7 @@ impl Files<'_> {
         Ok(Some(descriptor(file, is_directory, permissions, request)))
     }
 
-    /// Makes the file `path`, which does not exist.
+    /// Creates the file `path`, which does not exist.
     fn create_file(
         &mut self,
         directory: &Dir,
@@ -208,7 +208,7 @@ impl Files<'_> {
     }
 }
 
-/// Returns where an entry leads that is a link.
+/// Returns the target of an entry that is a link.
 fn target(entry: &Entry) -> Option<String> {
     readlinkat(&entry.directory, &*entry.name, Vec::new()).ok()?.into_string().ok()
 }

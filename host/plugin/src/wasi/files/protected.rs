@@ -73,7 +73,7 @@ struct ProtectedDirectory {
     link_ids: Vec<FileId>,
 }
 
-/// The protected paths of each program, resolved once: an object stays protected wherever it is moved.
+/// The protected paths of each program, resolved once: an object stays protected after a move.
 #[derive(Debug, Default)]
 pub(crate) struct ProtectedPathsCache(Lock<Vec<Arc<ProtectedPaths>>>);
 

@@ -27,7 +27,7 @@ pub(super) const NAME: &str = "/";
 /// Arguments of a call that may be paths; a call names a few.
 const MAX_NAMED: usize = 1000;
 
-/// Bytes of a path, as Linux has it.
+/// Maximum number of bytes of a path, as Linux has it.
 const MAX_PATH: usize = 4096;
 
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl RelativePaths {
         self.is_location_known
     }
 
-    /// Keeps the texts among a call's arguments that could be paths, which [`named`] finds.
+    /// Stores the texts among a call's arguments that could be paths, which [`named`] finds.
     pub(crate) fn set_named(&mut self, named: Vec<String>) {
         self.named = named;
     }
@@ -83,7 +83,7 @@ impl RelativePaths {
         self.handles.push((fd, handed));
     }
 
-    /// Forgets a descriptor that the guest gives back.
+    /// Removes a descriptor that the guest drops.
     pub(super) fn drop(&mut self, fd: u32) {
         self.handles.retain(|(handle, _)| *handle != fd);
     }
@@ -136,7 +136,7 @@ fn in_full(base: &Root, named: &str) -> PathBuf {
     }
 }
 
-/// Returns whether `path` is `base` or lies below it, under one of its names.
+/// Returns whether `path` is `base` or below it, under one of its names.
 fn lies_in(base: &Root, path: &Path) -> bool {
     path.starts_with(base.path()) || path.starts_with(base.real())
 }

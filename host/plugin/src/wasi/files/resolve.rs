@@ -98,7 +98,7 @@ pub(super) fn place(directory: &Dir, path: &str) -> FsResult<PathBuf> {
     Ok(real_path(&directory.dir).map_err(error)?.join(path))
 }
 
-/// Returns where an open object is now, as the kernel has it. Fails for what has no place any more.
+/// Returns the current path of an open object. Fails for an object without a path.
 pub(super) fn real_path(object: &File) -> io::Result<PathBuf> {
     let path = platform::kernel_path(object)?;
     // An unmounted object has a relative path.
@@ -120,7 +120,7 @@ pub(super) fn code(error: &io::Error) -> Option<ErrorCode> {
     }
 }
 
-/// Returns an error of resolving as WASI names it: the kernel reports a path that leads out as "cross-device".
+/// Returns an error of resolving in the form of WASI: the kernel reports a path to the outside as "cross-device".
 fn escape(errno: Errno) -> FsError {
     match errno {
         Errno::XDEV => ErrorCode::NotPermitted.into(),
@@ -128,8 +128,8 @@ fn escape(errno: Errno) -> FsError {
     }
 }
 
-// A file that is replaced by renaming another over it keeps its mode, owner and attributes, which WASI has no way to ask
-// for. Never follows a link.
+// A file that is replaced by a rename keeps its mode, owner and attributes, for which WASI has no operation. Never
+// follows a link.
 
 /// The prefix of the name of a temporary file that will replace another file. The content may be for its user only. The
 /// file gets everything but the content of the replaced file, or its rename fails.
@@ -142,9 +142,9 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Copies the metadata of the file `old` to the file `new`. A guest that asked for that by a [`PRIVATE`] name gets
-/// "busy" if it is impossible, and overwrites the file in place. For other guests missing metadata are ignored:
-/// they asked for the rename only.
+/// Copies the metadata of the file `old` to the file `new`. A guest that requested the copy by a [`PRIVATE`] name gets
+/// "busy" if it is impossible, and overwrites the file in place. For other guests missing metadata are ignored, because
+/// they requested only the rename.
 pub(super) fn keep((from, old): (&File, &str), (to, new): (&File, &str)) -> FsResult<()> {
     let is_private = old.starts_with(PRIVATE);
     let keep = || -> io::Result<bool> {

@@ -162,7 +162,7 @@ impl Files<'_> {
         Some(self.changes).filter(|_| self.inside.is_none())
     }
 
-    /// Returns how far resolving a path may lead.
+    /// Returns the bounds for the resolution of a path.
     pub(super) fn bounds(&self) -> Bounds {
         let is_anywhere = self.inside.is_none() && self.grant.readable() == Reach::Anywhere;
         if is_anywhere { Bounds::Anywhere } else { Bounds::Beneath }

@@ -120,7 +120,7 @@ impl Connector {
 /// TLS with the system's certificates, offering only HTTP/1.1, and without session resumption: a server must not be
 /// able to link the connections of two plugins.
 fn tls() -> std::result::Result<TlsConnector, rustls::Error> {
-    // Handed over, not installed: a process-wide provider is the embedding program's to choose.
+    // Passed, not installed: the embedding program chooses the process-wide provider.
     let ring = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions()?;
     let mut config = builder.with_platform_verifier()?.with_no_client_auth();

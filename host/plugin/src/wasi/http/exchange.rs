@@ -25,7 +25,7 @@ use haft_core::trace::TraceParent;
 /// A response, and the task that runs while its body is read.
 pub(super) type Sent = (Response<WasiBody>, Box<dyn Future<Output = Result<()>> + Send>);
 
-/// Bytes of an answer's headers; servers themselves send 8 to 32 KiB at most.
+/// Maximum number of bytes of an answer's headers; servers themselves send 8 to 32 KiB at most.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
 
 /// Headers of an answer.
@@ -191,7 +191,7 @@ fn note_trace(trace: &TraceParent, headers: &mut HeaderMap) {
     }
 }
 
-/// Returns how a body is compressed, if it is.
+/// Returns the compression of a body, if it is compressed.
 fn coding(headers: &HeaderMap) -> Option<String> {
     let codings = headers.get_all(CONTENT_ENCODING).iter();
     let mut codings = codings.map(|coding| String::from_utf8_lossy(coding.as_bytes()).trim().to_owned());

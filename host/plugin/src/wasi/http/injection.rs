@@ -25,7 +25,7 @@ pub struct Injection {
     secret: SecretString,
 }
 
-/// Why a header cannot be injected.
+/// The reason why a header cannot be injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InjectionError {
     /// For every host.
@@ -49,7 +49,7 @@ impl Injection {
     /// Minimum size of a secret in bytes. A shorter secret would be masked at every coincidence, and thereby
     /// revealed.
     const MIN_SECRET: usize = 8;
-    /// Bytes of the longest: what servers take for all headers together.
+    /// Maximum number of bytes of a secret: the limit of servers for all headers together.
     const MAX_SECRET: usize = 8 << 10;
 
     /// Returns `header: <prefix><secret>` in requests to `host`.

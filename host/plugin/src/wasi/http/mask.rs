@@ -44,7 +44,7 @@ impl Mask {
         last
     }
 
-    /// Returns how many of the last bytes of `text` may be the beginning of a secret.
+    /// Returns the number of last bytes of `text` that may be the beginning of a secret.
     fn open_end(&self, text: &[u8]) -> usize {
         let open = |pattern: &Vec<u8>| {
             let longest = text.len().min(pattern.len().saturating_sub(1));
@@ -57,7 +57,7 @@ impl Mask {
     }
 }
 
-/// Masks a body that comes in pieces.
+/// Masks a body that arrives in pieces.
 pub(super) struct Masker {
     mask: Option<Arc<Mask>>,
     /// The possible beginning of a secret, unmodified.

@@ -89,7 +89,7 @@ impl Parts {
         parts.done.into_iter().chain(left).filter(|part| !part.trim().is_empty()).collect()
     }
 
-    /// Takes a character outside of quotes.
+    /// Processes a character outside of quotes.
     fn bare(&mut self, c: char, rest: &mut Peekable<Chars<'_>>) {
         let (next, is_kept) = (rest.peek().copied(), self.quotes == Quotes::Kept);
         match c {
@@ -124,7 +124,7 @@ impl Parts {
         }
     }
 
-    /// Takes a character in quotes that hold a word together.
+    /// Processes a character in quotes that join a word.
     fn quoted(&mut self, quote: Quote, c: char, rest: &mut Peekable<Chars<'_>>) {
         match (quote, c) {
             // Ends regardless of quotes.
@@ -236,10 +236,10 @@ const HERE_STRING: &str = "<<<";
 /// Maximum number of words from the braces of one word; beyond it the words are unknown.
 const MAX_WORDS: usize = 64;
 
-/// Maximal size in bytes of a word whose braces are expanded.
+/// Maximum size in bytes of a word whose braces are expanded.
 const MAX_WORD: usize = 1024;
 
-/// Maximal nesting of braces.
+/// Maximum nesting of braces.
 const MAX_BRACES: usize = 8;
 
 /// Returns the words of a part that its program gets, and the texts that it reads.

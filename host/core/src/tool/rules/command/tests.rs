@@ -283,7 +283,7 @@ fn every_form_of_a_command_is_judged_as_the_table_says() {
     assert!(count >= 300, "{count} forms");
 }
 
-/// However many words stand before it.
+/// With any number of words before it.
 #[test]
 fn what_hides_behind_many_words_is_taken_for_anything() {
     assert!(touched("rm *", &format!("{}rm x", "sudo ".repeat(1000))));

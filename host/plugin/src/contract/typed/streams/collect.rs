@@ -34,7 +34,7 @@ pub(super) async fn stream<T: Item>(
         _alive: sender,
     };
     stream.try_into_stream_reader::<T>()?.pipe(&mut *store, collector)?;
-    // The collector is dropped when nothing more comes.
+    // The collector is dropped at the end of the stream.
     store.run_concurrent(async |_| ended.await).await?.ok();
     let received = std::mem::take(&mut *received.lock());
     if received.size() > most { Err(TooLong(most).into()) } else { Ok(received) }

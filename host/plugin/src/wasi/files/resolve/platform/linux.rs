@@ -60,7 +60,7 @@ pub(in crate::wasi::files) fn holds_processes(object: &File) -> io::Result<bool>
     Ok(fstatfs(object)?.f_type == PROCFS)
 }
 
-/// Returns where an open object is now.
+/// Returns the current path of an open object.
 pub(in crate::wasi::files) fn kernel_path(object: &File) -> io::Result<PathBuf> {
     std::fs::read_link(own_link(object))
 }

@@ -16,7 +16,7 @@ use crate::wasi::files::resolve::{ALWAYS, Bounds, Links};
 /// macOS has no handle without the right to read.
 pub(in crate::wasi::files) const HANDLE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
 
-/// Resolves `path` below `directory`. A path that leads out is `EXDEV`, as on Linux.
+/// Resolves `path` below `directory`. A path to the outside is `EXDEV`, as on Linux.
 pub(in crate::wasi::files) fn find(
     directory: &File,
     path: &str,
@@ -61,7 +61,7 @@ pub(in crate::wasi::files) fn holds_processes(_: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Returns where an open object is now.
+/// Returns the current path of an open object.
 pub(in crate::wasi::files) fn kernel_path(object: &File) -> io::Result<PathBuf> {
     Ok(OsString::from_vec(getpath(object)?.into_bytes()).into())
 }
