@@ -102,6 +102,13 @@ async fn programs_reach_a_granted_host_unmodified() {
                 "perl -MIO::Socket::INET -e 'print IO::Socket::INET->new(\"127.0.0.1:{open}\")->getline'"
             ),
         ),
+        (
+            "java",
+            format!(
+                "echo 'class R {{ public static void main(String[] words) throws Exception {{ System.out.println(new \
+                 String(new java.net.Socket(\"127.0.0.1\", {open}).getInputStream().readAllBytes())); }} }}' >R.java && java R.java"
+            ),
+        ),
     ] {
         if Command::new("which").arg(program).output().is_ok_and(|found| found.status.success()) {
             let said = bash(&workspace, &line).await.content;

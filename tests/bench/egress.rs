@@ -82,7 +82,11 @@ fn server() -> u16 {
                 _ => held.push(stream),
             }
             if held.len() == OPEN {
-                println!("{OPEN} open connections: haft has {} KiB, its helpers {} KiB", memory("self"), helpers());
+                println!(
+                    "{OPEN} open connections: haft has {} KiB, its helpers {} KiB",
+                    memory("self"),
+                    helpers()
+                );
                 held.clear();
             }
         }
@@ -112,9 +116,13 @@ async fn measure() {
     let port = server();
     let root = Root::resolve(Path::new("/"), directory.path()).unwrap();
     let open = Grant::sandbox(SandboxMode::Sandbox, root, []);
-    let hosts = open.clone().with_network(false).with_child_host(format!("127.0.0.1:{port}").parse().unwrap());
+    let hosts =
+        open.clone().with_network(false).with_child_host(format!("127.0.0.1:{port}").parse().unwrap());
     let [by_open, by_hosts] = [(); 2].map(|()| Confiner::with_helper(HELPER));
-    println!("{:<26}{:>12}{:>16}{:>16}{:>10}{:>10}", "p50 ms", "plain", "open network", "single hosts", "of plain", "of open");
+    println!(
+        "{:<26}{:>12}{:>16}{:>16}{:>10}{:>10}",
+        "p50 ms", "plain", "open network", "single hosts", "of plain", "of open"
+    );
     for (deed, usual) in [("requests", ROUNDS), ("bytes", ROUNDS)] {
         let mut times = [Vec::new(), Vec::new(), Vec::new()];
         for _ in 0..rounds(usual) {

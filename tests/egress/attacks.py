@@ -96,6 +96,15 @@ def bound_failed():
     return True
 
 
+# The kernel takes back a connection that has no answer yet.
+def given_up():
+    s = socket.socket()
+    s.setblocking(False)
+    s.connect_ex(("127.0.0.1", int(sys.argv[6])))
+    s.shutdown(socket.SHUT_RDWR)
+    return s
+
+
 def repaired():
     granted().setsockopt(socket.IPPROTO_TCP, 19, 1)
     return True
@@ -456,6 +465,10 @@ ATTACKS = {
     "another link": lambda: by_link(25, b"lo"),
     "another link by its number": lambda: by_link(62, 1),
     "a port of the machine that is taken": bound_failed,
+    "a port of the machine on a connection that is given up": lambda: checked(libc.listen(given_up().detach(), 1)),
+    "a port of the machine that is taken by a connection that is given up": lambda: given_up().bind(("127.0.0.1", 0)) is None,
+    "a connection that is given up and led elsewhere": lambda: led_elsewhere(given_up()),
+    "a connection that is given up and opens fast": lambda: given_up().sendto(b"x", FASTOPEN, ("127.0.0.1", CLOSED)),
     "a connection that is repaired": repaired,
     "a connection that becomes one of IPv4": became_v4,
     "a port of the machine after shutdown": listens_after_shutdown,

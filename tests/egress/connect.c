@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -198,6 +199,15 @@ static int forked(void) {
     return status == 0;
 }
 
+/* As programs with keys in their memory do. */
+static int closed_to_others(void) {
+    int s = made(0), status = 1;
+    pid_t child = fork();
+    if (child == 0) _exit(prctl(PR_SET_DUMPABLE, 0) || reach(s, &open_port) || !hello(s));
+    waitpid(child, &status, 0);
+    return status == 0;
+}
+
 /* The child has the connection of its parent. */
 static int forked_after(void) {
     int s = made(0), status = 1;
@@ -324,6 +334,7 @@ int main(int count, char **words) {
         {"copied", copied}, {"a copy connects", copy_connects}, {"forked", forked}, {"forked after", forked_after}, {"threads", threads},
         {"with a handler", with_handler}, {"with restart", with_restart}, {"twice", twice}, {"twice in progress", twice_in_progress},
         {"refused", refused}, {"refused later", refused_later}, {"limited", limited}, {"closed meanwhile", closed_meanwhile},
+        {"closed to others", closed_to_others},
     };
     if (count < 4) return 2;
     open_port = address(words[1]), no_port = address(words[2]), silent_port = address(words[3]);

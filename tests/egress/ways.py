@@ -341,7 +341,7 @@ def tried(ways):
     for name, way in ways.items():
         try:
             print("OUT" if way() else "held", name, flush=True)
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except Exception as error:
             print("held", name, error, flush=True)
 
 

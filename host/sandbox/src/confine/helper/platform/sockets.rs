@@ -170,12 +170,7 @@ impl Sockets {
     }
 
     /// Asks the host for a connection, and returns the number of the request.
-    fn ask(
-        &mut self,
-        found: &Found,
-        wait: Option<NonZeroU64>,
-        address: SocketAddr,
-    ) -> Result<u64, Errno> {
+    fn ask(&mut self, found: &Found, wait: Option<NonZeroU64>, address: SocketAddr) -> Result<u64, Errno> {
         match found.state {
             CLOSED => {}
             SYN_SENT | SYN_RECEIVED => return Err(Errno::ALREADY),
@@ -293,7 +288,8 @@ fn wait(socket: &OwnedFd) -> Result<Option<NonZeroU64>, Errno> {
     if !is_waited_for(socket)? {
         return Ok(None);
     }
-    let limit = socket_timeout(socket, Timeout::Send)?.and_then(|limit| u64::try_from(limit.as_millis()).ok());
+    let limit =
+        socket_timeout(socket, Timeout::Send)?.and_then(|limit| u64::try_from(limit.as_millis()).ok());
     Ok(NonZeroU64::new(limit.unwrap_or(u64::MAX).max(1)))
 }
 

@@ -29,7 +29,8 @@ impl Numbers {
     pub(super) fn find(call: &Notification, socket: &OwnedFd) -> Result<Self, Errno> {
         let inode = rustix::fs::fstat(socket)?.st_ino;
         let name = format!("socket:[{inode}]");
-        let target = |number| fs::read_link(format!("/proc/{}/fd/{number}", call.process)).unwrap_or_default();
+        let target =
+            |number| fs::read_link(format!("/proc/{}/fd/{number}", call.process)).unwrap_or_default();
         let own = int(call.arguments[0]);
         let files = fs::read_dir(format!("/proc/{}/fd", call.process)).into_iter().flatten().flatten();
         let others = files.take(MAX_FILES).filter_map(|file| file.file_name().to_str()?.parse().ok());
