@@ -48,6 +48,8 @@ type LookUp = fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>>
 pub struct Connection {
     /// The name that led to the address, if one did.
     pub name: Option<String>,
+    /// Other names that led to it.
+    pub others: Vec<String>,
     /// The address.
     pub address: SocketAddr,
     /// The number of connections.
@@ -66,7 +68,7 @@ impl Connection {
 
 impl fmt::Display for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, address, count } = self;
+        let Self { name, address, count, .. } = self;
         match name {
             Some(name) => write!(f, "{name} ({address})")?,
             None => write!(f, "{address}")?,
@@ -82,6 +84,8 @@ pub(super) struct Egress {
     look_up: LookUp,
     refused: Arc<Lock<Vec<Refusal>>>,
     connections: Arc<Lock<Vec<Connection>>>,
+    /// The same for a proposal of rights.
+    learnt: Option<Arc<Lock<Vec<Connection>>>>,
 }
 
 /// The reason why a name has no address.
@@ -102,13 +106,14 @@ impl Egress {
         policy: &Policy,
         socket: OwnedFd,
         refused: &Arc<Lock<Vec<Refusal>>>,
-        connections: &Arc<Lock<Vec<Connection>>>,
+        [connections, learnt]: [&Arc<Lock<Vec<Connection>>>; 2],
     ) -> io::Result<AbortOnDropHandle<()>> {
         let egress = Self {
             judge: Judge::new(&policy.hosts, &policy.blocked)?,
             look_up: |name| Box::pin(system(name)),
             refused: refused.clone(),
             connections: connections.clone(),
+            learnt: policy.learns.then(|| learnt.clone()),
         };
         let served = serve(Arc::new(egress), Arc::new(watched(socket)?));
         Ok(AbortOnDropHandle::new(tokio::spawn(served)))
@@ -151,14 +156,11 @@ impl Egress {
     }
 
     fn note(&self, name: Option<String>, address: SocketAddr) {
-        let mut connections = self.connections.lock();
-        let is_full = connections.len() >= MAX_NOTED;
-        let known = connections.iter_mut().find(|known| known.name == name && known.address == address);
-        match known {
-            Some(known) => known.count = known.count.saturating_add(1),
-            None if is_full => {}
-            None => connections.push(Connection { name, address, count: 1 }),
-        }
+        let mut others = self.judge.names(address.ip());
+        others.retain(|other| Some(other) != name.as_ref());
+        let connection = Connection { name, others, address, count: 1 };
+        self.learnt.iter().for_each(|learnt| add(&mut learnt.lock(), &connection));
+        add(&mut self.connections.lock(), &connection);
     }
 
     fn refuse(&self, refusal: Refusal) {
@@ -166,6 +168,20 @@ impl Egress {
         if refused.len() < MAX_REFUSALS && !refused.contains(&refusal) {
             refused.push(refusal);
         }
+    }
+}
+
+/// Adds a connection, or counts it with earlier ones to its address.
+fn add(connections: &mut Vec<Connection>, new: &Connection) {
+    let is_full = connections.len() >= MAX_NOTED;
+    let is_same = |known: &&mut Connection| known.name == new.name && known.address == new.address;
+    match connections.iter_mut().find(is_same) {
+        Some(known) => {
+            known.others.clone_from(&new.others);
+            known.count = known.count.saturating_add(1);
+        }
+        None if is_full => {}
+        None => connections.push(new.clone()),
     }
 }
 

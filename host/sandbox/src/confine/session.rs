@@ -51,6 +51,8 @@ pub(crate) struct HelperSession {
     refused: Arc<Lock<Vec<Refusal>>>,
     /// The connections of the command so far.
     connections: Arc<Lock<Vec<Connection>>>,
+    /// The same, which nobody takes out: for a proposal of rights.
+    learnt: Arc<Lock<Vec<Connection>>>,
     /// What serves the network of a command with single hosts; ends with this value.
     _egress: Option<AbortOnDropHandle<()>>,
     /// The entry in the confiner's list of running children.
@@ -104,12 +106,12 @@ impl HelperSession {
         let (control, theirs) = wire::pair()?;
         let (job, their_job) = wire::pair()?;
         let text = serde_json::to_vec(policy).map_err(io::Error::other)?;
-        let (refused, connections) = (Arc::default(), Arc::default());
+        let (refused, connections, learnt) = (Arc::default(), Arc::default(), Arc::default());
         let mut sockets = vec![their_job];
         let mut egress = None;
         if !policy.hosts.is_empty() {
             let (ours, outside) = wire::pair()?;
-            egress = Some(Egress::serve(policy, ours, &refused, &connections)?);
+            egress = Some(Egress::serve(policy, ours, &refused, [&connections, &learnt])?);
             sockets.push(outside);
         }
         let child = starter(helper).stdin(Stdio::from(theirs)).spawn()?;
@@ -118,7 +120,18 @@ impl HelperSession {
         let control = Control(watched(Arc::new(control))?);
         let (job, received, living) = (watched(job)?, 0, None);
         let early = None;
-        Ok(Self { control, job, child, received, early, refused, connections, _egress: egress, living })
+        Ok(Self {
+            control,
+            job,
+            child,
+            received,
+            early,
+            refused,
+            connections,
+            learnt,
+            _egress: egress,
+            living,
+        })
     }
 
     /// Seals the child: it is ended when an object other than that of `seals` appears at a path.
@@ -165,6 +178,11 @@ impl HelperSession {
     /// Returns the connections of a command with single hosts so far, limited.
     pub(crate) fn connections(&self) -> Arc<Lock<Vec<Connection>>> {
         self.connections.clone()
+    }
+
+    /// Returns the connections of a command whose needs are learnt, limited.
+    pub(super) fn learnt(&self) -> Arc<Lock<Vec<Connection>>> {
+        self.learnt.clone()
     }
 
     /// Waits for the next event of the processes, refusals left out. The future may be dropped and created again.

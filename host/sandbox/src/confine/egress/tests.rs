@@ -9,6 +9,7 @@ fn egress(hosts: &[&str]) -> Egress {
         look_up: |name| Box::pin(async move { fake(&name) }),
         refused: Arc::default(),
         connections: Arc::default(),
+        learnt: None,
     }
 }
 
