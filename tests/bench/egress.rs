@@ -4,7 +4,12 @@
 //!
 //! `cargo bench --bench egress`
 
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for people who measure")]
+#![expect(
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program for people who measure"
+)]
 
 #[path = "rounds.rs"]
 mod rounds;
