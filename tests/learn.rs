@@ -105,30 +105,46 @@ fn an_install_needs_the_hosts_that_it_was_connected_to() {
 }
 
 #[test]
-fn a_push_needs_its_host_and_the_directory_of_its_repository() {
+fn a_push_needs_its_host() {
     let Some(stand) = Stand::new(&["git"]) else { return };
-    for (folder, line) in [
-        ("world/repository.git", "git init -q --bare ."),
-        (
-            "clone",
-            "git init -q -b main && git config user.name a && git config user.email a@b.c && git commit -q --allow-empty -m a \
-                   && git remote add origin http://git.test/repository.git",
-        ),
-        ("clone/.git/refs/remotes/origin", "true"),
-    ] {
-        fs::create_dir_all(stand.place(folder)).unwrap();
-        git(&stand.place(folder), line);
-    }
+    fs::create_dir(stand.place("world/repository.git")).unwrap();
+    git(&stand.place("world/repository.git"), "git init -q --bare .");
+    let work = stand.home.work();
+    git(&work, "git init -q -b main && git config user.name a && git config user.email a@b.c");
+    git(&work, "git commit -q --allow-empty -m a && git remote add origin http://git.test/repository.git");
     stand.home.write("program.toml", &format!("{HEAD}[sandbox]\nnetwork = false\n"));
-    let learnt = stand.haft(&["learn", "--yes", "--", "git", "-C", "../clone", "push", "origin", "main"]);
+    let learnt = stand.haft(&["learn", "--yes", "--", "git", "push", "origin", "main"]);
     assert_eq!(learnt.code, 0, "{}{}", learnt.stdout, learnt.stderr);
     let sandbox = stand.manifest().sandbox;
     let hosts: Vec<String> = sandbox.single_hosts().iter().map(ToString::to_string).collect();
-    assert_eq!(hosts, ["git.test:80"], "{}", stand.program());
-    git(&stand.place("clone"), "git commit -q --allow-empty -m b");
-    stand.passes("git -C ../clone push origin main");
+    assert!(hosts == ["git.test:80"] && sandbox.write.is_empty(), "{}", stand.program());
+    git(&work, "git commit -q --allow-empty -m b");
+    stand.passes("git push origin main");
     let pushed = stand.place("world/repository.git/refs/heads/main");
-    assert_eq!(fs::read(pushed).unwrap(), fs::read(stand.place("clone/.git/refs/heads/main")).unwrap());
+    assert_eq!(fs::read(pushed).unwrap(), fs::read(work.join(".git/refs/heads/main")).unwrap());
+}
+
+/// A file that was not written is needed, whatever the exit code is, and no file beside it.
+#[test]
+fn what_a_command_failed_to_change_is_proposed() {
+    let home = Home::new();
+    let folder = home.work().parent().unwrap().canonicalize().unwrap();
+    for name in ["out/one", "out/two", "out/three"] {
+        fs::create_dir_all(folder.join(name)).unwrap();
+    }
+    home.write("program.toml", &format!("{HEAD}[sandbox]\nnetwork = false\n"));
+    let script = "echo a > ../out/one/file; echo b > ../out/two/file; true";
+    let printed = home.haft(&["learn", "--", "bash", "-c", script]);
+    assert!(printed.code == 0 && printed.stderr.contains("nothing was written"), "{}", printed.stderr);
+    assert!(home.haft(&["learn", "--yes", "--", "bash", "-c", script]).code == 0);
+    let text = fs::read_to_string(home.work().join("program.toml")).unwrap();
+    let manifest = Manifest::parse(&text, &home.work().join("program.toml")).unwrap();
+    let written: Vec<PathBuf> = manifest.sandbox.write.iter().map(|path| path.value.clone()).collect();
+    assert_eq!(written, [folder.join("out/one"), folder.join("out/two")], "{text}");
+    assert!(
+        home.haft(&["exec", "--", "bash", "-ec", "echo a > ../out/one/file; echo b > ../out/two/file"]).code
+            == 0
+    );
 }
 
 /// A server without a grant starts with nothing, and gets the directories and the host that its tool needs.
@@ -149,8 +165,8 @@ fn a_server_gets_what_its_tool_needs() {
     assert_eq!(learnt.code, 0, "{}{}", learnt.stdout, learnt.stderr);
     let grant = stand.manifest().mcp_servers[0].grant.clone().unwrap().rights.rights();
     let expected = [
-        Right::Read(format!("{}/deep", notes.display())),
         Right::Write(format!("{}/written", notes.display())),
+        Right::Read(format!("{}/deep", notes.display())),
         "host=api.test:7777".parse().unwrap(),
     ];
     assert_eq!(grant, expected, "{}", stand.program());

@@ -43,7 +43,8 @@ impl Needs {
         self.files.iter().map(|(right, _)| right)
     }
 
-    /// Adds what a run needed: the hosts that it was connected to and, if it failed, what it was refused.
+    /// Adds what a run needed: the hosts that it was connected to and what it was refused to change; if it failed, all that it
+    /// was refused.
     pub(super) fn take(&mut self, observed: &Observed, run: &Run) {
         for connection in observed.connections() {
             self.take_connection(&connection);
@@ -53,7 +54,9 @@ impl Needs {
             if refusal.is_incidental() || refusal.is_folder_of(scripts()) {
                 continue;
             }
-            if run.has_succeeded {
+            // What it meant to change is missing, whatever its exit code says.
+            let is_change = matches!(refusal, Refusal::Write(_) | Refusal::Remove(_));
+            if run.has_succeeded && !is_change {
                 self.note(format!("not proposed, since it succeeded without: {refusal}"));
             } else {
                 self.take_refusal(&refusal, &run.grant);
