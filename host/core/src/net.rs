@@ -95,8 +95,17 @@ pub fn client(secure: bool, is_local: bool) -> Result<ClientBuilder, rustls::Err
     })
 }
 
+/// Returns whether a text in PEM has certificates, and nothing that cannot be read.
+pub fn has_certificates(pem: &[u8]) -> bool {
+    !certificates(pem).is_empty()
+}
+
+fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().unwrap_or_default()
+}
+
 fn proxy(upstream: &'static Upstream) -> Proxy {
-    let serves = |url: &Url| url.host_str().and_then(Upstream::of).map(|upstream| upstream.url.clone());
+    let serves = |url: &Url| url.host_str().and_then(Upstream::of).map(|upstream| upstream.url().clone());
     let proxy = Proxy::custom(serves);
     let login = upstream.authorization().map(|login| HeaderValue::from_str(login.expose_secret()));
     match login {
@@ -118,9 +127,8 @@ pub fn tls(secure: bool) -> Result<ClientConfig, rustls::Error> {
     let ring = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(ring.clone()).with_safe_default_protocol_versions()?;
     let mut config = if secure {
-        let pem = Upstream::chosen().map_or(&[][..], |upstream| &upstream.authorities);
-        let further: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().unwrap_or_default();
-        let verifier = Arc::new(Verifier::new_with_extra_roots(further, ring)?);
+        let further = Upstream::chosen().map(|upstream| certificates(&upstream.authorities));
+        let verifier = Arc::new(Verifier::new_with_extra_roots(further.unwrap_or_default(), ring)?);
         builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
     } else {
         builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth()

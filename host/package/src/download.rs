@@ -15,6 +15,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Response};
 
 use super::{Progress, Step};
+use haft_core::upstream::Upstream;
 use haft_core::grant::local;
 use haft_core::net::{chain, is_loopback, is_loopback_address};
 

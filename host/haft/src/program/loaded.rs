@@ -10,6 +10,7 @@ use super::family::Family;
 use super::options::Options;
 use super::trust::{Agreement, LeftOut, Trust, Untrusted};
 use super::under::Under;
+use super::upstream;
 use haft_core::report::{Problem, Report, Span};
 use haft_core::secret::Redactor;
 use haft_manifest::Secrets;
@@ -58,6 +59,7 @@ impl Loaded {
         family.learn(&dirs.home, &redactor);
         let loaded = Self { dirs, manifest, lock, store, redactor, family, agreement, left_out };
         loaded.secrets().learn();
+        upstream::choose(&loaded).await?;
         Ok(loaded)
     }
 

@@ -33,6 +33,8 @@ pub(super) enum Part {
     Nats,
     /// `[telemetry]`.
     Telemetry,
+    /// `[network]`.
+    Network,
     /// `[backend]`.
     Backend,
     /// An entry of `[[serve.callers]]`.
@@ -88,6 +90,7 @@ impl Part {
             Self::Agents => "agent",
             Self::Nats => "nats",
             Self::Telemetry => "telemetry",
+            Self::Network => "network",
             Self::Backend => "backend",
             Self::Caller(_) => "caller",
             Self::Workspace | Self::Sandbox => "sandbox",
