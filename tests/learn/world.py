@@ -1,5 +1,5 @@
 """A small internet: two network namespaces, in one of which this program and its arguments run, in the other one a name
-server, a registry of npm, a repository of git and a server that says `hello`, at public addresses. Started by `unshare
+server, a registry of npm, a repository of git and a server that says `hello`, at public addresses. Started by `unshare --user --map-root-user
 --net --mount`; the first argument is a folder with `repository.git`."""
 
 import base64

@@ -62,7 +62,7 @@ impl Learn {
             (false, true) if terminal.confirm(&warning(&subject)).await? => true,
             (false, true) => return Ok(Exit::Declined),
             (false, false) => {
-                terminal.warning("public hosts stay closed, since nobody agreed; `--yes` agrees");
+                terminal.warning("public hosts stay closed without consent; `--yes` agrees");
                 false
             }
         };
