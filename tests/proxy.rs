@@ -117,13 +117,17 @@ fn haft(home: &Home, login: &str, arguments: &[&str]) -> Answer {
 /// Writes a program.toml that names the proxy.
 fn program(home: &Home, proxy: &Proxy, rest: &str) {
     let port = proxy.port;
-    let network = format!("[network]\nproxy = \"http://127.0.0.1:{port}\"\nlogin = {{ env = \"PROXY_LOGIN\" }}\n");
+    let network =
+        format!("[network]\nproxy = \"http://127.0.0.1:{port}\"\nlogin = {{ env = \"PROXY_LOGIN\" }}\n");
     home.write("program.toml", &format!("{HEAD}{network}{rest}"));
 }
 
 #[test]
 fn a_process_reaches_granted_names_through_the_proxy_and_no_others() {
-    let proxy = Proxy::new(vec![("closed.test:7777".into(), server(hello)), ("other.test:7777".into(), server(hello))]);
+    let proxy = Proxy::new(vec![
+        ("closed.test:7777".into(), server(hello)),
+        ("other.test:7777".into(), server(hello)),
+    ]);
     let home = Home::new();
     program(&home, &proxy, "[sandbox]\nhosts = [\"closed.test:7777\"]\n");
     let script = "exec 3<>/dev/tcp/closed.test/7777 && head -c 5 <&3; python3 -c 'import socket; \
@@ -159,7 +163,8 @@ fn haft_itself_asks_through_the_proxy_and_trusts_its_authority() {
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
-    let own = CertificateParams::new(vec!["llm.test".to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
+    let own =
+        CertificateParams::new(vec!["llm.test".to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
     let chain = vec![own.der().clone()];
     let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
     let ring = Arc::new(rustls::crypto::ring::default_provider());
@@ -167,12 +172,16 @@ fn haft_itself_asks_through_the_proxy_and_trusts_its_authority() {
     let config = Arc::new(config.with_no_client_auth().with_single_cert(chain, key).unwrap());
     let models = server(move |stream| {
         let connection = ServerConnection::new(config.clone()).unwrap();
-        web(StreamOwned::new(connection, stream), "{\"data\": [{\"id\": \"model-4711\", \"object\": \"model\"}]}");
+        web(
+            StreamOwned::new(connection, stream),
+            "{\"data\": [{\"id\": \"model-4711\", \"object\": \"model\"}]}",
+        );
     });
     let proxy = Proxy::new(vec![("llm.test:443".into(), models)]);
     let home = Home::new();
     fs::write(home.work().join("ca.pem"), authority.pem()).unwrap();
-    let provider = "[provider]\nname = \"openai\"\nbase_url = \"https://llm.test/v1\"\nmodel = \"m\"\nmax_retries = 0\n";
+    let provider =
+        "[provider]\nname = \"openai\"\nbase_url = \"https://llm.test/v1\"\nmodel = \"m\"\nmax_retries = 0\n";
     program(&home, &proxy, provider);
     let untrusted = haft(&home, LOGIN, &["models"]);
     assert!(!untrusted.stdout.contains("model-4711"), "{}", untrusted.stdout);

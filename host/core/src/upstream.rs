@@ -31,7 +31,9 @@ pub struct ProxyUrl(Url);
 
 /// Why a text is not a [`ProxyUrl`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected the address of a proxy such as `http://proxy.example:3128`; `login` names its user and password")]
+#[error(
+    "expected the address of a proxy such as `http://proxy.example:3128`; `login` names its user and password"
+)]
 pub struct ProxyUrlError;
 
 impl FromStr for ProxyUrl {
@@ -134,7 +136,10 @@ impl Upstream {
     pub async fn lead(&self, stream: &mut TcpStream, host: &str, port: u16) -> io::Result<()> {
         let login = self.authorization();
         let login = login.map(|value| format!("Proxy-Authorization: {}\r\n", value.expose_secret()));
-        let head = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n{}\r\n", login.unwrap_or_default());
+        let head = format!(
+            "CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n{}\r\n",
+            login.unwrap_or_default()
+        );
         stream.write_all(head.as_bytes()).await?;
         let answer = timeout(CONNECT, head_of(stream)).await.unwrap_or_else(|_| Err(silent()))?;
         let status = answer.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)).unwrap_or_default();
@@ -180,7 +185,9 @@ mod tests {
     #[test]
     fn this_machine_and_named_hosts_are_reached_directly() {
         let upstream = upstream(1, &["corp.test"]);
-        for host in ["localhost", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "10.0.0.1", "corp.test", "a.corp.test"] {
+        for host in
+            ["localhost", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "10.0.0.1", "corp.test", "a.corp.test"]
+        {
             assert!(!upstream.serves(host), "{host}");
         }
         for host in ["api.test", "1.1.1.1", "localhost.test", "xcorp.test"] {
@@ -192,7 +199,13 @@ mod tests {
     fn the_address_of_a_proxy_holds_no_password() {
         let proxy: ProxyUrl = "http://proxy.test:3128".parse().unwrap();
         assert_eq!(proxy.to_string(), "http://proxy.test:3128");
-        for wrong in ["proxy.test:3128", "https://proxy.test", "http://ada:pw@proxy.test", "http://p.test/x", "socks5://p.test"] {
+        for wrong in [
+            "proxy.test:3128",
+            "https://proxy.test",
+            "http://ada:pw@proxy.test",
+            "http://p.test/x",
+            "socks5://p.test",
+        ] {
             assert!(wrong.parse::<ProxyUrl>().is_err(), "{wrong}");
         }
     }
@@ -204,7 +217,11 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let serving = tokio::spawn(async move {
             let mut asked = Vec::new();
-            for answer in [&b"HTTP/1.1 200 Connected\r\nX: y\r\n\r\nhello"[..], b"HTTP/1.1 407 No\r\n\r\n", &[b'x'; 9000]] {
+            for answer in [
+                &b"HTTP/1.1 200 Connected\r\nX: y\r\n\r\nhello"[..],
+                b"HTTP/1.1 407 No\r\n\r\n",
+                &[b'x'; 9000],
+            ] {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 asked.push(head_of(&mut stream).await.unwrap());
                 stream.write_all(answer).await.unwrap();
@@ -220,7 +237,11 @@ mod tests {
         assert_eq!(refused, "the proxy refuses the connection to `api.test:22` with status 407");
         assert!(upstream.connect("api.test", 443).await.unwrap_err().to_string().contains("too long"));
         let asked = serving.await.unwrap();
-        assert!(asked[0].starts_with("CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n"), "{}", asked[0]);
+        assert!(
+            asked[0].starts_with("CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n"),
+            "{}",
+            asked[0]
+        );
         assert!(asked[0].contains("Proxy-Authorization: Basic YWRhOnMzY3JldA==\r\n"), "{}", asked[0]);
         assert!(!format!("{upstream:?}").contains("s3cret"));
     }

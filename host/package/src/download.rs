@@ -11,13 +11,12 @@ use std::time::Duration;
 pub(crate) use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, LOCATION};
-use reqwest::redirect::Policy;
-use reqwest::{Client, Response};
+use reqwest::Response;
 
 use super::{Progress, Step};
-use haft_core::upstream::Upstream;
 use haft_core::grant::local;
 use haft_core::net::{chain, is_loopback, is_loopback_address};
+use haft_core::upstream::Upstream;
 
 /// Limit on redirects: enough for a download site, its mirrors and their storage.
 const MAX_REDIRECTS: usize = 5;

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use haft_core::net::{chain, is_loopback, tls};
+use haft_core::net::{chain, client, is_loopback};
 use opentelemetry_http::{HttpClient, HttpError, Request, Response, ResponseBodyTooLarge};
 use reqwest::Client;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::redirect::Policy;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::runtime::Handle;
 

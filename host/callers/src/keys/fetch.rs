@@ -6,12 +6,11 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use reqwest::redirect::Policy;
-use reqwest::{Client, Url};
+use reqwest::Url;
 
 use super::super::KeySource;
 use super::KeySet;
-use haft_core::net::{chain, is_loopback, tls};
+use haft_core::net::{chain, client, is_loopback};
 
 /// The maximum size of a set of keys in bytes: ten times those of the largest issuers.
 const MAX_SET: usize = 256 << 10;

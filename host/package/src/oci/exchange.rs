@@ -11,7 +11,6 @@ use reqwest::{Body, Client, Method, Request, Response, Url};
 use super::error::{Failure, excerpt};
 use crate::download::Names;
 use haft_core::grant::local;
-use haft_core::net::tls;
 use haft_core::net::{chain, is_loopback};
 
 /// Time limit for connecting to a server.

@@ -9,7 +9,7 @@ use secrecy::ExposeSecret;
 use super::super::dialect::Dialect;
 use super::super::error::SettingsError;
 use super::super::{ProviderSettings, Timeouts};
-use haft_core::net::{chain, is_loopback, tls};
+use haft_core::net::{chain, is_loopback};
 
 /// 1 minute: some routers drop a connection that is idle longer, while a slow model computes.
 const KEEPALIVE: Duration = Duration::from_mins(1);

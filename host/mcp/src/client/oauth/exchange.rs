@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Request, StatusCode, Url};
 use rmcp::transport::auth::{
     AuthorizationMetadata, OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest,

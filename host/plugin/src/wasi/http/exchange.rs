@@ -19,9 +19,9 @@ use super::body::{MAX_RESPONSE, RequestBody, ResponseBody};
 use super::client::{Connector, Stream};
 use super::injection::Injections;
 use crate::denials::network_decisions::{NetworkDecisions, Refusal};
-use haft_core::upstream::Upstream;
 use haft_core::grant::{Destination, Grant};
 use haft_core::trace::TraceParent;
+use haft_core::upstream::Upstream;
 
 /// A response, and the task that runs while its body is read.
 pub(super) type Sent = (Response<WasiBody>, Box<dyn Future<Output = Result<()>> + Send>);
