@@ -8,10 +8,10 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use reqwest::Response;
 pub(crate) use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, LOCATION};
-use reqwest::Response;
 
 use super::{Progress, Step};
 use haft_core::grant::local;
