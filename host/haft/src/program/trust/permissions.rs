@@ -4,12 +4,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::permission::{Part, Permission, engine_name, own_grant, pinned, place, shown, values, words};
+use super::permission::{
+    Part, Permission, engine_name, network_in_words, own_grant, pinned, place, shown, values, words,
+};
 use haft_agent::provider;
 use haft_core::grant::{Root, SandboxMode};
 use haft_manifest::{
     AgentKind, AgentTool, BackendTable, Builtins, CallerTable, CommandTool, Component, GrantTable, Located,
-    Manifest, McpServer, NatsLogin, NatsTable, NatsUrl, Network, Package, Plugin, PluginSecret, ProcessGrant,
+    Manifest, McpServer, NatsLogin, NatsTable, NatsUrl, Package, Plugin, PluginSecret, ProcessGrant,
     Provider, Sandbox, SecretSource, Serve, Setting, Settings, TelemetryTable, TextOrSecret, Transport,
 };
 use haft_package::{Kind, Lock};
@@ -85,7 +87,7 @@ impl Finder<'_> {
         self.backend(backend);
         self.builtins(builtins);
         self.nats(nats);
-        self.network(network);
+        network_in_words(network).into_iter().for_each(|text| self.ask(Part::Network, text));
         if let Some(telemetry) = telemetry {
             self.telemetry(telemetry);
         }
@@ -413,17 +415,6 @@ impl Finder<'_> {
         let TelemetryTable { endpoint, headers, service_name: _ } = telemetry;
         let headers = values("; header", headers);
         self.ask(Part::Telemetry, format!("call data is sent to {}{headers}", endpoint.value));
-    }
-
-    fn network(&mut self, network: &Network) {
-        let Network { proxy, login, ca, no_proxy } = network;
-        let Some(proxy) = proxy else { return };
-        let login = login.as_ref().map(|source| format!(", with the login in {}", place(source)));
-        let ca = ca.as_ref().map(|file| format!(", which may show certificates of {}", file.value.display()));
-        let direct = no_proxy.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let direct = if direct.is_empty() { direct } else { format!(", but not {direct}") };
-        let further = [login, ca].into_iter().flatten().collect::<String>();
-        self.ask(Part::Network, format!("other machines are reached through {proxy}{further}{direct}"));
     }
 
     fn serve(&mut self, serve: &Serve) {

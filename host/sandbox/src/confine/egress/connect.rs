@@ -41,7 +41,7 @@ pub(super) async fn open_through(
     match tunnel(upstream, name, request).await {
         Ok(socket) => (0, Some(socket)),
         Err(error) => {
-            tracing::debug!(%error, "no connection through the proxy");
+            tracing::warn!("{error}");
             (error.raw_os_error().unwrap_or(libc::ECONNREFUSED), None)
         }
     }
