@@ -102,7 +102,7 @@ impl Part {
 // The texts of a permission's parts are exact, so that different rights have different texts.
 
 /// Returns the way to other machines that `[network]` asks for.
-pub(super) fn network_in_words(network: &Network) -> Option<String> {
+pub(super) fn of_network(network: &Network) -> Option<Permission> {
     let Network { proxy, login, ca, no_proxy } = network;
     let proxy = proxy.as_ref()?;
     let login = login.as_ref().map(|source| format!(", with the login in {}", place(source)));
@@ -110,7 +110,8 @@ pub(super) fn network_in_words(network: &Network) -> Option<String> {
     let further = [login, ca].into_iter().flatten().collect::<String>();
     let direct = no_proxy.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let direct = if direct.is_empty() { direct } else { format!(", but not {direct}") };
-    Some(format!("other machines are reached through {proxy}{further}{direct}"))
+    let text = format!("other machines are reached through {proxy}{further}{direct}");
+    Some(Permission::new(Part::Network, &text))
 }
 
 pub(super) fn engine_name(engine: ContainerEngine) -> &'static str {

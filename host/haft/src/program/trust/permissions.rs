@@ -1,12 +1,9 @@
-//! The permissions that a program.toml requests beyond tools that work in its own folder. Each process, key, address
-//! and right is a line that the user agrees to. The code names every field of a table, so that the compiler reports a
-//! new field.
+//! The permissions that a program.toml requests beyond tools that work in its own folder, one line each. The code names
+//! every field of a table, so that the compiler reports a new field.
 
 use std::path::{Path, PathBuf};
 
-use super::permission::{
-    Part, Permission, engine_name, network_in_words, own_grant, pinned, place, shown, values, words,
-};
+use super::permission::{Part, Permission, engine_name, own_grant, pinned, place, shown, values, words};
 use haft_agent::provider;
 use haft_core::grant::{Root, SandboxMode};
 use haft_manifest::{
@@ -87,10 +84,8 @@ impl Finder<'_> {
         self.backend(backend);
         self.builtins(builtins);
         self.nats(nats);
-        network_in_words(network).into_iter().for_each(|text| self.ask(Part::Network, text));
-        if let Some(telemetry) = telemetry {
-            self.telemetry(telemetry);
-        }
+        self.permissions.extend(super::permission::of_network(network));
+        telemetry.iter().for_each(|telemetry| self.telemetry(telemetry));
         self.serve(serve);
     }
 
