@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -49,9 +50,10 @@ pub(super) async fn open_through(
 
 async fn tunnel(upstream: &Upstream, name: &str, request: &Request) -> io::Result<OwnedFd> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    let wait = u64::try_from(CONNECT.as_millis()).ok().and_then(NonZeroU64::new);
     for address in upstream.addresses().await?.into_iter().take(MAX_ADDRESSES) {
         let is_v6 = request.is_v6 || address.is_ipv6();
-        match opened(&Request { address, is_v6, waits: true, ..*request }).await {
+        match opened(&Request { address, is_v6, wait, ..*request }).await {
             Ok((_, socket)) => {
                 let mut stream = TcpStream::from_std(std::net::TcpStream::from(socket))?;
                 upstream.lead(&mut stream, name, request.address.port()).await?;
