@@ -55,10 +55,13 @@ pub(crate) struct Counted {
 }
 
 impl Socket {
-    /// Returns the identity of a socket that is connected to `address`, or being connected.
+    /// Returns the identity of a socket that is connected, or is being connected to `address`.
     pub(crate) fn of(socket: &OwnedFd, address: SocketAddr) -> io::Result<Self> {
         let (number, family) = (socket_cookie(socket)?, socket_domain(socket)?);
         let own = SocketAddr::try_from(rustix::net::getsockname(socket)?)?;
+        // A connection through another host is to that one.
+        let peer = rustix::net::getpeername(socket).ok().flatten();
+        let address = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).unwrap_or(address);
         let other = match address.ip() {
             IpAddr::V4(address) if own.is_ipv6() => address.to_ipv6_mapped().into(),
             address => address,
