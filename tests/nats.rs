@@ -210,7 +210,7 @@ async fn n09_full_workers_say_so() {
     world.until_marked("held").await;
     let answer = other.call("program__far__mark", json!({ "mark": "none" })).await;
     assert!(
-        answer.content.contains("are taken") && answer.content.contains("made again"),
+        answer.content.contains("are in use") && answer.content.contains("can be repeated later"),
         "{}",
         answer.content
     );

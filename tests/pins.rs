@@ -121,6 +121,21 @@ fn a_tool_that_is_not_what_was_agreed_to_is_held_back_and_others_are_not() {
     }
 }
 
+/// A server that is starting, such as a `haft serve` that compiles its plugins, has instructions and no tools: nothing is pinned
+/// and nothing is cached before its first tools.
+#[test]
+fn the_first_list_with_tools_is_pinned() {
+    let Some(home) = home("") else { return };
+    home.write("instructions", "Read first.");
+    home.write("tools.json", "[]");
+    let empty = home.haft(&["tools"]);
+    assert!(!empty.stderr.contains("pinned") && !empty.stdout.contains("mcp__s__"), "{empty:?}");
+    home.write("tools.json", &json!(before()).to_string());
+    let first = home.haft(&["call", "mcp__s__read"]);
+    assert_eq!((first.stdout.as_str(), first.code), ("ran read\n", 0), "{}", first.stderr);
+    assert!(first.stderr.contains("MCP server `s`: 4 tools pinned"), "{}", first.stderr);
+}
+
 #[test]
 fn a_tool_that_is_gone_is_told_and_one_that_comes_back_is_what_it_was() {
     let Some(home) = pinned() else { return };
@@ -130,7 +145,7 @@ fn a_tool_that_is_gone_is_told_and_one_that_comes_back_is_what_it_was() {
     assert_eq!(home.haft(&["call", "mcp__s__list"]).stdout, "ran list\n");
     assert_eq!(home.haft(&["verify"]).code, 8);
     home.write("tools.json", &json!(before()).to_string());
-    assert!(!home.haft(&["tools", "--refresh"]).stderr.contains("is gone"));
+    assert!(!home.haft(&["tools", "--refresh"]).stderr.contains("was removed"));
     assert_eq!(home.haft(&["call", "mcp__s__read"]).stdout, "ran read\n");
     assert_eq!(home.haft(&["verify"]).code, 0);
 }

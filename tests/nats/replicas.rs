@@ -45,6 +45,7 @@ tools = ["*"]
 name = "mark"
 description = "Adds a mark, where a person approves."
 command = ["sh", "-c", "echo $1 >> MARKS", "mark"]
+grant = { read = ["."], write = ["OUT"] }
 arguments = [{ name = "mark", description = "The mark." }]
 confirm = true
 
@@ -52,12 +53,14 @@ confirm = true
 name = "slow"
 description = "Adds a mark, takes long, and says more than an entry holds."
 command = ["sh", "-c", "echo $1 >> MARKS; until [ -e go ]; do sleep 0.1; done; head -c 20000 /dev/zero | tr '\\0' x; echo $1", "slow"]
+grant = { read = ["."], write = ["OUT"] }
 arguments = [{ name = "mark", description = "The mark." }]
 
 [[tools]]
 name = "endless"
 description = "Takes longer than anybody waits."
 command = ["sh", "-c", "echo $1 >> MARKS; exec sleep 7777.7", "endless"]
+grant = { read = ["."], write = ["OUT"] }
 arguments = [{ name = "mark", description = "The mark." }]
 "#;
 
@@ -70,7 +73,7 @@ struct Replica {
 impl Replica {
     fn start(world: &World) -> Self {
         let home = Home::new();
-        home.write("program.toml", &PROGRAM.replace("MARKS", world.marks_file().to_str().unwrap()));
+        home.write("program.toml", &world.with_marks(PROGRAM));
         for (file, text) in [("user", "gate"), ("password", "gate-password"), ("ada", ADA), ("bob", BOB)] {
             home.write(file, text);
             let mode = std::fs::Permissions::from_mode(0o600);

@@ -43,6 +43,7 @@ on = { time = ["*"], files = ["*"] }
 name = "mark"
 description = "Adds a mark."
 command = ["sh", "-c", "echo $1 >> MARKS", "mark"]
+grant = { read = ["."], write = ["OUT"] }
 arguments = [{ name = "mark", description = "The mark." }]
 on = ["eu"]
 
@@ -50,6 +51,7 @@ on = ["eu"]
 name = "mark_us"
 description = "Adds a mark."
 command = ["sh", "-c", "echo $1 >> MARKS", "mark"]
+grant = { read = ["."], write = ["OUT"] }
 arguments = [{ name = "mark", description = "The mark." }]
 on = ["us"]
 
@@ -57,6 +59,7 @@ on = ["us"]
 name = "slow"
 description = "Adds a mark, and takes long."
 command = ["sh", "-c", "echo $1 >> MARKS; echo $1; exec sleep 7777.7", "slow"]
+grant = { read = ["."], write = ["OUT"] }
 arguments = [{ name = "mark", description = "The mark." }]
 on = ["eu"]
 
@@ -64,6 +67,7 @@ on = ["eu"]
 name = "asked"
 description = "Adds a mark, where a person approves."
 command = ["sh", "-c", "echo $1 >> MARKS", "asked"]
+grant = { read = ["."], write = ["OUT"] }
 arguments = [{ name = "mark", description = "The mark." }]
 confirm = true
 on = ["eu"]
@@ -137,6 +141,7 @@ impl World {
             return None;
         };
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        fs::create_dir(folder.path().join("out")).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let config = folder.path().join("server.conf");
         let prepared = setup.prepare(port, folder.path());
@@ -151,13 +156,13 @@ impl World {
 
     /// Writes what makes `home` a place of the program.
     fn settle(&self, home: &Home, role: As) {
-        let marks = self.marks_file();
         let login = self.prepared.login(match role {
             As::Gate => "gate",
             As::Worker(name) => name,
         });
         let program = format!("{PROGRAM}{}", self.more.replace("OWN", home.work().to_str().unwrap()));
-        let program = program.replace("MARKS", marks.to_str().unwrap()).replace("LOGIN", &login.table);
+        let program = program.replace("LOGIN", &login.table);
+        let program = self.with_marks(&program);
         home.write("program.toml", &program);
         for (file, text) in &login.files {
             home.write(file, text);
@@ -259,9 +264,16 @@ impl World {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Where calls leave their marks.
-    pub(crate) fn marks_file(&self) -> PathBuf {
-        self.folder.path().join("marks")
+    /// The file of the marks of calls, in a folder that the commands may write.
+    fn marks_file(&self) -> PathBuf {
+        self.folder.path().join("out/marks")
+    }
+
+    /// The program with the file and the folder of the marks.
+    pub(crate) fn with_marks(&self, program: &str) -> String {
+        let marks = self.marks_file();
+        let folder = marks.parent().unwrap();
+        program.replace("MARKS", marks.to_str().unwrap()).replace("OUT", folder.to_str().unwrap())
     }
 
     /// The line of `haft log` with `text`, once there is one.

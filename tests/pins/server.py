@@ -16,6 +16,9 @@ def answer(message, told):
             "capabilities": {"tools": {"listChanged": True}},
             "serverInfo": {"name": "changing", "version": "1"},
         }
+        if os.path.exists("instructions"):
+            with open("instructions", encoding="utf-8") as file:
+                result["instructions"] = file.read()
     elif method == "tools/list":
         with open("tools.json", encoding="utf-8") as file:
             result = {"tools": json.load(file)}

@@ -54,7 +54,7 @@ async fn n04_the_death_of_a_worker_is_told_at_once() {
 #[ignore = "by night: it measures time"]
 async fn n23_a_server_that_stood_still_loses_no_answer() {
     let nap = "\n[[tools]]\nname = \"nap\"\ndescription = \"Naps.\"\ncommand = [\"sh\", \"-c\", \"echo nap >> MARKS; sleep 3; \
-               echo rested\"]\non = [\"eu\"]\n";
+               echo rested\"]\ngrant = { write = [\"OUT\"] }\non = [\"eu\"]\n";
     let Some(world) = World::with(Setup::Guide, nap) else { return };
     let _worker = world.worker("eu-1", &["--label", "eu"]);
     let gate = world.gate().await;

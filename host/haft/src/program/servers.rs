@@ -321,7 +321,7 @@ impl Declared<'_> {
             Some(Agreed::default())
         });
         server.hold_to(Some(Arc::new(agreed.as_ref().map(|agreed| agreed.pins.clone()).unwrap_or_default())));
-        let listed = server.sent().filter(|listed| agreed.is_none() && !listed.sent.is_empty());
+        let listed = server.sent().filter(|listed| agreed.is_none() && listed.has_offers());
         let Some(first) = listed.map(|listed| record.first(server, &listed, &rights.loaded.lock)) else {
             return found;
         };

@@ -57,6 +57,13 @@ impl ToolList {
         offered
     }
 
+    /// Returns whether the server offers more than its instructions. A server that is still starting may not.
+    pub fn has_offers(&self) -> bool {
+        let ServerOffers { instructions, left_out, .. } = self.offers.clone();
+        let words = ServerOffers { instructions, left_out, ..ServerOffers::default() };
+        !self.tools.is_empty() || self.offers != words
+    }
+
     /// Returns the server's instructions to models, unless they are held back.
     pub fn instructions(&self) -> Option<&str> {
         self.offers.instructions.as_deref().filter(|_| self.held(INSTRUCTIONS).is_none())

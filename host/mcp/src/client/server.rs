@@ -331,7 +331,8 @@ impl Server {
             self.changes.send_modify(|count| *count += 1);
         }
         let era = if connection.is_stateless() { Era::Stateless } else { Era::Handshake };
-        if let Some(file) = self.file()
+        // An empty list is not cached: the server may be starting.
+        if let Some(file) = self.file().filter(|_| sent.has_offers())
             && let Err(error) = CachedTools::new(era, (*sent).clone()).write(&file)
         {
             tracing::debug!(%error, "cannot write `{}`", file.display());
