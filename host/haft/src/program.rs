@@ -21,6 +21,7 @@ mod output;
 mod packages;
 mod patterns;
 mod plugins;
+mod process_secrets;
 mod provider;
 mod renewal;
 mod replicas;
@@ -150,9 +151,17 @@ impl Program {
         let (trace, unsent) = telemetry::of(&loaded).await;
         let (installed, unusable) = packages::installed(&loaded);
         let target = backend::chosen(&loaded.manifest, options, &loaded.dirs);
-        let (rights, problems) = Rights::resolve(options, &loaded, &installed, target, &trace)?;
+        let (mut rights, problems) = Rights::resolve(options, &loaded, &installed, target, &trace)?;
+        let without_secrets = process_secrets::add(&mut rights).await;
         let known = Contribution {
-            problems: [loaded.problems(options), unsent.into_iter().collect(), unusable, problems].concat(),
+            problems: [
+                loaded.problems(options),
+                unsent.into_iter().collect(),
+                unusable,
+                problems,
+                without_secrets,
+            ]
+            .concat(),
             files: loaded.files(),
             unseen: packages::unseen(&loaded, &installed),
             ..Contribution::default()

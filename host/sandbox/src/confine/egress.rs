@@ -9,6 +9,7 @@ mod connect;
 mod judge;
 pub(super) mod message;
 mod names;
+pub(super) mod secrets;
 
 use std::fmt;
 use std::io;
@@ -25,6 +26,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::judge::Judge;
 use self::message::{Reply, Request};
+use self::secrets::Relay;
 use super::channel::{receive, watched};
 use super::policy::Policy;
 use super::refusal::{MAX_REFUSALS, Refusal};
@@ -50,8 +52,10 @@ pub struct Connection {
     pub name: Option<String>,
     /// The address.
     pub address: SocketAddr,
-    /// The number of connections.
+    /// The number of connections; with a secret, of requests.
     pub count: u32,
+    /// The name of the secret that haft sent, if this is about requests with one.
+    pub secret: Option<String>,
 }
 
 impl Connection {
@@ -66,10 +70,13 @@ impl Connection {
 
 impl fmt::Display for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, address, count } = self;
+        let Self { name, address, count, secret } = self;
         match name {
             Some(name) => write!(f, "{name} ({address})")?,
             None => write!(f, "{address}")?,
+        }
+        if let Some(secret) = secret {
+            write!(f, " with the secret `{secret}`")?;
         }
         if *count > 1 { write!(f, ", {count} times") } else { Ok(()) }
     }
@@ -80,8 +87,16 @@ impl fmt::Display for Connection {
 pub(super) struct Egress {
     judge: Judge,
     look_up: LookUp,
-    refused: Arc<Lock<Vec<Refusal>>>,
-    connections: Arc<Lock<Vec<Connection>>>,
+    noted: Noted,
+    /// The connections to the hosts of secrets, if there are secrets.
+    relay: Option<Relay>,
+}
+
+/// The record of a child's connections and refusals, shared with its session.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Noted {
+    pub(super) refused: Arc<Lock<Vec<Refusal>>>,
+    pub(super) connections: Arc<Lock<Vec<Connection>>>,
 }
 
 /// The reason why a name has no address.
@@ -101,14 +116,14 @@ impl Egress {
     pub(super) fn serve(
         policy: &Policy,
         socket: OwnedFd,
-        refused: &Arc<Lock<Vec<Refusal>>>,
-        connections: &Arc<Lock<Vec<Connection>>>,
+        noted: Noted,
+        relay: Option<Relay>,
     ) -> io::Result<AbortOnDropHandle<()>> {
         let egress = Self {
             judge: Judge::new(&policy.hosts, &policy.blocked)?,
             look_up: |name| Box::pin(system(name)),
-            refused: refused.clone(),
-            connections: connections.clone(),
+            noted,
+            relay,
         };
         let served = serve(Arc::new(egress), Arc::new(watched(socket)?));
         Ok(AbortOnDropHandle::new(tokio::spawn(served)))
@@ -118,7 +133,7 @@ impl Egress {
     async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, NoAddress> {
         if !self.judge.may_look_up(name) {
             if let Some(refusal) = Refusal::of_name(name) {
-                self.refuse(refusal);
+                self.noted.refuse(refusal);
             }
             return Err(NoAddress::Unknown);
         }
@@ -128,7 +143,7 @@ impl Egress {
         for address in found {
             match self.judge.learn(name, address) {
                 Ok(()) => open.push(address),
-                Err(refusal) => self.refuse(refusal),
+                Err(refusal) => self.noted.refuse(refusal),
             }
         }
         if open.is_empty() { Err(NoAddress::Unknown) } else { Ok(open) }
@@ -139,25 +154,41 @@ impl Egress {
         let reply = |error: i32| Reply { id: request.id, error };
         match self.judge.judge(request.address) {
             Err(refusal) => {
-                self.refuse(refusal);
+                self.noted.refuse(refusal);
                 (reply(message::refused(request.address.ip())), None)
             }
             Ok(name) => {
-                self.note(name, request.address);
-                let (error, socket) = connect::open(request).await;
+                self.noted.connection(name, request.address, None);
+                let (error, socket) = self.connected(request).await;
                 (reply(error), socket)
             }
         }
     }
 
-    fn note(&self, name: Option<String>, address: SocketAddr) {
+    /// Opens a permitted connection, which leads to haft if its host is one of a secret.
+    async fn connected(&self, request: &Request) -> (i32, Option<OwnedFd>) {
+        if let Some(relay) = &self.relay {
+            let hosts = self.judge.hosts(request.address);
+            if relay.is_for(&hosts, request.address.port()) {
+                return relay.lead(hosts, request).await;
+            }
+        }
+        connect::open(request).await
+    }
+}
+
+impl Noted {
+    fn connection(&self, name: Option<String>, address: SocketAddr, secret: Option<String>) {
         let mut connections = self.connections.lock();
         let is_full = connections.len() >= MAX_NOTED;
-        let known = connections.iter_mut().find(|known| known.name == name && known.address == address);
+        let is_known = |known: &&mut Connection| {
+            (&known.name, known.address, &known.secret) == (&name, address, &secret)
+        };
+        let known = connections.iter_mut().find(is_known);
         match known {
             Some(known) => known.count = known.count.saturating_add(1),
             None if is_full => {}
-            None => connections.push(Connection { name, address, count: 1 }),
+            None => connections.push(Connection { name, address, count: 1, secret }),
         }
     }
 

@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(target_os = "linux")]
 use self::aliases::with_aliases;
+use super::egress::secrets::GIVEN;
 use super::layers::Layers;
 use super::seals::meant;
-use haft_core::grant::{Grant, Reach, Root, Why};
+use haft_core::grant::{Grant, HostSecret, Reach, Root, Why};
 
 /// The policy of a child's confinement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +34,11 @@ pub(super) struct Policy {
     pub(super) hosts: Vec<String>,
     /// The hosts that are closed, if there are destinations.
     pub(super) blocked: Vec<String>,
+    /// The secrets for destinations, which never leave haft.
+    #[serde(skip)]
+    pub(super) secrets: Vec<HostSecret>,
+    /// The files for the child in [`GIVEN`], by their names.
+    pub(super) files: Vec<(String, String)>,
     pub(super) unix_sockets: bool,
     /// Whether the child stays in the session of its terminal.
     pub(super) terminal: bool,
@@ -55,10 +61,20 @@ impl Policy {
             fixed: with_aliases(grant.fixed().flat_map(meant).collect()),
             private: grant.private().map(|own| own.real().to_owned()),
             network: grant.network(),
+            secrets: grant.secrets().to_vec(),
+            files: Vec::new(),
             unix_sockets: grant.unix_sockets(),
             terminal: false,
             open_files: haft_core::limit::original_open_files(),
         }
+    }
+
+    /// Returns this policy for a child that gets these files.
+    pub(super) fn given(&self, files: Vec<(String, String)>) -> Self {
+        let mut policy = Self { files, ..self.clone() };
+        let is_given = !policy.files.is_empty();
+        policy.read.iter_mut().filter(|_| is_given).for_each(|read| read.push(GIVEN.into()));
+        policy
     }
 
     /// Returns the reason why the layers cannot enforce this policy; `None` if they can.

@@ -35,6 +35,13 @@ pub enum Refusal {
     Connect(SocketAddr),
     /// Look up this name; with a port: connect to an address that it was answered with.
     Host(String, Option<u16>),
+    /// Send a request that is not one of those of a secret.
+    Request {
+        /// The name of the secret.
+        secret: String,
+        /// The method and the URL without its query.
+        request: String,
+    },
 }
 
 impl Refusal {
@@ -46,6 +53,7 @@ impl Refusal {
             Self::Read(path) => part(b'r', path.as_os_str().as_bytes()),
             Self::Connect(address) => part(b'c', address.to_string().as_bytes()),
             Self::Host(..) => part(b'h', self.host().unwrap_or_default().as_bytes()),
+            Self::Request { secret, request } => part(b'q', format!("{secret}\n{request}").as_bytes()),
         }
     }
 
@@ -62,8 +70,18 @@ impl Refusal {
                 let (name, port) = host.split_once(':').unwrap_or((host, ""));
                 Some(Self::Host(name.to_owned(), port.parse().ok()))
             }
+            b'q' => {
+                let (secret, request) = std::str::from_utf8(what).ok()?.split_once('\n')?;
+                Some(Self::Request { secret: secret.to_owned(), request: request.to_owned() })
+            }
             _ => None,
         }
+    }
+
+    /// Returns how to allow a request with a secret.
+    pub(super) fn allowing(&self) -> Option<String> {
+        let Self::Request { secret, request } = self else { return None };
+        Some(format!("to allow it, add `\"{request}\"` to `allow` of the secret `{secret}`"))
     }
 
     /// Returns the refusal of a name, if it can be one of a host: others are not worth a word.
@@ -134,7 +152,7 @@ impl Refusal {
     fn is_closed(&self, grant: &Grant) -> bool {
         match self {
             Self::Write(path) | Self::Remove(path) | Self::Read(path) => grant.closed_at(path).is_some(),
-            Self::Connect(_) | Self::Host(..) => true,
+            Self::Connect(_) | Self::Host(..) | Self::Request { .. } => true,
         }
     }
 
@@ -143,7 +161,7 @@ impl Refusal {
             Self::Write(path) => (path, Right::Write),
             Self::Remove(path) => (path.parent().unwrap_or(path), Right::Write),
             Self::Read(path) => (path, Right::Read),
-            Self::Connect(_) | Self::Host(..) => return None,
+            Self::Connect(_) | Self::Host(..) | Self::Request { .. } => return None,
         };
         if grant.closed_at(path).is_some() { None } else { Proposal::for_path(path).right(right) }
     }
@@ -157,6 +175,7 @@ impl Refusal {
             Self::Remove(path) => for_path(grant, ("write", path.parent().unwrap_or(path)), table),
             Self::Read(path) => for_path(grant, ("read", path), table),
             Self::Connect(_) if grant.child_hosts().is_empty() => format!("to allow it, {}", table.network()),
+            Self::Request { .. } => self.allowing().unwrap_or_default(),
             Self::Connect(_) | Self::Host(..) => {
                 format!("to allow it, {}", table.line("hosts", &self.host().unwrap_or_default()))
             }
@@ -171,6 +190,7 @@ impl Refusal {
             }
             Self::Connect(address) => output.contains(&address.ip().to_string()),
             Self::Host(name, _) => output.contains(name),
+            Self::Request { request, .. } => output.contains(request),
         }
     }
 
@@ -213,6 +233,7 @@ impl fmt::Display for Refusal {
             Self::Connect(address) => write!(f, "connect to {address}"),
             Self::Host(name, None) => write!(f, "look up `{name}`"),
             Self::Host(name, Some(port)) => write!(f, "connect to `{name}` on port {port}"),
+            Self::Request { secret, request } => write!(f, "send `{request}` with the secret `{secret}`"),
         }
     }
 }
@@ -231,6 +252,7 @@ mod tests {
             Refusal::Connect("[::1]:443".parse().unwrap()),
             Refusal::Host("a.test".into(), None),
             Refusal::Host("a.test".into(), Some(22)),
+            Refusal::Request { secret: "s".into(), request: "GET https://a.test/".into() },
         ] {
             assert_eq!(Refusal::decode(&refusal.encode()), Some(refusal));
         }

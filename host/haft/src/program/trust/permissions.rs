@@ -10,7 +10,8 @@ use haft_core::grant::{Root, SandboxMode};
 use haft_manifest::{
     AgentKind, AgentTool, BackendTable, Builtins, CallerTable, CommandTool, Component, GrantTable, Located,
     Manifest, McpServer, NatsLogin, NatsTable, NatsUrl, Package, Plugin, PluginSecret, ProcessGrant,
-    Provider, Sandbox, SecretSource, Serve, Setting, Settings, TelemetryTable, TextOrSecret, Transport,
+    ProcessSecret, Provider, Sandbox, SecretSource, Serve, Setting, Settings, TelemetryTable, TextOrSecret,
+    Transport,
 };
 use haft_package::{Kind, Lock};
 
@@ -145,6 +146,7 @@ impl Finder<'_> {
             name,
             transport,
             grant,
+            secrets,
             enabled: _,
             tools: _,
             pinned,
@@ -166,6 +168,7 @@ impl Finder<'_> {
         let free = if *pinned { "" } else { "; its tools may change" };
         self.ask(part.clone(), text + free);
         self.process_granted(&part, name, grant.as_ref());
+        self.process_secrets(&part, name, secrets);
     }
 
     fn command(&mut self, tool: &CommandTool) {
@@ -175,6 +178,7 @@ impl Finder<'_> {
             env,
             arguments,
             grant,
+            secrets,
             limits: _,
             // Words of a call.
             extra_args: _,
@@ -190,6 +194,27 @@ impl Finder<'_> {
         let text = format!("`{name}`: {}{words}{sees}{own}", shell_words::join(&command.value));
         self.ask(part.clone(), text);
         self.process_granted(&part, name, grant.as_ref());
+        self.process_secrets(&part, name, secrets);
+    }
+
+    /// Adds the secrets that haft puts into the requests of a process.
+    fn process_secrets(&mut self, part: &Part, name: &str, secrets: &[ProcessSecret]) {
+        for secret in secrets {
+            let ProcessSecret {
+                hosts,
+                source: _,
+                access_key_id: _,
+                allow,
+                name: _,
+                variable: _,
+                placeholder_file: _,
+            } = secret;
+            let from = secret.sources().map(place).collect::<Vec<_>>().join(" and ");
+            let hosts = hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let rules = allow.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let only = if rules.is_empty() { String::new() } else { format!(", for {rules} only") };
+            self.ask(part.clone(), format!("`{name}` sends {from} to {hosts}{only}"));
+        }
     }
 
     /// Adds the rights of a process with its own grant. Paths in `deny` of `[sandbox]` are closed to it too.
@@ -306,6 +331,7 @@ impl Finder<'_> {
             write,
             unix_sockets,
             credentials,
+            secrets,
             read: _,
             network: _,
             hosts: _,
@@ -326,6 +352,7 @@ impl Finder<'_> {
         if *unix_sockets {
             self.ask(Part::Sandbox, "unix_sockets: `bash` uses unix sockets of this machine");
         }
+        self.process_secrets(&Part::Sandbox, "bash", secrets);
     }
 
     fn backend(&mut self, backend: &BackendTable) {

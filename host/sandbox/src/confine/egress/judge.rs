@@ -79,6 +79,19 @@ impl Judge {
         Err(refusal)
     }
 
+    /// Returns the granted hosts at an address, as in URLs.
+    pub(super) fn hosts(&self, address: SocketAddr) -> Vec<String> {
+        let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+        let is_granted =
+            |name: &String| self.rules.may_connect(name, address).is_ok() && !is_own(name, address.ip());
+        let names = self.names(address.ip()).into_iter().filter(is_granted);
+        let own = match address.ip() {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        names.chain(self.rules.may_open(address).then_some(own)).collect()
+    }
+
     fn names(&self, address: IpAddr) -> Vec<String> {
         let known = self.known.lock();
         let looked_up = known.iter().filter(|(other, _)| *other == address).map(|(_, name)| name.clone());

@@ -205,6 +205,8 @@ mod tests {
             network: true,
             hosts: Vec::new(),
             blocked: Vec::new(),
+            secrets: Vec::new(),
+            files: Vec::new(),
             unix_sockets: false,
             terminal: false,
             open_files: None,
