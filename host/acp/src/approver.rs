@@ -42,13 +42,13 @@ impl Approver for AtEditor {
 /// The tool call that a question is displayed at.
 struct Card {
     id: ToolCallId,
-    /// Whether it is a call of the session, whose end is reported separately.
+    /// Whether the tool call is a call of the session, whose end is reported separately.
     is_call: bool,
 }
 
 impl AtEditor {
-    /// Returns the tool call for a question. A call of an agent that is itself a tool is no call of this session:
-    /// its question gets a tool call of its own.
+    /// Returns the tool call for a question. A call of an agent that is itself a tool is not a call of this
+    /// session: its question gets a separate tool call.
     fn card(&self, question: &Question) -> Option<Card> {
         if question.agent.is_some() {
             return Some(Card { id: self.updates.new_call_id(), is_call: false });

@@ -11,8 +11,8 @@ pub(crate) const QUEUE: usize = 16;
 /// The maximum number of concurrent requests: more than any editor has threads at work.
 pub(crate) const MAX_REQUESTS: usize = 64;
 
-/// The maximum number of conversations with a loaded program. A further one unloads the one that was idle longest:
-/// each has compiled plugins, prepared processes and MCP servers.
+/// The maximum number of conversations with a loaded program. A further conversation unloads the one with the
+/// longest idle time: each has compiled plugins, prepared processes and MCP servers.
 pub(crate) const MAX_AWAKE: usize = 8;
 
 /// The maximum number of known conversations, loaded or not: a name and a folder each.
@@ -21,13 +21,14 @@ pub(crate) const MAX_KNOWN: usize = 1000;
 /// The maximum number of unwritten bytes. An editor that leaves more unread is considered hung.
 pub(crate) const MAX_UNWRITTEN: usize = 32 << 20;
 
-/// How many bytes may wait before deferrable output waits too: the replay of a conversation, the next prompt.
+/// The maximum number of waiting bytes before deferrable output waits too: the replay of a conversation, the next
+/// prompt.
 pub(crate) const ROOM: usize = 1 << 20;
 
-/// How long calls may take to end after the editor is gone: as long as a cancelled call of a tool may take.
+/// Time limit for the end of calls after the editor disconnects: that of a cancelled call of a tool.
 pub(crate) const ENDING: Duration = Duration::from_secs(5);
 
-/// How long the editor may take to read one more of the last messages.
+/// Time limit for the editor to read one more of the last messages.
 pub(crate) const FLUSH: Duration = Duration::from_secs(1);
 
 /// The maximum number of MCP servers of a session, with [`MAX_WORDS`] words and variables each.

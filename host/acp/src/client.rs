@@ -65,7 +65,7 @@ impl Client {
         self.outbox.post(message::answer(id, outcome));
     }
 
-    /// Asks the user. Dropping the future cancels the question.
+    /// Asks the user. A drop of the future cancels the question.
     pub(crate) async fn ask_permission(
         &self,
         request: &RequestPermissionRequest,

@@ -16,7 +16,7 @@ use haft_core::report::{enclosed, plain};
 /// The maximum number of files of a prompt.
 const MAX_FILES: usize = 32;
 
-/// Makes a prompt from `blocks`. Mentions stay at their place, contents of files follow the text.
+/// Returns a prompt from `blocks`. Mentions stay in their place, contents of files follow the text.
 pub(crate) fn prompt(blocks: Vec<ContentBlock>) -> Result<Prompt, Error> {
     let mut reading = Reading::default();
     for block in blocks {

@@ -41,7 +41,7 @@ pub struct Opening {
     pub folder: PathBuf,
     /// The MCP servers that the user configured in the editor.
     pub servers: Vec<StdioServer>,
-    /// Why other servers are left out, a line each.
+    /// The reasons why other servers are omitted, one a line.
     pub left_out: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ pub trait Conversation: Send {
     /// Returns the base directory of relative paths of its tools.
     fn workspace(&self) -> Option<&Path>;
 
-    /// Returns the available models and the current one; fewer than two without a choice.
+    /// Returns the available models and the current one; at most one without a choice.
     fn models(&self) -> (Vec<Model>, String);
 
     /// Uses another of [`models`](Self::models) from now on.
@@ -93,7 +93,7 @@ pub trait Conversation: Send {
         Err(Failure(format!("`/{name}` is not a command of this session")))
     }
 
-    /// Returns the notices that the user has not yet seen: tools and servers that were left out, with the reasons.
+    /// Returns the notices that the user has not yet seen: tools and servers that were omitted, with the reasons.
     fn notices(&mut self) -> Vec<String> {
         Vec::new()
     }
@@ -152,7 +152,7 @@ pub struct Turn {
 pub struct Summary {
     /// The id.
     pub id: String,
-    /// The folder in which it began.
+    /// The folder in which the session began.
     pub folder: PathBuf,
     /// The subject, on one line.
     pub title: Option<String>,

@@ -1,6 +1,6 @@
 //! The Agent Client Protocol, version 1: conversations of one editor with agents, over two pipes. A [`Host`] opens
-//! the conversations; this crate implements the protocol, and does not depend on program.toml. It reads and writes
-//! no file for the editor or through it, and no message of an editor changes the rights of a tool.
+//! the conversations; this crate implements the protocol, and does not depend on program.toml. It accesses no file
+//! for the editor or by it, and no message of an editor changes the rights of a tool.
 //!
 //! From the pipes inward: `input` and `output` are lines and their limits, `message` is JSON-RPC, `client` is the
 //! editor as seen by an agent, `connection` handles each method, `session` is one conversation, and `updates` with

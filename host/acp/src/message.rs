@@ -86,7 +86,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Option<Message>, Box<Refusal>> {
     Ok(match (id, method) {
         (Some(id), Some(method)) => Some(Message::Request { id, method, params }),
         (None, Some(method)) => Some(Message::Notification { method, params }),
-        // Also if the result is `null`: haft waits for a response.
+        // Also if the result is `null`, because haft waits for a response.
         (Some(id), None) if scan.is_answer() => {
             let outcome = error.map_or_else(|| Ok(result.unwrap_or_default()), |error| Err(foreign(error)));
             Some(Message::Answer { id, outcome })

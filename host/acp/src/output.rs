@@ -18,7 +18,7 @@ use haft_core::sync::Lock;
 /// The memory of a queued message beside its bytes.
 const OVERHEAD: usize = 128;
 
-/// The queue of messages. Clones post to the same editor.
+/// The queue of messages. Clones post to one editor.
 #[derive(Clone)]
 pub(crate) struct Outbox(Arc<Shared>);
 
@@ -79,7 +79,7 @@ impl Outbox {
         }
     }
 
-    /// Waits until the editor has read most of the queue, or is gone.
+    /// Waits until the editor has read most of the queue, or has disconnected.
     pub(crate) async fn room(&self) {
         let Shared { unwritten, gone, .. } = &*self.0;
         loop {
@@ -120,7 +120,8 @@ fn write(
     Ok(())
 }
 
-// Reads the lines of the editor on a thread. Holds one line at a time, and of a line that is too long only the id.
+// Reads the lines of the editor on a thread. Stores one line at a time, and only the id of a line that is too
+// long.
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {

@@ -1,4 +1,4 @@
-//! A conversation of an editor: loaded or unloaded. It works on one prompt at a time.
+//! A conversation of an editor, loaded or unloaded. It processes one prompt at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,17 +33,17 @@ pub(crate) struct Session {
     client: Arc<Client>,
     updates: Arc<Updates>,
     approvals: Approvals,
-    /// `None` while it is unloaded.
+    /// The conversation; `None` while it is unloaded.
     conversation: Mutex<Option<Box<dyn Conversation>>>,
     is_awake: AtomicBool,
     has_said: AtomicBool,
     /// Whether the user has chosen plan mode.
     is_planning: AtomicBool,
-    /// The notices about its opening that the user has not yet seen.
+    /// The notices of its opening that the user has not seen yet.
     notices: Lock<Vec<String>>,
     /// The commands that were last sent to the editor.
     told_commands: Lock<Vec<Command>>,
-    /// The cost of its prompts in US dollars, if known.
+    /// The cost of the prompts in US dollars, if known.
     cost: Lock<Option<f64>>,
     /// Whether the editor has closed it: it is not loaded again.
     is_closed: AtomicBool,
@@ -87,7 +87,7 @@ impl Session {
         }
     }
 
-    /// Returns whether its program is loaded.
+    /// Returns whether the conversation's program is loaded.
     pub(crate) fn is_awake(&self) -> bool {
         self.is_awake.load(Ordering::SeqCst)
     }
@@ -187,7 +187,8 @@ impl Session {
         stop_reason(&outcome.map_err(failed)?).map(PromptResponse::new)
     }
 
-    /// Runs the command in `prompt`, if it is one. Returns the prompt for the model, unless the command was all.
+    /// Runs the command in `prompt`, if there is one. Returns the prompt for the model, unless the prompt was only a
+    /// command.
     async fn invoked(
         &self,
         conversation: &mut dyn Conversation,
@@ -217,7 +218,7 @@ impl Session {
         self.updates.usage(used, window.unwrap_or_default().into(), *cost);
     }
 
-    /// Returns the conversation; loads it if necessary.
+    /// Returns the conversation, and loads it if necessary.
     async fn awake(&self, host: &dyn Host) -> Result<MutexGuard<'_, Option<Box<dyn Conversation>>>, Error> {
         let mut slot = self.conversation.lock().await;
         if self.is_closed.load(Ordering::SeqCst) {
@@ -343,7 +344,7 @@ fn stop_reason(outcome: &Outcome) -> Result<StopReason, Error> {
     })
 }
 
-/// Returns the name of the command in a prompt, and its argument. A text with another word after `/` goes to the model.
+/// Returns the name of the command in a prompt, and its argument. The model gets a text with another word after `/`.
 fn command<'a>(text: &'a str, commands: &[Command]) -> Option<(&'a str, &'a str)> {
     let line = text.trim().strip_prefix('/')?;
     let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));

@@ -1,4 +1,5 @@
-//! The conversations of one editor, within limits: of the loaded ones, the one that was idle longest is unloaded.
+//! The conversations of one editor, within limits: of the loaded ones, the one with the longest idle time is
+//! unloaded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +13,8 @@ use crate::message::told;
 use crate::session::Session;
 use haft_core::sync::Lock;
 
-/// How often to look for a session to unload, and the wait between: five seconds in all, in which an editor reads
-/// the pending output.
+/// The number of checks for a session to unload, and the wait between them: five seconds in all, in which an
+/// editor reads the pending output.
 const MAX_LOOKS: u32 = 500;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
@@ -57,7 +58,7 @@ impl Sessions {
         all.push(session.clone());
     }
 
-    /// Replaces the session with the same id.
+    /// Replaces the session with this id.
     pub(crate) fn replace(&self, session: &Arc<Session>) {
         self.all.lock().retain(|other| other.id != session.id);
         self.add(session);
@@ -88,7 +89,7 @@ impl Sessions {
             };
             let Some(idle) = idle else { break };
             if !idle.rest_if_idle().await {
-                // A prompt came first, or output of the session is pending.
+                // A prompt was faster, or output of the session is pending.
                 tokio::time::sleep(BETWEEN_LOOKS).await;
             }
         }

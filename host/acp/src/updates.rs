@@ -1,5 +1,5 @@
-//! Converts the events of a session to updates for the editor. Calls get new ids, since models reuse theirs. Output
-//! of tools is shown as it arrives, shortened to its end and limited in rate.
+//! Converts the events of a session to updates for the editor. Calls get new ids, because models reuse theirs.
+//! Output of tools is shown as it arrives, shortened to its end and limited in rate.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use haft_core::event::Event;
 use haft_core::sync::Lock;
 use haft_core::tool::{Keep, Question, clip};
 
-/// The shortest interval of updates about the output of a tool: as fast as anybody reads.
+/// The shortest interval of updates about the output of a tool.
 const PACE: Duration = Duration::from_millis(250);
 
 /// The maximum number of characters shown of a running tool's output: two screens.
@@ -205,7 +205,7 @@ impl Updates {
     }
 
     fn begin(&self, state: &mut State, call: &ToolCall) {
-        // A tool that calls another one under the same id is shown once.
+        // A tool that calls another tool under its own id is shown once.
         if state.calls.contains_key(&call.id) {
             return;
         }

@@ -159,7 +159,7 @@ impl Totals {
         self.is_uncounted || self.agents().values().any(|agent| agent.is_uncounted)
     }
 
-    /// Returns why the calling run allows no further usage; `None` while it allows some.
+    /// Returns the reason why the calling run allows no further usage; `None` while it allows some.
     pub(super) fn caller_used_up(&self) -> Option<UsedUp> {
         self.caller.used_up()
     }
@@ -169,7 +169,7 @@ impl Totals {
         self.texts.last().map_or("", String::as_str)
     }
 
-    /// Closes the run, with the last text if the model came to an end, otherwise with all texts.
+    /// Closes the run, with the last text if the model finished, otherwise with all texts.
     pub(super) fn close(self, end: End) -> Outcome {
         let (usage, agents) = (self.usage(), self.agents());
         let text = if end.is_resumable() && end != End::Invalid {

@@ -119,7 +119,7 @@ impl History {
         }
     }
 
-    /// Returns the window that selects what the model sees, and all messages.
+    /// Returns the window that selects the messages for the model, and all messages.
     pub(super) fn window(&mut self) -> (&mut Window, &[Message]) {
         (&mut self.window, &self.messages)
     }

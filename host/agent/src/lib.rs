@@ -1,6 +1,6 @@
-//! The agent loop: asks a model, runs the calls that it makes, returns the results to it, and ends when the model
-//! makes no more calls. This crate runs no tool itself: every call goes through the [`Toolbox`], which holds
-//! exactly the tools that this agent may use.
+//! The agent loop: asks a model, runs its calls, returns the results to it, and ends when the model makes no more
+//! calls. This crate runs no tool itself: every call goes through the [`Toolbox`], which holds exactly the tools
+//! that this agent may use.
 
 mod budget;
 mod history;
@@ -52,12 +52,12 @@ pub struct AgentSettings {
     pub model: Option<String>,
     /// The maximum number of model turns for one prompt.
     pub max_turns: u32,
-    /// How many times a failed call may be repeated before it is refused.
+    /// The maximum number of repetitions of a failed call before it is refused.
     pub max_repeats: u32,
     /// The part of the conversation that is sent to the model, in rough tokens (bytes / 4). The beginning of a
-    /// longer conversation is left out of the request. `None`: no limit.
+    /// longer conversation is omitted from the request. `None`: no limit.
     pub history_budget: Option<u32>,
-    /// Whether the fast model of the provider summarises the messages that are left out. `None`: yes, if the fast
+    /// Whether the fast model of the provider summarises the messages that are omitted. `None`: yes, if the fast
     /// model is not the default model.
     pub summarise: Option<bool>,
     /// The schema of the final answer: [`Outcome::output`] is valid against it. The schema is appended to `system`,
@@ -67,9 +67,9 @@ pub struct AgentSettings {
     pub budget: Budget,
 }
 
-/// How many times one turn is requested with a shorter conversation after the vendor reported that it is too long.
+/// The maximum number of shorter requests of one turn after the vendor reported that the conversation is too long.
 const MAX_SHRINKS: u32 = 8;
-/// The maximum number of consecutive turns without text or call after which the model is asked to go on.
+/// The maximum number of consecutive turns without text or call after which the model is asked to continue.
 const MAX_EMPTY_TURNS: u32 = 2;
 /// The prompt after an empty turn: repeating the request unchanged would give another empty turn.
 const AFTER_NOTHING: &str =
@@ -123,8 +123,9 @@ pub trait ToolNews: Send + Sync {
 }
 
 impl Agent {
-    /// Makes an agent that asks `provider` and may use exactly the tools in `toolbox`. If there are more tools than
-    /// the provider accepts, the request contains the first ones, and the model finds the others with `find_tools`.
+    /// Creates an agent that asks `provider` and may use exactly the tools in `toolbox`. If there are more tools
+    /// than the provider accepts, the request contains the first ones, and the model finds the others with
+    /// `find_tools`.
     pub fn new(provider: Arc<dyn Provider>, toolbox: Toolbox, mut settings: AgentSettings) -> Self {
         let toolbox = Lock::new(Arc::new(toolbox.at_most(provider.max_tools())));
         if let Some(schema) = &settings.output {
@@ -312,7 +313,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns the model that summarises the messages left out, if summaries are on.
+    /// Returns the model that summarises the omitted messages, if summaries are on.
     fn summarist(&self) -> Option<&str> {
         let fast = self.provider.model_fast();
         let is_meant = self.settings.summarise.unwrap_or(fast != self.provider.model());
@@ -423,7 +424,7 @@ fn is_own_question(prompt: &Prompt) -> bool {
     prompt.attachments.is_empty() && (is_nothing_else || output::is_question(rest))
 }
 
-/// Returns how the run ends if `turn` is the last one.
+/// Returns the end of the run if `turn` is the last turn.
 fn end(turn: &Turn) -> Option<End> {
     match turn.stop {
         // The calls of a filtered or refused turn are not run.

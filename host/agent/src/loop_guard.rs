@@ -8,7 +8,7 @@ use haft_core::call::{ToolCall, ToolResult};
 /// The calls that failed since the last change.
 pub(super) struct LoopGuard {
     failed: Vec<Failed>,
-    /// How many times a failed call may be repeated.
+    /// The maximum number of repetitions of a failed call.
     max_repeats: u32,
 }
 
@@ -19,7 +19,7 @@ struct Failed {
 }
 
 impl LoopGuard {
-    /// Makes a guard that allows `max_repeats` repeats of a failing call.
+    /// Creates a guard that allows `max_repeats` repetitions of a failing call.
     pub(super) fn new(max_repeats: u32) -> Self {
         Self { failed: Vec::new(), max_repeats }
     }

@@ -1,4 +1,4 @@
-//! The outcome of a run. Distinguishes a run that ended early from a finished one, and keeps the results of both.
+//! The outcome of a run. Distinguishes a run that ended early from a finished one, and has the results of both.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use haft_core::tool::AgentUse;
 /// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// How the run ended.
+    /// The end of the run.
     pub end: End,
     /// The final text. If the run ended in the middle of the task, all text of the model, with an empty line
     /// between turns. May be empty.
@@ -37,7 +37,7 @@ pub struct Outcome {
     pub agents: BTreeMap<String, AgentUse>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
@@ -49,15 +49,15 @@ pub enum End {
     Filtered,
     /// The model declined; the text gives its reason.
     Refused,
-    /// The model wanted to go on, but the maximum number of turns was reached.
+    /// The model requested another turn, but the maximum number of turns was reached.
     TurnCap,
-    /// The model wanted to go on, but the budget was spent.
+    /// The model requested another turn, but the budget was spent.
     Budget,
     /// The model gave no answer that is valid against the schema, in all attempts.
     Invalid,
     /// The session was cancelled.
     Cancelled,
-    /// The model could not be asked any more; [`Outcome::failure`] holds the reason.
+    /// The model could no longer be asked; [`Outcome::failure`] has the reason.
     Failed,
 }
 
@@ -84,7 +84,7 @@ impl End {
 }
 
 impl Outcome {
-    /// Returns the reason why there is no complete answer; `None` if there is one.
+    /// Returns the reason why there is no complete answer; `None` for a complete answer.
     pub fn shortfall(&self) -> Option<String> {
         let text = match self.end {
             End::Final => return None,

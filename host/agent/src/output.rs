@@ -22,11 +22,11 @@ pub(super) fn is_question(text: &str) -> bool {
     text.starts_with(AGAIN) && text.ends_with(AGAIN_END)
 }
 
-/// The maximum size, in bytes, of a schema that is repeated with the errors: small models have lost it by then, and
-/// its repetition costs less than one more attempt.
+/// The maximum size, in bytes, of a schema that is repeated with the errors: small models no longer consider it by
+/// then, and its repetition costs less than one more attempt.
 const MAX_RETOLD: usize = 2 << 10;
 
-/// Appends the instructions for the form of the answer to the system prompt. The text is constant for the whole
+/// Appends the instructions for the form of the answer to the system prompt. The text is constant for the complete
 /// task, for the prompt caches of vendors.
 pub(super) fn instructed(mut system: String, schema: &OutputSchema) -> String {
     if !system.is_empty() {
@@ -53,7 +53,7 @@ pub(super) enum Verdict {
     Ended(Option<Value>),
     /// The model gets this prompt.
     Again(String),
-    /// The run ends without a valid answer. `prompt` goes into the conversation, for a later continuation.
+    /// The run ends without a valid answer. `prompt` is added to the conversation, for a later continuation.
     Without {
         prompt: String,
         /// The errors in the last answer.
@@ -121,7 +121,7 @@ fn read(schema: &OutputSchema, text: &str) -> Result<Value, String> {
 // Finds JSON in the text of a model: models put it in fenced blocks and between words. Tries a bounded number of
 // positions, repairs nothing, and never takes a part of a value for the value.
 
-/// The maximum number of positions where a value may begin, beside the whole text and fenced blocks.
+/// The maximum number of positions where a value may begin, besides the complete text and fenced blocks.
 const MAX_PLACES: usize = 64;
 /// The maximum number of fenced blocks, counted from the last: the first ones are intermediate results.
 const MAX_BLOCKS: usize = 16;
@@ -129,8 +129,8 @@ const MAX_BLOCKS: usize = 16;
 const THOUGHT: &str = "</think>";
 const FENCE: &str = "```";
 
-/// Returns the candidate values, most likely first: the whole text if it is JSON; otherwise those of fenced blocks,
-/// last first, then those between words, longest first.
+/// Returns the candidate values, most likely first: the complete text if it is JSON; otherwise those of fenced
+/// blocks, last first, then those between words, longest first.
 fn candidates(text: &str) -> Vec<Value> {
     let text = spoken(text);
     if let Ok(whole) = serde_json::from_str(text) {
@@ -174,7 +174,7 @@ fn blocks(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
 }
 
 /// Returns the values between the words of `text`, outside the parsed `blocks`, longest first. Parts of another
-/// value are left out.
+/// value are omitted.
 fn between(text: &str, blocks: &[Range<usize>]) -> impl Iterator<Item = Value> {
     let mut found = Vec::new();
     let mut next = 0;
@@ -198,7 +198,8 @@ fn place(text: &str, from: usize) -> Option<usize> {
     places.find(|(_, c)| matches!(c, '{' | '[')).map(|(at, _)| at)
 }
 
-/// Returns the value that begins here, and how many bytes were read, also if they are no value or a cut-off one.
+/// Returns the value at the beginning of `text`, and the number of read bytes, also for an invalid or incomplete
+/// value.
 fn value_at(text: &str) -> (usize, Option<Value>) {
     let mut values = Deserializer::from_str(text).into_iter();
     match values.next() {

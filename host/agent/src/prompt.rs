@@ -1,7 +1,7 @@
-//! The default system prompt, and the line of plan mode. The system prompt is short, because small models
-//! follow three rules and forget ten (of the wordings tried, this is the one with which a model of 1.5
-//! billion parameters ends its tasks instead of calling tools for ever), and it is constant across runs, for
-//! prompt caches: no date, no list of tools. The line of plan mode gives and removes no right:
+//! The default system prompt, and the line of plan mode. The system prompt is short, because small models follow
+//! three rules and forget ten. (Of the tried wordings, it is the one with which a model of 1.5 billion parameters
+//! ends its tasks instead of calling tools endlessly.) It is constant across runs, for prompt caches: no date, no
+//! list of tools. The line of plan mode gives and removes no right:
 //! [`Toolbox::planning`](haft_core::tool::Toolbox::planning) does.
 
 use std::fmt::Write;
@@ -89,8 +89,8 @@ pub fn planned(prompt: impl Into<Prompt>) -> Prompt {
     Prompt { text, ..prompt }
 }
 
-/// Returns whether the last prompt of a person was given in plan mode. Of several prompts that were joined, one
-/// with the line is enough.
+/// Returns whether the last prompt of a person was given in plan mode. Of several joined prompts, one with the
+/// line is sufficient.
 pub(crate) fn is_planned(messages: &[Message]) -> bool {
     let prompt = messages.iter().rev().find_map(|message| match message {
         Message::User(prompt) if !is_own_question(prompt) => Some(prompt),

@@ -62,7 +62,7 @@ pub trait Provider: Send + Sync {
     /// Returns the default model.
     fn model(&self) -> &str;
 
-    /// Returns the model for small decisions; the default model if there is no other.
+    /// Returns the model for small decisions; the default model without another one.
     fn model_fast(&self) -> &str {
         self.model()
     }
@@ -89,8 +89,8 @@ pub trait Provider: Send + Sync {
     }
 
     /// Requests the next turn. Emits the text of the model as [`Said`](haft_core::event::Event::Said) when it
-    /// arrives, and its thinking as [`Thought`](haft_core::event::Event::Thought). Dropping the future cancels the
-    /// request.
+    /// arrives, and its thinking as [`Thought`](haft_core::event::Event::Thought). A drop of the future cancels
+    /// the request.
     async fn turn(&self, ask: &Ask<'_>, events: &Events) -> Result<Turn, ProviderError>;
 
     /// Checks whether a turn can be requested, without paying for one.
@@ -127,7 +127,7 @@ pub struct ProviderKind {
     pub key_variable: &'static str,
     /// Whether requests to [`base_url`](Self::base_url) need a key.
     pub needs_key: bool,
-    /// The default model; empty where there is none.
+    /// The default model; empty without a default.
     pub model: &'static str,
     /// The default model for small decisions.
     pub model_fast: &'static str,
@@ -193,7 +193,7 @@ pub const PROVIDERS: &[ProviderKind] = &[
         needs_key: true,
         model: "openrouter/auto",
         model_fast: "openrouter/auto",
-        // The limit of OpenAI, since OpenRouter also routes to its models.
+        // The limit of OpenAI, because OpenRouter also routes to its models.
         max_tools: Some(128),
         build: |kind, settings| Ok(Arc::new(Remote::new(kind, openrouter::OpenRouter, settings)?)),
     },
@@ -216,7 +216,7 @@ fn names() -> String {
     PROVIDERS.iter().map(|kind| format!("`{}`", kind.name)).collect::<Vec<_>>().join(", ")
 }
 
-/// Makes the provider that `settings` describe. Sends no request.
+/// Creates the provider that `settings` describe. Sends no request.
 pub fn build(settings: ProviderSettings) -> Result<Arc<dyn Provider>, SettingsError> {
     let kind = kind(&settings.kind)?;
     (kind.build)(kind, settings)
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(at(None, Some(ApiFormat::Chat)), ApiFormat::Chat);
     }
 
-    /// One setting for all vendors: the closest value that the model accepts.
+    /// A value of `effort` becomes the closest value that each vendor and model accepts.
     #[test]
     fn effort_is_sent_as_each_vendor_and_model_takes_it() {
         use serde_json::{Value, json};

@@ -46,7 +46,7 @@ pub async fn route(provider: &dyn Provider, route: Route, prompt: &str, session:
     }
 }
 
-/// Asks the fast model whether it suffices; returns the usage of the question, too.
+/// Asks the fast model whether it suffices. Returns the answer and the usage of the question.
 async fn classify(provider: &dyn Provider, prompt: &str, session: &Session) -> (bool, Usage) {
     let shown: String = prompt.chars().take(MAX_SHOWN).collect();
     let messages = [Message::User(format!("The task:\n\n{shown}").into())];
@@ -71,7 +71,7 @@ async fn classify(provider: &dyn Provider, prompt: &str, session: &Session) -> (
     }
 }
 
-/// Returns whether `simple` comes first in the answer; models add explanations.
+/// Returns whether `simple` is first in the answer; models add explanations.
 fn is_simple(answer: &str) -> bool {
     let answer = answer.to_lowercase();
     match (answer.find(SIMPLE), answer.find(COMPLEX)) {

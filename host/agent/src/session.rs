@@ -2,13 +2,14 @@
 //! Nothing is guessed: the model is informed of a call that was started and has no end in the file.
 //!
 //! - **Order:** a turn is in the file before any of its calls runs, a call before its tool runs, its answer before
-//!   the model sees it. Each of these lines is synced to the disk before haft goes on, so that neither the end of
-//!   the process nor that of the machine loses one.
+//!   the model sees it. haft syncs each of these lines to the disk before it continues, so that neither the end of
+//!   the process nor that of the machine loses a line.
 //! - **Partial lines:** haft never acted on a line without an end. It is cut off when the session is opened again.
 //! - **One writer:** a process that continues a session holds a lock on its file.
 //! - **No secrets:** lines are redacted like answers and events.
 //!
-//! The full texts of answers that are too long for a model are stored beside it ([`Sessions::with_answers`]).
+//! The full texts of answers that are too long for a model are stored beside the session
+//! ([`Sessions::with_answers`]).
 
 mod answers;
 mod file;
@@ -33,7 +34,7 @@ pub use self::restore::{Known, Restored, Summary, UNKNOWN, Unanswered};
 pub(super) use self::restore::{push_prompt, record};
 pub use self::store::{Saved, Sessions};
 
-/// Why a session cannot be saved or continued.
+/// The reason why a session cannot be saved or continued.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The file cannot be used.
@@ -77,7 +78,7 @@ pub enum SessionError {
 }
 
 impl SessionError {
-    /// Returns how to fix the error.
+    /// Returns the way to fix the error.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Unknown(_) | Self::None => Some("`haft session list` lists them"),
@@ -98,7 +99,7 @@ impl SessionError {
 // Redacts secrets, and stops after a line that could not be written completely. A failure to store changes
 // is logged and stops nothing.
 
-/// An open session. Clones append to the same file.
+/// An open session. Clones append to one file.
 #[derive(Clone, Debug)]
 pub struct SessionLog(Arc<Inner>);
 
@@ -110,7 +111,7 @@ struct Inner {
     answers: Option<Answers>,
     /// The file for the changes of tools.
     changes: Option<PathBuf>,
-    /// The stored answers, or `None` for one that could not be stored: the model always sees the same location.
+    /// The stored answers, or `None` for an answer that could not be stored: the model always sees one location.
     kept: Lock<HashMap<Place, Option<Kept>>>,
 }
 

@@ -12,7 +12,7 @@ use haft_core::sync::Lock;
 #[derive(Clone, Debug, Default)]
 pub struct Steering(Arc<Lock<VecDeque<Prompt>>>);
 
-/// The maximum number of queued prompts: more than a person types during one call.
+/// The maximum number of queued prompts: more than a user types during one call.
 const MAX_WAITING: usize = 64;
 
 impl Steering {

@@ -1,5 +1,5 @@
-//! Summarises the beginning of a conversation with the fast model, for a model that does not see it any more. The
-//! request contains no tools, fits the window of the fast model, and marks the conversation as data.
+//! Summarises the beginning of a conversation with the fast model, for a model that no longer sees it. The request
+//! contains no tools, fits the window of the fast model, and marks the conversation as data.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ const USUAL_TOKENS: u32 = 32_768;
 const READ_QUARTERS: usize = 3;
 /// The maximum number of characters of a single text: of an answer of megabytes, the ends show its subject.
 const MOST_OF_A_TEXT: usize = 4000;
-/// The minimum number of characters of a single text, however many texts there are.
+/// The minimum number of characters of a single text, regardless of the number of texts.
 const LEAST_OF_A_TEXT: usize = 100;
 /// The maximum number of attempts, each with half the size, if the vendor reports that the request is too long.
 const MAX_ATTEMPTS: u32 = 4;
@@ -45,8 +45,8 @@ pub(super) struct Part<'m> {
 }
 
 impl<'m> Part<'m> {
-    /// Returns the messages of `all` in `range`, which `window` shows no more. `tokens`: the context window of the
-    /// summarising model, if known.
+    /// Returns the messages of `all` in `range`, which `window` no longer shows. `tokens` is the context window of
+    /// the summarising model, if known.
     pub(super) fn new(
         window: &'m Window,
         all: &'m [Message],
@@ -110,7 +110,7 @@ impl<'m> Part<'m> {
         Some(Summary { messages: self.until, text: self.joined(text), model: model.to_owned() })
     }
 
-    /// Returns how many bytes of messages the model can read.
+    /// Returns the number of bytes of messages that the model can read.
     fn readable(&self) -> usize {
         let tokens = usize::try_from(self.tokens).unwrap_or(usize::MAX) / 4 * READ_QUARTERS;
         let before = self.so_far.map_or(0, |summary| summary.text.len());
@@ -181,7 +181,7 @@ fn calls(exchange: &Exchange, most: usize) -> impl Iterator<Item = String> {
 // The commands for the size of a conversation: report how full the context window is, and summarise the
 // conversation before it is full.
 
-/// Why a conversation was not summarised.
+/// The reason why a conversation was not summarised.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactError {
     /// The session cannot be saved.
@@ -193,7 +193,7 @@ pub enum CompactError {
 }
 
 impl Agent {
-    /// Has `model` summarise a range of messages. Returns the summary and its cost.
+    /// Requests a summary of a range of messages from `model`. Returns the summary and its cost.
     pub(super) async fn sum_up(
         &self,
         history: &mut History,
@@ -208,8 +208,9 @@ impl Agent {
         part.sum_up(self.provider.as_ref(), model, session).await
     }
 
-    /// Has the provider's fast model summarise all messages but the last, however short the conversation is.
-    /// Returns how many messages the summary replaces and its cost; `None` if there are no messages to summarise.
+    /// Requests a summary of all messages but the last from the provider's fast model, regardless of the length of
+    /// the conversation. Returns the number of messages that the summary replaces, and its cost; `None` without
+    /// messages to summarise.
     ///
     /// # Errors
     /// The session cannot be saved, or the model returns no usable summary; the conversation then stays unchanged.

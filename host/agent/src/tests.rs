@@ -214,7 +214,7 @@ fn too_long() -> Failure {
     Failure::TooLong("too long".into())
 }
 
-/// However small the context window is, pictures cause neither a failure nor endless requests.
+/// With a context window of any size, pictures cause neither a failure nor endless requests.
 #[tokio::test]
 async fn what_is_too_long_with_files_is_asked_without() {
     let attachments = vec![Attachment::new("image/png", vec![0]); 40];

@@ -70,8 +70,8 @@ impl<'a> TurnCalls<'a> {
         Ok(())
     }
 
-    /// Returns how many of the first calls may run concurrently: those that only read, or those of agents, without
-    /// repeated calls; at least one.
+    /// Returns the number of first calls that may run concurrently: those that only read, or those of agents,
+    /// without repeated calls; at least one.
     fn parallel_prefix(&self, calls: &[RequestedCall]) -> usize {
         let is_alike = |a: &ToolCall, b: &ToolCall| a.tool == b.tool && a.arguments == b.arguments;
         let is_new = |index: usize, requested: &RequestedCall| {

@@ -1,6 +1,6 @@
-//! Selects the part of a conversation that a model sees. Refuses to separate a call from its answer, to leave out
-//! the first and the last request of the person, to give one answer the room of all others, and to move the cut at
-//! every turn: the prompt cache of a provider ends at the cut.
+//! Selects the part of a conversation for a model. Does not separate a call from its answer, omit the first or the
+//! last request of the user, give one answer the room of all others, or move the cut at every turn: the prompt
+//! cache of a provider ends at the cut.
 
 mod files;
 mod head;
@@ -24,7 +24,7 @@ use crate::session::Summary;
 const BYTES_OF_100: usize = 400;
 /// The smallest accepted value of such a count: no tokenizer makes more tokens than bytes.
 const LEAST_BYTES_OF_100: usize = 100;
-/// The minimum size, in tokens, of a request from which the bytes a token are computed: in a smaller one, the
+/// The minimum size, in tokens, of a request from which the bytes per token are computed: in a smaller request the
 /// vendor's own texts are too large a part.
 const COUNTED_FROM: u64 = 1000;
 /// The divisor of the room for the share of a single answer.
@@ -53,7 +53,7 @@ pub(super) struct Room {
     pub(super) fixed: usize,
 }
 
-/// The position of the cut in a growing conversation. It is kept from one task to the next.
+/// The position of the cut in a growing conversation, constant from one task to the next.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     room: Room,
@@ -69,7 +69,7 @@ pub(super) struct Window {
     /// The index of the first message that is sent in full.
     from: usize,
     summary: Option<Summary>,
-    /// Whether files other than text are left out: learnt from errors.
+    /// Whether files other than text are omitted, as learnt from errors.
     is_without_files: bool,
     /// The count of an earlier process: the number of messages sent, and their tokens.
     counted: Option<(usize, u64)>,
@@ -110,7 +110,7 @@ impl Window {
         self.room = room;
     }
 
-    /// Moves the cut if `messages` exceed the budget; returns the range that is newly left out, if the cut moved.
+    /// Moves the cut if `messages` exceed the budget; returns the range that is newly omitted, if the cut moved.
     pub(super) fn fit(&mut self, messages: &[Message]) -> Option<Range<usize>> {
         self.measure(messages);
         if self.rest() <= self.budget_of_rest() {
@@ -134,7 +134,7 @@ impl Window {
         self.recall();
     }
 
-    /// Moves the cut to the last message; returns the range that is newly left out, if any.
+    /// Moves the cut to the last message; returns the range that is newly omitted, if any.
     pub(super) fn cut(&mut self, messages: &[Message]) -> Option<Range<usize>> {
         self.measure(messages);
         let before = self.from;
@@ -220,7 +220,7 @@ impl Window {
     /// Learns from the token count of an earlier process.
     fn recall(&mut self) {
         let Some((messages, tokens)) = self.counted.take() else { return };
-        // Messages left out since then were counted.
+        // Messages omitted since then were counted.
         if messages > self.from && messages <= self.sizes.len() {
             let later = self.sizes.split_off(messages);
             self.count(tokens);
@@ -249,7 +249,7 @@ impl Window {
         is_change
     }
 
-    /// Adopts a count with fewer bytes a token. Ignores small differences, since a changed cut costs the prompt
+    /// Adopts a count with fewer bytes a token. Ignores small differences, because a changed cut costs the prompt
     /// cache.
     fn learn(&mut self, bytes: usize, tokens: usize) {
         let counted = (bytes.saturating_mul(100) / tokens.max(1)).clamp(LEAST_BYTES_OF_100, BYTES_OF_100);
@@ -276,7 +276,7 @@ impl Window {
         budget.saturating_sub(self.head()).max(budget / 4)
     }
 
-    /// Returns how many bytes of the conversation the model can read.
+    /// Returns the number of bytes of the conversation that the model can read.
     fn readable(&self) -> usize {
         let tokens = self.tokens().map(|window| window - LEFT_FOR_ANSWER.min(window / 4));
         let bytes =

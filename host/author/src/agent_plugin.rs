@@ -1,4 +1,4 @@
-//! The files by which clients of Agent Plugins 1.0.0 (agent-plugins.org) load a haft package: `plugin.json`,
+//! The files with which clients of Agent Plugins 1.0.0 (agent-plugins.org) load a haft package: `plugin.json`,
 //! `mcp.json` and a `SKILL.md`; and the manifest of Claude Code in its own format. The package itself is in
 //! [`FOLDER`]. Writes no file.
 
@@ -20,17 +20,17 @@ const CLAUDE_ROOT: &str = "${CLAUDE_PLUGIN_ROOT}";
 /// A package or component as an Agent Plugin.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentPlugin<'a> {
-    /// Its name in haft.
+    /// The plugin's name in haft.
     pub name: &'a str,
-    /// Its version, if it has one.
+    /// The version, if declared.
     pub version: Option<&'a str>,
-    /// Its description, if it has one.
+    /// The description, if declared.
     pub description: Option<&'a str>,
-    /// Its authors.
+    /// The authors.
     pub authors: &'a [String],
-    /// Its licence, if declared.
+    /// The licence, if declared.
     pub license: Option<&'a str>,
-    /// Its tools, under the names that `haft serve` gives them.
+    /// The tools, under the names that `haft serve` gives them.
     pub tools: &'a [ToolDef],
 }
 

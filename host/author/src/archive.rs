@@ -1,5 +1,5 @@
-//! A package of several parts as one archive, packed reproducibly: the same parts give the same bytes. Contains
-//! only the files that the package declares and needs.
+//! A package of several parts as one archive, packed reproducibly: equal parts give equal bytes. Contains only
+//! the files that the package declares and needs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -44,7 +44,7 @@ pub struct Package {
     pub name: String,
     /// The files, sorted by path.
     pub entries: Vec<Entry>,
-    /// Tables of program.toml that have no meaning in a package, and are left out.
+    /// Tables of program.toml that have no meaning in a package, and are omitted.
     pub left_out: Vec<String>,
     /// The program.toml of the package.
     manifest: String,
@@ -151,7 +151,7 @@ fn check_commands(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
 }
 
 impl Files<'_> {
-    /// Adds a file. Links are refused, since their targets differ on other machines.
+    /// Adds a file. Links are refused, because their targets differ on other machines.
     fn add(&mut self, path: &Path) -> anyhow::Result<()> {
         let file = self.folder.join(path);
         let shown = file.display();

@@ -22,7 +22,7 @@ use haft_plugin_host::debug::{self, Kept};
 pub struct Build<'a> {
     /// The project.
     pub project: &'a Project,
-    /// Whether debug information is kept.
+    /// Whether the component keeps its debug information.
     pub debug: bool,
     /// The cache of compilers that several projects share.
     pub(crate) toolchains: PathBuf,
@@ -96,7 +96,7 @@ impl<'a> Build<'a> {
         Ok(folder)
     }
 
-    /// Returns the name of the project's folder in compiled code, which is the same on every machine.
+    /// Returns the name of the project's folder in compiled code, equal on every machine.
     pub(crate) fn root(&self) -> String {
         format!("/{}", self.project.plugin)
     }

@@ -1,5 +1,5 @@
-//! Checks a component before it is published, for errors and possible improvements. Executes no more of it than
-//! loading does, and does not judge its code.
+//! Checks a component before it is published, for errors and possible improvements. Executes only the code that
+//! a load executes, and does not judge the component's code.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use haft_manifest::GrantTable;
 use haft_plugin_host::inspect::Sections;
 use haft_plugin_host::{Contract, LoadError, Plugin};
 
-/// Prompt tokens of one tool above which a warning is given: ten times the usual number.
+/// Number of prompt tokens of one tool above which a warning is given: ten times the usual number.
 const MANY_FOR_A_TOOL: usize = 1500;
 
 /// Prompt tokens of a plugin's tools above which a warning is given: more is a large part of a model's
@@ -21,13 +21,13 @@ const MANY_FOR_A_PLUGIN: usize = 8000;
 /// Nesting of objects and lists that models still fill in reliably.
 const DEEP: usize = 6;
 
-/// Bytes of a component above which compilation is slow and memory use high.
+/// Number of bytes of a component above which compilation is slow and memory use high.
 const LARGE: u64 = 64 << 20;
 
 /// Limit on the findings of one kind.
 const MAX_ALIKE: usize = 10;
 
-/// Characters of a description's first sentence that a list shows.
+/// Maximum number of characters of a description's first sentence that a list shows.
 const MAX_GIST: usize = 90;
 
 /// The result of a check.
@@ -35,7 +35,7 @@ const MAX_GIST: usize = 90;
 pub struct Findings {
     /// Errors that make the component unusable.
     pub errors: Vec<Problem>,
-    /// Warnings about its use.
+    /// Warnings about the use of the component.
     pub warnings: Vec<Problem>,
 }
 
@@ -52,7 +52,7 @@ pub struct Subject<'a> {
     pub sections: &'a Sections,
     /// The requested rights; `None` if nothing declares them.
     pub asked: Option<&'a GrantTable>,
-    /// The result of loading it.
+    /// The result of loading the component.
     pub loaded: Result<&'a Plugin, &'a LoadError>,
 }
 

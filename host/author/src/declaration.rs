@@ -11,7 +11,7 @@ use haft_manifest::Plugin;
 /// Keys of `[[plugins]]` with a plugin's requests. The other keys are for the program that uses it.
 const OF_PLUGIN: &[&str] = &["name", "grant", "limits", "secrets"];
 
-/// Keys of `[program]` with its name, description and owner.
+/// The keys of `[program]` about its identity and owner.
 const OF_PROGRAM: &[&str] = &["name", "version", "description", "authors", "author", "license"];
 
 /// Tables that a package may contain.
@@ -98,7 +98,7 @@ limits = { memory = "128MiB" }
         Manifest::parse(WHOLE, Path::new("program.toml")).unwrap().plugins.remove(1)
     }
 
-    /// S01: a component gets its own plugin's requests only.
+    /// S01: a component gets only the requests of its own plugin.
     #[test]
     fn s01_a_component_gets_what_its_plugin_asks_for_and_nothing_else() {
         let text = of_component(WHOLE, &words(), "words.wasm", false).unwrap();

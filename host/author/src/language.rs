@@ -1,5 +1,5 @@
-//! The languages for plugins: one file per language, and their catalogue. A language only turns a folder of
-//! source into a component; it knows nothing of tools.
+//! The languages for plugins: one file per language, and their catalogue. A language only builds a component
+//! from a folder of source, and knows nothing of tools.
 
 mod c;
 mod extend;
@@ -27,7 +27,7 @@ pub static LANGUAGES: &[&dyn Language] =
 /// A language for plugins.
 #[async_trait]
 pub trait Language: Send + Sync {
-    /// Returns its names and files.
+    /// Returns the names and files of the language.
     fn facts(&self) -> &'static Facts;
 
     /// Returns the files of a new project; `None` for an unsupported style. In their paths and texts
@@ -55,11 +55,11 @@ pub trait Language: Send + Sync {
 /// The names and files of a language.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
-    /// Its name in program.toml and on the command line, such as `js`.
+    /// The name in program.toml and on the command line, such as `js`.
     pub name: &'static str,
-    /// Its display name, such as `JavaScript`.
+    /// The display name, such as `JavaScript`.
     pub title: &'static str,
-    /// Its other names on the command line.
+    /// Other names on the command line.
     pub aliases: &'static [&'static str],
     /// The files that identify a project of this language.
     pub marks: &'static [&'static str],

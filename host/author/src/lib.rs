@@ -8,7 +8,7 @@
 //! - [`record`]: the sources of built components, to find components that are older than them.
 //! - [`suite`]: the tests of a plugin, run in fresh instances.
 //! - [`pack`]: the sections that haft appends to a component, and packages of several parts.
-//! - [`agent_plugin`]: what makes a package an Agent Plugin for other clients.
+//! - [`agent_plugin`]: the files that make a package an Agent Plugin for other clients.
 
 pub mod agent_plugin;
 pub mod archive;

@@ -29,11 +29,11 @@ pub struct Added<'a> {
     pub program: Option<&'a str>,
     /// The JSON Schema of the configuration.
     pub config: Option<&'a str>,
-    /// The source locations of its code, from [`haft_plugin_host::debug::compact`].
+    /// The source positions of the component's code, from [`haft_plugin_host::debug::compact`].
     pub lines: Option<&'a [u8]>,
 }
 
-/// Returns the component with `added` appended. The same input gives the same bytes.
+/// Returns the component with `added` appended. Equal input gives equal bytes.
 pub fn finish(component: &[u8], added: Added<'_>) -> anyhow::Result<Vec<u8>> {
     let Added { docs, program, config, lines } = added;
     validate(component)?;

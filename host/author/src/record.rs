@@ -55,7 +55,7 @@ pub struct Stale {
     pub component: PathBuf,
     /// The files that were changed, added or removed since the build.
     pub changed: Vec<PathBuf>,
-    /// Whether it was built with debug information.
+    /// Whether the component was built with debug information.
     pub debug: bool,
 }
 
@@ -88,7 +88,7 @@ impl Record {
         changed
     }
 
-    /// Reports whether a build now would give the same component.
+    /// Reports whether a build now would give an equal component.
     pub(crate) fn is_current(&self, project: &Project, now: &Now) -> bool {
         (self.made_with, self.debug) == (now.made_with, now.debug) && self.changed(project).is_empty()
     }

@@ -36,7 +36,7 @@ pub(crate) struct Stamp {
     content: Option<u64>,
 }
 
-/// Files, each with its state at the last look.
+/// Files, each with its state at the last check.
 pub(crate) type Files = BTreeMap<PathBuf, Stamp>;
 
 /// The rules that select files of a folder.

@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 /// The time for which an unused compiler is kept: longer than a holiday.
 pub const UNUSED: Duration = Duration::from_hours(30 * 24);
 
-/// Limit on the folders that are measured below one compiler: a Go has some two thousand.
+/// Limit on the folders that are measured below one compiler: Go has some two thousand.
 const MAX_FOLDERS: usize = 100_000;
 
 /// Limit on the characters of a compiler's name.
@@ -30,9 +30,9 @@ const LOCK: &str = "lock";
 /// An unused compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unused {
-    /// The first line of its `requirements.txt`.
+    /// The first line of the compiler's `requirements.txt`.
     pub name: String,
-    /// The bytes of its files.
+    /// The number of bytes of the compiler's files.
     pub size: u64,
 }
 

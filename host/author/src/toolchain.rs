@@ -20,10 +20,10 @@ use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 /// Time limit of one run: longer than any first build on a slow machine.
 const BOUND: Duration = Duration::from_hours(1);
 
-/// Characters of a tool's output that are kept for haft; all output is forwarded.
+/// Maximum number of characters of a tool's output that are stored for haft; all output is forwarded.
 const KEPT: usize = 4 << 20;
 
-/// Characters of a command line in a message.
+/// Maximum number of characters of a command line in a message.
 const MAX_SHOWN: usize = 60;
 
 /// The error after Ctrl-C.
@@ -47,7 +47,7 @@ pub struct Need {
     pub program: &'static str,
     /// The purpose: `builds Rust plugins`.
     pub(crate) purpose: &'static str,
-    /// Ways to install it, one per line.
+    /// Ways to install the program, one per line.
     pub(crate) ways: &'static [&'static str],
 }
 

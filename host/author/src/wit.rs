@@ -61,7 +61,7 @@ fn parser_message(error: &anyhow::Error, rendered: &str) -> String {
     std::iter::once(first.to_owned()).chain(lines).collect()
 }
 
-/// Returns the whole chain of an error; the parser's error includes the source line.
+/// Returns the complete chain of an error; the parser's error includes the source line.
 pub(super) fn text(error: &anyhow::Error) -> String {
     let chain: Vec<String> = error.chain().map(|cause| cause.to_string().trim().to_owned()).collect();
     chain.join(": ")

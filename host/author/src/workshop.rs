@@ -1,4 +1,4 @@
-//! Builds a project: its language makes a component, haft completes it and replaces the old one. The old
+//! Builds a project: its language builds a component, haft completes it and replaces the old one. The old
 //! component stays until the new one is complete; a failed build changes nothing. A build without changes runs
 //! no tools.
 
@@ -21,13 +21,13 @@ use haft_sandbox::confine::Confiner;
 /// The settings of builds.
 #[derive(Clone, Debug)]
 pub struct Workshop {
-    /// Supervises the tools; usually [`Confiner::open`], since the author's own tools are not confined.
+    /// Supervises the tools; usually [`Confiner::open`], because the author's own tools are not confined.
     pub confiner: Confiner,
     /// Receives the output of the tools.
     pub log: BuildLog,
     /// haft's cache: shared compilers, and the records of built components.
     pub cache: PathBuf,
-    /// Whether components keep debug information: DWARF and function names.
+    /// Whether components keep their debug information: DWARF and function names.
     pub debug: bool,
     /// Whether to build even without changes.
     pub again: bool,
@@ -136,8 +136,8 @@ fn made_with(build: &Build<'_>) -> u64 {
     xxh3_64(text.as_bytes())
 }
 
-/// Identifies this haft: its version, and its executable's size and time, since a development build keeps its
-/// version.
+/// Identifies this haft by its version, and by its executable's size and time, because development builds have
+/// one version.
 fn haft() -> String {
     let file = std::env::current_exe().and_then(|path| path.metadata());
     let file = file.map(|metadata| (metadata.len(), metadata.modified().ok())).ok();

@@ -1,4 +1,4 @@
-//! A caller: its names, its quota, and why it is denied. The messages of a denial reveal nothing about
+//! A caller: its names, its quota, and the reason for its denial. The messages of a denial reveal nothing about
 //! accepted tokens.
 
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Caller {
         &self.id
     }
 
-    /// Begins a call, if it is within the quota, which all callers of one name share.
+    /// Begins a call, if the quota of this name, which all its callers share, permits it.
     ///
     /// # Errors
     /// The quota is used up.
@@ -58,7 +58,7 @@ impl Caller {
     }
 }
 
-/// Why a caller is denied.
+/// The reason why a caller is denied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     /// The request has no token.

@@ -18,10 +18,10 @@ use haft_core::sync::Lock;
 #[derive(Clone, Debug, Default)]
 pub struct Callers(Arc<Lock<Arc<Set>>>);
 
-/// Why rules are invalid.
+/// The reason why rules are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// Two callers have the same token and could not be distinguished.
+    /// Two callers have one token and could not be distinguished.
     #[error("the callers `{0}` and `{1}` have the same token")]
     SameToken(String, String),
     /// A token could be guessed, or is not a valid header value.
@@ -197,9 +197,9 @@ impl JwtSeat {
     }
 }
 
-// The lookup of callers by token, in constant time (every digest is compared, and all have the same length),
-// and a cache of verified tokens: a client sends one token with every request, and its signature need not be
-// verified each time.
+// The lookup of callers by token, in constant time (every digest is compared, and all have one length), and a cache
+// of verified tokens: a client sends one token with every request, so that its signature need not be verified each
+// time.
 
 /// The SHA-256 of a token.
 pub(crate) type TokenDigest = [u8; 32];
@@ -212,7 +212,7 @@ pub(crate) fn digest(token: &str) -> TokenDigest {
 }
 
 impl Tokens {
-    /// Adds a caller; fails with the name of another caller with the same token.
+    /// Adds a caller. The error is the name of another caller with this token.
     pub(crate) fn add(&mut self, digest: TokenDigest, seat: Arc<Seat>) -> Result<(), String> {
         if let Some((_, other)) = self.0.iter().find(|(known, _)| *known == digest) {
             return Err(other.name.to_string());
@@ -235,7 +235,7 @@ impl Tokens {
     }
 }
 
-/// How long an entry is valid: a revoked key stays valid for this time.
+/// Maximum age of an entry: a revoked key stays valid for this time.
 const LIFE: Duration = Duration::from_mins(1);
 
 /// The maximum number of entries: the tokens of a few minutes. Each takes about 200 bytes.

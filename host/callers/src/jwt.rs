@@ -21,7 +21,7 @@ const MAX_TOKEN: usize = 16 << 10;
 /// The accepted clock difference between the issuer and this machine in seconds.
 const LEEWAY: u64 = 30;
 
-/// The claims beside those that [`decode`] checks.
+/// The claims besides those that [`decode`] checks.
 #[derive(Debug, Deserialize)]
 struct Claims {
     exp: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Unverified {
 #[derive(Debug)]
 pub(crate) struct Verified {
     pub(crate) subject: Option<String>,
-    /// How long it stays valid.
+    /// The remaining validity of the token.
     pub(crate) left: Duration,
     scopes: Vec<String>,
 }

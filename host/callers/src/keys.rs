@@ -1,5 +1,5 @@
 //! The cached public keys of an issuer. They are fetched again if they are old or a token names an unknown key, but
-//! never twice in a short time, whatever tokens are sent.
+//! never twice in a short time, regardless of the tokens.
 
 mod fetch;
 
@@ -16,10 +16,10 @@ use crate::KeySource;
 use crate::caller::Denied;
 use haft_core::sync::Lock;
 
-/// How long keys count as fresh.
+/// Maximum age of keys that count as fresh.
 const FRESH: Duration = Duration::from_mins(5);
 
-/// How long keys are used that cannot be fetched again: an outage of the authorization server for a night stops no
+/// Maximum age of keys that cannot be fetched again: an outage of the authorization server for a night stops no
 /// caller.
 const STALE: Duration = Duration::from_hours(12);
 

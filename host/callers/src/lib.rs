@@ -1,5 +1,5 @@
 //! The callers of a server: each is identified by a token, or by JSON Web Tokens of an authorization server (RFC
-//! 6750, RFC 9068). Identifies a caller and checks its quota; its rights are decided elsewhere.
+//! 6750, RFC 9068). Identifies a caller and checks its quota. Other crates decide its rights.
 //!
 //! - [`Rule`]: the settings of a caller in program.toml, with its secret read.
 //! - [`Callers`]: [`Callers::recall`] answers at once for a known token, [`Callers::verify`] for any token.
@@ -25,7 +25,7 @@ use haft_manifest::JwtAlgorithm;
 pub struct Rule {
     /// The unique name.
     pub name: String,
-    /// How the caller is identified.
+    /// The identification of the caller.
     pub proof: Proof,
     /// The limit of calls a minute; `None`: no limit.
     pub calls_per_minute: Option<u32>,
@@ -33,7 +33,7 @@ pub struct Rule {
     pub calls_at_once: Option<u32>,
 }
 
-/// How a caller is identified.
+/// The identification of a caller.
 #[derive(Clone, Debug)]
 pub enum Proof {
     /// By this token.

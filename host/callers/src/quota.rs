@@ -1,5 +1,5 @@
-//! The quota of a caller: a number of calls a minute, all of which may come at once, and a number of concurrent
-//! calls.
+//! The quota of a caller: a number of calls per minute, all of which may be concurrent, and a number of
+//! concurrent calls.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ pub(crate) struct Quota(Lock<State>);
 struct State {
     per_minute: Option<u32>,
     at_once: Option<u32>,
-    /// How many calls may begin at `since`; a fraction is a part of the time until the next.
+    /// The number of calls that may begin at `since`; a fraction is a part of the time until the next call.
     left: f64,
     since: Instant,
     running: u32,
@@ -24,7 +24,7 @@ struct State {
 #[derive(Debug)]
 pub struct CallPermit(Arc<Quota>);
 
-/// Why a call may not begin.
+/// The reason why a call may not begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exhausted {
     /// The limit of calls a minute is reached.

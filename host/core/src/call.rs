@@ -1,5 +1,5 @@
-//! A tool's definition, a call of the tool and the answer: the same three values for models, MCP clients, the
-//! command line and plugins (`wit/` mirrors them). Calls nothing.
+//! A tool's definition, a call of the tool and the answer: three values that models, MCP clients, the command line
+//! and plugins share (`wit/` mirrors them). Calls nothing.
 
 mod mcp_answer;
 
@@ -23,7 +23,7 @@ pub struct ToolDef {
     pub description: String,
     /// JSON Schema of the arguments; an object schema.
     pub parameters: Value,
-    /// How the tool behaves.
+    /// The behaviour of the tool.
     #[serde(skip)]
     pub hints: Hints,
     /// JSON Schema of [`ToolResult::structured`], if the tool has one.
@@ -44,14 +44,15 @@ pub struct Hints {
     pub read_only: bool,
     /// May delete or overwrite existing data.
     pub destructive: bool,
-    /// A second call with the same arguments changes nothing more.
+    /// Another call with equal arguments changes nothing more.
     pub idempotent: bool,
     /// Reaches beyond this machine.
     pub open_world: bool,
 }
 
 impl Hints {
-    /// Returns the hints in an MCP tool's `annotations`; a missing one has the specification's default, the worse case.
+    /// Returns the hints in an MCP tool's `annotations`. A missing hint has the specification's default, the worse
+    /// case.
     pub fn from_annotations(annotations: &Value) -> Self {
         let flag = |key: &str| annotations.get(key).and_then(Value::as_bool);
         let read_only = flag("readOnlyHint").unwrap_or(false);
@@ -212,7 +213,7 @@ pub struct Offers {
 /// A prompt that a user can choose.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptDef {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The display name.
     pub title: Option<String>,
@@ -225,7 +226,7 @@ pub struct PromptDef {
 /// A value that a user enters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptArgument {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The description.
     pub description: String,
@@ -245,9 +246,9 @@ pub struct ResourceList {
 /// Something that can be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceDef {
-    /// Where it is: a path within the plugin, or a URI where clients see it.
+    /// A path within the plugin, or a URI for clients.
     pub place: String,
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The display name.
     pub title: Option<String>,
@@ -284,14 +285,14 @@ pub struct ResourceContents {
 }
 
 impl Offers {
-    /// Returns whether there is nothing.
+    /// Returns whether there are neither prompts nor resources.
     pub fn is_empty(&self) -> bool {
         self.prompts.is_empty() && self.resources.is_empty()
     }
 }
 
 impl ResourceList {
-    /// Returns whether there is nothing to read.
+    /// Returns whether there are no resources.
     pub fn is_empty(&self) -> bool {
         self.listed.is_empty() && self.templates.is_empty()
     }

@@ -6,7 +6,8 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).flatten().collect()
 }
 
-/// Percent-encodes the bytes of `text` but the unreserved ones of RFC 3986 (section 2.3) and those in `also`.
+/// Percent-encodes the bytes of `text` except the unreserved ones of RFC 3986 (section 2.3) and those in
+/// `also`.
 pub fn percent_encoded(text: &str, also: &[u8]) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || also.contains(&byte);
     let byte = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };

@@ -1,5 +1,5 @@
-//! The events of a run, in one stream. The terminal, the log and tests read the same stream; the emitting code does
-//! not know its listeners.
+//! The events of a run, in one stream, which the terminal, the log and tests read. The emitting code does not know
+//! its listeners.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,14 +25,14 @@ pub enum Event {
         /// The duration of the compilation.
         duration: Duration,
     },
-    /// The conversation exceeds its budget, and its beginning is not sent to the model any more.
+    /// The conversation exceeds its budget, so that its beginning is not sent to the model.
     Trimmed {
-        /// The number of messages left out at the beginning.
+        /// The number of messages omitted at the beginning.
         left_out: usize,
     },
-    /// The beginning of the conversation was left out and replaced by a summary.
+    /// The beginning of the conversation was omitted and replaced by a summary.
     Summarised {
-        /// The number of messages left out at the beginning.
+        /// The number of messages omitted at the beginning.
         messages: usize,
         /// The model that wrote the summary.
         model: String,
@@ -54,7 +54,7 @@ pub enum Event {
         /// The wait before the next attempt.
         delay: Duration,
     },
-    /// Files of the conversation are left out of the request.
+    /// Files of the conversation are omitted from the request.
     NotShown {
         /// The files and the reason, in one line.
         reason: String,
@@ -113,7 +113,7 @@ pub enum Event {
         /// The id of the call.
         call: String,
         /// The decision, in one line: `allowed GET https://api.test:8443 (93.184.215.14)`. Contains no path, query
-        /// or header: they may hold secrets.
+        /// or header, which may contain secrets.
         decision: String,
     },
     /// An event of an agent that was called as a tool.
@@ -192,7 +192,7 @@ impl std::fmt::Debug for Events {
 // Events as JSON, for programs that follow a run. The format is stable: later versions only add kinds and keys.
 
 impl Event {
-    /// Returns the files left out of a request and the reason, if the event reports that, here or within an agent.
+    /// Returns the files omitted from a request and the reason, if the event reports that, here or within an agent.
     pub fn not_shown(&self) -> Option<&str> {
         match self {
             Self::NotShown { reason } => Some(reason),

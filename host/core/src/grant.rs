@@ -62,7 +62,7 @@ words! {
 pub enum Reach {
     /// These directories and everything below them; none if empty.
     Roots(Vec<Root>),
-    /// The whole file system.
+    /// The complete file system.
     Anywhere,
 }
 
@@ -79,7 +79,7 @@ pub struct Grant {
     children: Children,
     /// The directory where child processes store the downloads of package managers and compilers.
     caches: Option<Root>,
-    /// The directory of one child process alone, for its home and temporary files.
+    /// The directory of a child process for its home and temporary files, which no other process opens.
     private: Option<Root>,
     /// The programs and libraries that a child process reads to run.
     needs: Vec<Root>,
@@ -91,7 +91,7 @@ pub struct Grant {
     is_planning: bool,
 }
 
-/// A directory that a guest gets, under one name.
+/// A directory for a guest, under one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preopen {
     /// The directory.
@@ -173,7 +173,7 @@ impl Grant {
         self
     }
 
-    /// Adds an environment variable for components, with this value in place of the one in haft's environment.
+    /// Adds an environment variable for components, with `value` in place of the value in haft's environment.
     #[must_use]
     pub fn with_value(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.values.insert(name.into(), value.into());
@@ -190,7 +190,7 @@ impl Grant {
     /// Returns the rights that both grants contain: never wider than either.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
-        // Writing implies reading: one side may allow a write where the other allows a read.
+        // Writing implies reading: one grant may allow to write where the other allows to read.
         let write = self.write.intersect(&other.write);
         let read = self.readable().intersect(&other.readable());
         let env = self.env.intersection(&other.env).cloned().collect();
@@ -316,9 +316,9 @@ impl Grant {
         self.workspace.as_ref()
     }
 
-    /// Returns exactly the directories that a guest gets, each under its absolute path. The workspace is not also
-    /// preopened as `.`: a guest's C library takes such a name for the root of every path, and `/etc/x` would
-    /// silently become `x` in the workspace. A guest asks for its working directory.
+    /// Returns exactly the directories of a guest, each under its absolute path. The workspace is not also
+    /// preopened as `.`: a guest's C library would use such a name as the root of every path, and `/etc/x` would
+    /// silently become `x` in the workspace. A guest requests its working directory.
     pub fn preopens(&self) -> Vec<Preopen> {
         let mut preopens = Vec::new();
         for root in self.write.roots() {

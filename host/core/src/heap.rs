@@ -13,8 +13,8 @@ const OWN_PAGES: i32 = 1 << 20;
 #[cfg(target_env = "gnu")]
 const HEAPS: i32 = 8;
 
-/// Configures the allocator of the whole process. For haft's own programs; a program that embeds haft decides for
-/// itself.
+/// Configures the allocator of the process. For haft's own programs; a program that embeds haft has its own
+/// settings.
 pub fn settle() {
     #[cfg(target_env = "gnu")]
     for (setting, value) in

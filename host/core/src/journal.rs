@@ -34,7 +34,7 @@ pub trait Lines: fmt::Debug + Send + Sync {
     fn end(&self, record: &Record);
 }
 
-/// The journal of calls. Clones write to the same file.
+/// The journal of calls. Clones write to one file.
 #[derive(Clone, Debug, Default)]
 pub struct Journal(Option<Arc<Inner<dyn Lines>>>);
 
@@ -90,7 +90,7 @@ impl Journal {
     pub(crate) fn end(&self, begun: Arc<Record>, ended: impl FnOnce(Record) -> Record) {
         if let Some(inner) = &self.0 {
             let merged = inner.lines.forget(&begun.id);
-            // At most a finishing call owns it for a moment.
+            // A finishing call owns it for at most a moment.
             inner.lines.end(&Record { merged, ..ended(Arc::unwrap_or_clone(begun)) });
         }
     }
@@ -99,14 +99,14 @@ impl Journal {
 // The arguments of a call in the journal: in full up to a limit, beyond it as SHA-256, which identifies them.
 // Never stores the beginning of a long argument: the content of a written file does not belong into the journal.
 
-/// The maximum size of all arguments as JSON, in bytes. Any command and any path fit; whole files do not.
+/// The maximum size of all arguments as JSON, in bytes. Any command and any path fit; complete files do not.
 const MAX_ARGUMENTS: usize = 16 << 10;
 
-/// The maximum size, in bytes, of one argument that stays readable if all together are too long.
+/// The maximum size of one argument in bytes that stays readable if all together are too long.
 const MAX_ARGUMENT: usize = 1 << 10;
 
-/// Returns the arguments, and the names of those replaced by `{"sha256": …, "bytes": …}`; if that is not enough,
-/// one such object replaces all of them.
+/// Returns the arguments, and the names of those replaced by `{"sha256": …, "bytes": …}`. If that is not sufficient,
+/// one such object replaces all arguments.
 fn bounded(arguments: &Value) -> (Value, Vec<String>) {
     let size = size(arguments);
     let Value::Object(fields) = arguments else {
@@ -137,7 +137,7 @@ fn digest(value: &Value) -> Value {
     let mut digested = Digested::default();
     match value {
         Value::String(text) => digested.add(text.as_bytes()),
-        // Writing to it cannot fail.
+        // Writing to a digest cannot fail.
         value => drop(serde_json::to_writer(&mut digested, value)),
     }
     json!({ "sha256": hex(&digested.hash.finalize()), "bytes": digested.bytes })
@@ -189,7 +189,7 @@ fn size(value: &Value) -> usize {
         Value::Object(fields) if fields.values().any(|field| size(field) > MAX_ARGUMENTS) => usize::MAX,
         value => {
             let mut counted = Counted(0);
-            // Writing to it cannot fail.
+            // Writing to a counter cannot fail.
             drop(serde_json::to_writer(&mut counted, value));
             counted.0
         }

@@ -1,5 +1,5 @@
-//! Parses JSON from models, servers, clients and people. Invalid Unicode is replaced, since a whole answer is worth
-//! more than half a character, and errors use haft's wording.
+//! Parses JSON from models, servers, clients and people. Invalid Unicode is replaced, because half a character is
+//! not worth the loss of an answer. Errors have haft's wording.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ const ESCAPE: usize = 6;
 /// The escape of U+FFFD, which replaces invalid characters.
 const REPLACEMENT: &[u8; ESCAPE] = br"\ufffd";
 
-/// Why a text is not JSON.
+/// The reason why a text is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoJson {
     /// The text is empty or white space.

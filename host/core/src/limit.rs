@@ -44,26 +44,26 @@ impl Limits {
 }
 
 impl Limits {
-    /// Returns the default limits of a call of a hook: 2 s, since every call of a tool waits for it.
+    /// Returns the default limits of a call of a hook: 2 s, because every call of a tool waits for it.
     pub fn for_hooks() -> Self {
         Self { time: Duration::from_secs(2), ..Self::default() }
     }
 }
 
-/// How long instances of a plugin are kept for several calls (`[plugins.reuse]`). What one call leaves in memory the
-/// next one sees, so this is for plugins that are slow to start and trusted with it.
+/// The reuse of a plugin's instances for several calls (`[plugins.reuse]`). A call can read what an earlier call
+/// left in memory, so that reuse is for trusted plugins that are slow to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reuse {
-    /// Calls that one instance serves before it is replaced; at least 1.
+    /// Maximum number of calls of one instance; at least 1.
     pub max_calls: u32,
-    /// How long an instance is kept without a call.
+    /// Maximum idle time of an instance.
     pub max_idle: Duration,
-    /// Instances at one time; calls beyond wait. At least 1.
+    /// Maximum number of concurrent instances; further calls wait. At least 1.
     pub max_concurrent: u32,
 }
 
 impl Reuse {
-    /// More calls than one run makes.
+    /// More than the number of calls in one run.
     pub const MAX_CALLS: u32 = 1_000_000;
 }
 
@@ -73,12 +73,12 @@ impl Default for Reuse {
     }
 }
 
-/// How much of the journal is kept (`[journal]`).
+/// The limits of the stored journal (`[journal]`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptJournal {
-    /// Bytes of a file before it is put aside; a thousandth of `keep` at least.
+    /// Maximum number of bytes of a file before its rotation; at least a thousandth of `keep`.
     pub size: u64,
-    /// Bytes of newer files that were put aside before one is removed.
+    /// Maximum number of bytes of rotated files; beyond it the oldest file is removed.
     pub keep: u64,
 }
 

@@ -6,10 +6,10 @@ words! {
     /// Which model works on a task.
     #[derive(Default)]
     pub enum Route {
-        /// The one for the work itself.
+        /// The model for the work itself.
         #[default]
         Complex = "complex",
-        /// The one for small decisions.
+        /// The model for small decisions.
         Fast = "fast",
         /// The fast model decides.
         Auto = "auto",
@@ -17,11 +17,11 @@ words! {
 }
 
 words! {
-    /// Which of OpenAI's two formats is spoken, by it and by servers that are compatible with it.
+    /// The OpenAI format, used by OpenAI and by compatible servers.
     pub enum ApiFormat {
         /// `POST /responses`, on which OpenAI's current models take tools.
         Responses = "responses",
-        /// `POST /chat/completions`, which most other servers speak.
+        /// `POST /chat/completions`, the format of most other servers.
         Chat = "chat",
     }
 }

@@ -36,8 +36,8 @@ pub fn is_loopback_address(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// Returns the causes of an error on one line, without the error itself: the message of an HTTP client's error
-/// contains only the URL.
+/// Returns the causes of an error on one line, without the error itself, because the message of an HTTP client's
+/// error contains only the URL.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = String::new();
     for cause in std::iter::successors(error.source(), |cause| (*cause).source()) {
@@ -112,7 +112,7 @@ pub struct Frames {
     line: Vec<u8>,
     /// The data of the current event; `None` before its first line.
     data: Option<Vec<u8>>,
-    /// Whether the last byte was a carriage return: a line feed after it belongs to the same line end.
+    /// Whether the last byte was a carriage return. A line feed after it belongs to that line end.
     after_return: bool,
     is_first_line: bool,
 }

@@ -10,13 +10,13 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolPattern(String);
 
-/// Why a text is not a [`ToolPattern`].
+/// The reason why a text is not a [`ToolPattern`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolPatternError {
-    /// There is nothing.
+    /// The pattern is empty.
     #[error("a pattern must not be empty; `*` means every tool")]
     Empty,
-    /// Longer than any name it could match.
+    /// The pattern is longer than any name.
     #[error("a pattern has at most {MAX} characters")]
     TooLong,
     /// A character that no tool's name has.
@@ -87,7 +87,7 @@ mod tests {
         pattern.parse::<ToolPattern>().unwrap().matches(name)
     }
 
-    /// TE08: a pattern without a star is one name.
+    /// TE08: a pattern without a star matches one name.
     #[test]
     fn te08_patterns_match_whole_names() {
         assert!(matches("read", "read"));

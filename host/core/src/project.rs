@@ -25,7 +25,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// Finds the repository of `workspace`; the workspace alone if there is none.
+    /// Finds the repository of `workspace`; without a repository the project is the workspace alone.
     pub fn around(workspace: &Root) -> io::Result<Self> {
         let real = workspace.real();
         let found = real.ancestors().take(MAX_DEPTH).find(|folder| is_repository(folder, real));
@@ -56,7 +56,7 @@ impl Project {
 }
 
 /// Returns whether `folder` is the root of a repository that belongs to this user or to the owner of the
-/// `workspace`. The repository of another user, such as one created in `/tmp`, is ignored (as git does since
+/// `workspace`. The repository of another user, such as a repository in `/tmp`, is ignored (as by git since
 /// CVE-2022-24765).
 fn is_repository(folder: &Path, workspace: &Path) -> bool {
     let Ok(mark) = fs::symlink_metadata(folder.join(MARK)) else { return false };

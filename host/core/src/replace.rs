@@ -49,7 +49,7 @@ fn file_at(directory: impl AsFd, name: &str) -> io::Result<Option<Stat>> {
 /// Returns whether the regular file `name` in `directory` has hard links, which a rename would separate from it.
 ///
 /// # Errors
-/// The file cannot be inspected; a missing file is no error.
+/// The file cannot be inspected; a missing file is not an error.
 pub fn has_other_names(directory: impl AsFd, name: &str) -> io::Result<bool> {
     Ok(file_at(directory, name)?.is_some_and(|stat| stat.st_nlink > 1))
 }
@@ -71,7 +71,7 @@ pub fn keep(directory: impl AsFd, name: &str, new: &File) -> io::Result<()> {
         Err(Errno::ACCESS) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
-    // The owner comes first: changing it clears mode bits. Only root may change owners.
+    // The owner is first, because its change clears mode bits. Only root may change owners.
     if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid) {
         fchown(new, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)))?;
     }
@@ -117,7 +117,7 @@ fn is_file(stat: &Stat) -> bool {
 /// Overwrites the existing file at `path` with `content` in place. Holds the old content in memory meanwhile.
 ///
 /// # Errors
-/// The file cannot be written, in which case the old content is restored; or the path is a symbolic link or no
+/// The file cannot be written, in which case the old content is restored; or the path is a symbolic link, or not a
 /// regular file.
 pub fn in_place(path: &Path, content: &[u8]) -> io::Result<()> {
     // Tools may have replaced the file since it was checked.
@@ -129,7 +129,7 @@ pub fn in_place(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut old = Vec::new();
     file.read_to_end(&mut old)?;
     overwrite(&mut file, content).inspect_err(|_| {
-        // The old content takes no more room than before.
+        // The old content needs at most the room that it had before.
         let _ = overwrite(&mut file, &old);
     })
 }
@@ -141,7 +141,7 @@ fn overwrite(file: &mut File, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-// Replaces a file atomically by one with the same owner, mode and attributes, or makes a new one.
+// Replaces a file atomically by a file with equal owner, mode and attributes, or creates a new one.
 
 /// A new content for a file. Readers see the old or the new content. If the file cannot be replaced (it is a
 /// mount point, has hard links, or its folder is not writable), it is written in place.
@@ -180,7 +180,7 @@ impl Draft {
     fn fill(&mut self, path: &Path, content: &[u8], mode: Option<u32>) -> io::Result<bool> {
         let file = self.file();
         file.write_all(content)?;
-        // Nobody else may read the new content before the mode of the old file is known.
+        // No other user may read the new content before the mode of the old file is known.
         file.set_permissions(Permissions::from_mode(mode.unwrap_or(0o600)))?;
         let (folder, name) = (File::open(parent_of(path))?, name_of(path)?);
         let is_alike = keep(&folder, name, file).is_ok() && !has_other_names(&folder, name)?;
@@ -202,11 +202,11 @@ impl Draft {
 }
 
 impl<'a> New<'a> {
-    /// Writes the new content to a temporary file, if the file to replace is writable. Where there is no file yet, the
-    /// new one gets `mode`.
+    /// Writes the new content to a temporary file, if the file to replace is writable. A file without a predecessor
+    /// gets `mode`.
     ///
     /// # Errors
-    /// The file to replace is not writable, or there is none and its folder is not.
+    /// The file to replace is not writable, or it is missing and its folder is not writable.
     pub fn write(path: &'a Path, content: &'a [u8], mode: u32) -> io::Result<Self> {
         let is_there = match File::options().write(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
@@ -220,10 +220,10 @@ impl<'a> New<'a> {
         Ok(Self { draft, path, content })
     }
 
-    /// Puts the new content instead of the old one. The folder is not synchronised.
+    /// Replaces the old content by the new one. The folder is not synchronised.
     ///
     /// # Errors
-    /// The file can be neither replaced nor written in place; it has its old content then.
+    /// The file can be neither replaced nor written in place; it then has its old content.
     pub fn put(self) -> io::Result<()> {
         let put = self.draft.is_some_and(|draft| draft.put(self.path).is_ok());
         if put { Ok(()) } else { in_place(self.path, self.content) }
@@ -232,7 +232,7 @@ impl<'a> New<'a> {
 
 /// Removes temporary files of the file at `path` that a killed haft left.
 pub fn clear(path: &Path) {
-    // Mostly there is nothing, and what cannot be removed is replaced by the next change.
+    // Usually the file is missing. The next change replaces a file that cannot be removed.
     let _ = fs::remove_file(beside(path));
 }
 
@@ -245,15 +245,15 @@ fn name_of(path: &Path) -> io::Result<&str> {
     path.file_name().and_then(OsStr::to_str).ok_or_else(|| io::ErrorKind::InvalidFilename.into())
 }
 
-/// Returns the temporary name of the file that replaces the one at `path`. It is constant, so that the next
-/// change replaces the remains of a killed haft; the caller's lock excludes other hafts.
+/// Returns the temporary name of the file that replaces the file at `path`. The name is constant, so that the next
+/// change replaces the remains of a killed haft; the caller's lock excludes other processes of haft.
 fn beside(path: &Path) -> PathBuf {
     let mut name = OsString::from(".haft-");
     name.push(path.file_name().unwrap_or_default());
     parent_of(path).join(name)
 }
 
-/// Creates a file under that name, or under a random one if that fails.
+/// Creates a file with that name, or with a random one if that fails.
 fn named(path: &Path) -> io::Result<NamedTempFile> {
     clear(path);
     let name = beside(path);
@@ -282,7 +282,7 @@ fn give_name(file: &File, name: &Path) -> io::Result<()> {
     Ok(linkat(CWD, descriptor, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
 }
 
-/// Never called, since [`unnamed`] returns no file.
+/// Never called, because [`unnamed`] returns no file.
 #[cfg(target_os = "macos")]
 fn give_name(_: &File, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
     }
 
-    /// A folder instead of the file cannot be replaced by a file; nothing is left of the attempt.
+    /// A folder cannot be replaced by a file; no part of the attempt remains.
     #[test]
     fn a_failure_leaves_no_temporary_file() {
         let place = tempfile::tempdir().unwrap();

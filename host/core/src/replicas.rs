@@ -12,7 +12,7 @@ use secrecy::SecretBox;
 /// The length of the key in bytes.
 pub const KEY_BYTES: usize = 32;
 
-/// How long a claim is kept at least, and a task after its last write.
+/// Minimum age of a claim, and of a task after its last write, before the removal.
 pub const KEPT: Duration = Duration::from_hours(1);
 
 /// The signing key of all replicas.
@@ -28,7 +28,7 @@ pub type Cancelled = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Every function fails if the storage is full or does not answer within a few seconds.
 #[async_trait]
 pub trait Replicas: Debug + Send + Sync {
-    /// Returns the shared key; stores `new` if there is none.
+    /// Returns the shared key. Stores `new` if there is no key.
     async fn key(&self, new: SharedKey) -> io::Result<SharedKey>;
 
     /// Claims `name` for [`KEPT`] at least; returns `false` if it was claimed before. After an error it may be

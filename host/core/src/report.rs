@@ -1,5 +1,5 @@
-//! Problems as shown to a person: the error, its place and a hint. Only renders: does not decide what is a problem
-//! or where a report goes.
+//! Problems as shown to a person: the error, its place and a hint. Renders only: does not decide which reports
+//! exist or where a report goes.
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, normalize_untrusted_str};
 use anstyle::{AnsiColor, Style};
 
-/// The maximum number of problems shown: fixing the first ones often fixes the rest.
+/// The maximum number of shown problems: corrections of the first ones often correct the others.
 const MAX_SHOWN: usize = 50;
 
 /// A range of bytes in a [`Source`].
@@ -36,12 +36,12 @@ pub struct Source {
 }
 
 impl Source {
-    /// Returns the whole text.
+    /// Returns the complete text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Makes a source. `name` is shown before line numbers, usually a path as the user wrote it.
+    /// Creates a source. `name` is shown before line numbers, usually a path as the user wrote it.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
         let lines = text.match_indices('\n').map(|(newline, _)| newline + 1).collect();
@@ -109,7 +109,7 @@ struct Mark {
 }
 
 impl Problem {
-    /// Makes a problem without a place. `message` is lower case, without a final period.
+    /// Creates a problem without a place. `message` is lower case, without a final period.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -141,7 +141,7 @@ impl Problem {
         self
     }
 
-    /// Makes the problem a warning.
+    /// Turns the problem into a warning.
     #[must_use]
     pub fn warning(mut self) -> Self {
         self.is_warning = true;
@@ -218,12 +218,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// Makes a report of problems without a source.
+    /// Creates a report of problems without a source.
     pub fn new(problems: Vec<Problem>) -> Self {
         Self { source: None, problems }
     }
 
-    /// Makes a report of problems in `source`.
+    /// Creates a report of problems in `source`.
     pub fn with_source(source: Source, mut problems: Vec<Problem>) -> Self {
         problems.sort_by_key(Problem::span);
         Self { source: Some(source), problems }

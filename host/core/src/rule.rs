@@ -14,16 +14,16 @@ pub struct RulePattern {
     about: Option<String>,
 }
 
-/// Why a text is not a [`RulePattern`].
+/// The reason why a text is not a [`RulePattern`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RulePatternError {
     /// The text before the parenthesis is not a tool pattern.
     #[error(transparent)]
     Tools(#[from] ToolPatternError),
-    /// A parenthesis is opened, and the text does not end with one.
+    /// An opening parenthesis has no closing one at the end of the text.
     #[error("expected `TOOL(PATTERN)`: the text has a `(` and does not end with `)`")]
     Open,
-    /// Nothing between the parentheses.
+    /// The parentheses are empty.
     #[error(
         "expected a pattern between `(` and `)`; without parentheses the rule applies to every call of \
         the tool"
@@ -37,7 +37,7 @@ pub enum RulePatternError {
     Control(char),
 }
 
-/// Maximal number of characters in parentheses: a long command line, and as much as a person reads.
+/// Maximum number of characters in parentheses: a long command line, and as much as a person reads.
 const MAX_ABOUT: usize = 1000;
 
 words! {

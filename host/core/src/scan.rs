@@ -1,22 +1,22 @@
 //! Finds the top-level members of a JSON-RPC message, and some of its parameters, in one pass without storing them:
-//! for messages that are too long, malformed or only forwarded, and for limits that are checked before parsing.
-//! Does not validate JSON; the parser does.
+//! for messages that are too long, malformed or only forwarded, and for limits that are checked before parsing. The
+//! parser, not this scan, validates JSON.
 
 use memchr::memchr2;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The maximum number of values in a message. Parsing a hundred thousand takes one or two tenths of a second and
-/// about 50 MB; no tool's arguments have a hundredth of them.
+/// The maximum number of values in a message. The parsing of a hundred thousand takes one or two tenths of a second
+/// and about 50 MB; no tool's arguments have a hundredth of them.
 pub const MAX_VALUES: usize = 100_000;
 
-/// How many bytes of a top-level key or value are kept: longer than any id or method.
+/// The maximum number of stored bytes of a top-level key or value: longer than any id or method.
 const MAX_WORD: usize = 256;
 
-/// How deep keys are looked at: those of the result of one message of a batch.
+/// The maximum depth of examined keys: those of the result of one message of a batch.
 const MAX_DEPTH: usize = 3;
 
-/// The state of a scan. The bytes of the message may come in pieces.
+/// The state of a scan. The bytes of the message may arrive in pieces.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that was found in the message")]
 pub struct Scan {
@@ -56,7 +56,7 @@ enum Field {
 }
 
 impl Scan {
-    /// Scans a whole message.
+    /// Scans a complete message.
     pub fn from_message(message: &[u8]) -> Self {
         let mut scan = Self::default();
         scan.feed(message);
@@ -90,12 +90,12 @@ impl Scan {
         self.name.as_deref()
     }
 
-    /// Returns whether there is a parameter `cursor`: a page of a list that is not the first one.
+    /// Returns whether there is a parameter `cursor`, which a page after the first one of a list has.
     pub fn has_cursor(&self) -> bool {
         self.has_cursor
     }
 
-    /// Returns whether some parser may find a key `tools` among the members of the result, of one message or of a
+    /// Returns whether any parser may find a key `tools` among the members of the result, of one message or of a
     /// batch.
     pub fn has_tools(&self) -> bool {
         self.has_tools
@@ -259,7 +259,7 @@ mod tests {
 
     use super::*;
 
-    /// C06, C18: the id is found at any position, whatever is wrong with the rest.
+    /// C06, C18: the id is found at any position, regardless of errors in the rest.
     #[test]
     fn the_id_is_found_at_the_top_level_alone() {
         let number = |number: i64| Some(json!(number));

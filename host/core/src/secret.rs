@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    /// S18: in both cases, whatever surrounds the secret.
+    /// S18: in upper and lower case, with any surrounding text.
     #[test]
     fn s18_hex_is_recognised_in_both_cases() {
         let secret = "sk-4711/ÿ";

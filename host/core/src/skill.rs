@@ -43,7 +43,7 @@ pub struct Skill {
     pub description: String,
 }
 
-/// The files of a skill, which are read when a model asks for them.
+/// The files of a skill, which are read on request of a model.
 pub trait SkillFiles: fmt::Debug + Send + Sync {
     /// Reads the file `path`, in the form of [`Self::list`].
     ///
@@ -74,7 +74,7 @@ impl Skill {
         }
     }
 
-    /// Returns a skill of which another program says this.
+    /// Returns a skill with the name and the description that another program states.
     pub fn described(name: &str, description: &str) -> Self {
         Self { name: plain(name), description: line(description, MAX_DESCRIPTION) }
     }
@@ -107,9 +107,9 @@ pub struct Shelved {
     pub origin: String,
     /// The files.
     pub files: Arc<dyn SkillFiles>,
-    /// The tool that runs its scripts, if they have rights of their own: no other tool reaches them.
+    /// The tool that runs the skill's scripts, if they have rights of their own: no other tool reaches them.
     pub scripts: Option<String>,
-    /// What the names of tools begin with that are of it: those of MCP servers that its head names, and of components.
+    /// Name prefixes of the skill's tools: of MCP servers that its head names, and of components.
     pub tools: Vec<String>,
 }
 
@@ -129,7 +129,7 @@ impl Shelf {
         chosen
     }
 
-    /// Appends a skill. Earlier skills of the same name stay, and so do the first [`MAX_SKILLS`].
+    /// Appends a skill. Earlier skills with its name stay, and so do the first [`MAX_SKILLS`].
     pub fn put(&mut self, new: Shelved) {
         let name = &new.skill.name;
         // Found twice.
@@ -167,7 +167,7 @@ impl Shelf {
         &self.skills
     }
 
-    /// Returns the problems with skills that are left out or not read completely.
+    /// Returns the problems with skills that are omitted or not read completely.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
@@ -197,7 +197,7 @@ pub struct SkillFolder {
 }
 
 impl SkillFolder {
-    /// Makes the skill folder `inside` below `root`.
+    /// Creates the skill folder `inside` below `root`.
     pub fn new(root: Root, inside: &Path) -> Self {
         // Joining an empty path would add a trailing slash.
         let path = root.real().join(inside).components().collect();

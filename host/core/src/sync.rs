@@ -2,13 +2,13 @@
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
-/// A mutex without poisoning: if a thread panics while it holds the lock, the others continue with the value as
-/// that thread left it.
+/// A mutex without poisoning: after a panic of a thread that holds the lock, other threads continue with the
+/// value in its last state.
 #[derive(Debug, Default)]
 pub struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
-    /// Makes an unlocked mutex.
+    /// Creates an unlocked mutex.
     pub const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
@@ -42,12 +42,12 @@ pub struct TryOnceLock<T> {
 }
 
 impl<T> TryOnceLock<T> {
-    /// Makes an uninitialised cell.
+    /// Creates an uninitialised cell.
     pub const fn new() -> Self {
         Self { value: OnceLock::new(), making: Lock::new(()) }
     }
 
-    /// Returns the value, initialised by `make` if there is none; other threads wait meanwhile.
+    /// Returns the value, initialised by `make` if there is none. Other threads wait meanwhile.
     ///
     /// # Errors
     /// The error of `make`.
@@ -63,7 +63,7 @@ impl<T> TryOnceLock<T> {
         Ok(self.value.get_or_init(|| value))
     }
 
-    /// Takes the value out.
+    /// Removes and returns the value.
     pub fn take(&mut self) -> Option<T> {
         self.value.take()
     }

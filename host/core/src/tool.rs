@@ -77,9 +77,9 @@ pub trait Tool: Send + Sync {
     /// Returns the tool's definition for models. Constant over all calls.
     fn def(&self) -> &ToolDef;
 
-    /// Does it. The arguments have been checked against [`ToolDef::parameters`].
+    /// Runs the call. The arguments have been checked against [`ToolDef::parameters`].
     ///
-    /// `Ok` includes failures of the program that the tool ran (a command that exits with 1). Dropping the future
+    /// `Ok` includes failures of the program that the tool ran (a command that exits with 1). A drop of the future
     /// must stop everything that the call started.
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError>;
 
@@ -90,8 +90,8 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// Returns why a call with these arguments is refused, whether approved or not. Checked before the user is
-    /// asked.
+    /// Returns the reason why a call with these arguments is refused, whether approved or not. Checked before the
+    /// user is asked.
     fn refusal(&self, _arguments: &Value) -> Option<ToolError> {
         None
     }
@@ -109,30 +109,30 @@ pub trait Tool: Send + Sync {
     }
 
     /// Returns whether the future of [`Tool::call`] may first be polled on the thread that read the call, so that a
-    /// short call costs no switch of threads. A hint about the next call with the rights `grant`; `false` is always
-    /// right, and the default.
+    /// short call needs no switch of threads. A hint about the next call with the rights `grant`; `false`, the
+    /// default, is always correct.
     ///
     /// `true` promises that the first poll only computes, for well under a millisecond, and reads local files: it
     /// starts no thread or process, and returns `Pending` instead of blocking. The future moves to the runtime at
-    /// its first `Pending`; later polls are free of this promise.
+    /// its first `Pending`; the promise does not include later polls.
     ///
-    /// Where the promise is broken, that caller's further calls and its cancel are not read before the poll returns,
-    /// and opening or starting something may fail, since the thread can be confined. Nothing becomes unsafe, and
-    /// rights, approval, limits and journal are those of any other call.
+    /// If the promise is broken, that caller's further calls and its cancellation are not read before the poll
+    /// returns, and the opening or the start of something may fail, because the thread can be confined. Nothing
+    /// becomes unsafe, and rights, approval, limits and journal are those of any other call.
     fn may_run_inline(&self, _grant: &Grant) -> bool {
         false
     }
 
-    /// Returns whether a call with the rights `grant` might change or send anything, whatever the tool declares.
-    /// The journal records such a call before it runs, any other within milliseconds. `true` is always correct, and
-    /// the default.
+    /// Returns whether a call with the rights `grant` might change or send anything, regardless of the tool's hints.
+    /// The journal records such a call before it runs, any other within milliseconds. `true`, the default, is always
+    /// correct.
     fn may_have_effects(&self, _grant: &Grant) -> bool {
         true
     }
 
-    /// Returns whether the tool acts with rights that were settled before the call, as a server that runs already
-    /// does: with a narrower [`Context::grant`] it does the same as with a wider one. `false`, the default,
-    /// promises that it does nothing that the grant of the call does not allow; plan mode withholds all others.
+    /// Returns whether the tool acts with rights that were fixed before the call, as a running server does: it
+    /// ignores a narrower [`Context::grant`]. `false`, the default, promises that a call does nothing that its grant
+    /// does not allow; plan mode withholds all other tools.
     fn has_fixed_rights(&self) -> bool {
         false
     }
@@ -153,7 +153,7 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// Returns the MCP server's own definition, if this is a tool of one. MCP clients get this definition.
+    /// Returns the MCP server's own definition for MCP clients, if this is a tool of a server.
     fn served(&self) -> Option<Served<'_>> {
         None
     }
@@ -189,10 +189,10 @@ pub enum Offer<'a> {
     ServerPrompt {
         /// The prompt.
         prompt: Served<'a>,
-        /// Whether the server completes its arguments.
+        /// Whether the server completes the prompt's arguments.
         completes: bool,
     },
-    /// The resources of an MCP server. A call is like one of its prompts.
+    /// The resources of an MCP server. A call is like a call of one of the server's prompts.
     ServerResources {
         /// The name of the server in program.toml.
         server: &'a str,
@@ -236,21 +236,21 @@ pub struct Context<'a> {
     pub limits: &'a Limits,
     /// The receiver of the call's events.
     pub events: &'a Events,
-    /// Cancelled when the caller no longer wants the answer.
+    /// Cancelled when the caller no longer waits for the answer.
     pub cancel: &'a CancellationToken,
     /// The notes of the call for the journal.
     pub notes: &'a Notes,
-    /// Where to leave the whole of an answer that is shortened.
+    /// Receives the complete text of a shortened answer.
     pub whole: &'a Whole,
     /// The client that makes the call.
     pub client: Client,
-    /// The caller, for a tool that makes calls of its own.
+    /// The caller, for a tool that makes calls itself.
     pub caller: Caller<'a>,
     /// Whether the user was asked, and approved.
     pub approved: bool,
 }
 
-/// Why a tool gave no answer. Becomes an answer in [`Toolbox::dispatch`].
+/// The reason why a tool gave no answer. Becomes an answer in [`Toolbox::dispatch`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
     /// The arguments make no sense to the tool; the model should call again with others.
@@ -265,8 +265,8 @@ pub enum ToolError {
     Host(String),
 }
 
-// Names that every vendor accepts. Refuses nothing: whatever a plugin or a server calls its
-// tool, a usable name comes out, the same one on every run.
+// Names that every vendor accepts. Refuses nothing: for any name of a plugin's or server's tool the result is
+// usable, and equal on every run.
 
 /// The longest name that OpenAI, Anthropic and Gemini all accept.
 const MAX_NAME: usize = 64;
@@ -276,13 +276,13 @@ const HASH_DIGITS: usize = 8;
 
 /// Joins `parts` with `__` into a name that matches `^[a-zA-Z0-9_-]{1,64}$`.
 ///
-/// A changed name (too long, or with characters that vendors refuse) ends in a hash of the original, so that two
-/// tools never get one name.
+/// A changed name (too long, or with characters that vendors refuse) ends in a hash of the original, so that the
+/// names of two tools differ.
 pub fn exposed_name(parts: &[&str]) -> String {
     name_within(&parts.join("__"), MAX_NAME)
 }
 
-/// Maximal length of a name for MCP clients: they prepend their name for haft (`mcp__haft__`), for which 16
+/// Maximum length of a name for MCP clients: they prepend their name for haft (`mcp__haft__`), for which 16
 /// characters remain.
 const MAX_CLIENT_NAME: usize = MAX_NAME - 16;
 
@@ -331,7 +331,7 @@ mod tests {
     }
 
     proptest! {
-        /// TE07: every exposed name is one that all vendors accept.
+        /// TE07: all vendors accept every exposed name.
         #[test]
         fn te07_every_name_is_accepted_by_all_vendors(parts in prop::collection::vec(".{0,40}", 1..4)) {
             let parts: Vec<&str> = parts.iter().map(String::as_str).collect();

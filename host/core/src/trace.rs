@@ -47,7 +47,7 @@ pub enum Operation<'a> {
     },
     /// An agent works on a task.
     Agent {
-        /// The agents that the task came through; `None`: the user's agent.
+        /// The agents on the way to the task; `None`: the user's agent.
         name: Option<&'a str>,
         /// The provider of the API.
         provider: &'a str,
@@ -72,7 +72,7 @@ pub struct Ended<'a> {
     pub error: Option<&'a str>,
     /// The model that answered.
     pub model: Option<&'a str>,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub finish: Option<&'a str>,
     /// The usage.
     pub usage: Option<Usage>,
@@ -85,18 +85,18 @@ impl From<bool> for Ended<'_> {
     }
 }
 
-/// A value that goes up and down.
+/// A value that increases and decreases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gauge {
-    /// How many calls a worker may run concurrently.
+    /// The maximum number of concurrent calls of a worker.
     Places,
-    /// How many calls a worker runs.
+    /// The number of calls that a worker runs.
     PlacesUsed,
-    /// How many calls a gate has sent to workers or queued.
+    /// The number of calls that a gate has sent to workers or queued.
     CallsSent,
 }
 
-/// Reads a gauge; `None` when there is nothing to read any more.
+/// Reads a gauge; `None` after the end of its source.
 pub type Reading = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
 /// Receives spans and gauges.
@@ -129,7 +129,7 @@ struct Target {
     has_call: bool,
 }
 
-/// A running operation, if it is recorded. Dropping it records a cancellation.
+/// A running operation, if it is recorded. A drop records a cancellation.
 #[must_use = "an operation that is dropped was cancelled"]
 pub struct Span(Option<(Box<dyn Recording>, Arc<dyn Recorder>)>);
 
@@ -144,7 +144,7 @@ impl Trace {
         self.0.is_some()
     }
 
-    /// Returns a trace whose operations are children of `parent`, if it returns one.
+    /// Returns a trace whose operations are children of `parent`'s result, if that is not `None`.
     #[must_use]
     pub fn within(&self, parent: impl FnOnce() -> Option<TraceParent>) -> Self {
         Self(self.0.as_ref().map(|target| Target { parent: parent(), ..target.clone() }))
@@ -223,7 +223,7 @@ impl Drop for Span {
 // The parent of an operation across processes: `traceparent` and `tracestate` (W3C Trace Context). Invalid values
 // are ignored, as the recommendation requires.
 
-/// How many characters of `tracestate` are passed on: the minimum of the recommendation.
+/// The maximum number of forwarded characters of `tracestate`: the minimum of the recommendation.
 const MAX_STATE: usize = 512;
 
 /// The length of `traceparent` in version 0 in bytes; later versions are longer.

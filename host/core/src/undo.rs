@@ -34,7 +34,7 @@ const MAX_PATHS: usize = 1000;
 /// The maximum number of characters that describe a call.
 const MAX_WHAT: usize = 120;
 
-/// Stores the changes of tools in a session. Clones write to the same file; the default stores nothing.
+/// Stores the changes of tools in a session. Clones write to one file; the default stores nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Keeper(Option<Arc<Inner>>);
 
@@ -129,13 +129,13 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // Uses the size on disk, which includes other writers: a keeper of an earlier prompt may be dropped late.
         if self.state.lock().file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
-            // Nothing was changed.
+            // The call has changed nothing.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Records the changes of one call. Clones belong to the same call.
+/// Records the changes of one call. Clones belong to one call.
 #[derive(Clone, Debug, Default)]
 pub struct Changes(Option<Arc<Changing>>);
 

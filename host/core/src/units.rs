@@ -1,9 +1,9 @@
-//! Sizes and durations as written by people: a whole number and a unit. A bare number is rejected: bytes and
-//! kibibytes, or seconds and milliseconds, could not be distinguished.
+//! Sizes and durations as written by people: a whole number and a unit. A bare number is rejected, because
+//! it could mean bytes or kibibytes, seconds or milliseconds.
 
 use std::time::Duration;
 
-/// Why a text is not a size or a duration.
+/// The reason why a text is not a size or a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// The text does not begin with a digit.
@@ -78,7 +78,7 @@ fn parse(text: &str, units: &[(&str, u64)], example: &'static str) -> Result<u64
 }
 
 fn format<'a>(value: u64, units: impl Iterator<Item = &'a (&'static str, u64)>) -> String {
-    // The units ascend, so the last one that divides the value gives the shortest text.
+    // The units ascend, so that the last one that divides the value gives the shortest text.
     let unit = units.filter(|(_, factor)| value.is_multiple_of(*factor)).last();
     unit.map_or_else(|| value.to_string(), |(name, factor)| format!("{}{name}", value / factor))
 }

@@ -14,9 +14,9 @@ pub struct Usage {
     pub input: u64,
     /// Output tokens, including reasoning.
     pub output: u64,
-    /// How many input tokens were read from the vendor's prompt cache.
+    /// The number of input tokens read from the vendor's prompt cache.
     pub cached: u64,
-    /// How many input tokens were written to that cache, if the vendor charges for it.
+    /// The number of input tokens written to that cache, if the vendor charges for it.
     pub stored: u64,
     /// The cost; of several turns, the sum of the known costs. `None` if no cost is known.
     pub cost: Option<Cost>,
@@ -42,7 +42,7 @@ impl AddAssign for Usage {
     }
 }
 
-/// The parts of a dollar: $0.000001 per million tokens is one part a token.
+/// The number of parts of a dollar: $0.000001 per million tokens is one part per token.
 const PARTS: f64 = 1e12;
 
 /// An amount of US dollars, the currency of all vendors. Counted in millionths of a millionth, so that sums are

@@ -210,7 +210,7 @@ enum SelfVerb {
     ExitCodes,
 }
 
-/// A verb at work, in a box: in one future, all verbs' futures would be laid out and compiled together.
+/// The future of a verb, boxed: in one future, the futures of all verbs would be laid out and compiled together.
 type Done<'a> = Pin<Box<dyn Future<Output = anyhow::Result<Exit>> + 'a>>;
 
 impl SessionVerb {
@@ -250,7 +250,7 @@ impl SelfVerb {
     }
 }
 
-/// Verbs that had another name before, with their names today.
+/// Former names of verbs, with their present names.
 const RENAMED: &[(&str, &[&str])] = &[
     ("new", &["plugin", "new"]),
     ("build", &["plugin", "build"]),
@@ -269,7 +269,7 @@ const RENAMED: &[(&str, &[&str])] = &[
 ];
 
 impl Cli {
-    /// The command line's grammar.
+    /// Returns the grammar of the command line.
     pub(crate) fn grammar() -> Command {
         help::grouped(common::with_options(Self::command()), Terminal::new(false).data_columns())
     }
@@ -296,12 +296,12 @@ impl Cli {
         Ok(Self { common, ..Self::from_arg_matches(&matches)? })
     }
 
-    /// Does what the command line says, on a runtime of its own: not to be called from within one.
+    /// Executes the command line on a new runtime. Must not be called within a runtime.
     pub(crate) fn execute(self) -> Exit {
         heap::settle();
         let terminal = Terminal::new(self.common.json);
-        // Two threads are enough for waiting; tools have threads and processes of their own. What only waits for a server
-        // needs none besides its own.
+        // Two threads are enough for waiting: tools have their own threads and processes. A verb that only waits for
+        // a server needs no further thread.
         let mut builder = match self.verb {
             Verb::Wrap(_) => Builder::new_current_thread(),
             _ => Builder::new_multi_thread(),
@@ -309,7 +309,8 @@ impl Cli {
         match builder.worker_threads(2).enable_all().build() {
             Ok(runtime) => {
                 let exit = runtime.block_on(async {
-                    // A file over `ulimit -f` is an error of its write then, and ends nothing. Where it cannot be had, it ends haft.
+                    // With a handler of the signal, a write beyond `ulimit -f` is an error of that write. Without a
+                    // handler, the signal ends haft.
                     let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
                     let exit = self.dispatch(terminal).await;
                     telemetry::close().await;

@@ -1,5 +1,5 @@
-//! The helper program that confines a command: the code of haft's helper in a program small enough to start in half
-//! the time. It does nothing else.
+//! The helper program that confines a command: haft's helper without the rest of haft, because it starts in half
+//! the time.
 
 use std::process::ExitCode;
 

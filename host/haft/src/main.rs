@@ -12,7 +12,7 @@ use self::cli::Cli;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Before there is a second thread, and before anything else costs time.
+    // This precedes the start of any thread and every slow step.
     if let Some(code) = haft::backend::entry() {
         return code;
     }

@@ -94,15 +94,15 @@ pub struct Program {
     pub grant: Grant,
     /// Confines `bash` and commands.
     pub confiner: Confiner,
-    /// Problems that do not affect the rest; already checked by `haft check`.
+    /// Problems that do not affect the rest of the program; `haft check` has reported them.
     pub problems: Vec<Problem>,
     /// Exports of plugins that cannot be called, one line each, with the reason.
     pub uncallable: Vec<String>,
-    /// Redacts answers, events and the journal: it knows the secrets that program.toml names.
+    /// Redacts answers, events and the journal. Knows the secrets that program.toml names.
     pub redactor: Redactor,
-    /// Where commands run, if that was chosen.
+    /// The backend that commands run on; `None` for this machine.
     pub backend: Option<Arc<dyn Backend>>,
-    /// Whether commands run without a pane, and neither program.toml nor the command line decided that.
+    /// Whether commands run without a pane and neither program.toml nor the command line decides that.
     pub is_without_pane: bool,
     /// The journal of calls.
     pub journal: Journal,
@@ -110,33 +110,33 @@ pub struct Program {
     pub trace: Trace,
     /// The MCP servers whose tools are in the toolbox.
     pub servers: Servers,
-    /// The agents that its model may call as tools.
+    /// The agents that the model may call as tools.
     pub agents: Agents,
-    /// Servers whose tools nobody agreed to yet: they are left out.
+    /// MCP servers whose first list waits for consent. Their tools are omitted.
     pub first_lists: Vec<FirstList>,
-    /// Notices for the user about completed actions during the load, one a line.
+    /// Notices for the user about completed actions of the load, one a line.
     pub notices: Vec<String>,
-    /// Whether nothing was skipped.
+    /// Whether all sources of tools were loaded.
     pub is_complete: bool,
-    /// The files that it was made of, there or not.
+    /// The files that define the program, including missing ones.
     pub files: Vec<PathBuf>,
-    /// Tools that there may be besides.
+    /// Possible further tools.
     unseen: Unseen,
-    /// The placement of its tools, and the gate to workers.
+    /// The placement of the tools, and the gate to workers.
     pub placement: Placement,
-    /// Its requested permissions, and the user's agreement.
+    /// The requested permissions, and the user's agreement.
     pub agreement: Agreement,
-    /// The parts left out without agreement.
+    /// The parts omitted without agreement.
     left_out: LeftOut,
-    /// The identity that its gates and workers must share.
+    /// The identity that gates and workers of the program must share.
     pub identity: Identity,
     machines: Machines,
-    /// The hooks that see the calls of its tools.
+    /// The hooks that see the calls of the tools.
     hooks: Vec<Watching>,
     dirs: Dirs,
     /// The skills of installed packages and of MCP servers.
     skills: Vec<Shelved>,
-    /// [`Self::guidance`], once it was read.
+    /// The value of [`Self::guidance`], once read.
     guidance: OnceLock<Guidance>,
 }
 
@@ -166,7 +166,7 @@ impl Program {
             unseen: packages::unseen(&loaded, &installed),
             ..Contribution::default()
         };
-        // Its future holds more than everything around it, and would be part of every verb's.
+        // Boxed, because this future is larger than the rest and would be a part of the future of every verb.
         let (merged, agents) = Box::pin(sources(&rights, known)).await?;
         let Merged { toolbox, rest } = merged;
         let Contribution { hooks, problems, uncallable, files, is_partial, servers, backend, .. } = rest;
@@ -212,15 +212,15 @@ impl Program {
         })
     }
 
-    /// Returns whether `tool` differs from program.toml for lack of agreement: it is left out, or its rights are.
+    /// Returns whether missing agreement omits `tool` or changes its rights.
     pub fn is_withheld(&self, tool: &str) -> bool {
         let names = |(prefix, _): &(String, String)| tool.starts_with(prefix.as_str());
         let is_there = self.toolbox.find(tool).is_some();
         self.left_out.changes_rights() || (!is_there && self.left_out.unseen.iter().any(names))
     }
 
-    /// Ends the running resources of the program: its MCP servers, in order and within a few seconds. Dropped
-    /// servers are killed.
+    /// Ends the agents, the backend, and the MCP servers in order, within a few seconds. Dropped servers are
+    /// killed.
     pub async fn close(&self) {
         tokio::join!(self.servers.close(), self.agents.close());
         if let Some(backend) = &self.backend {
@@ -284,7 +284,7 @@ impl Program {
         widening(&self.dirs)
     }
 
-    /// Returns the sessions of this machine; `None` if nothing is to be stored.
+    /// Returns the sessions of this machine; `None` if nothing may be stored.
     pub fn sessions(&self) -> Option<Sessions> {
         self.journal.is_kept().then(|| self.dirs.kept_sessions())
     }
@@ -315,7 +315,7 @@ impl Program {
         tools.at_most(self.max_tools())
     }
 
-    /// Returns how many tools a request to the provider of program.toml may name.
+    /// Returns the maximum number of tools in a request to the provider of program.toml.
     fn max_tools(&self) -> usize {
         let vendor = self.manifest.provider.as_ref().filter(|provider| provider.base_url.is_none());
         let kind = vendor.and_then(|provider| haft_agent::provider::kind(provider.name.value.as_str()).ok());
@@ -343,7 +343,7 @@ async fn sources(rights: &Rights<'_>, known: Contribution) -> anyhow::Result<(Me
         children::commands(rights),
         guidance::skill_offers(rights),
     ];
-    // Before servers are started: two tools of one name end the program.
+    // Checked before servers start: two tools with one name are an error of the program.
     merged.add(rights, own.into_iter().collect())?;
     merged.add(rights, servers::contribution(rights).await?)?;
     merged.add(rights, worker_servers::contribution(rights).await)?;
@@ -351,7 +351,7 @@ async fn sources(rights: &Rights<'_>, known: Contribution) -> anyhow::Result<(Me
         merged.add(rights, agents.contribution(rights, declared, &merged))?;
     }
     match only {
-        // All plugins are loaded, so that the error can suggest the nearest name.
+        // Loads all plugins, so that the error can suggest the nearest name.
         Some(only) if merged.toolbox.find(only).is_none() => {
             merged.add(rights, plugins::contribution(rights, &later).await)?;
         }

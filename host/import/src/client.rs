@@ -9,21 +9,21 @@ use super::variable::Notation;
 /// A client.
 #[derive(Debug)]
 pub struct Client {
-    /// Its name on the command line.
+    /// The client's name on the command line.
     pub name: &'static str,
     /// The display name.
     pub title: &'static str,
-    /// The format of its files.
+    /// The format of the client's files.
     pub(crate) syntax: Syntax,
-    /// The tables of its files that hold servers, by the keys that lead to them. `*` is any key: a project.
+    /// The tables of the client's files that contain servers, by their keys. `*` is any key: a project.
     pub(crate) tables: &'static [&'static [&'static str]],
-    /// How it writes variables.
+    /// The client's notation of variables.
     pub(crate) notation: Notation,
-    /// Where its files are, whether they exist or not.
+    /// Returns the locations of the client's files, existing or not.
     pub(crate) places: fn(&Machine) -> Vec<Place>,
 }
 
-/// All clients. Of several with the same table, the first one gets a file at an unknown location.
+/// All clients. Of several clients with one table, the first one gets a file at an unknown location.
 pub const CLIENTS: &[Client] = &[
     // Claude Code (2.1): servers of the user, of the user in one project, and of a project; Claude Desktop.
     Client {
@@ -116,7 +116,7 @@ pub const CLIENTS: &[Client] = &[
 
 const EDITIONS: &[&str] = &["Code", "Code - Insiders", "VSCodium"];
 
-/// The most profiles of an edition that are looked at.
+/// Maximum number of examined profiles of an edition.
 const MAX_PROFILES: usize = 100;
 
 /// Returns a file for each edition of VS Code, for each profile, and for the project.
@@ -147,7 +147,7 @@ pub struct Machine {
 pub struct Place {
     /// The file.
     pub path: PathBuf,
-    /// Whom it is for.
+    /// The scope of the file.
     pub scope: &'static str,
 }
 
@@ -188,13 +188,13 @@ impl Client {
         CLIENTS.iter().find(|client| client.name == name)
     }
 
-    /// Returns the locations of its files, existing or not.
+    /// Returns the locations of the client's files, existing or not.
     pub fn places(&self, machine: &Machine) -> Vec<Place> {
         (self.places)(machine)
     }
 
-    /// Returns the client of the file `path` with the content `root`: the one with this location, otherwise the
-    /// first with such a table.
+    /// Returns the client of the file `path` with the content `root`: the client with this location, otherwise
+    /// the first client with such a table.
     pub(crate) fn of_file(path: &Path, root: &Node, machine: &Machine) -> Option<(&'static Self, Place)> {
         let has = |client: &&Self| client.tables.iter().any(|keys| !under(root, keys).is_empty());
         let candidates = || CLIENTS.iter().filter(has);

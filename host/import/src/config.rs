@@ -19,20 +19,20 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// A configuration file.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Whose it is.
+    /// The client of the file.
     pub client: &'static Client,
     /// The file.
     pub path: PathBuf,
-    /// Whom it is for.
+    /// The scope of the file.
     pub scope: &'static str,
     /// The complete text.
     pub text: String,
-    /// Its servers, in the order of the file.
+    /// The servers, in the order of the file.
     pub servers: Vec<Server>,
     syntax: Syntax,
 }
 
-/// Why a configuration file cannot be read or changed.
+/// The reason why a configuration file cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -40,13 +40,13 @@ pub enum ConfigError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// A mistake in the text; the place is `FILE:LINE:COLUMN`.
     #[error("{place}: {message}")]
     Syntax {
-        /// Where.
+        /// The place of the error.
         place: String,
         /// The error.
         message: String,

@@ -20,7 +20,7 @@ impl Edit {
             let at = list.start + 1;
             return Self { range: at..at, text: words.join(", ") };
         };
-        // A list with a value a line stays one.
+        // A list with one value per line keeps this layout.
         let before = line_before(text, first.start);
         let between =
             if before.trim().is_empty() { format!(",{}{before}", line_end(text)) } else { ", ".to_owned() };

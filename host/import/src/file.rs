@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Maximal size in bytes of a file: Claude Code's contains more than servers.
+/// Maximum size in bytes of a file: Claude Code's contains more than servers.
 const MAX_FILE: u64 = 32 << 20;
 
 /// Reads a regular file of at most 32 MiB; waits for no pipe.

@@ -18,7 +18,7 @@ use super::file::read_bounded;
 /// The most records: each is a file that was not undone.
 const MAX_RECORDS: usize = 1000;
 
-/// How the temporary name of a record begins.
+/// The prefix of the temporary name of a record.
 const UNFINISHED: &str = ".new-";
 
 /// The permission bits of a mode.
@@ -31,7 +31,7 @@ pub struct Kept {
     pub client: String,
     /// The file, by its real path.
     pub place: PathBuf,
-    /// Its permission bits.
+    /// The permission bits of the file.
     mode: u32,
     /// The SHA-256 digest of `old`.
     digest: String,
@@ -43,7 +43,7 @@ pub struct Kept {
 /// The record of one change.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Where it is kept.
+    /// The path of the record.
     path: PathBuf,
     /// The file before and after.
     pub kept: Kept,
@@ -58,19 +58,19 @@ pub struct Originals {
 /// The result of reverting one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undone {
-    /// The file is as it was.
+    /// The file has its original content again.
     Restored,
     /// `haft wrap` was removed from a file that had been changed since.
     Unwrapped,
     /// The file already has its original content.
     Unneeded,
-    /// The file was changed since, and is left unchanged: the first and the last differing line.
+    /// The file was changed since, and stays unchanged: the first and the last differing line.
     Changed(usize, usize),
     /// The file was removed since.
     Removed,
 }
 
-/// Why a file cannot be changed or put back.
+/// The reason why a file cannot be changed or put back.
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
     /// A file cannot be read or written.
@@ -80,7 +80,7 @@ pub enum KeptError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// Another program changed the file meanwhile.
@@ -114,10 +114,10 @@ impl Originals {
         Self { folder }
     }
 
-    /// Replaces the content `old` of the file at `path` by `new`; `old` is kept first.
+    /// Replaces the content `old` of the file at `path` by `new`, after `old` was stored.
     ///
     /// # Errors
-    /// The file is another one by now, or it or its record cannot be written; it has its old content then.
+    /// The file has another content than `old`, or it or its record cannot be written; the file is then unchanged.
     pub fn change(&self, client: &str, path: &Path, old: &str, new: &str) -> Result<(), KeptError> {
         let place = path.canonicalize().map_err(failed("find", path))?;
         let _alone = self.locked()?;
@@ -162,8 +162,8 @@ impl Originals {
         Ok((records, errors))
     }
 
-    /// Reverts one change. If the file was changed since, `merge` computes the new content from the current one, or
-    /// returns `None`, and the file is left unchanged.
+    /// Reverts one change. If the file was changed since, `merge` computes the new content from the current one;
+    /// with `None` the file stays unchanged.
     ///
     /// # Errors
     /// The file cannot be read or written.
@@ -228,7 +228,8 @@ impl Originals {
         Ok(paths.filter(|path| path.extension().is_some_and(|end| end == "json")).collect())
     }
 
-    /// Locks records and files against other haft processes, and removes the temporary files of a killed one.
+    /// Locks records and files against other processes of haft, and removes the temporary files of a killed
+    /// process.
     fn locked(&self) -> Result<File, KeptError> {
         let make = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
         let folder = make.and_then(|()| File::open(&self.folder)).map_err(failed("open", &self.folder))?;

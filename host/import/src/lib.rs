@@ -1,4 +1,4 @@
-//! MCP servers in the configuration files of other clients: finds them, puts them behind `haft wrap`, and restores
+//! MCP servers in the configuration files of other clients: finds them, starts them by `haft wrap`, and restores
 //! the files byte for byte.
 //!
 //! - **Find:** [`CLIENTS`] has one row for each client: the locations of its files, the tables in them that hold

@@ -14,7 +14,7 @@ use super::variable::{Folders, Notation, Part, parts};
 /// A server for program.toml.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramServer {
-    /// Its name there.
+    /// The server's name in program.toml.
     pub name: Name,
     /// The program with its arguments; empty with a URL.
     pub command: Vec<String>,
@@ -118,7 +118,7 @@ impl Reader<'_> {
     }
 
     fn command(&self, process: &Process) -> Result<Vec<String>, String> {
-        // The rights of program.toml are in the place of those of `haft wrap`.
+        // The rights of program.toml replace those of `haft wrap`.
         let written = process.own_words();
         let words = written.iter().map(|word| self.text(word, "its command line"));
         let words = words.collect::<Result<Vec<_>, _>>()?;
@@ -128,7 +128,7 @@ impl Reader<'_> {
         Ok(words)
     }
 
-    /// Variables or headers with their values.
+    /// Returns variables or headers with their values.
     fn values(&mut self, pairs: &[(String, String)]) -> Result<Vec<(String, TextOrSecret)>, String> {
         pairs.iter().map(|(name, text)| Ok((name.clone(), self.value(name, text)?))).collect()
     }
@@ -176,7 +176,7 @@ impl Reader<'_> {
         if variable.starts_with(|c: char| c.is_ascii_digit()) { format!("_{variable}") } else { variable }
     }
 
-    /// Variables that come from elsewhere than the file: the client's environment, and its `envFile`.
+    /// Variables that are not from the file: those of the client's environment, and of its `envFile`.
     fn passed(
         &mut self,
         process: &Process,

@@ -2,7 +2,7 @@
 
 use haft_core::secret::is_credential;
 
-/// How well-known keys begin.
+/// The prefixes of well-known keys.
 const BEGINNINGS: &[&str] = &[
     "sk-",
     "sk_",
@@ -33,20 +33,21 @@ const BEGINNINGS: &[&str] = &[
     "Token ",
 ];
 
-/// How references to variables begin; each ends with `}`.
+/// The prefixes of references to variables; each reference ends with `}`.
 const OPENINGS: &[&str] = &["${", "{env:"];
 
 /// Schemes of an `Authorization` header.
 const SCHEMES: &[&str] = &["Bearer", "Basic", "Token"];
 
-/// Characters of a word that is a key by its look; names of packages and models are shorter or have separators.
+/// Minimum number of characters of a word that is a key by its form; names of packages and models are shorter or
+/// have separators.
 const LONG: usize = 28;
 
 /// Replaces a secret in output.
 const HIDDEN: &str = "***";
 
-/// Returns whether `value`, of the variable or header `name`, is a secret: by its name, or by its look. A reference
-/// to a variable is none.
+/// Returns whether `value`, of the variable or header `name`, is a secret, by the name or by the form of the value.
+/// A reference to a variable is not a secret.
 pub fn is_secret(name: &str, value: &str) -> bool {
     let written = written(value);
     !written.is_empty() && (is_name(name) || looks_secret(&written))
@@ -80,7 +81,7 @@ pub fn origin(url: &str) -> String {
     if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
 }
 
-/// Returns whether an address may have a key in it: a user, a query, or a part of its path that looks like one.
+/// Returns whether a URL may contain a key: a user, a query, or a part of its path with the form of a key.
 pub(crate) fn is_in_address(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.contains(['?', '@']) || rest.split('/').any(looks_secret)
@@ -91,8 +92,8 @@ fn is_name(name: &str) -> bool {
     is_credential(name) || name.to_ascii_lowercase().ends_with("key")
 }
 
-/// Returns the part of `value` that is in the file itself: without references to variables (`${NAME}`,
-/// `{env:NAME}`, `$NAME` as the whole value) and the scheme before one. A reference's default is in the file.
+/// Returns the part of `value` that is in the file: without references to variables (`${NAME}`, `{env:NAME}`,
+/// `$NAME` as the complete value) and the scheme before one. A reference's default is in the file.
 fn written(value: &str) -> String {
     let is_variable = |name: &str| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:".contains(c))

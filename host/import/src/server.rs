@@ -21,22 +21,22 @@ pub struct Server {
     pub name: String,
     /// The project of the server, if the file has several projects.
     pub project: Option<String>,
-    /// Whether the client uses it.
+    /// Whether the client uses the server.
     pub enabled: bool,
-    /// How it is started or reached.
+    /// The start of, or the connection to, the server.
     pub start: Start,
-    /// Where its command is written.
+    /// The place of the server's command in the text.
     slot: Option<Slot>,
 }
 
-/// How a server is started or reached.
+/// The start of, or the connection to, a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// The client starts it.
+    /// The client starts the server.
     Process(Process),
-    /// The client reaches it over HTTP.
+    /// The client connects to the server over HTTP.
     Http {
-        /// Where it answers.
+        /// The server's URL.
         url: String,
         /// Headers with their values.
         headers: Vec<(String, String)>,
@@ -49,7 +49,7 @@ pub enum Start {
     Elsewhere,
 }
 
-/// How a client starts a server.
+/// The start of a server by a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
     /// The program and its arguments.
@@ -64,18 +64,18 @@ pub struct Process {
     pub cwd: Option<String>,
 }
 
-/// Where a command is written.
+/// The place of a command in the text.
 #[derive(Clone, Debug)]
 pub(crate) enum Slot {
     /// A text, and a list of arguments.
     Command {
         command: Range<usize>,
-        /// Where its key begins.
+        /// The beginning of the command's key.
         start: usize,
         /// The list and its values.
         args: Option<(Range<usize>, Vec<Range<usize>>)>,
     },
-    /// A list of words: its place and those of its values.
+    /// A list of words: its range and those of its values.
     Words(Range<usize>, Vec<Range<usize>>),
 }
 
@@ -87,7 +87,7 @@ impl Process {
         self.words.first().is_some_and(is_haft) && self.words.get(1).is_some_and(|word| word == "wrap")
     }
 
-    /// Returns its words without `haft wrap` in front of them.
+    /// Returns the words of the command without `haft wrap`.
     pub(crate) fn own_words(&self) -> &[String] {
         let dashes = self.words.iter().position(|word| word == "--").filter(|_| self.is_wrapped("haft"));
         dashes.and_then(|dashes| self.words.get(dashes + 1..)).unwrap_or(&self.words)
@@ -216,14 +216,13 @@ fn http(node: &Node) -> Option<Start> {
     })
 }
 
-/// Returns the words that are put in front of a command: haft at `haft`, the variables that the server is granted,
-/// and its name.
+/// Returns the words before a command: haft at `haft`, the variables granted to the server, and its name.
 pub(crate) fn prefix<'a>(haft: &str, name: &str, variables: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut words = vec![haft.to_owned(), "wrap".to_owned()];
     for variable in variables.filter(|variable| variable.parse::<Variable>().is_ok()) {
         words.extend(["--grant".to_owned(), format!("env={variable}")]);
     }
-    // A name that looks like an option would be taken for one; haft knows the server by its command too.
+    // A name that looks like an option would be parsed as one; haft knows the server by its command too.
     words.extend((!name.is_empty() && !name.starts_with('-')).then(|| name.to_owned()));
     words.push("--".to_owned());
     words

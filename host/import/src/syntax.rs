@@ -46,7 +46,7 @@ impl Syntax {
     }
 }
 
-/// Comments and commas at the end are read, since some clients write them. Everything else is strict.
+/// Comments and commas at the end are read, because some clients write them. Everything else is strict.
 const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,

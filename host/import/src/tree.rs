@@ -4,7 +4,7 @@ use std::ops::Range;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// Its bytes in the text. Those of a TOML table are its header.
+    /// The range in the text. For a TOML table, the range of its header.
     pub(crate) range: Range<usize>,
     pub(crate) value: Value,
 }
@@ -27,7 +27,7 @@ pub(crate) enum Value {
 pub(crate) struct Member {
     /// The key, without quotes.
     pub(crate) key: String,
-    /// Where the key begins; of a dotted key, its last part.
+    /// The beginning of the key; for a dotted key, of its last part.
     pub(crate) start: usize,
     pub(crate) node: Node,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Member {
 /// A mistake in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
-    /// The byte at which it is.
+    /// The byte position of the error.
     pub(crate) at: usize,
     /// The error.
     pub(crate) message: String,
@@ -50,7 +50,7 @@ impl Node {
         }
     }
 
-    /// Returns the member of this name; of several the last one, as clients do.
+    /// Returns the member with this name; of several members the last one, as clients do.
     pub(crate) fn member(&self, key: &str) -> Option<&Member> {
         self.members().iter().rev().find(|member| member.key == key)
     }

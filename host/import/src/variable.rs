@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-/// How a client writes variables.
+/// The notation of variables in a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notation {
-    /// Not at all.
+    /// The client supports no variables.
     None,
     /// `${V}`, `${V:-default}`, `${env:V}`, `${input:ID}`, `${workspaceFolder}`, `${userHome}`.
     Dollar,
@@ -17,7 +17,7 @@ pub(crate) enum Notation {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Text, with the folders that are known put in.
+    /// Text, with the known folders inserted.
     Text(String),
     /// A variable of the environment, and its default.
     Variable(String, Option<String>),

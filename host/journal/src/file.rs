@@ -3,7 +3,7 @@
 //!
 //! The name of a rotated file contains the largest `keep` of the programs that wrote to it, so that another program
 //! with a smaller `keep` does not remove it. A program with a `keep` above the default creates an empty marker file
-//! beside the current file, since another program may rotate it.
+//! beside the current file, because another program may rotate it.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ const KEEP: &str = "keep-";
 /// The unit of `keep` in file names.
 const UNIT: (&str, u64) = ("MiB", 1 << 20);
 
-/// How long lines may go to a file that another process has rotated.
+/// Maximum time for which lines may go to a file that another process has rotated.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The current file, opened with the first line.
@@ -41,7 +41,7 @@ pub(super) struct File {
     open: Option<Open>,
     /// Whether the open file is the current one and has room.
     is_settled: bool,
-    /// When the name was last compared with the open file.
+    /// The time of the last comparison of the name with the open file.
     looked: Option<Instant>,
 }
 
@@ -62,7 +62,7 @@ impl File {
         self.is_settled
     }
 
-    /// Appends complete lines. If the current file cannot be opened, they go to the previous one, if any.
+    /// Appends complete lines. If the current file cannot be opened, the previous file gets the lines.
     pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let size = self.current_size();
         self.is_settled = size.is_some_and(|size| size + (lines.len() as u64) <= self.table.size);
@@ -92,7 +92,7 @@ impl File {
     }
 
     /// Returns the size of the open file if it is still the current one: another process may have rotated it, or a
-    /// person removed it. A rotation is noticed with a delay: the file is read nevertheless.
+    /// user removed it. The process detects a rotation with a delay: readers read the rotated file nevertheless.
     fn current_size(&mut self) -> Option<u64> {
         let open = self.open.as_ref()?;
         let metadata = open.file.metadata().ok().filter(|metadata| metadata.nlink() > 0)?;
@@ -129,7 +129,7 @@ impl File {
     }
 }
 
-/// Removes the files for which there are enough bytes in newer ones. Skips files that cannot be removed.
+/// Removes each file for which newer files have enough bytes. Skips files that cannot be removed.
 fn remove_old(directory: &Path) -> io::Result<()> {
     let (mut newer, mut removed) = (0_u64, Ok(()));
     for path in aside(directory)?.into_iter().rev() {

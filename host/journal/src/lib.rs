@@ -74,7 +74,7 @@ mod tests {
     use haft_core::tool::{Context, Session, Tool, ToolError, Toolbox};
     use serde_json::json;
 
-    /// Looks, while it runs, whether its call is in the journal.
+    /// Checks, while it runs, whether its call is in the journal.
     struct Noted {
         def: ToolDef,
         file: std::path::PathBuf,
@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    /// However lines are gathered: what may have effects is on file before it runs.
+    /// With and without gathering: a call with possible effects is in the file before it runs.
     #[tokio::test]
     async fn no_call_that_may_have_effects_runs_that_was_not_noted() {
         let place = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 //!
 //! A journal may have gigabytes. The last calls are therefore read from the end (`backward`), calls since a time
 //! from their position (`search`), and only the [`Outline`] of a line is parsed before the line is selected. Memory
-//! holds one line, and the calls that have started and not ended.
+//! contains one line, and the calls that have started and not ended.
 
 mod calls;
 mod follow;
@@ -97,7 +97,7 @@ impl View {
         Followed::new(&self.directory, current.transpose()?, self.aside.last().cloned())
     }
 
-    /// Returns the lines after `bookmark`; all lines if there is none or its file was removed.
+    /// Returns the lines after `bookmark`; all lines without a bookmark, or if its file was removed.
     pub fn follow_after(&self, bookmark: Option<Bookmark>) -> io::Result<Followed> {
         Followed::after(&self.directory, bookmark)
     }

@@ -15,7 +15,7 @@ use haft_core::sync::Lock;
 use super::Record;
 use super::file::File;
 
-/// How long a gathered line waits: too short for a person to notice, and fifty lines at ten thousand calls a
+/// Maximum wait of a gathered line: too short for a user to notice, and fifty lines at ten thousand calls per
 /// second.
 pub(super) const INTERVAL: Duration = Duration::from_millis(5);
 
@@ -51,7 +51,7 @@ enum Mode {
     AtOnce,
     /// Lines may wait.
     Gathering,
-    /// Lines are written at once for good: the process ends, and the thread may have ended.
+    /// Lines are written immediately from now on: the process ends, and the thread may have ended.
     Over,
 }
 
@@ -88,7 +88,7 @@ impl Writer {
         }
     }
 
-    /// Writes the waiting lines, and every later line at once.
+    /// Writes the waiting lines, and every later line immediately.
     pub(super) fn stop(&self) {
         self.gathered.lock().mode = Mode::Over;
         self.write(|_| Ok(()));
@@ -122,7 +122,7 @@ impl Writer {
         }
     }
 
-    /// Lets `put` add to the waiting lines, if lines may wait and there is a thread that writes them.
+    /// Calls `put` to add to the waiting lines, if lines may wait and a thread writes them.
     fn put(&self, put: impl FnOnce(&mut Gathered) -> bool) -> bool {
         let Some(Some(thread)) = self.thread.get() else { return false };
         let mut gathered = self.gathered.lock();
@@ -163,8 +163,8 @@ impl Writer {
         }
     }
 
-    /// Starts the thread, with the first line and not on a thread that runs guests: those are confined, and threads
-    /// that they start inherit that. Without a thread every line is written at once.
+    /// Starts the thread with the first line, and not on a thread that runs guests: such a thread is confined, and
+    /// threads that it starts inherit the confinement. Without a thread every line is written immediately.
     fn start(self: &Arc<Self>) {
         self.thread.get_or_init(|| {
             let writer = self.clone();
@@ -230,8 +230,8 @@ impl Gathered {
     }
 }
 
-/// Writes the gathered lines of all journals of the process, and makes every later line be written at once. For the
-/// end of the process, which no thread survives.
+/// Writes the gathered lines of all journals of the process, and every later line immediately. For the end of the
+/// process, which no thread survives.
 pub fn write_through() {
     let gathering = std::mem::take(&mut *GATHERING.lock());
     for writer in gathering.iter().filter_map(Weak::upgrade) {

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 /// The keys of a tool that a model reads as text.
 const TEXT: &[&str] = &["title", "description"];
-/// Its schemas.
+/// The fields with the schemas of a tool.
 const SCHEMAS: &[&str] = &["inputSchema", "outputSchema"];
 /// The end of a skill's URI.
 const SKILL: &str = "/SKILL.md";
@@ -33,9 +33,9 @@ pub enum Part {
     Annotations,
 }
 
-/// The tools of a server as they were at one moment. Serialized as a map with one short text a tool: the three digests.
+/// The tools of a server at one moment. Serialized as a map with one short text for each tool: the three digests.
 ///
-/// The reader bounds a list; each tool takes 195 bytes and its name here.
+/// The reader bounds a list; a tool takes 195 bytes and its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ToolPins(BTreeMap<String, ToolPin>);
@@ -52,21 +52,21 @@ pub enum Difference {
         /// The tool.
         tool: String,
     },
-    /// The tool is another one than was agreed to.
+    /// The tool differs from the agreed one.
     Changed {
         /// The tool.
         tool: String,
         /// The changed parts.
         what: Vec<Part>,
     },
-    /// A tool with a new name, and with the content of a tool that has other content now, or is gone.
+    /// A tool with a new name, and with the content of another tool that has changed or is missing.
     Renamed {
         /// The tool.
         tool: String,
         /// The name that this content had.
         from: String,
     },
-    /// The tool is gone.
+    /// The tool is missing.
     Removed {
         /// The tool.
         tool: String,
@@ -82,7 +82,7 @@ impl ToolPins {
         pins
     }
 
-    /// Takes in one more tool. Two of one name have one pin together, so that a second one is a change.
+    /// Adds one more tool. Two tools with one name share one pin, so that a second tool is a change.
     pub fn add(&mut self, tool: &Value) {
         let Some(name) = tool.get("name").and_then(Value::as_str) else { return };
         let pin = ToolPin::of(tool);
@@ -107,7 +107,7 @@ impl ToolPins {
         self.0.keys().map(String::as_str)
     }
 
-    /// Returns how `now` differs from these pins, sorted by the names of the tools.
+    /// Returns the differences of `now` from these pins, sorted by the names of the tools.
     pub fn differences(&self, now: &Self) -> Vec<Difference> {
         let mut all: Vec<_> =
             now.0.iter().filter_map(|(tool, pin)| self.difference(tool, pin, now)).collect();
@@ -248,7 +248,7 @@ impl Difference {
     }
 }
 
-/// One line, without a full stop; the server's names of tools are made printable.
+/// Writes one line without a full stop, with printable names of tools.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (tool, is_skill) = (plain(self.tool()), self.tool().ends_with(SKILL));

@@ -32,19 +32,19 @@ use haft_core::sync::Lock;
 use haft_core::trace::{Gauge, Trace};
 use haft_manifest::Label;
 
-/// How long a worker may take to answer a question: it answers at once.
+/// Time limit for a worker's answer to a question.
 const ASKING: Duration = Duration::from_secs(2);
 
-/// How long the workers may take to announce themselves.
+/// Time limit for the workers to announce themselves.
 const GATHERING: Duration = Duration::from_millis(700);
 
 /// The silence after which no more workers are expected.
 const QUIET: Duration = Duration::from_millis(150);
 
-/// How often the health of the stores at the server is checked.
+/// Interval of checks of the stores' health at the server.
 const LOOKING: Duration = Duration::from_secs(30);
 
-/// How often a gate announces which tools it wants.
+/// Interval at which a gate announces the wanted tools.
 pub(crate) const GREETING: Duration = Duration::from_secs(20);
 
 /// Sends calls of one program to its workers.
@@ -69,12 +69,12 @@ struct Connected {
     stores: Arc<Lock<Vec<StoreHealth>>>,
     /// Whether the server did not answer the last question, and sent nothing since.
     is_server_silent: Arc<AtomicBool>,
-    /// The listening tasks; they end with the gate.
+    /// The listening tasks, which end with the gate.
     _tasks: JoinSet<()>,
 }
 
 impl Gate {
-    /// Makes the gate of the program `identity`, whose gauges go to `trace`. Connects at the first call.
+    /// Creates the gate of the program `identity`, whose gauges go to `trace`. Connects at the first call.
     pub fn new(server: Arc<dyn Server>, identity: Identity, trace: &Trace) -> Self {
         let (fleet, wanted) = (Arc::default(), Arc::default());
         let (calls, connected) = (Arc::<AtomicU64>::default(), OnceCell::new());
@@ -89,25 +89,26 @@ impl Gate {
         Counted(self.calls.clone())
     }
 
-    /// Records what a tool wants, as long as the tool exists.
+    /// Records a wanted tool as long as the tool exists.
     fn wants(&self, wanted: Wanted) -> Arc<Wanted> {
         let wanted = Arc::new(wanted);
         self.wanted.lock().add(&wanted);
         wanted
     }
 
-    /// Returns a mark for [`Gate::can_follow`]: tools wanted after it belong to another reading of the program.
+    /// Returns a mark for [`Gate::can_follow`]: tools wanted after the mark belong to another reading of the
+    /// program.
     pub fn mark(&self) -> u64 {
         self.wanted.lock().count
     }
 
-    /// Returns whether another gate may replace this one at once: it knows no worker.
+    /// Returns whether another gate may replace this one without a wait, because it knows no worker.
     pub fn can_be_replaced(&self) -> bool {
         self.fleet.is_empty()
     }
 
-    /// Returns whether workers have at least half as many places for the tools wanted since `mark` as they have for
-    /// the same tools of `before`, a gate of an earlier reading of the program.
+    /// Returns whether workers have at least half as many places for the tools wanted since `mark` as for these
+    /// tools of `before`, a gate of an earlier reading of the program.
     pub fn can_follow(&self, before: &Self, mark: u64) -> bool {
         let older = before.wanted.lock().since(0);
         let newer = self.wanted.lock().since(mark);
@@ -139,7 +140,7 @@ impl Gate {
         self.connected.get_or_try_init(connect).await
     }
 
-    /// Returns the tools of the workers with one of the labels `on` whose names `is_wanted` accepts; waits a moment
+    /// Returns the tools of the workers with one of the labels `on` whose names `is_wanted` accepts. Waits a moment
     /// for the workers to announce themselves.
     ///
     /// # Errors
@@ -324,7 +325,7 @@ async fn look_after(link: Arc<Link>, stores: Arc<Lock<Vec<StoreHealth>>>) {
     }
 }
 
-/// Asks for workers and announces the wanted tools, now, after every reconnection, and periodically.
+/// Requests heartbeats of workers and announces the wanted tools, now, after every reconnection, and periodically.
 async fn greet(link: Arc<Link>, hello: String, wanted: Arc<Lock<AllWanted>>) {
     let mut state = link.state();
     loop {

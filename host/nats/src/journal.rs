@@ -24,13 +24,13 @@ use crate::subjects::NAMELESS;
 use crate::{LinkError, subjects, unusable};
 use haft_journal::{Bookmark, Followed, Outcome, Record, View};
 
-/// How often the file is read.
+/// Interval of reads of the file.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// The wait before a rejected batch is sent again.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// The maximum number of lines of a batch. A line has at most 20 KiB, usually one.
+/// The maximum number of lines of a batch, usually one. A line has at most 20 KiB.
 const BATCH: usize = 256;
 
 /// The maximum size of a message of several lines in bytes, if the server accepts it; a longer line is sent alone.
@@ -39,13 +39,13 @@ const MESSAGE: usize = 128 << 10;
 /// The maximum number of foreign lines skipped in one read.
 const MOST_SKIPPED: usize = 16 << 10;
 
-/// How long the last lines may take when a worker ends.
+/// Time limit for the last lines when a worker ends.
 const LAST: Duration = Duration::from_secs(5);
 
-/// How long to wait for the next line of the stream.
+/// Time limit for the next line of the stream.
 const READING: Duration = Duration::from_secs(5);
 
-/// Why journals cannot be read from NATS.
+/// The reason why journals cannot be read from NATS.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// NATS cannot be used.
@@ -61,7 +61,7 @@ pub enum JournalError {
     },
 }
 
-/// Why lines are not sent.
+/// The reason why lines are not sent.
 #[derive(Debug, thiserror::Error)]
 enum ShipError {
     #[error(transparent)]
@@ -110,7 +110,7 @@ impl Shipper {
         Self { link: link.clone(), subject, worker: worker.to_owned(), directory, progress }
     }
 
-    /// Sends lines as they are written until `stop`, then the remaining lines within a bounded time.
+    /// Sends lines as they are written until `stop`, then the remaining lines within a time limit.
     pub async fn run(self, stop: CancellationToken) {
         let shipper = Arc::new(self);
         let mut bookmark = shipper.kept();
@@ -295,10 +295,10 @@ impl std::fmt::Debug for Shipper {
     }
 }
 
-// Recognises lines that were read before. Memory does not grow with the stream.
+// Recognises lines that were read before, with bounded memory.
 //
-// A worker sends its lines in order, and repeats only those since its bookmark, which is one batch. So a duplicate
-// comes within two batches of the same worker.
+// A worker sends its lines in order, and repeats only those since its bookmark, which is one batch. A duplicate is
+// therefore within two batches of the worker.
 
 /// The number of remembered lines of a worker: twice the maximum distance of duplicates.
 const KNOWN: usize = 4 * BATCH;
@@ -319,7 +319,7 @@ struct Seen {
 struct Window {
     known: HashSet<u64>,
     order: VecDeque<u64>,
-    /// The counter at its last line.
+    /// The counter at the worker's last line.
     last: u64,
 }
 

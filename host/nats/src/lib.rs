@@ -33,7 +33,7 @@ pub use self::stores::StoreHealth;
 pub use self::subjects::{Identity, definition};
 pub use self::worker::{Place, Reading, Worker, WorkerSettings};
 
-/// Why there is no connection, or a required function is missing.
+/// The reason why there is no connection, or a required function is missing.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// No server could be reached.

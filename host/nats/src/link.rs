@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use haft_core::sync::Lock;
 use haft_manifest::NatsStorage;
 
-/// How long the first connection may take.
+/// Time limit for the first connection.
 const CONNECTING: Duration = Duration::from_secs(5);
 
 /// The interval of pings: a dead connection is detected after twice that.
@@ -47,7 +47,7 @@ pub struct Link {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// How many times the connection was made.
+    /// The number of connections that were made.
     pub(crate) made: u64,
     pub(crate) is_up: bool,
 }
@@ -140,7 +140,7 @@ fn options(settings: &Settings) -> Result<ConnectOptions, LinkError> {
         }
         Login::Token(token) => options.token(token.expose_secret().into()),
         Login::Credentials(text) => {
-            // The secret has no trailing line end, and the client expects one.
+            // The client expects a trailing line end, which the secret lacks.
             options.credentials(&format!("{}\n", text.expose_secret())).map_err(unusable)?
         }
         Login::Nkey(seed) => options.nkey(seed.expose_secret().into()),
@@ -164,7 +164,7 @@ impl std::fmt::Debug for Link {
 /// The default prefix of all subjects, buckets and streams.
 pub const DEFAULT_PREFIX: &str = "haft";
 
-/// Provides the settings of NATS. Called when a connection is made, since reading a secret may prompt a person.
+/// Provides the settings of NATS. Called when a connection is made, because reading a secret may prompt a person.
 #[async_trait]
 pub trait Server: Send + Sync {
     /// Returns the settings.
@@ -182,7 +182,7 @@ pub struct Settings {
     pub tls: Tls,
     /// The prefix of all subjects, buckets and streams: lower-case letters, digits and `-`.
     pub prefix: String,
-    /// How many bytes buckets and streams reserve when they are created.
+    /// The number of bytes that buckets and streams reserve at their creation.
     pub storage: NatsStorage,
 }
 

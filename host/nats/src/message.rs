@@ -96,9 +96,9 @@ pub(crate) enum Status {
 pub(crate) struct Beat {
     pub(crate) worker: WorkerId,
     pub(crate) labels: Vec<String>,
-    /// How many calls it runs concurrently.
+    /// The maximum number of concurrent calls.
     pub(crate) places: u32,
-    /// How many of them are in use.
+    /// The number of used places.
     pub(crate) busy: u32,
     /// Whether the worker is shutting down: it takes no more calls.
     #[serde(default)]
@@ -117,7 +117,7 @@ pub struct Known {
     pub(crate) title: Option<String>,
     pub(crate) hints: Hints,
     pub(crate) output: Option<Value>,
-    /// The digest of the whole definition and of the component.
+    /// The digest of the complete definition and of the component.
     pub definition: String,
     /// Whether calls change nothing, according to the grant at the worker: such a call may be repeated.
     pub(crate) reads: bool,
@@ -126,7 +126,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Returns the whole definition.
+    /// Returns the complete definition.
     pub fn definition_of(&self) -> ToolDef {
         let (title, hints, output) = (self.title.clone(), self.hints, self.output.clone());
         ToolDef { title, hints, output, ..self.def.clone() }
@@ -145,7 +145,7 @@ pub(crate) enum Told {
 }
 
 impl Told {
-    /// Converts an event, if it is forwarded.
+    /// Converts an event; `None` if it is not forwarded.
     pub(crate) fn of(event: &Event) -> Option<Self> {
         Some(match event {
             Event::Stdout { chunk, .. } => Self::Stdout(chunk.clone()),
@@ -170,7 +170,8 @@ impl Told {
     }
 }
 
-/// Serialises a message. Only maps with other keys than strings could fail, and no message has one.
+/// Serialises a message. Serialisation fails only for maps with keys other than strings, which no message
+/// has.
 pub(crate) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     serde_json::to_vec(message).unwrap_or_default()
 }
@@ -216,7 +217,7 @@ impl About {
         about
     }
 
-    /// Returns the session of an incoming call, whose journal notes the caller and whose trace goes on.
+    /// Returns the session of an incoming call, whose journal records the caller and whose trace continues.
     pub(crate) fn applied_to(&self, session: Session) -> Session {
         let said = |key| self.metadata.get(key).map(String::as_str);
         let trace = session.trace.within(|| TraceParent::parse(said(PARENT)?, said(STATE)));

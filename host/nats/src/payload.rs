@@ -17,7 +17,7 @@ use haft_core::encoding::hex;
 /// The header that holds a [`Stored`].
 const OBJECT: &str = "Haft-Object";
 
-/// How many bytes of a message are reserved for its subject, its headers and encryption.
+/// The number of bytes of a message that are reserved for its subject, its headers and encryption.
 const HEAD: usize = 8 << 10;
 
 /// The maximum size of a payload in bytes: several times the largest answer of a plugin, with attachments in
@@ -27,7 +27,7 @@ pub(crate) const MAX_PAYLOAD: usize = 256 << 20;
 /// The maximum number of pieces: servers accept messages of a megabyte, or of an eighth if configured so.
 const MAX_PIECES: usize = 2048;
 
-/// How long storing or reading a payload may take.
+/// Time limit for storing or reading a payload.
 const MOVING: Duration = Duration::from_mins(1);
 
 /// A payload, ready to be sent any number of times.
@@ -157,7 +157,7 @@ fn key(bits: &[u8; 32]) -> Result<LessSafeKey, LinkError> {
     key.map(LessSafeKey::new).map_err(|_| unusable("a payload cannot be encrypted", &"a bug in haft"))
 }
 
-/// Returns the nonce of a piece; each piece has another one.
+/// Returns the unique nonce of a piece.
 fn nonce(piece: usize) -> Nonce {
     let mut bytes = [0; ring::aead::NONCE_LEN];
     for (slot, byte) in bytes.iter_mut().zip((piece as u64).to_le_bytes()) {

@@ -32,7 +32,7 @@ const MAX_ENTRY: usize = 16 << 10;
 /// The maximum size of an object in bytes.
 const MAX_OBJECT: usize = 256 << 20;
 
-/// How long storing or reading an object may take.
+/// Time limit for storing or reading an object.
 const MOVING: Duration = Duration::from_mins(1);
 
 /// The message that asks a replica to cancel a task.
@@ -63,7 +63,7 @@ impl SharedState {
         self.connected.get_or_try_init(connect).await
     }
 
-    /// Returns why state cannot be shared, if so.
+    /// Returns the reason why state cannot be shared, if so.
     pub async fn problem(&self) -> Option<String> {
         match self.connected().await {
             Ok(connected) if connected.link.state().borrow().is_up => None,

@@ -12,16 +12,16 @@ use super::{LinkError, subjects};
 use haft_core::replicas::KEPT;
 use haft_manifest::NatsStorage;
 
-/// How long a payload too large for a message is kept for its receiver.
+/// Maximum age of a stored payload that is too large for a message.
 const PAYLOAD_AGE: Duration = Duration::from_mins(10);
 
-/// How long a claim is kept: a multiple of the maximum age of a request (`MAX_AGE`).
+/// Maximum age of a claim: a multiple of the maximum age of a request (`MAX_AGE`).
 const CLAIM_AGE: Duration = Duration::from_hours(2);
 
-/// How long lines are kept in the stream.
+/// Maximum age of lines in the stream.
 const JOURNAL_AGE: Duration = Duration::from_hours(30 * 24);
 
-/// How long the server recognises a line that is sent twice; readers recognise it later too.
+/// Time during which the server recognises a line that is sent twice; readers recognise it later too.
 const TWICE: Duration = Duration::from_mins(10);
 
 /// The size of the bucket for the key in bytes.
@@ -56,7 +56,7 @@ pub struct StoreHealth {
     pub name: &'static str,
     /// The name at the server.
     pub stream: String,
-    /// How many bytes it reserves, or would reserve.
+    /// The number of bytes that the store reserves, or would reserve.
     pub bytes: u64,
     /// The problem, if any.
     pub problem: Option<String>,
@@ -81,7 +81,7 @@ impl Kept {
         }
     }
 
-    /// Returns how many bytes it reserves.
+    /// Returns the number of bytes that the store reserves.
     fn bytes(self, storage: &NatsStorage) -> u64 {
         match self {
             Self::Claims => storage.claims,
@@ -197,7 +197,7 @@ impl Kept {
         objects.map_err(|error| LinkError::Store { name: self.name(), why: error.to_string() })
     }
 
-    /// Explains why it cannot be created, with a hint.
+    /// Explains why the store cannot be created, with a hint.
     fn explained(self, link: &Link, why: String) -> String {
         if !why.contains(NO_ROOM) {
             return why;

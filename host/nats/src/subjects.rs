@@ -170,7 +170,7 @@ pub(crate) const NAMELESS: &str = "_";
 pub struct Identity {
     /// The name, or `_`.
     pub program: String,
-    /// The digest of its declarations and its program.lock in hexadecimal.
+    /// The digest of the program's declarations and of its program.lock, in hexadecimal.
     pub digest: String,
 }
 
@@ -188,7 +188,7 @@ pub fn definition(def: &ToolDef, component: Option<&str>) -> String {
     digest(&[whole.to_string().as_bytes()])
 }
 
-/// Hashes several parts, each with its length, so that different lists never give the same input.
+/// Hashes several parts, each with its length, so that different lists never give one input.
 fn digest(parts: &[&[u8]]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {

@@ -36,10 +36,10 @@ pub use self::readings::Reading;
 /// The interval of heartbeats.
 const BEAT: Duration = Duration::from_millis(500);
 
-/// How long running calls may take to end at shutdown: as long as an orchestrator usually waits.
+/// Time limit for running calls at shutdown: as long as an orchestrator usually waits.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// How long cancelled calls may take to end after that.
+/// Time limit for cancelled calls after that.
 const STOPPED: Duration = Duration::from_secs(5);
 
 /// The settings of a worker beside its tools.
@@ -49,7 +49,7 @@ pub struct WorkerSettings {
     pub name: String,
     /// The labels that tools are placed by.
     pub labels: Vec<Label>,
-    /// How many calls it runs concurrently.
+    /// The maximum number of concurrent calls.
     pub places: u32,
 }
 
@@ -116,7 +116,7 @@ impl Worker {
     }
 
     /// Runs calls with `reading` from now on. The previous reading stays available, for an hour at most, to gates
-    /// that want tools that `reading` lacks. Returns whether the tools have changed.
+    /// that request tools that `reading` lacks. Returns whether the tools have changed.
     pub fn read_again(&self, reading: Reading) -> bool {
         let is_other = self.readings.put(reading, &self.link.prefix);
         self.reread.notify_one();
@@ -139,8 +139,8 @@ impl Worker {
         last.iter().flat_map(|read| read.toolbox.entries()).map(|entry| entry.def().name.clone()).collect()
     }
 
-    /// Takes calls until `stop`, and ends when the running calls have ended, after half a minute at most. Dropping
-    /// the future stops taking calls too. `ready` is called when the worker takes calls.
+    /// Runs calls until `stop`, and ends when the running calls have ended, after half a minute at most. A drop of
+    /// the future has the effect of `stop`. `ready` is called when the worker accepts calls.
     ///
     /// # Errors
     /// The server denies the worker a permission, or the connection fails.
@@ -154,7 +154,7 @@ impl Worker {
         self.threads.beside_connection(move || worker.take_calls(stop, ready)).await?
     }
 
-    /// Takes calls, on the thread of the connection.
+    /// Accepts calls, on the thread of the connection.
     async fn take_calls(
         self: Arc<Self>,
         stop: CancellationToken,
@@ -237,7 +237,7 @@ impl Worker {
     /// Returns whether a call is short and only runs a guest: it may run on the receiving thread.
     fn is_short(&self, message: &Message) -> bool {
         let (tool, base) = (tool_of(message), Subjects::base_of(&message.subject));
-        // The call itself names its reading.
+        // The call names its reading.
         let mut readings =
             self.readings.of(base).into_iter().filter_map(|read| read.is_short(tool)).peekable();
         message.payload.len() <= places::MAX_SHORT
@@ -287,7 +287,7 @@ impl Worker {
         }
     }
 
-    /// Records which tools the greeting gates want, and sends them a heartbeat.
+    /// Records the tools that the greeting gates want, and sends them a heartbeat.
     async fn hear(self: Arc<Self>, mut hellos: Subscriber) {
         while let Some(message) = hellos.next().await {
             let wanted = serde_json::from_slice::<HashSet<String>>(&message.payload).ok();
@@ -351,8 +351,8 @@ fn watch(places: &Arc<Places>, trace: &Trace) {
     trace.watch(Gauge::PlacesUsed, move || Some(busy.upgrade()?.busy().into()));
 }
 
-/// Returns the tool of a call: the last word but one of its subject ([`Subjects::call`]), by which the server may
-/// limit a user.
+/// Returns the tool of a call: the last word but one of its subject ([`Subjects::call`]), with which the server
+/// may limit a user.
 fn tool_of(message: &Message) -> &str {
     message.subject.rsplit('.').nth(1).unwrap_or_default()
 }
@@ -372,7 +372,7 @@ const MAX: usize = 8192;
 /// The maximum size of all answers in bytes.
 const MAX_BYTES: usize = 32 << 20;
 
-/// How long an answer is kept: a gate asks for the status of a call every few seconds.
+/// Maximum age of a stored answer: a gate asks for the status of a call every few seconds.
 const AGE: Duration = Duration::from_mins(1);
 
 /// The answers by the ids of their calls, oldest first.

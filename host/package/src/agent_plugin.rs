@@ -1,7 +1,7 @@
 //! Agent Plugins (<https://agent-plugins.org>, version 1.0.0) and plugins of Claude Code, read as packages: their
-//! skills become skills, their MCP servers become servers with grants of their own, their scripts become tools.
-//! Reads only files of the listing, and runs nothing. An error has exactly the effect that the specification
-//! defines (§4.1, §11.3).
+//! skills become skills, their MCP servers become servers with separate grants, their scripts become tools. Reads
+//! only files of the listing, and runs nothing. An error has exactly the effect that the specification defines
+//! (§4.1, §11.3).
 
 mod claude;
 mod copy;
@@ -56,13 +56,13 @@ pub enum Form {
 /// A plugin, as parsed from its files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentPlugin {
-    /// Its format.
+    /// The format.
     pub form: Form,
-    /// Its description.
+    /// The description.
     pub about: About,
-    /// Its MCP servers that can be started, in the order of the file.
+    /// The MCP servers that can be started, in the order of the file.
     pub servers: Vec<PluginServer>,
-    /// Its skills, by folder.
+    /// The skills, by folder.
     pub skills: Vec<PluginSkill>,
     /// Errors and unused parts, which do not affect the rest.
     pub faults: Vec<Fault>,
@@ -86,9 +86,9 @@ pub struct About {
 /// A reported fault that does not affect the rest of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Its kind.
+    /// The kind.
     pub kind: FaultKind,
-    /// Its text, on one line.
+    /// The text, on one line.
     pub text: String,
 }
 
@@ -107,11 +107,11 @@ pub enum FaultKind {
     McpDisabled,
     /// A server is not used (§7.2.2).
     ServerSkipped,
-    /// A transport that haft does not speak (§7.2.2).
+    /// A transport that haft does not support (§7.2.2).
     TransportUnsupported,
     /// A part that haft shows and does not run.
     NotRun,
-    /// A proposed right that cannot be asked for.
+    /// A proposed right that cannot be requested.
     Permission,
 }
 
@@ -159,7 +159,7 @@ pub enum PluginError {
     Version(String),
 }
 
-/// Reports whether a folder is a plugin, of either format; `has` says whether it has a file.
+/// Reports whether a folder is a plugin of either format; `has` reports whether the folder has a file.
 pub(super) fn is_plugin(has: impl Fn(&str) -> bool) -> bool {
     has(AGENT) || has(CLAUDE)
 }
@@ -168,7 +168,7 @@ impl AgentPlugin {
     /// Reads the plugin in `folder`, whose files are those of `listing`.
     ///
     /// # Errors
-    /// There is no manifest, or it has a fault that is fatal (§5.2).
+    /// The manifest is missing, or has a fatal fault (§5.2).
     pub fn read(folder: &Path, listing: &Listing) -> Result<Self, PluginError> {
         let files = Files { folder, listing };
         let is_claude = files.has(CLAUDE) && !is_agent(&files);
@@ -236,7 +236,7 @@ impl<'a> Files<'a> {
         self.listing.bytes(self.folder, path, most)
     }
 
-    /// Returns the JSON of a file, or why it is none.
+    /// Returns the JSON in a file, or the reason why there is none.
     fn json(&self, path: &str) -> Result<Value, String> {
         let bytes = self.bytes(path, MAX_JSON).map_err(|error| error.to_string())?;
         serde_json::from_slice(&bytes).map_err(|error| format!("it is not valid JSON: {error}"))

@@ -89,7 +89,7 @@ pub(super) fn unpack(file: &Path, form: Form, to: &Path) -> Result<PathBuf, Arch
 
 /// Unpacks an archive that need not be a package's.
 pub(super) fn unpack_whole(file: &Path, form: Form, to: &Path) -> Result<(), ArchiveError> {
-    // The first pass checks the whole archive and writes nothing: the refused entry may be the last of ten
+    // The first pass checks the complete archive and writes nothing: the refused entry may be the last of ten
     // thousand entries, which would have to be written and removed again.
     pass(file, form, None)?;
     fs::create_dir(to).map_err(written(to))?;

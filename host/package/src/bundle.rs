@@ -77,7 +77,7 @@ pub struct Offered {
 /// A component that can be installed.
 #[derive(Clone, Debug)]
 pub struct OfferedPlugin {
-    /// The plugin's name: its tools are called `<name>__<tool>`.
+    /// The plugin's name. Its tools are called `<name>__<tool>`.
     pub name: String,
     /// The component's file.
     pub file: PathBuf,
@@ -115,7 +115,7 @@ pub enum BundleError {
     Outside {
         /// The part.
         what: String,
-        /// The path that it names.
+        /// The missing path.
         path: String,
     },
     /// A command's program is not executable.
@@ -374,7 +374,7 @@ impl Offered {
             Some(name) => name,
             None => usable_name(&declared_name.unwrap_or_else(|| stem.to_owned()))?,
         };
-        // A component is one plugin: the other plugins of its package are not in the file.
+        // A component is one plugin: other plugins of its package are not in the file.
         let plugin_entry = inner.plugins.first();
         let limits = plugin_entry.map(|plugin| plugin.limits).unwrap_or_default();
         let requests = match (plugin_entry, &sections.act) {

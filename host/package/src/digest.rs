@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use haft_core::encoding::hex;
 
-/// Bytes per read.
+/// Number of bytes per read.
 const CHUNK: usize = 64 << 10;
 
 /// A SHA-256 digest, written as `sha256:` and 64 hexadecimal digits.
@@ -92,7 +92,7 @@ impl fmt::Display for Digest {
 impl FromStr for Digest {
     type Err = DigestError;
 
-    /// Also accepts the digits alone, as `sha256sum` prints them.
+    /// Also accepts only the digits, as `sha256sum` prints them.
     fn from_str(text: &str) -> Result<Self, DigestError> {
         let hex = text.strip_prefix("sha256:").unwrap_or(text);
         let is_right = hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());

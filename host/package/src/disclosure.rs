@@ -25,8 +25,8 @@ const MAX_TEXT: u64 = 1 << 20;
 /// Limit on the bytes of all texts of a package that are held in memory.
 const MAX_TEXTS: u64 = 16 << 20;
 
-/// Limit on the files that program.lock records one by one; executables and files that a model reads come
-/// first. The digest of the whole tree covers the others.
+/// Limit on the files that program.lock records one by one; executables and files that a model reads come first.
+/// The digest of the complete tree covers the others.
 const MAX_NOTED: usize = 500;
 
 /// All items that the user is shown.
@@ -36,7 +36,7 @@ pub struct Disclosure {
     pub items: Vec<Item>,
 }
 
-/// One item that the user is shown.
+/// One item for the user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     /// The item's kind.
@@ -246,8 +246,8 @@ fn file((folder, listing): (&Path, &Listing), path: &str, kind: ItemKind) -> Res
     Ok(Item { kind, name, text, digest: listed.digest, size, executable: listed.executable })
 }
 
-/// Returns the bytes as text, if they are text. A file that a model reads or that can run counts as text, whatever
-/// bytes it contains: one of them must not hide the rest.
+/// Returns the bytes as text, if they are text. A file that a model reads or that can run counts as text regardless
+/// of its bytes: a single byte must not hide the rest.
 fn text(kind: ItemKind, bytes: Vec<u8>) -> Option<String> {
     let is_taken_for_text = matches!(kind, ItemKind::Read | ItemKind::Runs) || bytes.starts_with(b"#!");
     match String::from_utf8(bytes) {

@@ -27,7 +27,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Time limit between two reads.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Time limit for a whole download: the greatest size over a slow line.
+/// Time limit for a complete download: the maximum size over a slow line.
 const TOTAL: Duration = Duration::from_mins(15);
 
 /// Any media type.
@@ -42,7 +42,7 @@ pub enum DownloadError {
     /// The URL's scheme is not supported.
     #[error("cannot fetch from `{0}`: expected `https://`")]
     Scheme(String),
-    /// The URL leads to another server than the one that supplied it.
+    /// The URL redirects to a server other than the one that supplied it.
     #[error("`{0}` is on another server")]
     Elsewhere(String),
     /// The server cannot be reached, or closed the connection.
@@ -162,7 +162,7 @@ pub(super) async fn document(url: &str, most: usize, accept: &'static str) -> Re
 /// A URL to request, and the limits on its redirects.
 struct Hop {
     url: Url,
-    /// The wanted media type.
+    /// The requested media type.
     accept: &'static str,
     /// Whether a public server was asked: all later hops must then be public.
     public_only: bool,
@@ -205,7 +205,7 @@ impl Hop {
             .dns_resolver(Names { public_only: self.public_only })
             .connect_timeout(CONNECT)
             .read_timeout(IDLE);
-        // Proxies of the environment are for other machines, not for this one.
+        // Proxies of the environment are for other machines.
         if is_this_machine(&self.url) {
             builder = builder.no_proxy();
         }
@@ -215,7 +215,7 @@ impl Hop {
         request.send().await.map_err(|error| failed(haft_core::report::plain(&chain(&error.without_url()))))
     }
 
-    /// Returns the hop that a redirect leads to, if it is permitted.
+    /// Returns the hop after a redirect, if it is permitted.
     fn follow(&self, response: &Response) -> Result<Self, DownloadError> {
         let from = display_url(&self.url);
         let refuse = |to: String, why| DownloadError::Redirect { from: from.clone(), to, why };
@@ -351,7 +351,7 @@ fn display_url(url: &Url) -> String {
     haft_core::report::plain(bare.as_str().split(['?', '#']).next().unwrap_or_default())
 }
 
-/// Renders a text that should be a URL; without a possible password if it is not one.
+/// Returns a text that should be a URL, without a password.
 pub(super) fn shown_text(url: &str) -> String {
     if let Some(url) = Url::parse(url).ok().filter(Url::has_host) {
         return display_url(&url);

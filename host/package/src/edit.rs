@@ -321,7 +321,7 @@ fn place_of(source: &SecretSource) -> (&'static str, String) {
 }
 
 /// Appends a text to an array in the layout of the last value: on its own line if the last value is, and with
-/// the same trailing spaces.
+/// equal trailing spaces.
 fn add_last(array: &mut Array, text: &str) {
     let Some(last) = array.iter_mut().last() else { return array.push(text) };
     let space =

@@ -96,7 +96,7 @@ impl Raw {
         Ok(Self { path, is_folder: false, resolved: None, verdict, manifest: None, notes: Vec::new() })
     }
 
-    /// Takes a folder, which has no signature.
+    /// Checks a folder, which has no signature.
     fn folder(path: PathBuf, fetching: &Fetching<'_>, what: &str) -> Result<Self, FetchError> {
         Ok(Self { is_folder: true, ..Self::file(path, None, fetching, what)? })
     }
@@ -240,8 +240,8 @@ impl Raw {
 }
 
 impl Raw {
-    /// Makes a package of an MCP server of others. The digest of a bundle is checked before its content; a package of npm
-    /// or PyPI has none before it is installed.
+    /// Creates a package from an MCP server in another format. The digest of a bundle is checked before its content; a
+    /// package of npm or PyPI has no digest before its installation.
     async fn made(self, foreign: &Foreign, fetching: &Fetching<'_>) -> Result<Fetched, FetchError> {
         let (source, tree) = (foreign.to_string(), fetching.directory.join(TREE));
         let (path, expected, to) = (self.path, fetching.expected.clone(), tree.clone());
@@ -279,7 +279,7 @@ fn check(found: &Digest, expected: Option<&Digest>, source: &str) -> Result<(), 
     }
 }
 
-/// Returns the real path of the folder `inside` of `around`; a link may not lead out of that.
+/// Returns the real path of the folder `inside` of `around`; a link must not lead outside.
 fn contained(around: &Path, inside: &Path) -> io::Result<PathBuf> {
     let around = Root::resolve(Path::new("/"), around)?;
     let found = Root::resolve(around.real(), inside)?;
@@ -302,7 +302,7 @@ async fn run_blocking<T: Send + 'static, E: From<TreeError> + Send + 'static>(
     }
 }
 
-/// Removes the query of a URL for messages, since it may hold a secret.
+/// Removes the query of a URL for messages, because it may hold a secret.
 fn without_query(source: &str) -> &str {
     let end = if source.contains("://") { source.find('?') } else { None };
     source.get(..end.unwrap_or(source.len())).unwrap_or(source)

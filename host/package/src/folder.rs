@@ -71,7 +71,7 @@ fn copy_listed(from: &Path, to: &Path, path: &str, inventory: &mut Inventory) ->
     inventory.file(path, metadata.len())?;
     let is_executable = metadata.permissions().mode() & 0o100 != 0;
     let written = write(file, to, metadata.len(), is_executable).map_err(io_error("copy", from))?;
-    // A file that shrinks during the copy was counted with its old size; one that grows is cut off.
+    // A file that shrinks during the copy was counted with its old size; a file that grows is cut off.
     if written < metadata.len() { Err(TreeError::Changed(path.to_owned())) } else { Ok(()) }
 }
 

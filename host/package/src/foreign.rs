@@ -28,9 +28,9 @@ const AS_OF: &str = " as of ";
 /// A secret that a server needs and that has no source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretField {
-    /// The setting that names its source.
+    /// The setting that names the source.
     pub key: String,
-    /// Its author's description.
+    /// The author's description.
     pub title: Option<String>,
     /// The text before and after the secret in the server's value.
     pub around: (String, String),
@@ -39,7 +39,7 @@ pub struct SecretField {
 /// A package made from a server.
 #[derive(Debug, Default)]
 pub(super) struct Made {
-    /// The version and the time of its resolution: a later fetch of the same version ignores newer dependencies.
+    /// The version and the time of its resolution: a later fetch of this version ignores newer dependencies.
     pub(super) resolved: Option<String>,
     /// See [`crate::Fetched::notes`].
     pub(super) notes: Vec<String>,
@@ -47,7 +47,7 @@ pub(super) struct Made {
     pub(super) verdict: Verdict,
 }
 
-/// Makes a package in the folder `tree`, which exists for a bundle alone: the files of its archive.
+/// Creates a package in the folder `tree`, which exists only for a bundle: the files of its archive.
 pub(super) async fn make(
     foreign: &Foreign,
     tree: &Path,
@@ -133,7 +133,7 @@ fn added(foreign: &Foreign, own: &[&str]) -> Result<Added, ForeignError> {
     Ok((words, env))
 }
 
-/// Reports whether the source asks for code of packages to be run at the installation.
+/// Reports whether the source requests that package code runs at the installation.
 fn is_script_run(foreign: &Foreign) -> Result<bool, ForeignError> {
     match foreign.values("scripts").next() {
         None => Ok(false),

@@ -1,5 +1,5 @@
 //! Fetches one commit of a git repository with this machine's git, confined like any other child process. Runs
-//! nothing that the repository contains: no hook, no filter, no submodule.
+//! no code of the repository: no hook, no filter, no submodule.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::runner::{MAX_OUTPUT, ProgramError, Runner};
 use super::{Fetching, Step};
 
-/// Characters kept of a list of branches and tags: about fifty thousand refs.
+/// Maximum number of characters kept of a list of branches and tags: about fifty thousand refs.
 const MAX_LIST: usize = 4 << 20;
 
 /// Settings that leave git no program to run and no other transport to use.
@@ -89,7 +89,7 @@ impl<'a> Git<'a> {
         Ok((self.folder.clone(), commit.trim().to_owned()))
     }
 
-    /// Runs one git command; returns its standard output.
+    /// Runs one git command. Returns its standard output.
     async fn run<'o>(
         &self,
         action: &'static str,

@@ -56,7 +56,7 @@ pub struct Installer<'a> {
     pub asks: bool,
     /// Receives the progress of downloads.
     pub progress: &'a Progress,
-    /// Confines what fetches and builds to `grants`.
+    /// Confines programs that fetch and build to `grants`.
     pub confiner: &'a Confiner,
     /// The rights of `git`, `npm` and `uv` during a fetch, besides writing its temporary directory.
     pub grants: &'a FetchGrants,
@@ -85,7 +85,7 @@ pub trait ToolLister: Send + Sync {
     /// A component cannot be loaded, or does not list its tools.
     async fn list_tools(&self, offered: &Offered) -> anyhow::Result<Vec<ToolDisclosure>>;
 
-    /// Returns the tools of a component that was listed before and may be gone; `None` if they are unknown.
+    /// Returns the tools of a component that was listed before and may be missing now; `None` if they are unknown.
     fn remembered_tools(&self, pin: &Pin) -> Option<Vec<ToolDef>>;
 }
 

@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// PR08: two spellings of one path are refused, and so is one path twice.
+    /// PR08: two spellings of one path are refused, and so is a repeated path.
     #[test]
     fn pr08_duplicates_are_refused_whatever_their_capitals() {
         let both = |first: &str, second: &str| {

@@ -54,8 +54,8 @@ pub use self::store::{Held, Installing, Store, StoreError, SweepError, Swept, Sw
 pub use haft_core::skill::Skill;
 pub use haft_manifest::{Foreign, Origin, PackageSource, SourceError};
 
-/// Limit on the bytes of one fetched file, and of all files of one package: ten times a component that contains
-/// a Python interpreter.
+/// Limit on the bytes of one fetched file, and of all files of one package: ten times a component with a Python
+/// interpreter.
 pub const MAX_SIZE: u64 = 256 << 20;
 
 /// A table of program.toml with installable entries.

@@ -1,5 +1,5 @@
-//! The files of a package's tree, each with its digest. The digest of the listing's text identifies the whole
-//! tree, so that one file can be checked without reading the others. Follows no link.
+//! The files of a package's tree, each with its digest. The digest of the listing's text identifies the
+//! complete tree, so that one file can be checked without reading the others. Follows no link.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -27,9 +27,9 @@ pub struct Listing {
 /// One file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// The digest of its content.
+    /// The digest of the content.
     pub digest: Digest,
-    /// Whether it is executable.
+    /// Whether the file is executable.
     pub executable: bool,
 }
 
@@ -86,7 +86,7 @@ impl Listing {
         std::iter::once(format!("{HEAD}\n")).chain(self.files.iter().map(line)).collect()
     }
 
-    /// Returns the digest of the whole tree.
+    /// Returns the digest of the complete tree.
     pub fn digest(&self) -> Digest {
         Digest::hash(self.text().as_bytes())
     }
@@ -296,7 +296,7 @@ mod tests {
         assert!(matches!(listing.bytes(directory.path(), "program.toml", 9), Err(TreeError::Changed(_))));
     }
 
-    /// PR08: links and named pipes are refused, wherever the links lead.
+    /// PR08: links and named pipes are refused, regardless of the links' targets.
     #[test]
     fn pr08_links_and_pipes_are_refused() {
         let directory = tree();

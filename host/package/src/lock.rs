@@ -58,9 +58,9 @@ pub struct Pin {
     pub kept: Digest,
     /// The package's version, if declared.
     pub version: Option<semver::Version>,
-    /// The contracts of its components.
+    /// The contracts of the components.
     pub contracts: Vec<String>,
-    /// The signer: an update must be signed with the same key.
+    /// The signer. An update must be signed with this key.
     pub signer: Option<Signer>,
     /// The requests of the package.
     pub asked: Vec<String>,

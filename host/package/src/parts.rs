@@ -1,6 +1,6 @@
-//! Selects the files of a folder that belong to the package in it: those that program.toml names, those that
-//! these files name in turn, and texts for people and models. `haft add FOLDER` and `haft plugin pack` use the same
-//! selection; it ignores all other files.
+//! Selects the files of a folder that belong to the package in it: those that program.toml names, those that these
+//! files name in turn, and texts for people and models. `haft add FOLDER` and `haft plugin pack` share this
+//! selection, which ignores all other files.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -105,7 +105,7 @@ impl Search<'_> {
         (path != LOCK && self.file(&path)).then_some(path)
     }
 
-    /// Adds the files that command lines name. A program in a subfolder is added with the whole folder.
+    /// Adds the files that command lines name. A program in a subfolder is added with the complete folder.
     fn commands(&mut self, manifest: &Manifest) {
         let tools = manifest.tools.iter().map(|tool| &tool.command.value);
         let servers = manifest.mcp_servers.iter().filter_map(|server| match &server.transport {
@@ -206,8 +206,8 @@ fn is_path(word: &str) -> bool {
     word.contains(['/', '.']) && !word.contains("://")
 }
 
-/// Resolves `written` relative to `folder` within the package; `None` if it leads out. The prefix that a script
-/// adds (`$(dirname "$0")/../x`) is unknown, so a leading `/` or `..` is ignored.
+/// Resolves `written` relative to `folder` within the package; `None` for a path to the outside. The prefix that a
+/// script adds (`$(dirname "$0")/../x`) is unknown, so that a leading `/` or `..` is ignored.
 fn inside(folder: &str, written: &str) -> Option<String> {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in Path::new(written).components() {
@@ -280,7 +280,7 @@ mod tests {
         ] {
             write(name, "");
         }
-        // No file is reached through a link, wherever it leads.
+        // A link is not followed, regardless of its target.
         std::os::unix::fs::symlink("src", directory.path().join("linked")).unwrap();
         write("data/more.txt", "linked/main.rs linked/ ../../etc/passwd /etc/passwd");
         let manifest = Manifest::load(&directory.path().join("program.toml")).unwrap();

@@ -36,7 +36,7 @@ pub struct Unchanged {
     _lock: File,
 }
 
-/// Both files, as they were read.
+/// Both files, as read.
 #[derive(Clone, Debug)]
 pub struct Project {
     /// The path of program.toml, which need not exist.
@@ -146,8 +146,8 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Projec
 }
 
 impl Project {
-    /// Reads both files in a consistent state, never in the middle of another haft's change. A missing
-    /// program.toml reads as an empty one.
+    /// Reads both files in a consistent state, never in the middle of a change by another haft process. A
+    /// missing program.toml reads as an empty one.
     pub fn open(path: &Path) -> Result<Self, ProjectError> {
         // If the folder cannot be opened, opening its files reports the error.
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -194,7 +194,7 @@ impl Project {
         self.path.exists()
     }
 
-    /// Returns its folder, the base of relative paths.
+    /// Returns the folder of program.toml, the base of relative paths.
     pub fn folder(&self) -> &Path {
         &self.manifest.folder
     }
@@ -260,7 +260,7 @@ fn new<'a>(path: &'a Path, text: &'a str) -> Result<New<'a>, ProjectError> {
     New::write(path, text.as_bytes(), 0o644).map_err(failed("write", path))
 }
 
-/// Restores the previous lock file: nobody agreed to a pin without its entry.
+/// Restores the previous lock file, because a pin without its entry has no agreement.
 fn take_back(place: &Path, before: Option<&[u8]>) {
     let put = match before {
         None => fs::remove_file(place).map_err(failed("remove", place)),

@@ -20,16 +20,16 @@ use crate::{Digest, PackageSource};
 /// Limit on the bytes of an answer: an entry with a hundred settings takes a tenth.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// Maximal size in bytes of a page of a list.
+/// Maximum size in bytes of a page of a list.
 const MAX_PAGE: usize = 8 << 20;
 
-/// Maximal number of proposed names for an unknown one.
+/// Maximum number of proposed names for an unknown name.
 const MAX_NEAR: usize = 10;
 
 /// Servers of a page: the most that the API gives.
 const PAGE: usize = 100;
 
-/// Pages of one search: more are no help to a person.
+/// Maximum number of pages of one search: more are too many for a person.
 const MAX_PAGES: usize = 5;
 
 /// Limits on the bytes of a name and a version, of the schema.
@@ -39,47 +39,47 @@ const MAX_VERSION: usize = 255;
 /// A registry, and the requests to it.
 #[derive(Clone, Debug)]
 pub struct Registry {
-    /// Its address: `https://`, or `http://` on this machine.
+    /// The URL of the registry: `https://`, or `http://` on this machine.
     pub url: String,
 }
 
-/// The server that the user wants: `NAME[@VERSION]`, with settings.
+/// The requested server: `NAME[@VERSION]`, with settings.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     name: String,
     version: Option<String>,
     /// The user's values.
     pub settings: Vec<(String, String)>,
-    /// Whether secrets without a place are [`RegistryError::Secrets`]; otherwise they are variables.
+    /// Whether secrets without a source are [`RegistryError::Secrets`]; otherwise they are variables.
     pub asks: bool,
 }
 
 /// A registry's server, as a source of haft or a URL.
 #[derive(Clone, Debug)]
 pub struct Registered {
-    /// Its version.
+    /// The version.
     pub version: String,
-    /// How it comes here.
+    /// The form of the server.
     pub start: Start,
     /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// How a server of a registry comes here.
+/// The form of a registry's server on this machine.
 #[derive(Clone, Debug)]
 pub enum Start {
     /// A package.
     Package {
-        /// Its source, with the values of the entry.
+        /// The source, with the values of the entry.
         source: PackageSource,
         /// The digest in the registry.
         digest: Option<Digest>,
     },
     /// A remote server, reached by streamable HTTP.
     Remote {
-        /// A text that becomes its name.
+        /// A text that becomes the server's name.
         name: String,
-        /// Its address.
+        /// The server's URL.
         url: String,
         /// The headers of every request.
         headers: Vec<(String, TextOrSecret)>,
@@ -153,7 +153,7 @@ pub(crate) struct Named {
 }
 
 impl Page {
-    /// Its servers that were not taken back.
+    /// Returns the servers that were not withdrawn.
     fn servers(self) -> impl Iterator<Item = Named> {
         let listed = self.servers.into_iter().filter_map(|value| serde_json::from_value(value).ok());
         listed
@@ -166,7 +166,7 @@ impl Registry {
     /// Finds a server.
     ///
     /// # Errors
-    /// The registry does not answer, has no such server, or its entry is none that haft can use.
+    /// The registry does not answer, has no such server, or its entry cannot be used by haft.
     pub async fn find(&self, wanted: &Wanted) -> Result<Registered, RegistryError> {
         let version = wanted.version.as_deref().unwrap_or("latest");
         let path = format!(
@@ -186,12 +186,12 @@ impl Registry {
         resolve::resolved(&answer, wanted)
     }
 
-    /// Returns its address, without a user's name and password.
+    /// Returns the registry's URL, without a user name and password.
     pub fn shown(&self) -> String {
         download::shown_text(&self.url)
     }
 
-    /// Lists the servers whose names have `word` in them, as the API searches, and whether there are more.
+    /// Lists the servers whose names contain `word`, as the API searches. Returns whether there are more.
     pub(crate) async fn search(&self, word: &str) -> Result<(Vec<Named>, bool), RegistryError> {
         let (mut found, mut after) = (Vec::new(), String::new());
         for _ in 0..MAX_PAGES {
@@ -219,7 +219,7 @@ impl Registry {
         serde_json::from_slice(&text).map_err(|error| RegistryError::Unreadable(why(error)))
     }
 
-    /// Returns the error for an unknown name, with similar ones.
+    /// Returns the error for an unknown name, with similar names.
     async fn unknown(&self, wanted: &Wanted) -> RegistryError {
         // A registry need not search.
         let near = match self.page(wanted.stem(), MAX_NEAR, "").await {

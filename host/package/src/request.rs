@@ -40,9 +40,9 @@ pub enum Request {
 pub enum Limit {
     /// Memory in bytes.
     Memory(u64),
-    /// Time of one call.
+    /// The time limit of one call.
     Time(Duration),
-    /// Bytes of one result.
+    /// The limit on the bytes of one result.
     Result(u64),
     /// Bytes written to files.
     Disk(u64),
@@ -195,7 +195,7 @@ pub(super) fn command_requests(tool: &CommandTool) -> Vec<Request> {
     std::iter::once(command).chain(env).collect()
 }
 
-/// Returns a server with its environment or headers, and the variables whose values it gets.
+/// Returns a server with its environment or headers, and the variables whose values the server gets.
 pub(super) fn server_requests(server: &McpServer) -> Vec<Request> {
     let (line, handed) = match &server.transport {
         Transport::Stdio { command, env } => (shell_words::join(&command.value), env),
@@ -277,7 +277,7 @@ mod tests {
         Request::Right(plugin_name.map(str::to_owned), text.parse().unwrap())
     }
 
-    /// PR10: a request for less, or an equal one in other words, is not a further request.
+    /// PR10: a narrower request, or an equal one in other words, is not a further request.
     #[test]
     fn pr10_only_what_goes_beyond_is_more() {
         let agreed: Vec<String> =

@@ -18,7 +18,7 @@ use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 /// Time limit of one command.
 const TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Characters kept of the output: an error is in the last lines.
+/// Maximum number of characters kept of the output: an error is in the last lines.
 pub(super) const MAX_OUTPUT: usize = 4000;
 
 /// Limit on the bytes of a fetch: the files, and once more packed.
@@ -69,9 +69,9 @@ pub enum ProgramError {
     Failed {
         /// The program.
         program: &'static str,
-        /// Its subcommand.
+        /// The program's subcommand.
         action: &'static str,
-        /// Its error output.
+        /// The program's error output.
         why: String,
     },
     /// The program exceeded its time limit.
@@ -79,7 +79,7 @@ pub enum ProgramError {
     TimedOut {
         /// The program.
         program: &'static str,
-        /// Its subcommand.
+        /// The program's subcommand.
         action: &'static str,
     },
     /// The fetch exceeds the size limit.
@@ -120,7 +120,7 @@ impl<'a> Runner<'a> {
         Self::with(name, fetching, fetching.grants.fetch.clone())
     }
 
-    /// Returns the program with the rights of a build: for one that runs fetched code.
+    /// Returns the program with the rights of a build, for a program that runs fetched code.
     pub(super) fn alone(name: &'static str, fetching: &'a Fetching<'a>) -> Result<Self, ProgramError> {
         Self::with(name, fetching, fetching.grants.build.clone())
     }
@@ -143,7 +143,7 @@ impl<'a> Runner<'a> {
         &self.program
     }
 
-    /// Runs one command, called `action` in errors; returns at most `limit` characters of its standard output.
+    /// Runs one command, called `action` in errors. Returns at most `limit` characters of its standard output.
     pub(super) async fn run(
         &self,
         action: &'static str,

@@ -20,36 +20,36 @@ use crate::runner::ProgramError;
 use crate::signature::Trust;
 use crate::{Installer, PackageSource, StoreError};
 
-/// Words of one search; a registry is asked for each.
+/// Maximum number of words of one search: a registry gets a request for each.
 const MAX_WORDS: usize = 8;
 
-/// Characters of a word.
+/// Maximum number of characters of a word.
 const MAX_WORD: usize = 100;
 
-/// Plugins or servers of one source: three times the largest marketplace in use.
+/// Maximum number of plugins or servers of one source: three times the largest marketplace in use.
 const MAX_OFFERS: usize = 10_000;
 
-/// The longest wait for one answer: a marketplace is a few megabytes.
+/// Time limit for one answer: a marketplace is a few megabytes.
 const MAX_WAIT: Duration = Duration::from_mins(1);
 
-/// Characters that are kept of a description and of keywords.
+/// Maximum number of characters that are kept of a description and of keywords.
 const MAX_TEXT: usize = 300;
 
-/// What can be installed.
+/// An installable plugin or server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
-    /// The name, as its source has it.
+    /// The name in its source.
     pub name: String,
     /// The kind.
     pub kind: OfferKind,
-    /// What `haft add` takes.
+    /// The argument for `haft add`.
     pub place: String,
-    /// The registry that `haft add` has to be told of: it asks the first one by itself.
+    /// The registry that `haft add` needs as an option; `None` for the first one, its default.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub registry: Option<String>,
-    /// Its description, cut after 300 characters, without control characters.
+    /// The description, cut after 300 characters, without control characters.
     pub description: String,
-    /// The source that names it.
+    /// The source that lists the offer.
     pub source: String,
     /// Texts that are searched besides.
     #[serde(skip_serializing_if = "String::is_empty", default)]
@@ -74,33 +74,33 @@ pub enum OfferKind {
     McpServer,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Those that have all words, the best first.
+    /// The offers that contain all words, the best first.
     pub offers: Vec<Offer>,
     /// The sources in the order in which they are named.
     pub answers: Vec<SourceAnswer>,
 }
 
-/// How a source answered.
+/// The answer of a source.
 #[derive(Debug, Default)]
 pub struct SourceAnswer {
     /// The source, without a user's name and password.
     pub source: String,
     /// The age of the oldest answer that was used, where it is not of now.
     pub age: Option<Duration>,
-    /// The reason why it could not be asked again.
+    /// The reason why the source could not be asked again.
     pub problem: Option<SearchError>,
-    /// Plugins that it names and `haft add` refuses: their places are in a form that is not read, or are not public.
+    /// The number of listed plugins that `haft add` refuses: their places have an unsupported form, or are not public.
     pub left_out: usize,
-    /// Whether it has more than haft reads.
+    /// Whether the source has more offers than haft reads.
     pub is_cut: bool,
     /// Whether some of the words got no answer, neither now nor from the cache.
     pub is_partial: bool,
 }
 
-/// Reasons why a source says nothing.
+/// Reasons for a missing answer of a source.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
     /// The registry failed.
@@ -109,16 +109,16 @@ pub enum SearchError {
     /// The repository cannot be fetched.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// It is no marketplace.
+    /// The repository is not a marketplace.
     #[error(transparent)]
     Marketplace(#[from] MarketplaceError),
-    /// There is no room to fetch it into.
+    /// The store has no room for the marketplace.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It takes too long.
+    /// The time limit was exceeded.
     #[error("no answer within {} s", MAX_WAIT.as_secs())]
     TimedOut,
-    /// Nothing of it is kept, and it is not asked.
+    /// The cache has no answer, and the source is not asked.
     #[error("it is not in the cache")]
     NotKept,
 }
@@ -128,10 +128,10 @@ pub enum SearchError {
 pub struct Words(Vec<String>);
 
 impl Words {
-    /// Takes words as a person wrote them; one with spaces is several.
+    /// Parses words as a person wrote them. A text with spaces is several words.
     ///
     /// # Errors
-    /// There are none, more than eight, or one of more than 100 characters.
+    /// There are no words, more than eight, or a word of more than 100 characters.
     pub fn new<S: AsRef<str>>(written: &[S]) -> Result<Self, String> {
         let words = written.iter().flat_map(|text| text.as_ref().split_whitespace());
         let words: Vec<String> = words.map(str::to_lowercase).collect();
@@ -144,8 +144,8 @@ impl Words {
         Ok(Self(words))
     }
 
-    /// The rank of an offer that has all words: 0 where its name is the words, else one more than there are words that are
-    /// not in its name.
+    /// Returns the rank of an offer with all words: 0 if its name consists of the words, otherwise the number of words
+    /// that are not in its name, plus one.
     fn rank(&self, offer: &Offer) -> Option<usize> {
         let name = offer.name.to_lowercase();
         let all = format!("{name}\n{}\n{}", offer.description.to_lowercase(), offer.keywords.to_lowercase());
@@ -159,14 +159,14 @@ impl Words {
     }
 }
 
-/// One question to a source, which is kept as a whole.
+/// One question to a source, whose answer is cached as a unit.
 enum Question<'a> {
     Marketplace(&'a PackageSource),
     Registry(&'a Registry, &'a str),
 }
 
 impl Installer<'_> {
-    /// Searches the sources, one after the other. One that does not answer keeps the others from nothing.
+    /// Searches the sources, one after the other. A source that does not answer does not affect the others.
     pub async fn search(&self, sources: &Sources, words: &Words, cache: &Cache<'_>) -> Found {
         let mut found = Found::default();
         for place in &sources.marketplaces {
@@ -178,7 +178,7 @@ impl Installer<'_> {
             let shown = registry.shown();
             self.ask_all((&shown, (index > 0).then_some(&shown)), &questions, cache, &mut found).await;
         }
-        // A registry has one server for several words.
+        // A registry may return one server for several words.
         let mut places = HashSet::new();
         found.offers.retain(|offer| places.insert((offer.place.clone(), offer.registry.clone())));
         let ranked = found.offers.into_iter().filter_map(|offer| Some((words.rank(&offer)?, offer)));
@@ -281,7 +281,7 @@ async fn servers(registry: &Registry, word: &str) -> Result<Kept, SearchError> {
 }
 
 impl Question<'_> {
-    /// What its answer is kept under.
+    /// Returns the key of the answer in the cache.
     fn key(&self) -> String {
         match self {
             Self::Marketplace(source) => format!("marketplace {source}"),

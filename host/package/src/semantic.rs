@@ -2,8 +2,8 @@
 
 use semver::{BuildMetadata, Prerelease, Version};
 
-/// Converts a version of PyPI or of an author to a semantic one: at most three numbers count, further ones and what
-/// comes after a release are build metadata.
+/// Converts a version of PyPI or of an author to a semantic one: at most three numbers count; further numbers and
+/// the text after a release are build metadata.
 pub(super) fn semantic(text: &str) -> Version {
     if let Ok(version) = Version::parse(text) {
         return version;
@@ -20,7 +20,7 @@ pub(super) fn semantic(text: &str) -> Version {
     let is_before = rest.starts_with(['a', 'b', 'r', 'c', '-']);
     let further = numbers.get(3..).unwrap_or_default().join(".");
     let (pre, build) = if rest.starts_with("dev") {
-        // Before all others: a number comes before a word.
+        // Before all others: a number precedes a word.
         (format!("0.{}", plain(rest)), further)
     } else if is_before {
         (plain(rest), further)

@@ -43,14 +43,14 @@ pub use self::key::{KeyError, PublicKey};
 pub use self::keyless::TrustRoot;
 use super::Digest;
 
-/// Limit on the signatures of one package that are checked; further ones are ignored.
+/// Limit on the checked signatures of one package; further ones are ignored.
 pub(crate) const MAX_STATEMENTS: usize = 32;
-/// Limit on the bytes of one statement: ten times one with a certificate and a log's inclusion proof.
+/// Limit on the bytes of one statement: ten times a statement with a certificate and a log's inclusion proof.
 pub(crate) const MAX_STATEMENT: u64 = 256 << 10;
 
 /// The suffix of a signature file's name.
 pub(crate) const BESIDE: &str = ".minisig";
-/// Limit on the bytes of a signature file: ten times one with the longest comments that minisign writes.
+/// Limit on the bytes of a signature file: ten times a file with the longest comments of minisign.
 pub(crate) const MAX_BESIDE: usize = 8 << 10;
 
 /// A claim that a package is signed, neither parsed nor verified.
@@ -111,22 +111,22 @@ pub enum Signer {
 /// The result of a signature check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
-    /// There are no signatures.
+    /// The package has no signature.
     #[default]
     Unsigned,
     /// A signature was verified.
     Signed(Signer),
-    /// There are signatures but no key to verify them with: the claims of each, for display.
+    /// The package has signatures but no key to verify them with: the claims of each, for display.
     Unchecked(Vec<String>),
 }
 
 /// Reasons why a required signature is missing or invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
-    /// There is no signature.
+    /// The package has no signature.
     #[error("it is not signed; {0}")]
     Unsigned(String),
-    /// There are only signatures by other keys.
+    /// The package has only signatures by other keys.
     #[error("it has no valid signature; {expected}: found {}", found.join("; "))]
     Other {
         /// The required key and the reason for it.
@@ -184,7 +184,7 @@ impl Signer {
         }
     }
 
-    /// Describes the signer, for messages: what comes after "signed".
+    /// Describes the signer, for messages: the text after "signed".
     pub fn describe(&self) -> String {
         match self {
             Self::Key(key) => format!("with {}", key.describe()),
@@ -255,7 +255,7 @@ pub(crate) fn beside(file: &Path) -> Result<Option<String>, SignatureError> {
     }
 }
 
-/// Returns the downloaded bytes as a signature, if they have the form of one.
+/// Returns the downloaded bytes as a signature, if they have this form.
 pub(super) fn text_beside(bytes: Vec<u8>) -> Option<String> {
     let text = String::from_utf8(bytes).ok()?;
     // A server may send an HTML page with a status of success for a missing file.
@@ -263,7 +263,7 @@ pub(super) fn text_beside(bytes: Vec<u8>) -> Option<String> {
     is_signature.then_some(text)
 }
 
-/// Checks the statements against the trusted signer, by the table of the module. `root` decides on keyless ones.
+/// Checks the statements against the trusted signer, by the table of the module. `root` decides about keyless ones.
 pub(crate) fn judge(
     statements: &[Statement],
     subject: Subject<'_>,
@@ -288,7 +288,7 @@ pub(crate) fn judge(
     })
 }
 
-/// Checks what can be checked where no signer is required: keyless signatures.
+/// Checks the signatures that need no required signer: keyless ones.
 fn without_signer(statements: &[Statement], subject: Subject<'_>, root: &TrustRoot) -> Verdict {
     let mut claims = Vec::new();
     for statement in statements {

@@ -1,5 +1,5 @@
-//! The store of installed content by digest: one per user, shared by all programs. Content is never changed in
-//! the store, and is added only as a whole.
+//! The store of installed content by digest: one per user, shared by all programs. Content in the store is
+//! never changed, and is added atomically.
 
 mod sweep;
 
@@ -60,7 +60,7 @@ pub enum StoreError {
     Busy(PathBuf),
 }
 
-/// A running installation: while it exists, `gc` removes nothing. Dropping it removes its temporary directory.
+/// A running installation: while it exists, `gc` removes nothing. A drop removes its temporary directory.
 #[derive(Debug)]
 pub struct Installing {
     store: Store,
@@ -135,7 +135,7 @@ impl Store {
         Ok(Installing { store: self.clone(), directory, _lock: lock })
     }
 
-    /// Keeps `gc` from removing content while the returned value exists; waits for a running `gc`. `None` if
+    /// Prevents `gc` from removing content while the returned value exists. Waits for a running `gc`. `None` if
     /// nothing was ever installed.
     pub fn hold(&self) -> Result<Option<Held>, StoreError> {
         let path = self.root.join(LOCK);

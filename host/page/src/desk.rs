@@ -1,12 +1,12 @@
-//! The directory in which calls wait for a person at a page: accessible to this user alone, and to no tool. A
-//! process writes a question there and waits for its answer; a page shows the questions and writes an answer beside
-//! one. Processes need no connection to each other, and files left by an ended process have no effect.
+//! The directory in which calls wait for a user at the dashboard: accessible to this user alone, and to no tool. A
+//! process writes a question there and waits for its answer; a dashboard shows the questions and writes an answer
+//! beside one. Processes need no connection to each other, and files of an ended process have no effect.
 //!
-//! - **Open:** while a browser shows a page, its process holds a lock on a file `open-…`. Without such a lock, no
-//!   process asks.
-//! - **A question** is a file that the asking process keeps locked as long as it waits. An unlocked one is void.
-//! - **An answer** contains the SHA-256 of the question's file, which holds the whole call and a unique name. It is
-//!   valid for the process that wrote these bytes and for that one call, and the first answer counts.
+//! - **Open:** while a browser shows a dashboard, its process holds a lock on a file `open-…`. Without such a lock,
+//!   no process asks.
+//! - **A question** is a file that the asking process keeps locked while it waits. An unlocked question is void.
+//! - **An answer** contains the SHA-256 of the question's file, which contains the complete call and a unique name.
+//!   The answer is valid for the process that wrote these bytes and for that one call, and the first answer counts.
 
 mod question;
 
@@ -151,20 +151,20 @@ impl Desk {
         file.take(MAX_FILE).read_to_end(&mut bytes)?;
         let waiting = serde_json::from_slice::<Waiting>(&bytes).ok();
         let waiting = waiting.filter(|waiting| waiting.id == id && waiting.until > Timestamp::now());
-        // The asking process removes the question, then its answer: a question that is gone now was answered and no
-        // longer waits.
+        // The asking process removes the question, then its answer: a question that is missing now was answered and
+        // no longer waits.
         let waiting = waiting.filter(|_| !self.answer(id).exists() && path.exists());
         Ok(waiting.map(|waiting| Found { waiting, digest: digest(&bytes) }))
     }
 }
 
-/// How often an answer is looked for: without a noticeable delay.
+/// Interval of checks for an answer: without a noticeable delay.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How often an open page is looked for.
+/// Interval of checks for an open dashboard.
 const LOOK_OPEN: Duration = Duration::from_secs(1);
 
-/// How long a question waits: as long as the toolbox waits for any approver.
+/// Time limit of a question: that of the toolbox for any approver.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// The maximum size of an answer in bytes.
@@ -173,7 +173,7 @@ const MAX_ANSWER: u64 = 1 << 10;
 /// Reports that a call waits.
 type Tell = dyn Fn(&Question) + Send + Sync;
 
-/// Asks the person at a page, if one is open.
+/// Asks the user at a dashboard, if one is open.
 pub struct PageApprover {
     desk: Desk,
     origin: Origin,
@@ -191,7 +191,7 @@ struct Asked {
 }
 
 impl PageApprover {
-    /// Asks at the pages of `desk`, for `origin`, and reports each question with `tell`.
+    /// Asks at the dashboards of `desk`, for `origin`, and reports each question with `tell`.
     pub fn new(desk: Desk, origin: Origin, tell: impl Fn(&Question) + Send + Sync + 'static) -> Self {
         Self { desk, origin, for_session: true, tell: Box::new(tell) }
     }

@@ -1,4 +1,4 @@
-//! The ended calls from the journal: the filter, the rows of the page, and the details of one call.
+//! The ended calls from the journal: the filter, the rows of the dashboard, and the details of one call.
 
 use std::collections::HashSet;
 use std::io;
@@ -13,7 +13,7 @@ use haft_core::report::shortened;
 use haft_core::tool::{Difference, Keep, clip, in_a_line, in_full};
 use haft_journal::{Found, Outcome, Outline, Record, View};
 
-/// The maximum number of rows of a response: more than anybody reads.
+/// The maximum number of rows of a response.
 const MAX_ROWS: usize = 500;
 
 /// The maximum number of lines read for them: a second's work. The response reports that it was reached.
@@ -66,7 +66,7 @@ pub(crate) fn call(directory: &Path, id: &str) -> io::Result<Option<Value>> {
     })))
 }
 
-/// Returns the outcome. A started call whose process is gone is unfinished.
+/// Returns the outcome. A started call whose process has ended is unfinished.
 pub(crate) fn outcome(record: &Record) -> &'static str {
     match record.outcome {
         Outcome::Started if !is_alive(record.pid) => "unfinished",
@@ -130,8 +130,8 @@ const MAX_ANSWER: usize = 160;
 /// The maximum number of characters of an error in a row.
 const MAX_ERROR: usize = 400;
 
-/// The prefix of the hint in an error, which says how to allow a refused access. Only haft writes it: such a line
-/// of a tool is quoted.
+/// The prefix of the hint in an error, which states how to allow a refused access. Only haft writes such a line:
+/// a line of a tool with this prefix is quoted.
 const HINT: &str = "hint: ";
 
 #[derive(Debug, Serialize)]
@@ -144,7 +144,7 @@ pub(crate) struct Row {
     /// The duration of the tool in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     ms: Option<f64>,
-    /// How long the call waited for a person, in milliseconds.
+    /// The wait of the call for a user, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     waited: Option<f64>,
     caller: String,
@@ -162,7 +162,7 @@ pub(crate) struct Row {
     pub(crate) hint: Option<Hint>,
 }
 
-/// How to allow a refused access.
+/// The way to allow a refused access.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Hint {
     pub(crate) text: String,
@@ -197,7 +197,7 @@ impl Row {
     }
 }
 
-/// Returns the arguments of a call in full, one below the other, with the difference that it makes.
+/// Returns the full arguments of a call, one below the other, and the difference that the call makes.
 pub(crate) fn arguments(arguments: &Value) -> String {
     let difference = Difference::of(arguments, None);
     let text = in_full(arguments, difference.as_ref());

@@ -1,9 +1,9 @@
-//! A page for a browser on the same machine: the calls of every haft process of this user, the refusals, and the
-//! calls that wait for approval, which the person answers there. It changes no grant and no program.toml.
+//! The dashboard, for a browser on this machine: the calls of every haft process of this user, the refusals, and
+//! the calls that wait for approval, which the user answers there. Changes no grant and no program.toml.
 //!
-//! - [`Desk`]: the directory in which calls wait for a person, and through which any process detects an open page.
-//! - [`Server`]: the page itself, on a loopback address. It reads the journal and the sessions; a [`Catalogue`]
-//!   lists the tools.
+//! - [`Desk`]: the directory in which calls wait for a user, and by which any process detects an open dashboard.
+//! - [`Server`]: the dashboard, on a loopback address. It reads the journal and the sessions; a [`Catalogue`] lists
+//!   the tools.
 //!
 //! The page consists of static files, with uPlot and marked; all texts of tools, models and callers are sent to the
 //! browser as JSON and inserted as text.
@@ -54,7 +54,7 @@ pub struct Offer {
     pub origin: String,
     /// The SHA-256 of the component, if the tool is one.
     pub digest: Option<String>,
-    /// The approximate tokens of its definition in a prompt.
+    /// The approximate number of tokens of the tool's definition in a prompt.
     pub tokens: usize,
     /// Whether a person may have to approve a call.
     pub asks: bool,

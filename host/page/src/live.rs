@@ -16,11 +16,11 @@ use crate::history::Row;
 use haft_core::sync::Lock;
 use haft_journal::{Followed, NewLine, View};
 
-/// How often new lines are read: together with the 5 ms that a line waits to be written and one frame of the
-/// browser, less than the tenth of a second within which a row must appear.
+/// Interval of reads of new lines: together with the 5 ms that a line waits to be written and one frame of
+/// the browser, less than the tenth of a second within which a row must appear.
 const TICK: Duration = Duration::from_millis(25);
 
-/// The maximum number of rows of successful calls in a tick: more in a second than anybody reads.
+/// The maximum number of rows of successful calls in a tick.
 const MAX_ROUTINE: usize = 3;
 
 /// The maximum number of rows of failed calls in a tick: they are sent first.
@@ -32,7 +32,7 @@ const MAX_LINES: usize = 20_000;
 /// The maximum number of shown calls whose end is awaited: their ends are always sent.
 const MAX_OPEN: usize = 256;
 
-/// How many batches a browser may be late; beyond that, some are dropped.
+/// The maximum number of batches that a browser may be late; beyond it, some are dropped.
 const LATE: usize = 32;
 
 /// The updates for all browsers. Clones are equivalent.
@@ -54,7 +54,7 @@ struct Batch {
     rows: Vec<Row>,
     /// The number of calls that ended.
     ended: usize,
-    /// How many of them are among the rows.
+    /// The number of ended calls among the rows.
     shown: usize,
 }
 
@@ -67,7 +67,7 @@ struct Question {
 }
 
 impl Live {
-    /// Makes the updates of the journal in this directory. Nothing is read before a browser connects.
+    /// Creates the updates of the journal in this directory. Nothing is read before a browser connects.
     pub(crate) fn new(journal: PathBuf) -> Self {
         let (rows, _) = broadcast::channel(LATE);
         let (questions, _) = watch::channel(Bytes::from_static(b"[]"));

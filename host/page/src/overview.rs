@@ -20,7 +20,7 @@ const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 /// The maximum delay between the time of a line and its position.
 const SLACK: SignedDuration = SignedDuration::from_mins(1);
 
-/// The maximum number of running calls shown: more than anybody watches.
+/// The maximum number of running calls shown.
 const MAX_RUNNING: usize = 50;
 
 /// The maximum number of callers counted, and of rows sent, those with the most calls.
@@ -29,7 +29,7 @@ const MAX_CALLERS: (usize, usize) = (500, 10);
 /// The maximum number of different refusals counted, and of rows sent, the latest.
 const MAX_REFUSALS: (usize, usize) = (200, 10);
 
-/// The maximum number of refused calls whose whole line is parsed; further ones are only counted.
+/// The maximum number of refused calls whose complete line is parsed; further ones are only counted.
 const MAX_REFUSED: usize = 2000;
 
 /// The maximum number of hours of a day, at the end of summer time.
@@ -39,15 +39,15 @@ const HOURS: usize = 25;
 pub(crate) struct Overview {
     /// The start of today, or of the lines that were read, in milliseconds since 1970.
     since: i64,
-    /// Whether there are earlier calls of today.
+    /// Whether earlier calls of today are omitted.
     is_cut: bool,
     /// The running calls, newest first.
     running: Vec<Row>,
     /// The number of calls of today that have ended.
     calls: usize,
-    /// How many of them failed.
+    /// The number of failed calls.
     failed: usize,
-    /// How many of the failed ones were refused.
+    /// The number of failed calls that were refused.
     refused: usize,
     /// The calls in each hour of today.
     hours: Vec<Hour>,
@@ -68,7 +68,7 @@ struct Caller {
     program: String,
     calls: usize,
     failed: usize,
-    /// The start of its last call.
+    /// The start of the last call.
     last: i64,
 }
 
@@ -77,7 +77,7 @@ struct Caller {
 struct Refusal {
     tool: String,
     count: usize,
-    /// The last of them.
+    /// The id and the time of the last of these calls.
     id: String,
     time: i64,
     why: String,
@@ -167,7 +167,7 @@ impl Day {
         caller.last = caller.last.max(outline.time.as_millisecond());
     }
 
-    /// Counts a refusal together with those that have the same hint or text.
+    /// Counts a refusal together with those that have an equal hint or text.
     fn refuse(&mut self, record: Option<Record>) {
         let Some(row) = record.map(|record| Row::new(&record)) else { return };
         let why = row.error.as_deref().and_then(|error| error.lines().next()).unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! The server of the page: HTTP on a loopback address, for browsers admitted by a one-time link.
+//! The server of the dashboard: HTTP on a loopback address, for browsers admitted by a one-time link.
 //!
 //! If the system supports it, the server listens on a separate loopback address (`127.83.12.9`): a browser sends a
 //! cookie to every port of a host, and other pages of this machine must not get this one.
@@ -37,7 +37,7 @@ const MAX_HEADERS: usize = 64;
 /// The maximum size of a request's headers in bytes.
 const MAX_HEAD: usize = 16 << 10;
 
-/// How long the headers of a request may take, after the end of the previous one.
+/// Time limit for the headers of a request, after the end of the previous request.
 const HEADERS: Duration = Duration::from_mins(1);
 
 /// The pause after a connection could not be accepted.
@@ -149,8 +149,8 @@ fn listen(address: SocketAddr) -> io::Result<StdListener> {
         .map_err(|error| io::Error::new(error.kind(), format!("cannot listen at `{address}`: {error}")))
 }
 
-/// Listens on a loopback address that no other program's pages use; on systems with a single loopback address, on
-/// that one.
+/// Listens on a loopback address that no other program's pages use or, on systems with a single loopback address,
+/// on that address.
 fn own_address() -> io::Result<StdListener> {
     let [second, third, fourth] = random::bytes()?;
     // Neither the network address nor the broadcast address.

@@ -35,7 +35,7 @@ pub(crate) struct Figures {
     /// The start, in milliseconds since 1970.
     since: i64,
     until: i64,
-    /// Whether there are earlier calls in the requested time.
+    /// Whether earlier calls of the requested time are omitted.
     is_cut: bool,
     tools: Vec<ToolFigures>,
     /// The names of unknown tools, with the number of calls.
@@ -51,7 +51,7 @@ pub(crate) struct ToolFigures {
     p50: Option<f32>,
     p99: Option<f32>,
     curve: Vec<Part>,
-    /// The values of its last call.
+    /// The origin, the digest and the grant of the last call.
     origin: Option<String>,
     digest: Option<String>,
     grant: Option<Granted>,

@@ -36,7 +36,7 @@ pub(crate) struct Call {
     pub(crate) paths: Vec<String>,
     pub(crate) grant: Arc<Grant>,
     pub(crate) limits: Limits,
-    /// The directories that it may write; `None` where no call has begun, and the guest gets no directories.
+    /// The directories that the call may write; `None` before a call, when the guest has no directories.
     pub(crate) writable: Option<Writable>,
     /// The caller, if the server identifies callers.
     pub(crate) caller: Option<Arc<str>>,
@@ -54,7 +54,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Returns the call of a guest that no call has reached: a prewarmed one, or one that lists its tools.
+    /// Returns the state of a guest without a call: a prewarmed guest, or one that lists its tools.
     pub(crate) fn none(plugin: &Arc<str>, grant: &Arc<Grant>, limits: &Limits) -> Self {
         Self {
             plugin: plugin.clone(),
@@ -77,7 +77,7 @@ impl Call {
     }
 }
 
-/// The arguments of a call, kept in the one form that its contract hands on: they may have many megabytes.
+/// The arguments of a call, stored only in the form for its contract, because they may have many megabytes.
 pub(crate) enum Arguments {
     /// JSON text.
     Text(String),
@@ -104,7 +104,7 @@ impl Arguments {
 
     pub(crate) fn value(&self) -> Cow<'_, Value> {
         match self {
-            // Written here, so it is JSON.
+            // haft wrote this text, so that it is valid JSON.
             Self::Text(text) => Cow::Owned(serde_json::from_str(text).unwrap_or_default()),
             Self::Value(value) => Cow::Borrowed(value),
         }
@@ -122,29 +122,29 @@ pub(crate) fn held(value: &Value) -> usize {
     }
 }
 
-/// Maximal time before the deadline at which a guest that polls is told to end: at most a tenth of its time limit,
+/// Maximum time before the deadline at which a polling guest is asked to end: at most a tenth of its time limit,
 /// enough to remove unfinished work.
 const MAX_WARNING: Duration = Duration::from_secs(1);
 
-/// Time for which a cancelled guest continues, so that one that polls `cancelled` sees the cancellation.
+/// Time for which a cancelled guest continues, so that a guest that polls `cancelled` sees the cancellation.
 const CANCEL_GRACE: Duration = Duration::from_millis(10);
 
-/// How long a guest that has seen the cancellation may clean up. Shorter than the toolbox waits.
+/// Time limit for the clean-up of a guest that has seen the cancellation. Shorter than the wait of the toolbox.
 const CLEANUP_GRACE: Duration = Duration::from_secs(1);
 
 /// A call that a guest works for, and how far it is.
 pub(crate) struct ActiveCall {
     call: Arc<Call>,
     deadline: Instant,
-    /// When a polling guest is told to end, before the deadline.
+    /// The time at which a polling guest is asked to end, before the deadline.
     warning: Instant,
-    /// Whether the guest was told to end.
+    /// Whether the guest was asked to end.
     pub(crate) warned: bool,
     /// Whether the guest asked whether it was cancelled, and it was.
     cancellation_seen: Arc<AtomicBool>,
-    /// When a running guest was first seen to be cancelled.
+    /// The time at which a running guest first saw the cancellation.
     cancelled: Option<Instant>,
-    /// How long the guest may use the thread that read its call.
+    /// The time that the guest may use of the reading thread.
     inline_time: Option<InlineTime>,
     /// Messages that the guest wrote.
     pub(crate) logged: usize,
@@ -152,10 +152,10 @@ pub(crate) struct ActiveCall {
     pub(crate) asked: Vec<String>,
 }
 
-/// Why haft ended a guest.
+/// The reason why haft ended a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Stop {
-    /// The caller wants no answer any more.
+    /// The caller no longer waits for the answer.
     #[error("cancelled")]
     Cancelled,
     /// The deadline has passed.
@@ -195,7 +195,7 @@ impl ActiveCall {
         Arc::new(move || !cancel.is_cancelled() && Instant::now() < deadline)
     }
 
-    /// Returns why the guest, which computes, must end now, if it must.
+    /// Returns the reason why the guest, which computes, must end now, if it must.
     pub(crate) fn stop(&mut self) -> Option<Stop> {
         let now = Instant::now();
         if now >= self.deadline {
@@ -230,12 +230,12 @@ impl Deref for ActiveCall {
     }
 }
 
-/// Returns how long a guest may continue after a cancellation.
+/// Returns the time for which a guest may continue after a cancellation.
 fn grace_after_cancel(cancellation_seen: &AtomicBool) -> Duration {
     if cancellation_seen.load(Ordering::Relaxed) { CLEANUP_GRACE } else { CANCEL_GRACE }
 }
 
-/// Stops a guest that waits in a host call; the epoch callback stops one that computes.
+/// Stops a guest that waits in a host call; the epoch callback stops a computing guest.
 pub(crate) struct Bounds {
     cancel: CancellationToken,
     cancellation_seen: Arc<AtomicBool>,

@@ -36,13 +36,13 @@ pub enum Contract {
     Plugin,
     /// The `act:tools` world of other hosts: a list of tools and a call, with arguments in CBOR.
     Act,
-    /// `wasi:http/incoming-handler`, or `handler` of WASI 0.3: a whole MCP server, asked for its tools in process.
+    /// `wasi:http/incoming-handler`, or `handler` of WASI 0.3: a complete MCP server, queried in this process.
     Mcp,
     /// The `hook` world of `haft:plugin`: two typed functions, which are no tools.
     Hook,
     /// `wasi:cli/run`: a program with a `main`, which is one tool.
     Command,
-    /// None of these: each function it exports is a tool.
+    /// No other contract: each exported function is a tool.
     Typed,
 }
 

@@ -27,8 +27,8 @@ use self::lines::Lines;
 use self::symbols::{Stack, Symbolizer};
 use haft_core::sync::Lock;
 
-/// Custom section with the places of a component's code in its author's files: a list of tables, one a core module, as
-/// CBOR, compressed (zlib).
+/// Custom section with the source positions of a component's code: a list of tables, one for each core module, as
+/// CBOR, compressed with zlib.
 pub const LINES_SECTION: &str = "haft:lines";
 
 // The compact form of a compiler's debugging information: the source line of each piece of code, in a section of
@@ -37,7 +37,7 @@ pub const LINES_SECTION: &str = "haft:lines";
 /// Other custom sections to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// Nothing: the component is to be shipped.
+    /// Nothing, for a component that is published.
     Lines,
     /// The DWARF and the names of functions, for debuggers and profiles.
     Everything,
@@ -66,15 +66,15 @@ pub fn compact(
 }
 
 // Records the calls of a process for an author: the stacks of guests at every tick, and the memory and stack of a
-// trapped one.
+// trapped guest.
 
-/// Maximal number of recorded stack frames.
+/// Maximum number of recorded stack frames.
 const MAX_DEPTH: usize = 256;
 
 /// Different stacks that are kept.
 const MAX_STACKS: usize = 100_000;
 
-/// Takes things down. Clones write to the same record.
+/// Records calls. Clones write to one record.
 #[derive(Clone, Debug)]
 pub struct Recorder(Arc<Shared>);
 
@@ -98,7 +98,7 @@ impl Recorder {
         Self(Arc::new(Shared { profile, coredump, recorded: Lock::default() }))
     }
 
-    /// Returns how often guests were seen in which functions, outermost first.
+    /// Returns the number of samples of guests in each stack of functions, outermost first.
     pub fn profile(&self) -> Vec<(Vec<String>, u64)> {
         self.0.recorded.lock().profile.clone()
     }
@@ -114,7 +114,7 @@ impl Recorder {
         self.0.profile
     }
 
-    /// Configures an engine for the recorder. Compiled code is the same with these settings.
+    /// Configures an engine for the recorder. These settings do not change compiled code.
     pub(crate) fn configure(&self, config: &mut Config) {
         config.coredump_on_trap(self.0.coredump);
         config.wasm_backtrace_max_frames(NonZero::new(MAX_DEPTH));

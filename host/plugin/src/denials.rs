@@ -15,26 +15,26 @@ use haft_state::Kept;
 /// The place in program.toml that would grant more; part of every refusal's hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GrantPlace {
-    /// The tool comes with haft and follows `[sandbox]`.
+    /// The tool is built in and has the rights of `[sandbox]`.
     Sandbox,
     /// The tool is a plugin's and follows its `[plugins.grant]`.
     Plugin,
     /// The tool is a plugin's of the package of this name, and follows its `[packages.grant]`.
     Package(String),
-    /// The tool comes with haft and reaches the hosts of `[builtins] fetch_allow` besides public ones.
+    /// The tool is a part of haft, and reaches the hosts of `[builtins] fetch_allow` besides public ones.
     FetchAllow,
-    /// The tool comes with haft and reaches the host of `[builtins] search_url`.
+    /// The tool is built in, and reaches the host of `[builtins] search_url`.
     SearchUrl,
 }
 
-/// Notes the rights removed from a guest's grant, before the guest runs.
+/// Records the rights removed from a guest's grant, before the guest runs.
 pub(crate) fn narrowed(notes: &Notes, only_reads: bool) {
     if only_reads {
         notes.decision(|| "narrowed: the tool declares that it is read-only, so it may not write".into());
     }
 }
 
-/// Notes a guest's refused accesses, after the guest ran.
+/// Records a guest's refused accesses, after the guest ran.
 pub(crate) fn used(notes: &Notes, state: &GuestState, only_reads: bool) {
     notes.memory(state.budget.used());
     let denied = &state.shared.denied;

@@ -1,5 +1,5 @@
-//! The engine that compiles and runs components: one for each process, created for the first component. Its
-//! settings are part of the cache's key, so a changed setting recompiles everything once.
+//! The engine that compiles and runs components: one for each process, created for the first component. The cache's key
+//! contains the settings, so that a changed setting recompiles every component once.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use haft_core::event::Events;
 use haft_core::grant::{Grant, Reach};
 use haft_core::sync::TryOnceLock;
 
-/// How an engine is to be made.
+/// The options of an engine.
 #[derive(Clone, Debug, Default)]
 pub struct EngineOptions {
     /// The directory of compiled code; `None` compiles everything again in every process.
@@ -35,15 +35,16 @@ pub struct EngineOptions {
     pub writable: Vec<Reach>,
     /// Keep memory for instances reserved and reuse it. Worth its start-up where many calls are made.
     pub pooling: bool,
-    /// Whether to create an instance ahead of the next call of a plugin in use with calls that are long or may
-    /// write. Useless in a process that makes one call.
+    /// Whether to create an instance before the next call of a plugin in use with calls that are long or may write.
+    /// Useless in a process with one call.
     pub prewarm: bool,
-    /// Where slow compilations are reported.
+    /// Receives reports of slow compilations.
     pub events: Events,
     /// The recorder of calls for an author.
     pub recorder: Option<Recorder>,
-    /// Compile a component in less than half the time at first, to slower code, and once more, optimized and beside its
-    /// calls, when there were many or a long one. Where there is no cache, or a recorder, it is optimized at once.
+    /// Compile a component first to slower code in less than half the time, and once more, optimized and concurrently
+    /// with its calls, after many calls or a long one. Without a cache, or with a recorder, the first code is
+    /// optimized.
     pub tiered: bool,
 }
 
@@ -96,8 +97,8 @@ impl EngineAndImports {
 }
 
 impl Engine {
-    /// Returns an engine that starts, with all that is expensive about it, when the first component is to be
-    /// compiled or run. A cache that cannot be used safely is left out then, with a warning.
+    /// Returns an engine whose expensive parts start when the first component is compiled or run. A cache that cannot
+    /// be used safely is omitted then, with a warning.
     pub fn new(options: &EngineOptions) -> Self {
         descriptors::make_room();
         let compilations = Compilations::new(options.events.clone());
@@ -128,8 +129,8 @@ impl Engine {
         calls.map_err(|error: String| LoadError::Internal(format!("the engine does not start: {error}")))
     }
 
-    /// Returns how much of the Landlock restrictions of guests' threads the kernel enforces. Starts a thread to
-    /// find out if no guest has run yet.
+    /// Returns the restrictions of guests' threads by Landlock that the kernel enforces. If no guest has run yet,
+    /// starts a thread for the test.
     pub fn landlock_state(&self) -> LandlockState {
         self.0.threads.landlock_state()
     }
@@ -156,7 +157,7 @@ impl Engine {
         &self.0.client
     }
 
-    /// Returns the paths that stay protected from a guest with this grant, whatever else it allows.
+    /// Returns the paths that stay protected from a guest with this grant, regardless of its rights.
     pub(super) fn protected_paths(&self, grant: &Grant) -> Arc<ProtectedPaths> {
         self.0.protected_paths.for_grant(grant)
     }
@@ -176,7 +177,7 @@ impl Engine {
         &self.0.compilations
     }
 
-    /// Returns the cache, if it is usable. Its key contains the engine's settings, so this starts the engine.
+    /// Returns the cache, if it is usable. Starts the engine, because the cache's key contains its settings.
     pub(super) fn cache(&self) -> Option<&Cache> {
         let directory = self.0.options.cache.as_ref()?;
         let engine = self.wasmtime().ok()?;
@@ -219,7 +220,7 @@ impl Engine {
         slot.get_or_init(make).as_ref()
     }
 
-    /// Compiles a component, and caches the code if there is a cache.
+    /// Compiles a component, and caches the code.
     pub(super) fn compile(&self, bytes: &[u8]) -> Result<(Component, Option<CompiledCode>), LoadError> {
         let tier = if self.is_tiered() { Tier::Quick } else { Tier::Optimized };
         let engine = self.wasmtime()?;
@@ -289,7 +290,7 @@ fn open_cache(directory: &Path, options: &EngineOptions, engine: &wasmtime::Engi
         .ok()
 }
 
-/// Counts what haft does to a component before it is compiled, of which the places in the compiled code depend.
+/// The version of the processing of a component before its compilation, on which positions in compiled code depend.
 const COMPILED: u32 = 1;
 
 /// Returns a key of the compiler and the listing: the version of haft and every setting of the engine.
@@ -306,13 +307,13 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-// Everything that components may import. Most know WASI 0.2 and nothing later, so that what few import is linked when the
-// first component asks for it.
+// The imports of components. Most components import only WASI 0.2, so that the rarely imported interfaces are linked
+// for the first component that imports one.
 
 /// The imports that components of one engine may use.
 struct Imports {
     linker: Linker<GuestState>,
-    /// With what few components import.
+    /// The linker with the rarely imported interfaces.
     with_later: TryOnceLock<Linker<GuestState>>,
 }
 

@@ -1,4 +1,4 @@
-//! The errors of loading a plugin, and the ends of guests: each in one line for people and models, instead of
+//! The errors of loading a plugin, and the ends of guests, each in one line for people and models instead of
 //! wasmtime's chain of errors.
 
 use std::fmt::Write;
@@ -18,7 +18,7 @@ use crate::wasi::capability::MAX_RESOURCES;
 use haft_core::limit::Limits;
 use haft_core::net::one_line;
 
-/// Why a component cannot be used as a plugin.
+/// The reason why a component cannot be used as a plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.
@@ -29,7 +29,7 @@ pub enum LoadError {
         /// The reason.
         error: std::io::Error,
     },
-    /// Not a component at all.
+    /// The file is not a component.
     #[error("not a WebAssembly component: {0}")]
     NotAComponent(String),
     /// A core module: what `wasm32-wasip1` and `wasm32-unknown-unknown` make.
@@ -37,7 +37,7 @@ pub enum LoadError {
         "a core WebAssembly module without a `main`, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`"
     )]
     CoreModule,
-    /// A core module that is a program, but not one for WASI preview 1.
+    /// The core module is a program, but not for WASI preview 1.
     #[error("a core WebAssembly module that cannot be adapted from WASI preview 1: {0}")]
     Adapt(String),
     /// A component that offers nothing to call.
@@ -48,18 +48,18 @@ pub enum LoadError {
     WrongVersion {
         /// The world for which the component was built.
         world: &'static str,
-        /// The version it was built for.
+        /// The version that the component was built for.
         found: String,
-        /// The version spoken here.
+        /// The version that haft supports.
         supported: &'static str,
     },
     /// The component imports a function or interface that haft does not provide.
     #[error("imports {0}, which this haft does not provide; {way}", way = way_around(.0))]
     Import(String),
-    /// Its imports or exports have other types than expected.
+    /// An import or export has another type than expected.
     #[error("cannot be linked: {0}")]
     Link(String),
-    /// Listing its tools failed.
+    /// The listing of the tools failed.
     #[error("cannot list its tools: {0}")]
     Listing(String),
     /// The component serves HTTP, but not MCP.
@@ -74,7 +74,7 @@ pub enum LoadError {
     /// The file is no longer the component whose tools were listed.
     #[error("the component has changed since haft started; restart haft")]
     Changed,
-    /// The component is not the pinned one.
+    /// The component differs from the pinned one.
     #[error("the component differs from its pin in program.lock")]
     Pinned,
     /// haft itself failed.
@@ -121,21 +121,21 @@ fn missing_import(text: &str) -> Option<String> {
     Some(quoted.next().map_or_else(|| format!("`{interface}`"), |name| format!("`{name}` of `{interface}`")))
 }
 
-/// An answer of more bytes than haft reads of one.
+/// An answer that exceeds the limit of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("answer too long")]
 pub(super) struct TooLong(pub(super) u64);
 
-/// How a guest ended.
+/// The end of a guest.
 #[derive(Debug)]
 pub(super) struct End {
     /// The failure, as text after the guest's name.
     what: String,
     pub(super) limit: Option<Limit>,
     words: Option<Box<LastWords>>,
-    /// The end of its standard error, if that does not contain the failure.
+    /// The end of the guest's standard error, if that does not contain the failure.
     stderr: Option<String>,
-    /// Where it was.
+    /// The stack of the guest.
     pub(super) stack: Stack,
 }
 
@@ -150,8 +150,8 @@ pub(super) enum Limit {
 }
 
 impl Limit {
-    /// Returns the remedy: the line of program.toml that doubles the limit, or that fits the answer that was too
-    /// long, with a margin. If there is no such line, returns the reason.
+    /// Returns the remedy: the line of program.toml that doubles the limit or, with a margin, fits the answer that
+    /// was too long. Without such a line, returns the reason.
     pub(super) fn raised(self, limits: &Limits) -> Result<String, Option<String>> {
         match self {
             Self::Memory => size("memory", limits.memory.saturating_mul(2), Limits::MAX_MEMORY).ok_or(None),
@@ -190,7 +190,7 @@ fn size(name: &str, proposed: u64, most: u64) -> Option<String> {
     (proposed <= most).then(|| format!("{name} = \"{written}\""))
 }
 
-/// Returns a length and an eighth, in whole KiB or MiB: the next answer may be a little longer.
+/// Returns a length and an eighth of it in complete KiB or MiB, because the next answer may be longer.
 fn with_spare(length: u64) -> u64 {
     let unit = if length < 1 << 20 { 1 << 10 } else { 1 << 20 };
     length.saturating_add(length / 8).div_ceil(unit).saturating_mul(unit)
@@ -211,7 +211,7 @@ impl End {
     }
 
     /// Returns the failure, the author's source line, and the guest's message; then one line for each stack frame.
-    /// `found` are the frames of its addresses, innermost first.
+    /// `found` are the frames of the addresses, innermost first.
     pub(super) fn told(&self, found: &[Frame]) -> String {
         let said =
             self.words.as_ref().map(|words| words.frames.as_slice()).filter(|frames| !frames.is_empty());
@@ -240,23 +240,23 @@ impl End {
     }
 }
 
-/// Returns why a check that clang put into a program ended it, which it writes into the DWARF as a function that is
-/// called there: `__clang_trap_msg$Undefined Behavior Sanitizer$Alignment, null, or object-size error`. And the
-/// functions around it.
+/// Returns the reason why a check of clang ended the program, and the surrounding functions. clang writes the
+/// reason into the DWARF as the name of a called function:
+/// `__clang_trap_msg$Undefined Behavior Sanitizer$Alignment, null, or object-size error`.
 fn reason(found: &[Frame]) -> (Option<&str>, &[Frame]) {
     let told = found.split_first().and_then(|(first, around)| {
         let (_, reason) = first.function.strip_prefix("__clang_trap_msg$")?.rsplit_once('$')?;
-        // clang has one word for three checks, of which its users mean one.
+        // clang has one text for three checks, of which usually one applies.
         let is_pointer = reason == "Alignment, null, or object-size error";
         Some((Some(if is_pointer { "a null or misaligned pointer" } else { reason }), around))
     });
     told.unwrap_or((None, found))
 }
 
-/// Maximal number of characters of a guest's standard error in an error.
+/// Maximum number of characters of a guest's standard error in an error.
 const MAX_STDERR_EXCERPT: usize = 300;
 
-/// Returns how the guest of `store` ended.
+/// Returns the end of the guest of `store`.
 pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>) -> End {
     tracing::debug!(error = format!("{error:?}"), "guest ended");
     let state = store.data();
@@ -271,7 +271,7 @@ pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>) -> En
     end
 }
 
-/// The meaning of an `unreachable` instruction, by which languages end a program that cannot continue.
+/// The meaning of an `unreachable` instruction, with which languages end a program that cannot continue.
 const PANICKED: &str = "panicked";
 
 fn ending(error: &wasmtime::Error, state: &GuestState, limits: &Limits, transfer: usize) -> End {
@@ -313,7 +313,7 @@ fn trapped(trap: Trap) -> String {
     }
 }
 
-/// Returns the failure if haft ended the call, not the guest. wasmtime has no type for one of its own limits.
+/// Returns the failure if haft ended the call, not the guest. wasmtime has no type for its own limits.
 fn host_refusal(error: &wasmtime::Error, limits: &Limits, transfer: usize) -> End {
     let reason = one_line(&error.root_cause().to_string());
     if reason.contains("fuel allocated for hostcalls") {
@@ -346,7 +346,7 @@ fn stderr_excerpt(stderr: &str) -> Option<String> {
     }
 }
 
-// Remedies for a component that was built for another kind of host: one sentence for each kind.
+// Remedies for a component for another kind of host: one sentence for each kind.
 
 /// Beginnings of interfaces, and the way out. The first that fits is taken.
 const WAYS: &[(&str, &str)] = &[
@@ -369,11 +369,11 @@ const WAYS: &[(&str, &str)] = &[
     ("wasi:", "rebuild it for WASI 0.2 (`wasm32-wasip2`), or for the released WASI 0.3"),
 ];
 
-/// Where none of them fits.
+/// The remedy for all other imports.
 const COMPOSE: &str = "compose it with a component that exports the interface (`wac plug`), or build it \
     without";
 
-/// Returns the way out for a component that imports `import`, an interface or a function of one.
+/// Returns the remedy for a component that imports `import`, an interface or its function.
 fn way_around(import: &str) -> &'static str {
     let interface = import.rsplit(" of ").next().unwrap_or(import).trim_start_matches('`');
     WAYS.iter().find(|(beginning, _)| interface.starts_with(beginning)).map_or(COMPOSE, |(_, way)| way)

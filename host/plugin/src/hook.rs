@@ -22,10 +22,10 @@ use haft_core::tool::{
 const BEFORE: &str = "before-call";
 const AFTER: &str = "after-call";
 
-/// Characters of an answer that a hook sees. What a guard looks for is rarely in the middle of more.
+/// Maximum number of characters of an answer that a hook sees, enough for most checks of a guard.
 const MAX_CONTENT: usize = 20_000;
 
-/// Time by which a hook may exceed its own limit: to load its code, and to be stopped.
+/// Time by which a hook may exceed its own limit: for loading its code, and for stopping it.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A plugin that is a hook.

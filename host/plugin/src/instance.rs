@@ -1,4 +1,4 @@
-//! One instance of a component: its creation and its calls, bounded in time and memory. A guest that computes is stopped
+//! One instance of a component: its creation and its calls, bounded in time and memory. A computing guest is stopped
 //! within a tick of the epoch clock.
 
 pub(crate) mod allocator;
@@ -31,12 +31,12 @@ use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::tool::ToolError;
 
-/// Bytes that a guest may hand to haft in one call of a host function. Its answer is one too, so
-/// the result limit is added.
+/// Maximum number of bytes that a guest may pass to haft in one call of a host function. An answer is passed like this,
+/// so that the result limit is added.
 const MAX_TRANSFER: usize = 16 << 20;
 
-/// Maximal number of a guest's tasks, streams and futures, with both ends, besides those in [`MAX_HANDLES`]: a task
-/// that calls another one of its component has no handle.
+/// Maximum number of a guest's tasks, streams and futures, with both ends, besides those in [`MAX_HANDLES`]: a task
+/// that calls another task of its component has no handle.
 const MAX_CONCURRENT: usize = 3 * MAX_HANDLES;
 
 /// An instance, between its calls.
@@ -45,15 +45,15 @@ pub(super) struct Instance {
     guest: Box<dyn Guest>,
     calls: u32,
     recorder: Option<Recorder>,
-    /// While it waits for a call.
+    /// The permit while the instance waits for a call.
     slot: Option<OwnedSemaphorePermit>,
 }
 
 impl Instance {
-    /// Makes an instance for `call`, with what belongs to its plugin.
+    /// Creates an instance for `call`, with the resources of its plugin.
     ///
     /// # Errors
-    /// How the guest ended, if it trapped or was stopped while it was instantiated.
+    /// The end of the guest, if it trapped or was stopped during its instantiation.
     pub(super) async fn create(
         engine: &Engine,
         component: &LinkedComponent,
@@ -90,14 +90,14 @@ impl Instance {
         *call.grant == *grant && call.limits == *limits
     }
 
-    /// Returns whether the instance has asked for its directories or used the network. Before a call, both are too
-    /// early: it may not serve one then.
+    /// Returns whether the instance has requested its directories or used the network. An instance that did so before a
+    /// call may not serve one.
     pub(super) fn has_reached_out(&self) -> bool {
         let Shared { denied, decisions, .. } = &self.store.data().shared;
         denied.opened || !decisions.list().is_empty()
     }
 
-    /// Holds `slot` while it waits for a call.
+    /// Holds `slot` while the instance waits for a call.
     pub(super) fn set_aside(&mut self, slot: OwnedSemaphorePermit) {
         self.slot = Some(slot);
     }
@@ -112,17 +112,17 @@ impl Instance {
         self.store.data()
     }
 
-    /// Returns how many calls it has served.
+    /// Returns the number of served calls.
     pub(super) fn calls(&self) -> u32 {
         self.calls
     }
 
-    /// Returns whether the instance may serve another call: the last one was not cancelled, reached no limit, and
-    /// left nothing open.
+    /// Returns whether the instance may serve another call: the last call was not cancelled, reached no limit, and left
+    /// nothing open.
     pub(super) fn is_tidy(&mut self) -> bool {
         let is_at_work = self.store.concurrent_resource_table().is_some_and(|table| !table.is_empty());
         let GuestState { shared: Shared { call, table, .. }, budget, .. } = self.store.data_mut();
-        // One more: the directory for `/`.
+        // One more for the directory `/`.
         let directories = call.grant.preopens().len() + storage::granted(&call.grant).count() + 1;
         !is_at_work
             && self.guest.is_reusable()
@@ -131,24 +131,25 @@ impl Instance {
             && reuse::is_clean(table, directories)
     }
 
-    /// Makes it ready for another call.
+    /// Prepares the instance for another call.
     pub(super) fn renew(&mut self) {
         self.store.data_mut().renew();
     }
 
-    /// Asks for the list of tools; or how the guest ended.
+    /// Requests the list of tools. The error is the end of the guest.
     pub(super) async fn list(mut self) -> Result<Result<Listed, LoadError>, End> {
         let listed = Box::pin(bounds(&self.store).hold(self.guest.list(&mut self.store))).await;
         listed.map_err(|error| self.ended(&error))
     }
 
-    /// Requests its prompts and resources; the error is how the guest ended.
+    /// Requests the prompts and resources. The error is the end of the guest.
     pub(super) async fn offers(mut self) -> Result<Offers, End> {
         let listed = Box::pin(bounds(&self.store).hold(self.guest.offers(&mut self.store))).await;
         listed.map_err(|error| self.ended(&error))
     }
 
-    /// Runs a tool; or how the guest ended, and the instance is of no more use. It is to be dropped when there is time.
+    /// Runs a tool. The error is the end of the guest, whose instance cannot be used again. The caller drops the
+    /// instance when there is time.
     pub(super) async fn call(mut self, call: &Arc<Call>) -> (Result<Result<Output, ToolError>, End>, Self) {
         self.store.data_mut().begin(call.clone());
         self.calls += 1;
@@ -199,7 +200,7 @@ fn bounds(store: &Store<GuestState>) -> Bounds {
     shared.call.bounds(turn.held())
 }
 
-/// Returns how a guest ended, which is also recorded on request.
+/// Returns the end of a guest, which is also recorded on request.
 fn ended(error: &wasmtime::Error, store: &mut Store<GuestState>, recorder: Option<&Recorder>) -> End {
     if let Some(recorder) = recorder {
         let name = store.data().shared.call.plugin.clone();

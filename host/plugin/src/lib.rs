@@ -4,8 +4,8 @@
 //! - [`Plugin`]: one component and its tools. Listing the tools runs no code of a cached component.
 //! - [`PluginTool`]: one of its tools, behind the [`Tool`](haft_core::tool::Tool) trait.
 //!
-//! A *guest* is one instance of a component. Each call gets a fresh one, which may have been created before the
-//! call. If program.toml asks for it, an instance serves several calls with the same rights.
+//! A *guest* is one instance of a component. Each call gets a new instance, which may have been created before
+//! the call. With `[plugins.reuse]`, an instance serves several calls with equal rights.
 
 mod call;
 mod component;

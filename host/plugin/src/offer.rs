@@ -24,7 +24,7 @@ enum Shown {
 }
 
 impl PluginOffer {
-    /// Returns all that `plugin` offers, for a program that calls it `name`.
+    /// Returns all offers of `plugin` for a program that calls it `name`.
     pub fn all(plugin: &Plugin, name: &str, place: &GrantPlace) -> Vec<Self> {
         let offers = plugin.offers();
         let offer = |own: ToolDef, shown: Shown| {

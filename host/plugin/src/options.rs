@@ -18,7 +18,7 @@ pub struct PluginOptions {
     pub responder: Option<Arc<dyn Responder>>,
     /// The plugin's storage, within the limits of a call's grant.
     pub storage: Option<Storage>,
-    /// The configuration that it reads.
+    /// The configuration of the plugin.
     pub config: Option<Config>,
     /// The number of calls of an instance, if more than one.
     pub reuse: Option<limit::Reuse>,

@@ -37,13 +37,13 @@ pub(super) struct PluginShared {
     pub(super) engine: Engine,
     pub(super) discovered: Arc<Discovered>,
     code: OnceLock<Result<Code, String>>,
-    /// The optimized code, if the first one was compiled quickly.
+    /// The optimized code, if the first code was compiled quickly.
     optimized: OnceLock<Code>,
-    /// Whether that is being made.
+    /// Whether the optimized code is being compiled.
     is_optimizing: AtomicBool,
     pub(super) belongings: Belongings,
     pub(super) symbols: Symbols,
-    /// Where instances serve several calls.
+    /// The reuse of instances, if enabled.
     pub(super) reuse: Option<Reuse>,
     pub(super) idle: Arc<IdleInstances>,
     pub(super) calls: AtomicU64,
@@ -54,7 +54,7 @@ pub(super) struct PluginShared {
 pub(super) struct Discovered {
     source: Source,
     pub(super) digest: Digest,
-    /// The key of its record in the cache.
+    /// The key of the component's record in the cache.
     key: Digest,
     pub(super) listing: Listing,
 }
@@ -64,7 +64,7 @@ impl Plugin {
     /// an instance without rights.
     ///
     /// # Errors
-    /// The component cannot be read, is not the pinned one, fits no contract, or lists tools that cannot be used.
+    /// The component cannot be read, differs from the pinned one, fits no contract, or lists unusable tools.
     pub async fn load(
         engine: &Engine,
         name: &str,
@@ -81,10 +81,10 @@ impl Plugin {
         Ok(Self::found(engine, name, discovered, linked.map(|(linked, tier)| Code::new(linked, tier))))
     }
 
-    /// Returns the plugin of a component whose tools are recorded or in the cache; `None` for any other.
+    /// Returns the plugin of a component whose tools are recorded or in the cache; `None` for any other component.
     ///
     /// # Errors
-    /// The component cannot be read, or is not the pinned one.
+    /// The component cannot be read, or differs from the pinned one.
     pub fn from_cache(engine: &Engine, name: &str, source: Source) -> Result<Option<Self>, LoadError> {
         let identity = discover::identify(engine, &source)?;
         let listing = discover::known(engine, &source, &identity);
@@ -103,7 +103,7 @@ impl Plugin {
         Self::new(engine, name.into(), Arc::new(discovered), code, PluginOptions::default())
     }
 
-    /// Returns the component with `options` instead of all earlier ones, and without instances.
+    /// Returns the component with `options`, which replace all earlier options, and without instances.
     #[must_use]
     pub fn with(&self, options: PluginOptions) -> Self {
         let PluginShared { engine, name, discovered, code, optimized, .. } = &*self.0;
@@ -138,17 +138,17 @@ impl Plugin {
         }))
     }
 
-    /// Returns the number of idle instances: a prewarmed one, or those that are reused.
+    /// Returns the number of idle instances: a prewarmed one, or the reused ones.
     pub fn waiting_instances(&self) -> usize {
         self.0.idle.count()
     }
 
-    /// Returns the tools it lists, by the names it gives them.
+    /// Returns the plugin's tools, by their original names.
     pub fn tools(&self) -> &[ToolDef] {
         &self.0.discovered.listing.tools
     }
 
-    /// Returns its prompts and resources, by their original names and paths.
+    /// Returns the plugin's prompts and resources, by their original names and paths.
     pub fn offers(&self) -> &Offers {
         &self.0.discovered.listing.offers
     }
@@ -159,8 +159,8 @@ impl Plugin {
         self.tools().iter().map(|tool| tool.name.clone()).chain(offers).collect()
     }
 
-    /// Returns the definitions of its tools, prompts and resources that consent covers, for a program that calls
-    /// the plugin `name`.
+    /// Returns the definitions of the plugin's tools, prompts and resources that consent covers, for a program
+    /// that calls the plugin `name`.
     pub fn definitions(&self, name: &str) -> Vec<ToolDef> {
         self.0.discovered.listing.definitions(name)
     }
@@ -170,15 +170,15 @@ impl Plugin {
         &self.0.discovered.listing.uncallable
     }
 
-    /// Returns the JSON Schema of its configuration, if the component has one.
+    /// Returns the JSON Schema of the plugin's configuration, if it has one.
     pub fn config_schema(&self) -> Option<&Value> {
         self.0.discovered.listing.config.as_ref()
     }
 
-    /// Returns its listing as text for [`Source::Packed`]: one component always gives one text.
+    /// Returns the plugin's listing as text for [`Source::Packed`]. The text depends only on the component.
     ///
     /// # Errors
-    /// The text cannot be written, which does not happen to text that was parsed.
+    /// The text cannot be written, which does not happen for text that was parsed.
     pub fn record(&self) -> serde_json::Result<String> {
         discover::write_record(&self.0.discovered.digest, &self.0.discovered.listing)
     }
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
     use crate::EngineOptions;
 
-    /// Plugins of one component: the first compiles it, the others read its result.
+    /// Plugins of one component: the first compiles it, the others read the result.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn one_component_is_compiled_once() {
         let directory = tempfile::tempdir().unwrap();
@@ -232,8 +232,8 @@ mod tests {
             EngineOptions { cache: Some(directory.path().join("cache")), ..EngineOptions::default() };
         let engine = Engine::new(&options);
         let mut loading = tokio::task::JoinSet::new();
-        // A plugin that has waited for its whole time limit compiles too: on a busy machine the limit is less than
-        // a compilation.
+        // A plugin that has waited for its complete time limit compiles too: on a busy machine the limit may be
+        // shorter than a compilation.
         let limits = Limits { time: Duration::from_mins(5), ..Limits::default() };
         for number in 0..6 {
             let engine = engine.clone();

@@ -10,7 +10,7 @@ use haft_core::sync::Lock;
 use haft_state::{FileQuota, Homes, Kept, Owner, Store};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The place of one plugin. Clones share it.
+/// The place of one plugin. Clones share the place.
 #[derive(Clone, Debug)]
 pub struct Storage(Arc<Place>);
 
@@ -18,9 +18,9 @@ pub struct Storage(Arc<Place>);
 struct Place {
     homes: Homes,
     owner: Owner,
-    /// Opened at its first use, with the quota that it was opened for.
+    /// The store, opened at its first use, with its quota at that time.
     store: Lock<Option<(u64, Store)>>,
-    /// Calls that use the store run one after the other: one of haft's threads serves them.
+    /// Calls that use the store run one after the other, served by one of haft's threads.
     turns: Arc<Semaphore>,
 }
 
@@ -65,7 +65,7 @@ impl Storage {
     /// Waits until no other call of this process uses the store.
     ///
     /// # Errors
-    /// None of them ended in time.
+    /// No call ended in time.
     pub(crate) async fn turn(&self) -> Result<OwnedSemaphorePermit, ()> {
         let turn = tokio::time::timeout(haft_state::WAIT, self.0.turns.clone().acquire_owned()).await;
         turn.map_err(drop)?.map_err(drop)

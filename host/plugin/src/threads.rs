@@ -32,17 +32,18 @@ use crate::threads::writable::Writable;
 use haft_core::sync::TryOnceLock;
 use haft_core::tool::inline;
 
-/// Threads beyond one per guest: for preparing instances, resolving names, and guests stuck in the kernel.
+/// Number of threads beyond one for each guest: for preparing instances, resolving names, and guests stuck in the
+/// kernel.
 const SPARE_THREADS: usize = 24;
 
-/// Threads for haft's own work on components: more than processors would only be in each other's way,
-/// and some may be waiting for a slow disk.
+/// Number of threads for haft's own work on components: more than processors would delay each other, and some may wait
+/// for a slow disk.
 const OWN_THREADS: usize = 32;
 
-/// How long an idle thread of haft's own waits for work.
+/// Time that an idle thread of haft's own waits for work.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// The threads. Dropping it abandons whatever still runs.
+/// The threads. A drop abandons running work.
 pub(super) struct Threads {
     /// Started at the first use.
     own: TryOnceLock<Runtime>,
@@ -51,31 +52,31 @@ pub(super) struct Threads {
     turns: Turns,
 }
 
-/// Why work gave no answer.
+/// The reason why work gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoAnswer {
-    /// There is no thread for it.
+    /// The thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
-    /// The thread could not be restricted by Landlock, though earlier ones were.
+    /// Landlock could not restrict the thread, although it restricted earlier ones.
     #[error("the thread could not be confined: {0}")]
     Unconfined(String),
-    /// Its thread ended without sending an answer.
+    /// The thread ended without an answer.
     #[error("the thread panicked; this is a bug in haft")]
     Panicked,
 }
 
 impl Threads {
-    /// Creates the threads' owner without a thread: each is started when there is work for it.
+    /// Creates the owner of the threads. Each thread starts when there is work.
     pub(super) fn new() -> Self {
         let pools = ThreadPools::new(MAX_GUESTS + SPARE_THREADS);
         Self { own: TryOnceLock::new(), pools, permits: Permits::default(), turns: Turns::default() }
     }
 
-    /// Starts the thread that keeps haft's timers, if it does not run yet.
+    /// Starts the thread of haft's timers, if it does not run yet.
     ///
-    /// Before the first guest, on a thread that Landlock does not restrict: threads inherit restrictions, and these are
-    /// haft's own.
+    /// Called before the first guest, on a thread that Landlock does not restrict, because threads inherit restrictions
+    /// and haft's own threads must have none.
     pub(super) fn start_own(&self) -> io::Result<&Runtime> {
         let start = || {
             Builder::new_multi_thread()
@@ -89,8 +90,7 @@ impl Threads {
         self.own.get_or_try_init(start)
     }
 
-    /// Waits until one more guest of the tenant may run, for `time` at most. The call holds `bytes` bytes
-    /// meanwhile.
+    /// Waits until the tenant may run one more guest, for at most `time`. The waiting call holds `bytes` bytes.
     pub(super) async fn acquire(
         &self,
         tenant: Tenant,
@@ -175,7 +175,7 @@ impl Threads {
         }
     }
 
-    /// Returns how much of the restrictions of guests' threads the kernel enforces.
+    /// Returns the restrictions of guests' threads that the kernel enforces.
     pub(super) fn landlock_state(&self) -> LandlockState {
         self.pools.state()
     }
@@ -186,8 +186,8 @@ impl Threads {
 pub(super) struct OwnThreads(Option<Handle>);
 
 impl OwnThreads {
-    /// Runs blocking work with all of haft's rights, from a guest's thread: a thread of haft starts the worker,
-    /// since a child of the guest's thread would have its restrictions.
+    /// Runs blocking work with all of haft's rights, from a guest's thread: a thread of haft starts the worker, because
+    /// a child of the guest's thread would have its restrictions.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -199,7 +199,7 @@ impl OwnThreads {
 }
 
 impl Drop for Threads {
-    /// Does not wait: a thread stuck in the kernel must not keep haft from ending.
+    /// Does not wait: a thread stuck in the kernel must not prevent haft's end.
     fn drop(&mut self) {
         if let Some(own) = self.own.take() {
             own.shutdown_background();

@@ -1,6 +1,6 @@
-//! A tool of a plugin. [`Tool::call`] of [`PluginTool`] has the steps of a call in order: wait for a permit, open
-//! the directories, run on the reading thread or on a guest's, and convert the guest's answer to a tool result. The
-//! instance is fresh, prewarmed or, if `[plugins.reuse]` asks for it, reused.
+//! A tool of a plugin. [`Tool::call`] of [`PluginTool`] has the steps of a call in order: wait for a permit, open the
+//! directories, run on the reading thread or on a guest's thread, and convert the guest's answer to a tool result. The
+//! instance is new, prewarmed or, with `[plugins.reuse]`, reused.
 
 use std::fmt::Display;
 use std::pin::Pin;
@@ -56,7 +56,7 @@ struct ToolShared {
 /// The result of a call.
 type Outcome = Result<ToolResult, Failure>;
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 enum Failure {
     ByGuest(ToolError),
     /// The guest trapped, was stopped, or never began; with the lines of program.toml that would have allowed it more.
@@ -66,16 +66,17 @@ enum Failure {
 /// The result of a guest's work.
 struct Worked {
     outcome: Outcome,
-    /// The instance, if it is to be dropped.
+    /// The instance, if it is no longer needed.
     instance: Option<Instance>,
-    /// Whether that was made ahead of the call.
+    /// Whether the instance was prewarmed.
     was_prewarmed: bool,
 }
 
-/// The remains of a call, dropped after the caller has its answer, the instance before the permit for the next one.
+/// The remains of a call, dropped after the caller has its answer. The instance is dropped before the permit for the
+/// next one.
 struct Remains {
     _instance: Option<Instance>,
-    /// Where the plugin's instances serve several calls.
+    /// The permit, if the plugin's instances serve several calls.
     _instance_permit: Option<InstancePermit>,
     _ticking: EpochTicks,
 }
@@ -124,7 +125,7 @@ impl Tool for PluginTool {
         !may_write && shared.plugin.is_loaded() && shared.last_calls.were_short(grant)
     }
 
-    /// A guest writes to its granted paths, sends to its granted hosts, and stores its state; it has no other
+    /// Returns whether a call may write granted paths, send to granted hosts, or store state. A guest has no other
     /// effects.
     fn may_have_effects(&self, grant: &Grant) -> bool {
         let may_write = !matches!(grant.writable(), Reach::Roots(roots) if roots.is_empty());
@@ -155,7 +156,7 @@ impl Tool for PluginTool {
         // Dropping this future stops the guest.
         let _stops_with_this_future = cancel.clone().drop_guard();
         let instance_permit = tool.wait_for_instance(context).await?;
-        // Before anything is opened: a call that waits holds its arguments and no more.
+        // Before anything is opened: a waiting call holds only its arguments.
         let permit = tool.wait_for_permit(call, context).await?;
         let no_answer = |no_answer: NoAnswer| tool.ended(&format!("did not run: {no_answer}"));
         let writable = plugin.open_directories(&grant).await.map_err(no_answer)?;
@@ -180,14 +181,14 @@ impl ToolShared {
         Arc::new(if only_reads { context.grant.read_only() } else { context.grant.clone() })
     }
 
-    /// Waits until the plugin may serve one more call, if its instances serve several.
+    /// Waits for a permit to use an instance, if the plugin's instances serve several calls.
     async fn wait_for_instance(&self, context: &Context<'_>) -> Result<Option<InstancePermit>, ToolError> {
         let Some(reuse) = &self.plugin.reuse else { return Ok(None) };
         let permit = reuse.acquire(context.limits, context.cancel).await;
         permit.map(Some).map_err(|none| self.waited(&none, matches!(none, NoInstance::Busy { .. }), context))
     }
 
-    /// Waits until one more guest of the plugin may be at work for the client.
+    /// Waits until the plugin may run one more guest for the client.
     async fn wait_for_permit(&self, call: &ToolCall, context: &Context<'_>) -> Result<Permit, ToolError> {
         let tenant = Tenant { plugin: self.plugin.number, client: context.client };
         let (threads, bytes) = (self.plugin.engine.threads(), || held(&call.arguments));
@@ -203,7 +204,7 @@ impl ToolShared {
         self.ended(&none.to_string())
     }
 
-    /// Returns the call as its guest gets it.
+    /// Returns the call in the form for its guest.
     fn call(
         &self,
         call: &ToolCall,
@@ -231,8 +232,8 @@ impl ToolShared {
         }
     }
 
-    /// Serves a call: on the calling thread if that reads calls and this one is likely to be short, otherwise on a
-    /// guest's thread, which waits for a short call that becomes long.
+    /// Serves a call. A call that is likely to be short runs on the calling thread if that reads calls, otherwise on a
+    /// guest's thread, which also waits for a short call that becomes long.
     async fn serve_on_thread(
         self: &Arc<Self>,
         call: Arc<Call>,
@@ -249,13 +250,13 @@ impl ToolShared {
                 inline::defer_cleanup(move || drop((remains, permit)));
                 return Ok(outcome);
             }
-            // At once: until this call ends, others would take as long of the thread that read them.
+            // Recorded before the end of this call: otherwise further calls would occupy the reading thread too.
             self.last_calls.note(false, &grant);
         }
         let sent = threads.run(permit, writable, move |handle, sender| {
             let (outcome, remains) = handle.block_on(served);
             if sender.send(outcome).is_ok() {
-                // The caller may have been woken on this very processor: it goes first.
+                // The caller may have been woken on this processor, and runs first.
                 std::thread::yield_now();
                 PluginShared::prewarm_later(&plugin, grant, limits);
             }
@@ -276,7 +277,7 @@ impl ToolShared {
         if !was_prewarmed {
             self.last_calls.note(is_short, &call.grant);
         }
-        // An instance that was kept may serve the next call before this one is cleaned up.
+        // A reused instance may serve the next call before this call is cleaned up.
         let instance_permit = instance_permit.filter(|_| instance.is_some());
         (outcome, Remains { _instance: instance, _instance_permit: instance_permit, _ticking: ticking })
     }
@@ -296,7 +297,7 @@ impl ToolShared {
         let _considered = PluginShared::consider_optimizing(plugin, nth);
         let (outcome, mut instance) = instance.call(call).await;
         let state = instance.state();
-        // Before the caller has its answer: the next call may write there.
+        // Before the caller gets its answer, because the next call may write there.
         call.changes.end();
         call.writable.iter().for_each(Writable::release);
         plugin.log_output(state);
@@ -390,13 +391,13 @@ impl PluginShared {
         self.engine.threads().own(move || Writable::open(&grant, storage.as_ref())).await
     }
 
-    /// Returns an instance that waits for such a call, or a new one. `rights`: where instances serve several calls.
+    /// Returns an idle instance for the call, or a new one. `rights` is set if instances serve several calls.
     async fn take_or_make(&self, call: &Arc<Call>, rights: Option<&InstanceRights>) -> Result<Instance, End> {
         if let Some(instance) = self.idle.take(call, rights) {
             return Ok(instance);
         }
         if let Some(reuse) = &self.reuse {
-            // The oldest are dropped for the new one.
+            // The new instance replaces the oldest ones.
             self.idle.shrink(reuse.free());
         }
         let linked = self.linked().map_err(End::new)?;

@@ -77,8 +77,8 @@ impl Conversation for Panics {
     async fn close(self: Box<Self>) {}
 }
 
-/// Returns the responses to requests that are written at once. The input stays open until each is answered: its end
-/// cancels running requests.
+/// Returns the responses to requests that are written together. The input stays open until each is answered,
+/// because its end cancels running requests.
 async fn answers(requests: &[Value]) -> Vec<Value> {
     let (input, mut to) = io::pipe().unwrap();
     let (from, output) = io::pipe().unwrap();

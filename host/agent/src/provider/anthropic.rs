@@ -128,7 +128,7 @@ const WITHOUT: &[&str] = &[
     "claude-sonnet-4-2",
 ];
 
-/// Returns when the schema is sent: never to models of other names, which are not the vendor's.
+/// Returns the requests with which the schema is sent: none for models of other names, which are not the vendor's.
 fn formats(model: &str) -> Formats {
     let has = model.starts_with("claude-") && !WITHOUT.iter().any(|name| model.starts_with(name));
     if has { Formats::BesideTools } else { Formats::Never }

@@ -21,8 +21,8 @@ pub struct Ask<'a> {
     pub messages: &'a [Message],
     /// The tools that the model may call; not sent if empty.
     pub tools: &'a [&'a ToolDef],
-    /// The schema of the final answer, sent as the vendor's parameter where there is one; `system` must describe it
-    /// too.
+    /// The schema of the final answer, sent as the vendor's parameter if there is one; `system` must describe the
+    /// schema too.
     pub output: Option<&'a OutputSchema>,
 }
 
@@ -109,7 +109,7 @@ impl Exchange {
 pub struct Turn {
     /// The text and the calls.
     pub reply: Reply,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub stop: Stop,
     /// The usage of the turn.
     pub usage: Usage,
@@ -154,12 +154,12 @@ impl Reply {
 pub struct RequestedCall {
     /// The call. Its id is unique in the turn. Unreadable arguments are stored as a JSON string.
     pub call: ToolCall,
-    /// Why the call cannot run: the model gets this text as the answer.
+    /// The reason why the call cannot run: the model gets this text as the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// Why a model stopped.
+/// The reason why a model stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
     use haft_core::call::ToolCall;
 
-    /// PL20: each call has exactly one answer, however many are given.
+    /// PL20: each call has exactly one answer, regardless of the number of given answers.
     #[test]
     fn pl20_an_exchange_answers_every_call() {
         let requested = |id: &str| RequestedCall {

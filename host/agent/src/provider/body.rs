@@ -6,7 +6,7 @@ use serde_json::{Deserializer, Map, Value};
 use super::error::{Failure, excerpt};
 use haft_core::json::{read, whole_characters};
 
-/// The maximum number of values in a body. A parsed value takes up to 100 bytes, however short its text: a body of
+/// The maximum number of values in a body. A parsed value takes up to 100 bytes, even for a short text: a body of
 /// brackets alone would take thirty times its size. The longest turns have some thousand values.
 const MAX_VALUES: usize = 1 << 20;
 

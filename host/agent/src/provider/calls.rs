@@ -12,7 +12,7 @@ use haft_core::call::ToolCall;
 /// The maximum length of a function name for OpenAI; all other vendors accept it too.
 const NAME_CHARS: usize = 64;
 
-/// Makes the call of `tool` with the arguments as sent.
+/// Returns the call of `tool` with the arguments as sent.
 pub(super) fn requested_call(id: String, tool: &str, sent: &Value) -> RequestedCall {
     let (arguments, problem) = match arguments(sent) {
         Ok(arguments) => (arguments, None),
@@ -56,7 +56,7 @@ fn parse(text: &str, may_nest: bool) -> Result<Value, String> {
 }
 
 /// Returns the only object in `text` if it is repeated: some servers begin with an empty object, or send the
-/// complete one again at the end.
+/// complete object again at the end.
 fn repeated(text: &str) -> Option<Value> {
     let mut found = None;
     for object in Deserializer::from_str(text).into_iter::<Map<String, Value>>() {
@@ -76,8 +76,8 @@ pub(super) fn is_object_text(arguments: &Value) -> bool {
     arguments.as_str().is_some_and(|text| serde_json::from_str::<Map<String, Value>>(text).is_ok())
 }
 
-/// Returns the arguments to send back. Unreadable arguments become an empty object, since servers parse them again;
-/// the answer of the call reports the problem to the model.
+/// Returns the arguments to send back. Unreadable arguments become an empty object, because servers parse them
+/// again; the answer of the call reports the problem to the model.
 pub(super) fn echo_arguments(requested: &RequestedCall) -> Value {
     if requested.call.arguments.is_object() { requested.call.arguments.clone() } else { json!({}) }
 }

@@ -19,7 +19,8 @@ enum Code {
 
 use Code::{Status, TooLong};
 
-/// The error codes of vendors and gateways. Gateways forward the codes of their upstream, so one table serves all.
+/// The error codes of vendors and gateways. Gateways forward the codes of their upstream, so that one table is
+/// sufficient.
 const CODES: &[(&str, Code)] = &[
     // Context window exceeded: OpenAI, Anthropic, llama.cpp, LiteLLM.
     ("context_length_exceeded", TooLong),
@@ -83,7 +84,7 @@ const THROTTLED: &[&str] = &[
     "too many requests",
 ];
 
-/// Keys that hold a wait, with the seconds of one unit.
+/// Keys of a wait, with the number of seconds of one unit.
 const WAITS: &[(&str, f64)] = &[
     ("retryDelay", 1.0),
     ("retry_after", 1.0),
@@ -93,7 +94,7 @@ const WAITS: &[(&str, f64)] = &[
 ];
 /// Texts before a wait in a message.
 const BEFORE_WAIT: &[&str] = &["try again in ", "retry in ", "retry after ", "retrying in "];
-/// Prefixes of the units of a wait in a message, with the seconds of one unit.
+/// Prefixes of the units of a wait in a message, with the number of seconds of one unit.
 const UNITS: &[(&str, f64)] = &[("ms", 0.001), ("milli", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
 /// Keys that are searched for the details of an error.
 const DETAILS: &[&str] = &["details", "error", "headers", "metadata", "response"];
@@ -139,8 +140,8 @@ enum Meaning {
     Code(Option<u16>),
 }
 
-/// Reads codes before numbers, and numbers before texts: a text decides only if the code says no more than that the
-/// request was rejected.
+/// Reads codes before numbers, and numbers before texts: a text decides only if the code states no more than that
+/// the request was rejected.
 fn meaning(status: Option<u16>, error: &Value, text: &str) -> Meaning {
     let inner = error.get("error").filter(|inner| inner.is_object());
     let objects = [inner, Some(error)].into_iter().flatten();
@@ -162,7 +163,7 @@ fn meaning(status: Option<u16>, error: &Value, text: &str) -> Meaning {
     if super::too_long::says_so(&text) { Meaning::TooLong } else { Meaning::Code(code) }
 }
 
-/// Looks up the codes in `error`.
+/// Finds the codes in `error`.
 fn name(error: &Value) -> Option<Code> {
     let keys = ["code", "type", "status", "error_type", "reason", "__type"].into_iter();
     let mut names = keys.filter_map(|key| error.get(key)?.as_str());
@@ -180,17 +181,17 @@ fn number(error: &Value) -> Option<u16> {
     numbers.filter_map(|number| u16::try_from(number).ok()).find(|number| (400..600).contains(number))
 }
 
-/// Returns how an error of this status may pass.
+/// Returns the way in which an error of this status may end.
 fn passing(code: Option<u16>) -> Option<Passing> {
     match code {
-        // An error without a status comes in the middle of an answer: the request was valid.
+        // An error without a status arrives in the middle of an answer: the request was valid.
         None => Some(Passing::Unusable),
         Some(408 | 425 | 429 | 500 | 502..600) => Some(Passing::Unavailable),
         Some(_) => None,
     }
 }
 
-/// Returns the wait that an error asks for, in its details or in its text.
+/// Returns the wait that an error requests, in its details or in its text.
 pub(super) fn wait(error: &Value, text: &str) -> Option<Duration> {
     detail(error, 4).or_else(|| in_words(&text.to_lowercase()))
 }

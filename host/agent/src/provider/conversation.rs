@@ -84,7 +84,7 @@ impl Viewer<'_> {
     /// Returns the id of a call for this server.
     fn id(&self, original: &str, is_foreign: bool, used: &mut HashMap<String, u32>) -> String {
         let first = if is_foreign { fit_id(original, self.id_bytes) } else { original.to_owned() };
-        // How many times the id was used: a server may give all its calls the same id.
+        // The number of uses of the id: a server may give one id to all its calls.
         let (mut id, mut number) = (first.clone(), used.get(&first).copied().unwrap_or(1));
         while used.contains_key(&id) {
             number += 1;

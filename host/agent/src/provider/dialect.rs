@@ -1,5 +1,5 @@
 //! The format of a vendor: writes requests and reads responses. All functions are pure; `remote` does the I/O. A
-//! streamed response is folded into the body of an unstreamed one, so that both are read by the same code.
+//! streamed response is folded into the body of an unstreamed one, so that one function reads both.
 
 use serde_json::{Map, Value};
 
@@ -20,7 +20,7 @@ pub(super) struct Terms {
     pub(super) stream: bool,
     /// The maximum number of output tokens; `None`: the vendor's default.
     pub(super) max_tokens: Option<u32>,
-    /// How much the model thinks; `None`: the vendor's default.
+    /// The amount of the model's thinking; `None` for the vendor's default.
     pub(super) effort: Option<Effort>,
     /// The context window in tokens, for servers that need to know it.
     pub(super) context_window: Option<u32>,
@@ -28,7 +28,7 @@ pub(super) struct Terms {
     pub(super) is_vendor: bool,
 }
 
-/// How a turn ended.
+/// The end of a turn.
 #[derive(Clone, Copy)]
 pub(super) struct End<'w> {
     pub(super) ending: Ending,
@@ -47,7 +47,7 @@ impl End<'_> {
 /// The constants of a vendor's API.
 #[derive(Clone, Copy)]
 pub(super) struct Api {
-    /// How the vendor's list of models is requested and read.
+    /// The request for the vendor's list of models, and its format.
     pub(super) listing: Listing,
     /// The path of the list of models, relative to the base URL: free of charge, so suitable for a check.
     pub(super) models_path: &'static str,
@@ -61,7 +61,7 @@ pub(super) struct Api {
     pub(super) framing: Framing,
     /// The [`Reply::vendor`] whose raw messages are sent back unmodified.
     pub(super) vendor: &'static str,
-    /// Whether many servers use this format, each with raw messages of its own.
+    /// Whether many servers use this format, each with its own raw messages.
     pub(super) is_shared: bool,
     /// Whether the vendor reports the cost of each turn.
     pub(super) tells_cost: bool,
@@ -81,7 +81,8 @@ pub(super) trait Dialect: Send + Sync {
         None
     }
 
-    /// Returns when the schema of an answer is sent, for `model` at the vendor or at another server of its format.
+    /// Returns the requests with which the schema of an answer is sent, for `model` at the vendor or at another
+    /// server of its format.
     fn formats(&self, model: &str, is_vendor: bool) -> Formats;
 
     /// Returns the maximum length of a call id in bytes.
@@ -101,7 +102,7 @@ pub(super) trait Dialect: Send + Sync {
     /// Reads the turn from the body of a successful response to `ask`.
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure>;
 
-    /// Reads the usage from a body, also if it holds no turn or only the beginning of one.
+    /// Reads the usage from a body, also from one without a turn or with an incomplete one.
     fn usage(&self, body: &Value) -> Usage;
 
     /// Returns the model that answered, if the body names it.
@@ -109,7 +110,7 @@ pub(super) trait Dialect: Send + Sync {
         body.get("model").and_then(Value::as_str).filter(|name| !name.is_empty())
     }
 
-    /// Makes the turn of a body from its `reply` and its `end`.
+    /// Returns the turn of a body from its `reply` and its `end`.
     fn turn(&self, ask: &Ask<'_>, body: &Value, mut reply: Reply, end: &End<'_>) -> Result<Turn, Failure> {
         let thought = reply.text.len() - said(&reply.text).len();
         reply.text.drain(..thought);
@@ -119,7 +120,7 @@ pub(super) trait Dialect: Send + Sync {
         Ok(Turn { reply, stop, usage: self.usage(body), wasted: Usage::default(), model })
     }
 
-    /// Looks up a word for the end of a turn.
+    /// Finds a word for the end of a turn.
     fn end<'w>(&self, word: &'w str) -> End<'w> {
         End { ending: ending(self.api().ends, word), word, detail: "" }
     }

@@ -1,4 +1,5 @@
-//! The words of vendors for the end of a turn, one table per vendor. A word that is in no table is never a success.
+//! The words of vendors for the end of a turn, one table per vendor. A word that is not in a table is never a
+//! success.
 
 use super::error::{Failure, excerpt};
 use super::{Reply, Stop};

@@ -1,5 +1,5 @@
 //! The failures of a provider, with messages for persons. Every text from outside is bounded and on one line before
-//! it is stored here, and holds no secret.
+//! it is stored here, and contains no secret.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use haft_core::usage::Usage;
 /// few for an error page to fill a screen.
 const EXCERPT_CHARS: usize = 600;
 
-/// Why a provider returned no turn.
+/// The reason why a provider returned no turn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ProviderError {
     /// The kind of provider.
@@ -49,7 +49,7 @@ pub enum Failure {
     Silent {
         /// Whether a part of the response had arrived.
         began: bool,
-        /// How long haft waited.
+        /// The duration of the wait.
         waited: Duration,
     },
     /// The connection broke in the middle of the response.
@@ -65,21 +65,21 @@ pub enum Failure {
         status: u16,
         /// The message in the body, bounded.
         body: String,
-        /// How the failure may pass, if it may.
+        /// The way in which the failure may end, if it may.
         passing: Option<Passing>,
-        /// How long the server asks to wait.
+        /// The wait that the server requests.
         wait: Option<Duration>,
     },
     /// The server responded with a success status and an error in the body.
     #[error("reported an error: {message}")]
     Reported {
-        /// The status that the error code stands for.
+        /// The status that corresponds to the error code.
         code: Option<u16>,
         /// The message in the body, bounded.
         message: String,
-        /// How the failure may pass, if it may.
+        /// The way in which the failure may end, if it may.
         passing: Option<Passing>,
-        /// How long the server asks to wait.
+        /// The wait that the server requests.
         wait: Option<Duration>,
     },
     /// The body does not have the vendor's format.
@@ -99,7 +99,7 @@ pub enum Failure {
     Empty(String),
 }
 
-/// How a failure may pass.
+/// The way in which a failure may end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passing {
     /// The vendor is overloaded, limits the rate or is unreachable: it recovers after a while.
@@ -111,7 +111,7 @@ pub enum Passing {
 }
 
 impl Failure {
-    /// Returns how the failure may pass; `None`: the same request will fail again.
+    /// Returns the way in which the failure may end; `None` if an equal request will fail again.
     pub(crate) fn passing(&self) -> Option<Passing> {
         match self {
             Self::Connect(_) | Self::Interrupted(_) => Some(Passing::Unavailable),
@@ -122,7 +122,7 @@ impl Failure {
         }
     }
 
-    /// Returns how long the server asks to wait.
+    /// Returns the wait that the server requests.
     pub(crate) fn wait(&self) -> Option<Duration> {
         match self {
             Self::Status { wait, .. } | Self::Reported { wait, .. } => *wait,
@@ -159,10 +159,10 @@ impl Failure {
 
 /// Texts of servers that cannot convert a schema to a grammar, or lack the parameter.
 const OF_FORMAT: &[&str] = &["grammar", "json_schema", "response_format", "schema", "structured output"];
-/// Texts of rejected files, for statuses that do not say so: `image input is not supported`.
+/// Texts about rejected files, for statuses without that meaning: `image input is not supported`.
 const ABOUT_FILES: &[&str] =
     &["image", "vision", "multimodal", "modalit", "mmproj", "picture", "document", "file"];
-/// Texts, beside those, of servers whose model accepts no files at all.
+/// Further texts of servers whose model accepts no files at all.
 const TAKES_NONE: &[&str] = &[
     "data required for",
     "does not have vision",
@@ -182,8 +182,8 @@ impl Failure {
         matches!(self.response(), Some((Some(400 | 422), _))) && self.passing().is_none()
     }
 
-    /// Returns whether the server may have rejected the schema of the answer: it rejected the request, or its text
-    /// says so.
+    /// Returns whether the server may have rejected the schema of the answer, by a rejection of the request or by
+    /// its text.
     pub(super) fn may_be_of_format(&self) -> bool {
         let Some((code, text)) = self.response() else { return false };
         self.is_invalid_request() || code == Some(501) || has_words(text, OF_FORMAT)
@@ -203,7 +203,8 @@ impl Failure {
         self.response().is_some_and(|(_, text)| has_words(text, ABOUT_FILES))
     }
 
-    /// Returns whether the text says that the model accepts no files at all, rather than that one file is invalid.
+    /// Returns whether the text states that the model accepts no files at all, rather than that one file is
+    /// invalid.
     pub(super) fn says_no_files(&self) -> bool {
         self.names_files()
             && self
@@ -218,7 +219,7 @@ fn has_words(text: &str, words: &[&str]) -> bool {
 }
 
 impl ProviderError {
-    /// Returns how to fix the failure, if a likely fix is known.
+    /// Returns the way to fix the failure, if a likely fix is known.
     pub fn hint(&self) -> Option<String> {
         let text = match &self.failure {
             Failure::TooLong(_) => {
@@ -253,7 +254,7 @@ impl ProviderError {
         path.and_then(|at| self.endpoint.get(..host + at)).unwrap_or(&self.endpoint)
     }
 
-    /// Returns how to fix a rejected request.
+    /// Returns the way to fix a rejected request.
     fn hint_at(&self, status: u16, text: &str) -> Option<String> {
         let text = match status {
             401 | 403 => "check `[provider] api_key`",
@@ -282,7 +283,7 @@ impl fmt::Display for ProviderError {
     }
 }
 
-/// Why a provider cannot be made. Nothing was sent.
+/// The reason why a provider cannot be made. Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     /// The kind does not exist.

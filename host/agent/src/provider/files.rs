@@ -1,6 +1,6 @@
-//! Selects the files that are sent to a vendor, and describes the others in the text. A dialect states what its
-//! vendor [`Takes`]; a conversation after [`fit`] is sent unmodified. Refuses to send a file that the vendor is
-//! known to reject: one such file would fail every later request of the conversation.
+//! Selects the files that are sent to a vendor, and describes the others in the text. A dialect states which files
+//! its vendor [`Takes`]; a conversation after [`fit`] is sent unmodified. Does not send a file that the vendor is
+//! known to reject, because such a file would fail every later request of the conversation.
 
 use std::borrow::Cow;
 
@@ -36,13 +36,13 @@ const ALIASES: &[(&str, &str)] =
 /// The reason for leaving out a file that the server rejected.
 const REFUSED: &str = "the model's API refused it";
 
-/// How a file is sent.
+/// The way in which a file is sent.
 enum Verdict<'a> {
     /// As a part of the text.
     Inline(&'a str),
     /// As a file of this media type.
     Sent(String),
-    /// Not at all, for this reason.
+    /// The file is not sent, for this reason.
     Not(String),
 }
 
@@ -88,7 +88,7 @@ impl Takes {
         self.kinds.iter().find(|kind| kind.media_types.contains(&media_type))
     }
 
-    /// Returns the index of the first file, by these sizes, that is sent. The oldest files are left out in strides
+    /// Returns the index of the first file, by these sizes, that is sent. The oldest files are omitted in strides
     /// of a quarter of the limit: a provider's prompt cache ends at the first change.
     fn first_sent(&self, sizes: &[usize]) -> usize {
         let by_bytes = first_within(self.total, sizes.iter().copied());
@@ -165,7 +165,7 @@ pub(super) fn files(message: &Message) -> Box<dyn Iterator<Item = Anchored<'_>> 
 /// Walks the files of a conversation, oldest first.
 struct Fitting<'v, 'm> {
     verdict: &'v dyn Fn(&Anchored<'m>) -> Verdict<'m>,
-    /// How many of the acceptable files are still to be left out.
+    /// The number of acceptable files that are still to be omitted.
     left_out: usize,
 }
 

@@ -153,7 +153,7 @@ const SCHEMA: Narrow = Narrow {
 /// Generations of models that reject tools together with a schema for the answer.
 const APART: &[&str] = &["gemini-1", "gemini-2"];
 
-/// Returns when the schema is sent.
+/// Returns the requests with which the schema is sent.
 fn formats(model: &str) -> Formats {
     if APART.iter().any(|name| model.contains(name)) { Formats::Alone } else { Formats::BesideTools }
 }
@@ -208,8 +208,8 @@ fn is_in_answer(model: &str, attachment: &Attachment) -> bool {
         && IN_ANSWERS.contains(&attachment.media_type.as_str())
 }
 
-// Reads the parts of a content, and folds a streamed `generateContent` response into a complete one: every
-// chunk is a response of its own. The thinking of a model is left out of its text.
+// Reads the parts of a content, and folds a streamed `generateContent` response into a complete one: every chunk
+// is a separate response. The thinking of a model is not a part of its text.
 
 const CALL: Shape = Shape {
     is_call: |part| part.get("functionCall").is_some(),
@@ -280,8 +280,8 @@ impl Content {
         Ok(())
     }
 
-    /// Adds a part: appends it to the call it continues, or to the previous text if neither has a signature, since
-    /// a signature covers its own part alone.
+    /// Adds a part: appends it to the call that it continues, or to the previous text if neither has a signature,
+    /// because a signature covers its own part alone.
     fn add(&mut self, part: Map<String, Value>) -> bool {
         if part.contains_key("functionCall") {
             return CALL.add(&mut self.parts, part);

@@ -25,7 +25,7 @@ const DIALECTS: &[&str] = &[
 pub struct Mended {
     /// The tool with the repaired schema.
     pub def: ToolDef,
-    /// The changes and their places, a sentence each.
+    /// The changes and their places, one sentence each.
     pub changes: Vec<String>,
     renames: Renames,
 }

@@ -1,5 +1,5 @@
-//! The model lists of vendors, read page by page into one format: one constant and one reader a vendor. A
-//! listed model is not known to answer before it is asked.
+//! The model lists of vendors, read page by page into one format: one constant and one reader per vendor.
+//! Only a request shows whether a listed model answers.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub struct ModelList {
     pub is_cut: bool,
 }
 
-/// How the list of a vendor is requested and read.
+/// The request for the list of a vendor, and its format.
 #[derive(Clone, Copy)]
 pub(super) struct Listing {
     /// The path, relative to the base URL.

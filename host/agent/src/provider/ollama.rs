@@ -1,5 +1,5 @@
-//! Ollama's chat API: requests and responses, as pure functions. Calls may lack ids, and arguments may come as
-//! text; the thinking of a model is sent back with its text.
+//! Ollama's chat API: requests and responses, as pure functions. Calls may lack ids, and arguments may be text;
+//! the thinking of a model is sent back with its text.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -117,7 +117,7 @@ impl Dialect for Ollama {
     }
 }
 
-/// Returns the `think` parameter. One family of models takes levels, and cannot turn thinking off.
+/// Returns the `think` parameter. One family of models has levels, and cannot turn thinking off.
 fn think(model: &str, effort: Effort) -> Value {
     let has_steps = model.rsplit('/').next().is_some_and(|name| name.starts_with("gpt-oss"));
     match effort {
@@ -130,7 +130,7 @@ fn think(model: &str, effort: Effort) -> Value {
 }
 
 fn tool(def: &ToolDef) -> Value {
-    // A schema that cannot be translated is left to the server.
+    // The server gets a schema that cannot be translated unmodified.
     let parameters = SCHEMA.translate(&def.parameters).map(Value::from);
     let parameters = parameters.unwrap_or_else(|schema::Unsayable| schema::plain_object(&def.parameters));
     json!({
@@ -242,7 +242,7 @@ pub const HOST_VARIABLE: &str = "OLLAMA_HOST";
 const DEFAULT_PORT: u16 = 11434;
 
 /// Parses scheme, host and port from the value of `OLLAMA_HOST`: a host, a port or a URL, each with the defaults
-/// for the missing parts. An address that stands for all interfaces becomes the loopback address.
+/// for the missing parts. An address for all interfaces becomes the loopback address.
 pub fn host(address: &str) -> (&'static str, String, u16) {
     let address = address.trim();
     let (scheme, address) = match address.split_once("://") {

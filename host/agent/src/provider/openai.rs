@@ -53,7 +53,7 @@ pub(super) const API: Api = Api {
 
 /// The chat completions API.
 pub(super) struct OpenAi {
-    /// The vendor whose messages are sent back unmodified: the provider itself, or one of its format.
+    /// The vendor whose messages are sent back unmodified: the provider itself, or a vendor of its format.
     pub(super) vendor: &'static str,
 }
 
@@ -223,7 +223,7 @@ fn tool(def: &ToolDef) -> Value {
 
 // The content of user messages: a string, or a list of parts if there are files. Pure.
 
-/// The name of an unnamed document, since the API requires one.
+/// The name of an unnamed document, because the API requires one.
 const UNNAMED: &str = "document.pdf";
 
 /// Returns the parts of a message.

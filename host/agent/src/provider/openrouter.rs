@@ -17,16 +17,16 @@ pub(super) const NAME: &str = "openrouter";
 /// The prefix of models that cache a prompt only on request.
 const ASKS_FOR_CACHE: &str = "anthropic/";
 
-/// The prefixes of models that call tools in a request with a schema; others are known to answer at once in the
-/// schema, or to reject the combination.
+/// The prefixes of models that call tools in a request with a schema; other models answer immediately in the
+/// schema, or reject the combination.
 const BESIDE_TOOLS: &[&str] = &["anthropic/", "google/gemini-3", "openai/", "x-ai/"];
 
-/// How many messages at the end get a cache mark. With the system prompt, one less than the limit.
+/// The number of messages at the end with a cache mark. With the system prompt, one less than the limit.
 const MARKED: usize = 2;
 
 const OPENAI: OpenAi = OpenAi { vendor: NAME };
 
-/// The constants of the API. A check requests the key's data, since the list of models needs no key.
+/// The constants of the API. A check requests the key's data, because the list of models needs no key.
 const API: Api = Api {
     listing: OPENROUTER,
     models_path: "key",

@@ -27,7 +27,7 @@ pub struct OutputSchema {
     renames: Renames,
 }
 
-/// Why a schema is rejected.
+/// The reason why a schema is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutputSchemaError {
     /// The schema is larger than any model reads with every request.
@@ -38,7 +38,7 @@ pub enum OutputSchemaError {
     Invalid(#[from] AnswerSchemaError),
 }
 
-/// When a dialect sends the schema in the vendor's parameter.
+/// The requests with which a dialect sends the schema in the vendor's parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Formats {
     /// Always: the model can still call tools.

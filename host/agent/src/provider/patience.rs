@@ -1,6 +1,5 @@
-//! How many times, and for how long, a turn is requested again. Failures pass in different ways: an overloaded
-//! vendor recovers within minutes; an unusable answer is better at the next attempt or never. Computes the waits
-//! and never waits.
+//! The number and the duration of retries of a turn. Failures end in different ways: an overloaded vendor recovers
+//! within minutes; an unusable answer is better at the next attempt or never. Computes the waits and never waits.
 
 use std::time::Duration;
 
@@ -8,12 +7,12 @@ use haft_core::net::Retry;
 
 use super::error::{Failure, Passing};
 
-/// When a failed request is repeated.
+/// The conditions for repeating a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// The maximum number of attempts and the waits between them. Stalled and unusable answers get fewer attempts.
     pub retry: Retry,
-    /// How long an overloaded or unreachable vendor is retried in a task that has turns already, with any number of
+    /// Time limit for retries of an overloaded or unreachable vendor in a task with turns, with any number of
     /// attempts: the cost of these turns is lost with the task. `None`: `retry` applies.
     pub in_task: Option<Duration>,
 }
@@ -21,7 +20,7 @@ pub struct Patience {
 impl Patience {
     /// 10 minutes: longer than most overloads and deployments, short enough for a person to notice an outage.
     pub(crate) const DEFAULT_IN_TASK: Duration = Duration::from_mins(10);
-    /// The longest wait between attempts in a task: one attempt a minute shows that haft is still working.
+    /// The longest wait between attempts in a task: one attempt per minute shows that haft is still working.
     const MAX_DELAY: Duration = Duration::from_mins(1);
     /// The maximum number of attempts with a silent vendor: each takes minutes.
     const SILENT: u32 = 2;
@@ -59,7 +58,7 @@ impl Attempts {
         self.made
     }
 
-    /// Counts a failed attempt; returns the wait before the next one, or `None` if there is none.
+    /// Counts a failed attempt. Returns the wait before the next one; `None` after the last one.
     pub(super) fn next(&mut self, failure: &Failure, retry_after: Option<Duration>) -> Option<Duration> {
         self.made += 1;
         let retry = self.patience.retry;
@@ -163,7 +162,7 @@ mod tests {
         assert_eq!(Attempts::new(once, true).next(&Failure::Empty("x".into()), None), None);
     }
 
-    /// A server that always asks for an immediate retry gets a limited number of requests.
+    /// A server that always requests an immediate retry gets a limited number of requests.
     #[test]
     fn a_wait_of_nothing_has_an_end() {
         let mut attempts = Attempts::new(Patience::default(), true);
@@ -172,7 +171,7 @@ mod tests {
         assert!((5..100).contains(&made), "{made}");
     }
 
-    /// PL06: a long wait that a vendor asks for in a running task is kept, within the patience.
+    /// PL06: a long wait that a vendor requests in a running task is observed, within the patience.
     #[test]
     fn a_wait_that_is_asked_for_is_kept_within_the_patience() {
         let asked = |in_task, minutes| {

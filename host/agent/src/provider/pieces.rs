@@ -1,6 +1,6 @@
 //! Assembles the pieces of a streamed answer, for all formats. A call begins with a name. Null equals absent.
-//! Indices and ids distinguish calls where possible: some servers give every call the index 0, give all calls of a
-//! turn the same id, or change either between the pieces of one call.
+//! Indices and ids distinguish calls if possible: some servers give every call the index 0, give one id to all
+//! calls of a turn, or change either between the pieces of one call.
 
 use serde_json::{Map, Value, json};
 
@@ -61,14 +61,14 @@ impl Shape {
                 Written::Whole(sent) => matches!(state(call), Written::Whole(known) if known != sent),
                 _ => false,
             },
-            // A name may come in pieces.
+            // A name may arrive in pieces.
             Kinship::Whole => !matches!(state(call), Written::Nothing),
             // A call does not end in the middle of its arguments.
             Kinship::Half => call_name != piece_name || !matches!(state(call), Written::Part),
         }
     }
 
-    /// Returns the index in `all` of the call that `piece` continues; `None` if it begins a new one.
+    /// Returns the index in `all` of the call that `piece` continues; `None` if the piece begins a new call.
     pub(super) fn place(&self, all: &[Value], piece: &Map<String, Value>) -> Option<usize> {
         let calls = all.iter().enumerate().filter(|(_, value)| (self.is_call)(value));
         let calls: Vec<_> = calls.filter_map(|(place, value)| Some((place, value.as_object()?))).collect();
@@ -87,7 +87,7 @@ impl Shape {
         Some(*place).filter(|_| !begins)
     }
 
-    /// Adds a piece to its call in `all`; `false` if there are too many calls.
+    /// Adds a piece to its call in `all`. Returns `false` if there are too many calls.
     pub(super) fn add(&self, all: &mut Vec<Value>, piece: Map<String, Value>) -> bool {
         let place = self.place(all, &piece).unwrap_or(all.len());
         if place >= MAX_ITEMS {
@@ -123,7 +123,7 @@ impl Shape {
         }
     }
 
-    /// Merges a function. A name may come at once, in pieces, or again with every piece.
+    /// Merges a function. A name may arrive complete, in pieces, or again with every piece.
     fn join_function(&self, function: &mut Map<String, Value>, piece: &Map<String, Value>) {
         for (key, value) in piece {
             let known = function.get_mut(key).filter(|known| !known.is_null());
@@ -163,7 +163,7 @@ impl Shape {
     }
 }
 
-/// How a piece matches a call.
+/// The match of a piece and a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kinship {
     /// Every identifier that both have is equal.
@@ -174,7 +174,7 @@ enum Kinship {
 
 /// The state of a call's arguments.
 enum Written {
-    /// None, or an empty object, which some streams begin with.
+    /// No value, or an empty object, which some streams begin with.
     Nothing,
     Part,
     Whole(Value),
@@ -237,7 +237,7 @@ fn join_items(items: &mut Vec<Value>, more: Vec<Value>) {
     }
 }
 
-/// Adds an item to an array: merges it into the last one if both have the same index or both are text.
+/// Adds an item to an array: merges it into the last one if both have one index or both are text.
 fn join_item(items: &mut Vec<Value>, item: Value) {
     match (items.last_mut(), item) {
         (Some(Value::Object(last)), Value::Object(item)) if goes_on(last, &item) => {

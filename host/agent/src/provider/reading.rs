@@ -1,5 +1,5 @@
-//! Reads a response incrementally, as frames or as one body, whatever its content type. Pure: takes bytes and emits
-//! events, without access to the connection.
+//! Reads a response incrementally, as frames or as one body, regardless of its content type. Pure: takes bytes and
+//! emits events, without access to the connection.
 
 use std::io::{self, Write};
 
@@ -20,9 +20,9 @@ use haft_core::secret::Redactor;
 const MAX_STREAM: usize = 64 << 20;
 /// 16 MiB: ten times a turn of the longest output of any model.
 const MAX_BODY: usize = 16 << 20;
-/// 8 MiB: some vendors send a picture, or a whole turn, in one frame.
+/// 8 MiB: some vendors send a picture, or a complete turn, in one frame.
 const MAX_FRAME: usize = 8 << 20;
-/// How many bytes at the start of a stream without frames a message may show.
+/// The number of bytes at the start of a stream without frames that a message may show.
 const START: usize = 200;
 
 /// The end marker of streams by OpenAI and many other servers.
@@ -35,7 +35,7 @@ pub(super) struct Reading<'a> {
     form: Form,
     pairs: PairJoiner,
     fold: Box<dyn Fold>,
-    /// The body, if it came unstreamed.
+    /// The body, if it was not streamed.
     whole: Option<Value>,
     redactor: &'a Redactor,
     events: &'a Events,
@@ -56,8 +56,8 @@ enum Form {
 }
 
 impl Form {
-    /// Detects the form of a response that begins with `start`; `framing`: the framing of a streamed one. `is_all`:
-    /// the response ends here.
+    /// Detects the form of a response that begins with `start`. `framing` is the framing of a streamed response.
+    /// With `is_all` the response ends here.
     fn of(start: &[u8], framing: Framing, is_all: bool) -> Option<Self> {
         let text = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start).trim_ascii_start();
         let of_frames = |framing| Some(Self::Frames(Frames::new(framing, MAX_FRAME)));
@@ -212,7 +212,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Returns the body received so far, and whether it came unstreamed.
+    /// Returns the body received so far, and whether it was unstreamed.
     pub(super) fn into_body(self) -> (Value, bool) {
         match self.whole {
             Some(body) => (body, true),
@@ -288,7 +288,7 @@ impl<'a> Reading<'a> {
 /// The magic bytes of gzip.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// A response that a server may have compressed unasked, as its first bytes tell and not its headers.
+/// A response that a server may have compressed without a request, as its first bytes show and its headers do not.
 #[derive(Default)]
 pub(super) enum Inflate {
     /// No byte has arrived.

@@ -139,7 +139,7 @@ impl<D: Dialect> Remote<D> {
         answer.refusal().await.map_err(|failure| self.cleaned(failure).into())
     }
 
-    /// Waits after a failed attempt, or returns the error if there is no next attempt.
+    /// Waits after a failed attempt. Returns the error if there is no next attempt.
     async fn wait(
         &self,
         url: &Url,
@@ -196,7 +196,7 @@ impl<D: Dialect> Remote<D> {
         settings::context_window(model).filter(|_| self.terms.is_vendor)
     }
 
-    /// Returns when the schema of an answer is sent to `model`.
+    /// Returns the requests with which the schema of an answer is sent to `model`.
     fn formats(&self, model: &str) -> Formats {
         if self.formless.has(model) {
             Formats::Never

@@ -1,6 +1,6 @@
 //! OpenAI's Responses API, which its current models use for tools: requests and responses, as pure functions.
-//! Nothing is stored at the vendor (`store = false`): the model's thinking comes back encrypted, and the next
-//! request contains it unmodified.
+//! Nothing is stored at the vendor (`store = false`): the response contains the model's thinking encrypted, and the
+//! next request contains it unmodified.
 
 mod request;
 mod stream;

@@ -18,7 +18,7 @@ pub(super) struct Subset {
     pub(super) keywords: &'static [&'static str],
     /// The supported formats, by type.
     pub(super) formats: &'static [(&'static str, &'static str)],
-    /// Whether `nullable: true` allows null; otherwise null is removed, since an argument may be left out.
+    /// Whether `nullable: true` allows null; otherwise null is removed, because an argument may be omitted.
     pub(super) nullable: bool,
     /// Whether every object must name its properties, every value must have a type, and only strings can be
     /// enumerated.
@@ -46,7 +46,7 @@ pub(super) fn plain_object(schema: &Value) -> Value {
 }
 
 /// Merges the properties of `parts` into `root`. With `together`, a property required by any part is required;
-/// otherwise one required by all parts.
+/// otherwise a property required by all parts.
 fn combine(root: &mut Map<String, Value>, parts: &[Value], whole: &Value, together: bool) {
     let parts: Vec<_> = parts.iter().filter_map(|part| resolve(part, whole)?.as_object()).collect();
     let merged = root.entry("properties").or_insert_with(|| json!({}));
@@ -251,7 +251,7 @@ fn describe(node: &mut Node, values: &[Value]) {
     node.insert("description".into(), text.into());
 }
 
-/// Adds what a strict vendor requires, if it can be derived.
+/// Adds the parts that a strict vendor requires, if they can be derived.
 fn complete(node: &mut Node, depth: usize) -> Result<(), Unsayable> {
     if !node.contains_key("type") && !node.contains_key("anyOf") {
         let kind = if node.contains_key("properties") {

@@ -29,21 +29,21 @@ pub struct ProviderSettings {
     /// Which API of OpenAI, or of a compatible server, is used. `None`: `Responses` at the base URL of the kind,
     /// `Chat` elsewhere. Other kinds ignore it.
     pub format: Option<ApiFormat>,
-    /// How much the model thinks; `None`: the vendor's default.
+    /// The amount of the model's thinking; `None` for the vendor's default.
     pub effort: Option<Effort>,
     /// The maximum number of output tokens of one answer; `None`: the vendor's default.
     pub max_tokens: Option<u32>,
-    /// The context window in tokens, read and written, which limits the conversation that is sent. `None`: the
-    /// published value, or the one in an error message of the vendor. Ollama allocates this size.
+    /// The context window in tokens, read and written, which limits the sent conversation. `None`: the published
+    /// value, or the value in an error message of the vendor. Ollama allocates this size.
     pub context_window: Option<u32>,
     /// The prices of models, by their names in requests.
     pub prices: BTreeMap<String, Prices>,
     /// The timeouts.
     pub timeouts: Timeouts,
-    /// When a request is repeated.
+    /// The conditions for repeating a request.
     pub patience: Patience,
-    /// Headers of every request; they replace haft's headers of the same name. The values are handled as secrets:
-    /// some gateways take their key in a header.
+    /// Headers of every request, which replace haft's headers of these names. The values are handled as secrets:
+    /// some gateways require their key in a header.
     pub headers: Vec<(String, SecretString)>,
     /// Merged into the body of every request (`temperature`, `max_completion_tokens`, …), object by object.
     pub extra: Map<String, Value>,
@@ -86,7 +86,7 @@ pub struct Timeouts {
 }
 
 impl Timeouts {
-    /// 10 s: a server that has not accepted by then is unavailable.
+    /// 10 s: a server that has not accepted within this time is unavailable.
     pub(crate) const DEFAULT_CONNECT: Duration = Duration::from_secs(10);
     /// 5 minutes: a small model on two cores takes minutes to read a long prompt for the first time.
     pub(crate) const DEFAULT_FIRST_BYTE: Duration = Duration::from_mins(5);
@@ -141,7 +141,7 @@ fn times(tokens: u64, price: f64) -> Cost {
     Cost::of_dollars(tokens * price / 1e6)
 }
 
-/// Prefixes of names with tokens; of two matching prefixes, the longer one comes first.
+/// Prefixes of names with tokens. Of two matching prefixes, the longer one is first.
 const WINDOWS: &[(&str, u32)] = &[
     ("chatgpt-4o", 128_000),
     ("claude-", 200_000),

@@ -27,7 +27,7 @@ pub(super) fn said(text: &str) -> &str {
     while let Some((_, last)) = begins(rest) {
         rest = rest.split_once(last).map_or("", |(_, after)| after).trim_start();
     }
-    // The opening tag was in the prompt: the closing tag is on a line of its own.
+    // The opening tag was in the prompt: the closing tag is on a separate line.
     let lone = MARKS.iter().find_map(|(first, last)| {
         let (before, after) = rest.split_once(&format!("{last}\n"))?;
         (!before.contains(first) && (before.is_empty() || before.ends_with('\n'))).then(|| after.trim_start())
@@ -112,7 +112,7 @@ impl Thoughts {
     }
 }
 
-/// Returns how many bytes at the end of `text` may be the beginning of `mark`.
+/// Returns the number of bytes at the end of `text` that may be the beginning of `mark`.
 fn ends_in_part(text: &str, mark: &str) -> usize {
     let parts = mark.char_indices().rev().map(|(at, _)| at).filter_map(|at| mark.get(..at));
     parts.map(str::len).find(|len| mark.get(..*len).is_some_and(|part| text.ends_with(part))).unwrap_or(0)

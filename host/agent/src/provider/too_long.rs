@@ -57,7 +57,7 @@ impl Failure {
     }
 }
 
-/// Returns whether `text`, in lower case, says that a request is too long.
+/// Returns whether `text`, in lower case, states that a request is too long.
 pub(super) fn says_so(text: &str) -> bool {
     WORDS.iter().any(|word| text.contains(word))
 }

@@ -40,7 +40,7 @@ pub(crate) struct Place {
 /// A stored text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// The absolute path of its file.
+    /// The absolute path of the file.
     pub(crate) path: PathBuf,
     /// The size of the text in bytes.
     pub(crate) bytes: usize,
@@ -118,7 +118,7 @@ pub(super) fn list(folder: &Path) -> io::Result<Vec<Found>> {
     Ok(entries.filter_map(|entry| found(entry.ok()?).ok()).collect())
 }
 
-/// Removes the oldest of `found` until there are at most `most`, of at most `bytes` in total.
+/// Removes the oldest of `found` until at most `most` remain, of at most `bytes` in total.
 pub(super) fn make_room(mut found: Vec<Found>, most: usize, bytes: u64) {
     found.sort_unstable();
     let mut total: u64 = found.iter().map(|(_, bytes, _)| bytes).sum();

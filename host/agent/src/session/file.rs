@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::SessionError;
 
-/// The maximum size of a session in bytes: no model reads a conversation of this length whole.
+/// The maximum size of a session in bytes: no model reads a complete conversation of this length.
 pub(super) const MAX_SESSION: u64 = 256 << 20;
 
 #[derive(Debug)]

@@ -61,7 +61,7 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         unknown: bool,
     },
-    /// The beginning of the conversation was summarised, and the model does not see it any more.
+    /// The beginning of the conversation was summarised, and the model no longer sees it.
     Summarised(Summarised),
     /// A task ended.
     Ended(Ended),
@@ -104,7 +104,7 @@ pub struct Begun {
 pub struct Turned {
     /// The text and the calls.
     pub reply: Reply,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub stop: Stop,
     /// The usage of the turn.
     #[serde(default)]
@@ -121,7 +121,7 @@ pub struct Summarised {
     pub messages: usize,
     /// The text.
     pub text: String,
-    /// The model that wrote it.
+    /// The model that wrote the summary.
     #[serde(default)]
     pub model: String,
     /// The usage of the summary.
@@ -132,9 +132,9 @@ pub struct Summarised {
 /// The end of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// How the task ended; `None` if the model could not be asked.
+    /// The end of the task; `None` if the model could not be asked.
     pub end: Option<End>,
-    /// Why the model could not be asked.
+    /// The reason why the model could not be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -170,7 +170,7 @@ impl Begun {
         }
     }
 
-    /// Returns whether `other` is a session of the same program in the same folder.
+    /// Returns whether `other` is a session of this program in this folder.
     pub fn is_like(&self, other: &Self) -> bool {
         self.path == other.path && self.folder == other.folder
     }

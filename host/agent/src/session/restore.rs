@@ -1,4 +1,4 @@
-//! Restores a conversation from the lines of its session, valid for every vendor at whichever line the file ends. A
+//! Restores a conversation from the lines of its session, valid for every vendor if the file ends at any line. A
 //! call without an answer does not count as done.
 
 use jiff::Timestamp;
@@ -46,7 +46,7 @@ pub struct Summary {
     pub messages: usize,
     /// The text.
     pub text: String,
-    /// The model that wrote it.
+    /// The model that wrote the summary.
     pub model: String,
 }
 
@@ -62,11 +62,11 @@ pub struct Unanswered {
 /// The state of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Known {
-    /// Its tool never ran.
+    /// The tool of the call never ran.
     Waiting,
-    /// Its tool started, and the outcome is unknown.
+    /// The tool of the call started, and the outcome is unknown.
     Running,
-    /// It has an answer.
+    /// The call has an answer.
     Answered(ToolResult),
 }
 
@@ -117,7 +117,7 @@ impl Restored {
             Entry::Summarised(Summarised { messages, text, model, usage }) => {
                 self.usage += usage;
                 self.summary = Some(Summary { messages, text, model });
-                // The count included messages that the model does not see any more.
+                // The count included messages that the model no longer sees.
                 self.counted = None;
             }
             Entry::Resumed { .. } | Entry::Other => {}
@@ -228,7 +228,7 @@ mod tests {
         ]
     }
 
-    /// PL20: wherever a session breaks off, every vendor accepts the conversation, and the states of the calls are
+    /// PL20: if a session ends at any line, every vendor accepts the conversation, and the states of the calls are
     /// exactly those in the file.
     #[test]
     fn pl20_a_session_can_break_off_after_every_line() {
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(restored.messages[2], Message::User("stop".into()));
     }
 
-    /// A count of the whole conversation does not apply after a summary.
+    /// A count of the complete conversation does not apply after a summary.
     #[test]
     fn a_count_from_before_a_summary_is_not_believed() {
         let counted = |entries: Vec<Entry>| Restored::parse(&text(entries)).counted;

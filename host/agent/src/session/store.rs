@@ -25,15 +25,15 @@ const ENDING: &str = ".jsonl";
 /// The maximum number of sessions: some years of daily work. The oldest are removed when a session begins.
 const MAX_SESSIONS: usize = 1000;
 
-/// The format of the time in a file name: names sort by the beginning of the session. Versions up to 0.1 wrote
-/// whole seconds, which sort before other times of the same second.
+/// The format of the time in a file name: names sort by the beginning of the session. Versions up to 0.1 wrote no
+/// fractions of seconds; these names sort before other times of their second.
 const TIME: &str = "%Y%m%dT%H%M%S%.9f";
 
 /// The minimum difference between the times in two names.
 const NEXT: SignedDuration = SignedDuration::from_nanos(1);
 
-/// How many bytes of a session are read if only its opening is needed: enough for the longest paths and most first
-/// prompts.
+/// The number of bytes that are read of a session if only its opening is needed: enough for the longest paths and
+/// most first prompts.
 const OPENING: u64 = 64 << 10;
 
 /// The number of hexadecimal digits of an id.
@@ -68,14 +68,14 @@ impl Sessions {
     }
 
     /// Also stores full answers of which a model sees a part: in files below `folder`, which the agent's tool
-    /// `read` can open and no tool can write. They are removed with their session.
+    /// `read` can open and no tool can write. The files are removed with their session.
     #[must_use]
     pub fn with_answers(self, folder: impl Into<PathBuf>) -> Self {
         Self { answers: Some(folder.into()), ..self }
     }
 
     /// Also stores the contents of files before tools change them: in files below `folder`, which no tool may open.
-    /// They are removed with their session.
+    /// The files are removed with their session.
     #[must_use]
     pub fn with_changes(self, folder: impl Into<PathBuf>) -> Self {
         Self { changes: Some(folder.into()), ..self }
@@ -90,7 +90,7 @@ impl Sessions {
     }
 
     /// Begins a session with its first prompt. Both are on the disk on return. No line contains a secret that
-    /// `redactor` knows. An id of `begun`, from [`Self::promise`], is kept.
+    /// `redactor` knows. An id of `begun`, from [`Self::promise`], is used.
     ///
     /// # Errors
     /// The folder or the file cannot be created or written.
@@ -108,7 +108,7 @@ impl Sessions {
         let path = self.folder.join(format!("{}-{id}{ENDING}", time.strftime(TIME)));
         let begun = session::text(Line::now(Entry::Begun(Begun { id: id.clone(), ..begun })), redactor);
         let prompt = session::text(Line::now(Entry::said(&prompt.into())), redactor);
-        // One write: a session that can be found has its prompt.
+        // One write, so that a session that can be found has its prompt.
         let file = File::create(&path, &id, &format!("{begun}\n{prompt}"))?;
         Ok(SessionLog::new(&id, file, redactor.clone(), (self.answers(&id), self.changes(&id))))
     }
@@ -174,10 +174,10 @@ impl Sessions {
         if found.next().is_some() { Err(SessionError::Ambiguous(id.to_owned())) } else { Ok(first) }
     }
 
-    /// Returns the newest session of the same program and the same folder as `begun`.
+    /// Returns the newest session with the program and the folder of `begun`.
     ///
     /// # Errors
-    /// There is no such session.
+    /// The session does not exist.
     pub fn last(&self, begun: &Begun) -> Result<Saved, SessionError> {
         let is_like = |saved: &Saved| saved.begun().is_some_and(|other| other.is_like(begun));
         self.all()?.into_iter().rev().find(is_like).ok_or(SessionError::None)
@@ -203,8 +203,8 @@ impl Saved {
         is_id.then(|| Self { id: id.to_owned(), path: path.to_owned(), answers, changes })
     }
 
-    /// Returns the time for the name of a session that begins `now`: later than this one, even if the clock was set
-    /// back or has not advanced.
+    /// Returns the time for the name of a session that begins `now`: later than this session, even if the clock was
+    /// set back or has not advanced.
     fn begins_before(&self, now: Timestamp) -> Timestamp {
         let named = self.path.file_name().and_then(|name| name.to_str()?.split('-').next());
         let named = named.and_then(|time| DateTime::strptime(TIME, time).ok()?.to_zoned(TimeZone::UTC).ok());
@@ -232,7 +232,7 @@ impl Saved {
         Ok(self.text()?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
     }
 
-    /// Returns the beginning of the session, and the first prompt if it lies within the first 64 KiB.
+    /// Returns the beginning of the session, and the first prompt if it is within the first 64 KiB.
     pub fn opening(&self) -> Option<(Begun, Option<String>)> {
         let file = fs::File::open(&self.path).ok()?;
         let mut lines = io::BufRead::lines(io::BufReader::new(io::Read::take(file, OPENING)));

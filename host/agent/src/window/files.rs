@@ -6,7 +6,7 @@ use haft_core::call::Attachment;
 
 /// The minimum size of an image or another file in bytes: a large image takes about 1,600 tokens at every vendor.
 const FILE: usize = 1600 * super::BYTES_OF_100 / 100;
-/// The bytes of a document for one counted byte: a page has about 100 KiB and 1,600 tokens.
+/// The number of bytes of a document per counted byte: a page has about 100 KiB and 1,600 tokens.
 const BYTES_OF_DOCUMENT: usize = 16;
 
 /// The counted size of a note about a file, in bytes.

@@ -1,4 +1,4 @@
-//! The text in place of the messages that are left out: their number, their summary, the first and the last request
+//! The text in place of the messages that are omitted: their number, their summary, the first and the last request
 //! of the person, and short prompts between them, verbatim. It stays unchanged until the next cut, for prompt
 //! caches.
 
@@ -11,16 +11,16 @@ use crate::provider::{Exchange, Message, Prompt, RequestedCall};
 use crate::session::{Kept, Place, Summary};
 use haft_core::call::{Attachment, ToolResult};
 
-/// The approximate size of its fixed text in bytes.
+/// The approximate size of the head's fixed text in bytes.
 pub(super) const WORDS: usize = 400;
 
-/// The messages that are left out.
+/// The messages that are omitted.
 pub(super) struct Head<'m> {
     /// The number of messages.
     pub(super) left_out: usize,
-    /// The summary of all of them, or of the first ones.
+    /// The summary of all omitted messages, or of the first ones.
     pub(super) summary: Option<&'m Summary>,
-    /// The first request of the person, if the current task is another one.
+    /// The first request of the user, if the current task is another one.
     pub(super) first: Option<&'m Prompt>,
     /// Short prompts of the person after the first.
     pub(super) said: Vec<&'m str>,
@@ -112,7 +112,7 @@ fn within<'a>(short: impl Iterator<Item = &'a (usize, usize)>, room: usize) -> B
 /// Stores the full text of a shortened answer, if possible.
 pub(crate) type Keeper<'a> = &'a (dyn Fn(Place, &str) -> Option<Kept> + Sync);
 
-/// The tool that opens stored answers: haft's built-in one.
+/// The tool that opens stored answers, which is built in.
 pub(crate) const READER: &str = "read";
 
 /// The note in a shortened answer that is not stored.

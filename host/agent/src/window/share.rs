@@ -6,7 +6,7 @@ use haft_core::tool::{Keep, clip};
 /// The maximum sizes of one message in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
-    /// For its text, and for each text file.
+    /// The size of the text, and of each text file.
     pub(super) text: usize,
     /// For each other file, which cannot be shortened.
     pub(super) file: usize,
@@ -17,7 +17,7 @@ pub(super) struct Share {
 pub(super) struct Shares {
     /// For a prompt.
     pub(super) prompt: Share,
-    /// For the first prompt, if the current task is another one.
+    /// The share of the first prompt, if the current task is another one.
     pub(super) first: Share,
     /// For the answer of a tool.
     pub(super) answer: Share,

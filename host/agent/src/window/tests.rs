@@ -90,7 +90,7 @@ fn a_long_prompt_is_shown_whole_where_the_model_can_read_it() {
     assert!((20_000..50_000).contains(&shown(&small, &messages)), "{}", shown(&small, &messages));
 }
 
-/// The task is kept after a cut, also if haft has asked the model to go on since; haft's last question is kept too.
+/// The task stays after a cut, also if haft has asked the model to continue since; haft's last question stays too.
 #[test]
 fn a_request_to_go_on_does_not_take_the_place_of_the_task() {
     let again = "[Your answer cannot be used: `n` is required. Answer again, with nothing else.]";
@@ -117,7 +117,7 @@ fn a_request_to_go_on_does_not_take_the_place_of_the_task() {
     assert!(!is_own_question(&Prompt::default()));
 }
 
-/// G02: after an error less is sent, until nothing more can be left out.
+/// G02: after an error less is sent, until nothing more can be omitted.
 #[test]
 fn g02_a_refusal_shrinks_what_is_shown() {
     let messages: Vec<_> = std::iter::once(says("the task")).chain((0..30).map(|_| turn(1000))).collect();
@@ -176,7 +176,7 @@ fn what_fits_is_shown_as_it_is() {
     assert!(matches!(visible(&window, &messages), Cow::Borrowed(_)));
 }
 
-/// The first and the last request are kept verbatim, whatever lies between them.
+/// The first and the last request stay verbatim, regardless of the messages between them.
 #[test]
 fn what_is_left_out_leaves_its_summary_and_the_first_and_last_prompt() {
     let mut messages = vec![says("the first task")];
@@ -200,7 +200,7 @@ fn what_is_left_out_leaves_its_summary_and_the_first_and_last_prompt() {
     assert_eq!(visible(&resumed, &messages), shown);
 }
 
-/// Short prompts are kept verbatim, whatever the summary says.
+/// Short prompts stay verbatim, regardless of the summary.
 #[test]
 fn what_was_said_in_few_words_stays_as_it_was_said() {
     let mut messages =

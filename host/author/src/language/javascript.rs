@@ -154,7 +154,7 @@ impl Package {
             None => Err(Report::from(need.missing("looked for it on PATH")).into()),
         };
         match installed {
-            // The packages were installed in another way, or there is no network.
+            // The packages were installed otherwise, or there is no network.
             Err(_) if is_there => return Ok(()),
             installed => installed?,
         }

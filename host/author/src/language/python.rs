@@ -114,7 +114,7 @@ async fn componentize(build: &Build<'_>) -> anyhow::Result<PathBuf> {
     Ok(found)
 }
 
-/// Generates the classes of the WIT; removes the old ones, since the tool overwrites no file.
+/// Generates the classes of the WIT, and removes the old ones first, because the tool overwrites no file.
 async fn write_bindings(build: &Build<'_>, tool: Tool) -> anyhow::Result<()> {
     build.scratch()?;
     let folder = build.path(BINDINGS);

@@ -93,7 +93,7 @@ fn is_same(path: &Path, bytes: &[u8]) -> bool {
     std::fs::read(path).is_ok_and(|found| found == bytes)
 }
 
-/// The interval and the number of attempts to lock a folder that another build fills: one hour together.
+/// The interval and the number of attempts to lock a folder that another build fills: one hour in total.
 const POLL: Duration = Duration::from_millis(200);
 const MOST_POLLS: usize = 5 * 60 * 60;
 

@@ -118,7 +118,7 @@ impl Bench {
         Ok(self.call(call, Grant::none(), Arc::new(Nobody)).await?.0)
     }
 
-    /// Makes a call; returns the result, and the decisions on its rights.
+    /// Makes a call. Returns the result, and the decisions about its rights.
     async fn call(
         &self,
         call: Call<'_>,

@@ -46,7 +46,7 @@ pub struct Case {
     pub wanted: Wanted,
 }
 
-/// The limits of a case; a missing one is the plugin's.
+/// The limits of a case; the plugin's limits replace missing ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnLimits {
     memory: Option<u64>,

@@ -98,7 +98,7 @@ fn write(dir: &Dir, files: &BTreeMap<PathBuf, String>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Copies files and folders; skips links, since they may lead anywhere.
+/// Copies files and folders; skips links, because they may lead anywhere.
 fn copy(from: &Dir, to: &Dir, budget: &mut Budget, depth: usize) -> io::Result<()> {
     for entry in from.entries()? {
         let (entry, full) = (entry?, || io::Error::other("it is too large or too deep for a test"));

@@ -78,7 +78,7 @@ async fn bad_end(bench: &Bench, tool: &ToolDef, arguments: &Value) -> anyhow::Re
     Ok(end.map(|end| end.lines().next().unwrap_or_default().to_owned()))
 }
 
-/// Shrinks the arguments of a finding, by one smaller value after another.
+/// Reduces the arguments of a finding, by one smaller value after another.
 async fn smallest(
     bench: &Bench,
     tool: &ToolDef,

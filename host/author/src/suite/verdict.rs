@@ -127,7 +127,7 @@ mod tests {
         ] {
             assert!(passes(&wanted, &right) && !passes(&wanted, &wrong), "{wanted:?}");
         }
-        // A refused right counts, whatever the tool returned.
+        // A refused right counts, regardless of the tool's answer.
         assert!(passes(&Wanted::Refused("a.test".into()), &answer("never mind")));
     }
 

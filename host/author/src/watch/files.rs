@@ -23,8 +23,8 @@ impl Moment {
         Self(tv_sec, tv_nsec)
     }
 
-    /// Reports whether one of `files` was written or created since: changes between reading a file and watching
-    /// it cause no event.
+    /// Reports whether one of `files` was written or created since: changes between the reading and the
+    /// watching of a file cause no event.
     pub fn is_before_a_change_of(self, files: &[PathBuf]) -> bool {
         let is_later = |metadata: Metadata| Self(metadata.ctime(), metadata.ctime_nsec()) >= self;
         // The link may be new, or its target.
@@ -69,7 +69,7 @@ fn names(file: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Reports whether the event may have changed the content of one of `files`. Reads and changes of metadata do
-/// not.
+/// not change the content.
 fn is_change(event: &Event, files: &HashSet<PathBuf>) -> bool {
     let is_written = match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,

@@ -1,5 +1,5 @@
 //! Verifies the signatures of JSON Web Tokens with `ring`. Signs nothing, and supports no algorithm with a shared
-//! secret: a public key can never be mistaken for one.
+//! secret, so that a public key can never be used as one.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind};
@@ -15,8 +15,8 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Installs the verification in the library. A program that embeds haft may have installed another one, which is
-/// then used.
+/// Installs the verification in the library. If a program that embeds haft has installed another verification,
+/// that is used.
 pub(crate) fn install() {
     let _ = PROVIDER.install_default();
 }

@@ -17,7 +17,7 @@ pub enum McpAnswer {
     Result(Value),
     /// An error of JSON-RPC 2.0.
     Error {
-        /// The code; some have a meaning of their own, such as -32042 (a URL has to be visited first).
+        /// The code; some have a special meaning, such as -32042 (a URL has to be visited first).
         code: i32,
         /// The server's message.
         message: String,

@@ -13,7 +13,7 @@ use super::destination::{Destination, host_name};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostName(String);
 
-/// Why a text is not a [`HostName`].
+/// The reason why a text is not a [`HostName`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected a host name such as `example.com`, without scheme, port or `*`; its subdomains are included"

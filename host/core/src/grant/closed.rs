@@ -10,13 +10,13 @@ use super::{CredentialStore, Grant, HostName, RightsTable, Root};
 /// The reason for closing a file, or a directory with everything below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// A file of haft, or one that decides rights: no setting opens it.
+    /// A file of haft, or a file that decides rights: no setting opens it.
     Own,
-    /// `deny` names it.
+    /// A path in `deny`.
     Denied,
     /// A part of this credential store, which [`Grant::with_credentials`] opens.
     Store(CredentialStore),
-    /// Programs execute its content automatically. It may be read; naming it in `write` opens it.
+    /// A file whose content programs execute automatically. It may be read; a grant in `write` opens it.
     StartUp,
 }
 
@@ -33,7 +33,7 @@ pub struct Closed {
 pub(super) struct Sealed {
     /// Neither readable nor writable.
     hidden: Vec<Closed>,
-    /// Not writable.
+    /// The paths closed for writing.
     fixed: Vec<Closed>,
     pub(super) hosts: Vec<HostName>,
 }
@@ -58,7 +58,7 @@ impl Grant {
         self.hiding(Closed { root, why: Why::Store(store) })
     }
 
-    /// Opens a credential store: its files are handled like others.
+    /// Opens a credential store: its files become like any other.
     #[must_use]
     pub fn with_credentials(mut self, store: CredentialStore) -> Self {
         self.credentials.insert(store);
@@ -104,7 +104,7 @@ impl Grant {
         self.hidden_for_reasons().map(|closed| &closed.root)
     }
 
-    /// Returns whether `root` is hidden, or lies below a hidden directory.
+    /// Returns whether `root` is hidden, or below a hidden directory.
     pub fn hides(&self, root: &Root) -> bool {
         self.hidden().any(|hidden| hidden.contains(root))
     }
@@ -195,7 +195,7 @@ impl Closed {
 }
 
 impl Sealed {
-    /// Returns what either closes.
+    /// Returns the paths that either closes.
     pub(super) fn join(self: &Arc<Self>, other: &Arc<Self>) -> Arc<Self> {
         if Arc::ptr_eq(self, other) || **other == Self::default() {
             return self.clone();

@@ -8,13 +8,13 @@ use std::str::FromStr;
 
 use crate::report::nearest;
 
-/// A credential store of one program, or of several of a kind. Stores are compared by their names, which come first.
+/// A credential store of one program, or of several of a kind. Stores are compared by their names.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     name: &'static str,
     /// Files and directories, relative to the home directory, or absolute.
     places: &'static [&'static str],
-    /// Environment variables that move them, and the path to append. A value may be a list of paths.
+    /// Environment variables with another location, and the path to append. A value may be a list of paths.
     moved: &'static [(&'static str, &'static str)],
     /// Messages of programs that cannot open the store, unless they name its path.
     signs: &'static [&'static str],
@@ -25,7 +25,7 @@ const BASES: &[(&str, &str)] = &[(".config/", "XDG_CONFIG_HOME"), (".local/share
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    // The keys named in its `config` belong to it too, wherever they are.
+    // The keys named in its `config` belong to the store too, at any location.
     row("ssh", &[".ssh"]).signs(&["Permission denied (publickey", "Host key verification failed"]),
     row("gnupg", &[".gnupg"]).moved(&[("GNUPGHOME", "")]),
     row("age", &[".config/sops/age", ".config/age", ".age"]).moved(&[("SOPS_AGE_KEY_FILE", "")]),
@@ -158,7 +158,8 @@ impl Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CredentialStore(&'static Row);
 
-/// Why a text is not a [`CredentialStore`]. The message omits the text, which may be a secret in the wrong place.
+/// The reason why a text is not a [`CredentialStore`]. The message omits the text, which may be a secret in the
+/// wrong place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown credential store; {0}")]
 pub struct CredentialStoreError(String);

@@ -1,5 +1,5 @@
-//! An open directory and the files below it: the kernel resolves paths, and no symbolic link leads out. No path is
-//! checked as text here.
+//! An open directory and the files below it: the kernel resolves paths, and no symbolic link leads outside. No path
+//! is checked as text here.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 
 use super::Root;
 
-/// The flags of every open: a FIFO does not block, and a terminal does not become the controlling one.
+/// The flags of every open: a FIFO does not block, and a terminal does not become the controlling terminal.
 const NO_WAIT: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 
 /// An open directory.
@@ -24,7 +24,7 @@ pub struct Content {
     pub bytes: Vec<u8>,
     /// The size of the file in bytes.
     pub size: u64,
-    /// Whether its owner may execute it.
+    /// Whether the file's owner may execute it.
     pub executable: bool,
 }
 
@@ -62,7 +62,7 @@ impl Folder {
         self.0.open_dir(path).map(Self).map_err(leads_out)
     }
 
-    /// Returns whether both are the same directory, whatever their paths.
+    /// Returns whether both are one directory, regardless of their paths.
     pub fn is_same(&self, other: &Self) -> io::Result<bool> {
         let [this, other] = [self.0.dir_metadata()?, other.0.dir_metadata()?];
         Ok((this.dev(), this.ino()) == (other.dev(), other.ino()))
@@ -105,7 +105,7 @@ impl Folder {
     }
 }
 
-/// Explains an error that is not from the kernel: the path, or a symbolic link in it, leads out.
+/// Explains an error that is not from the kernel: the path, or a symbolic link in it, leads outside.
 fn leads_out(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {

@@ -12,8 +12,8 @@ use super::destination::{Destination, Scheme, host_name, split_port};
 /// `api.github.com` is HTTPS on port 443; `http://localhost:8080` is exactly that destination; `*.example.com` is
 /// every name below `example.com`, without `example.com` itself; `*` is every host, over HTTP or HTTPS on any port.
 ///
-/// A name leads to addresses of the public internet alone, whatever it resolves to: see
-/// [`Grant::may_connect`](super::Grant::may_connect). Any other address must be granted itself, with its port
+/// A name leads only to addresses of the public internet, regardless of its resolution: see
+/// [`Grant::may_connect`](super::Grant::may_connect). Any other address needs its own grant with its port
 /// (`http://192.168.1.5:8080`); loopback may also be granted as `localhost`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern(Form);
@@ -33,7 +33,7 @@ struct Named {
     port: u16,
 }
 
-/// Why a text is not a [`HostPattern`].
+/// The reason why a text is not a [`HostPattern`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostPatternError {
     /// The scheme is neither `http` nor `https`.
@@ -47,7 +47,7 @@ pub enum HostPatternError {
     /// The port is not a number from 1 to 65535.
     #[error("the port must be a number from 1 to 65535")]
     Port,
-    /// There is a path, query or user name, which the grant of a host cannot limit.
+    /// The pattern has a path, query or user name, which the grant of a host cannot limit.
     #[error("expected a host, not a URL: remove what follows the host and port")]
     NotAHost,
 }

@@ -25,9 +25,9 @@ pub enum RightsTable {
 /// The rights of a process without a grant, as they would be written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UsualRights {
-    /// The directories that it reads.
+    /// The readable directories.
     pub read: Vec<String>,
-    /// The directories that it writes.
+    /// The writable directories.
     pub write: Vec<String>,
     /// Whether the process has the network.
     pub network: bool,
@@ -58,7 +58,7 @@ impl RightsTable {
         }
     }
 
-    /// Returns its name in messages.
+    /// Returns the name of the place in messages.
     pub fn name(&self) -> String {
         match self {
             Self::Sandbox => "`[sandbox]`".to_owned(),
@@ -70,7 +70,7 @@ impl RightsTable {
 }
 
 impl UsualRights {
-    /// Returns them one by one.
+    /// Returns the rights as a list.
     pub fn rights(&self) -> Vec<Right> {
         let read = self.read.iter().cloned().map(Right::Read);
         let write = self.write.iter().cloned().map(Right::Write);
@@ -79,7 +79,7 @@ impl UsualRights {
         read.chain(write).chain(hosts).collect()
     }
 
-    /// Returns the keys of a grant of these rights with one more.
+    /// Returns the keys of a grant of these rights and one more value.
     fn with(&self, key: &str, value: &str) -> String {
         let any = self.network.then(|| "*".to_owned()).into_iter();
         let hosts = any.chain(self.hosts.iter().map(ToString::to_string)).collect();
@@ -101,7 +101,7 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-// How much data a component may keep between its calls. The plugin host chooses the location.
+// The number of bytes that a component may store between its calls. The plugin host chooses the location.
 
 /// The limit of each kind in bytes; `None`: nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

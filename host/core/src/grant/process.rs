@@ -6,7 +6,7 @@ use super::{Grant, HostPattern, HostSecret, Root, host};
 /// access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Children {
-    /// Whether they have all of the network.
+    /// Whether the child processes have the complete network.
     pub(super) network: bool,
     /// The only destinations, without all of the network.
     pub(super) hosts: Vec<HostPattern>,
@@ -30,8 +30,8 @@ impl Grant {
         self
     }
 
-    /// Sets whether child processes may connect to the sockets of services on this machine, which act with rights
-    /// of their own (Docker, the session bus, an SSH agent).
+    /// Sets whether child processes may connect to the sockets of services on this machine, which act with their
+    /// own rights (Docker, the session bus, an SSH agent).
     #[must_use]
     pub fn with_unix_sockets(mut self, allowed: bool) -> Self {
         self.children.unix_sockets = allowed;

@@ -1,5 +1,5 @@
 //! The directory that a hint proposes to grant for a refused path: the narrowest one that would allow the access,
-//! and never one that is too wide, such as a home or a system directory. Only inspects paths; grants nothing.
+//! and never one that is too wide, such as a home or a system directory. Inspects paths only; grants nothing.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ const SYSTEM_TREES: &[&str] = &[
     "/private/etc",
 ];
 
-/// Directories in those trees that people work in: not these, but those below them.
+/// Directories in those trees that people work in. They are too wide, but directories below them are not.
 const WORKPLACES: &[&str] = &["/dev/shm", "/usr/local/src"];
 
 /// Directories that all users share: they are never proposed, but those below them may be.
@@ -71,13 +71,13 @@ const ACCOUNTS: &str = "/etc/passwd";
 /// The proposal of a hint for a refused path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Proposal {
-    /// To grant this directory.
+    /// A grant of this directory.
     Grant(PathBuf),
-    /// Nothing: this directory would be too wide.
+    /// No proposal, because this directory would be too wide.
     TooWide(PathBuf, TooWide),
 }
 
-/// Why a directory is never proposed.
+/// The reason why a directory is never proposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TooWide {
     /// The directory is `/`.
@@ -86,7 +86,7 @@ pub enum TooWide {
     System,
     /// The directory is the home of a user, or contains one.
     Home,
-    /// The directory is a hidden one in a home, such as `~/.ssh`.
+    /// The directory is a hidden directory in a home, such as `~/.ssh`.
     Settings,
 }
 
@@ -174,7 +174,7 @@ fn homes() -> Vec<PathBuf> {
     let accounts = String::from_utf8_lossy(&accounts);
     let listed = accounts.lines().filter_map(|account| account.split(':').nth(5)).map(PathBuf::from);
     let known = etcetera::home_dir().ok().into_iter().chain([PathBuf::from("/root")]);
-    // System accounts have the home `/`, which would make every directory one that contains a home.
+    // System accounts have the home `/`, which would make every directory too wide.
     known.chain(listed).filter(|home| home.is_absolute() && home.parent().is_some()).collect()
 }
 

@@ -12,23 +12,23 @@ use crate::units::{format_size, parse_size};
 /// A right.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Right {
-    /// To read a directory.
+    /// Read a directory.
     Read(String),
-    /// To read and write a directory.
+    /// Read and write a directory.
     Write(String),
-    /// To connect to a host.
+    /// Connect to a host.
     Host(HostPattern),
-    /// To see an environment variable.
+    /// Read an environment variable.
     Env(String),
-    /// To read a credential store.
+    /// Read a credential store.
     Credentials(CredentialStore),
-    /// To keep this many bytes of keys and values, and as many of files.
+    /// Store this many bytes of keys and values, and as many of files.
     State(u64),
-    /// To keep this many bytes of cache files, which may be removed at any time.
+    /// Store this many bytes of cache files, which may be removed at any time.
     Cache(u64),
 }
 
-/// Why a text is not a [`Right`].
+/// The reason why a text is not a [`Right`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RightError {
     /// The form is invalid.
@@ -78,8 +78,8 @@ impl fmt::Display for Right {
 }
 
 impl Right {
-    /// Returns the list of a grant in program.toml that holds this right, and its text there; `None` for a right with a key of
-    /// its own.
+    /// Returns the list of a grant in program.toml for this right, and its text in the list; `None` for a right with
+    /// its own key.
     pub fn list_entry(&self) -> Option<(&'static str, String)> {
         match self {
             Self::Read(path) => Some(("read", path.clone())),
@@ -91,8 +91,7 @@ impl Right {
         }
     }
 
-    /// Returns whether this right includes `other`, comparing texts: relative paths of both have the same base
-    /// directory.
+    /// Returns whether this right includes `other`. Compares texts: relative paths of both have one base directory.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Write(ours), Self::Read(theirs) | Self::Write(theirs))
@@ -113,7 +112,7 @@ fn size(text: &str, most: u64) -> Result<u64, RightError> {
     parse_size(text).ok().filter(|size| (Limits::MIN_KEPT..=most).contains(size)).ok_or(RightError::Form)
 }
 
-/// Returns whether `path` is `folder` or below it, comparing texts. A path with `..` lies only in itself.
+/// Returns whether `path` is `folder` or below it. Compares texts: a path with `..` is only below itself.
 fn lies_in(path: &str, folder: &str) -> bool {
     let kind = |text: &str| (text.starts_with('/'), text.starts_with('~'));
     let parts = |text: &str| -> Vec<String> {
@@ -151,7 +150,7 @@ mod tests {
         }
     }
 
-    /// PR10: a right covers narrower ones, so that an update that asks for less does not stop.
+    /// PR10: a right covers narrower ones, so that an update that requests fewer rights does not stop.
     #[test]
     fn pr10_a_right_covers_what_lies_in_it() {
         for (ours, theirs) in [

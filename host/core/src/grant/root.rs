@@ -13,7 +13,7 @@ use rustix::fs::{ResolveFlags, openat2};
 #[cfg(target_os = "linux")]
 use rustix::io::Errno;
 
-/// A directory of a grant; a closed one may also be a file. It need not exist yet.
+/// A directory of a grant; a closed path may also be a file. The path need not exist.
 ///
 /// Equality and order are those of the resolved path.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ impl Root {
         Ok(Self { path, real })
     }
 
-    /// Returns `/`: the whole file system.
+    /// Returns `/`: the complete file system.
     pub fn everything() -> Self {
         Self { path: "/".into(), real: "/".into() }
     }
@@ -46,7 +46,7 @@ impl Root {
         &self.real
     }
 
-    /// Returns whether `other` is this directory or lies below it.
+    /// Returns whether `other` is this directory or below it.
     pub fn contains(&self, other: &Self) -> bool {
         other.real.starts_with(&self.real)
     }
@@ -141,7 +141,7 @@ const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::
 pub(crate) fn open_without_links(path: &Path) -> io::Result<File> {
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match openat2(CWD, path, DIRECTORY, Mode::empty(), resolve) {
-        // Not supported by the kernel, or denied by the sandbox that haft itself runs in.
+        // The kernel does not support it, or the sandbox that haft runs in denies it.
         Err(Errno::NOSYS | Errno::PERM) => Ok(by_parts(path)?.into()),
         opened => Ok(opened?.into()),
     }

@@ -234,7 +234,7 @@ proptest! {
     }
 }
 
-/// Single hosts narrow the whole network and each other, and never open what is closed.
+/// Single hosts narrow the complete network and each other, and open no closed host.
 #[test]
 fn meet_keeps_the_narrower_hosts_of_processes() {
     let with = |hosts: &[&str]| {

@@ -13,7 +13,7 @@ use crate::grant::{CredentialStore, Grant, Reach};
 use crate::journal;
 use crate::report::shortened;
 
-/// A call. Empty fields are left out of the line.
+/// A call. Empty fields are omitted from the line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
@@ -62,7 +62,7 @@ pub struct Record {
     /// The SHA-256 of the component, if the tool is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The agents that the call came through, if an agent that is itself a tool made it: `reviewer/searcher`.
+    /// The agents on the way to the call, if an agent that is itself a tool made it: `reviewer/searcher`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The `id` of the call that the last of them answers.
@@ -123,7 +123,7 @@ pub struct Program {
     /// The path of program.toml.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The worker that ran the call, if it came from another machine.
+    /// The worker that ran the call, if the call is from another machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
 }
@@ -150,10 +150,10 @@ pub struct Granted {
     /// The open credential stores; `*`: all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<String>,
-    /// Whether child processes might use the network.
+    /// Whether child processes could use the network.
     #[serde(skip_serializing_if = "is_false")]
     pub network: bool,
-    /// Whether child processes might connect to services of the machine.
+    /// Whether child processes could connect to services of the machine.
     #[serde(skip_serializing_if = "is_false")]
     pub unix_sockets: bool,
 }
@@ -213,8 +213,8 @@ impl Default for Record {
 }
 
 impl Record {
-    /// The maximum number of characters of an answer or an error: some screens of a terminal. Whole files and pages
-    /// do not fit.
+    /// The maximum number of characters of an answer or an error: some screens of a terminal. Complete files and
+    /// pages do not fit.
     pub(crate) const MAX_ANSWER: usize = 8000;
 
     /// Returns the record of a call that begins now. `call` holds no secrets.

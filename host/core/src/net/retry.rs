@@ -3,17 +3,18 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, SystemTime};
 
-/// When a failed request is repeated: only for rate limits, server errors and connections without an answer.
+/// The conditions for repeating a failed request: only rate limits, server errors and connections without an
+/// answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     /// The maximum number of attempts, including the first.
     pub attempts: u32,
-    /// The wait after the first failure; it doubles with each further one.
+    /// The wait after the first failure. Each further failure doubles it.
     pub first_delay: Duration,
     /// The longest wait between attempts.
     pub max_delay: Duration,
-    /// The longest accepted `Retry-After`. If a server asks for more, the request fails at once: a shorter wait
-    /// would fail again.
+    /// The longest accepted `Retry-After`. If a server requires more, the request fails without a retry: a shorter
+    /// wait would lead to another failure.
     pub max_retry_after: Duration,
 }
 
@@ -28,8 +29,8 @@ impl Retry {
     /// 2 minutes: rate limits are counted by the minute; longer quotas need a person.
     pub(crate) const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_mins(2);
 
-    /// Returns the wait after attempt number `attempt` (from 1) failed in a way that may pass; `None` if there is
-    /// no further attempt.
+    /// Returns the wait after the temporary failure of attempt number `attempt` (from 1); `None` after the last
+    /// attempt.
     pub fn wait(&self, attempt: u32, retry_after: Option<Duration>) -> Option<Duration> {
         if attempt >= self.attempts {
             return None;
@@ -58,7 +59,8 @@ impl Default for Retry {
     }
 }
 
-/// Returns between half of `delay` and all of it, so that clients that failed together do not retry together.
+/// Returns a random duration between half of `delay` and `delay`, so that clients that failed together do not
+/// retry together.
 fn jittered(delay: Duration) -> Duration {
     // The random seed of the standard library's hashers suffices for a wait.
     let random = RandomState::new().build_hasher().finish();

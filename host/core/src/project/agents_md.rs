@@ -10,7 +10,7 @@ use crate::secret::Redactor;
 /// The name of the file (<https://agents.md>).
 pub const FILE: &str = "AGENTS.md";
 
-/// The names of the file in a folder, by priority; the first one with content is read.
+/// The names of the file in a folder, by priority. The first one with content is read.
 pub const FILES: [&str; 3] = ["AGENTS.override.md", FILE, "CLAUDE.md"];
 
 /// The content of a file that only refers to `AGENTS.md`.
@@ -22,7 +22,7 @@ pub const MAX_FILE: usize = 32 << 10;
 /// The maximum size of all files in bytes: about 16,000 tokens.
 pub const MAX_ALL: usize = 64 << 10;
 
-/// How many bytes beyond the limit are read, so that a secret at the cut is complete when it is redacted.
+/// The number of bytes read beyond the limit, so that a secret at the cut is complete for redaction.
 const BEYOND: usize = 4 << 10;
 
 /// A file.
@@ -32,7 +32,7 @@ pub struct AgentsMd {
     pub path: PathBuf,
     /// The size of the file in bytes.
     pub size: u64,
-    /// The text for a model, without secrets; empty if there is no room left.
+    /// The text for a model, without secrets; empty if no room remains.
     pub text: String,
     /// Whether the text was shortened.
     pub is_cut: bool,
@@ -50,7 +50,7 @@ pub struct Found {
 }
 
 /// Reads one of [`FILES`] in each folder of `project`. If all have more than `most` bytes (at most [`MAX_ALL`]),
-/// the nearest are kept.
+/// the nearest are used.
 pub fn read(project: &Project, redactor: &Redactor, most: usize) -> Found {
     let (mut found, mut room) = (Found::default(), most.min(MAX_ALL));
     for folder in project.upwards() {
@@ -89,7 +89,7 @@ fn read_there(
     }
 }
 
-/// Shortens a file to the room left.
+/// Shortens a file to the remaining room.
 fn within(file: AgentsMd, room: usize) -> AgentsMd {
     let end = file.text.floor_char_boundary(room);
     let is_cut = file.is_cut || end < file.text.len();

@@ -10,8 +10,8 @@ use super::{REDACTED, Redactor};
 use crate::call::{Attachment, McpAnswer, ToolCall, ToolResult};
 
 impl Redactor {
-    /// Returns the redacted call; borrows the call if it holds no secret, since its arguments may have many
-    /// megabytes.
+    /// Returns the redacted call; borrows the call if it holds no secret, because its arguments may have
+    /// many megabytes.
     pub fn call<'c>(&self, call: &'c ToolCall) -> Cow<'c, ToolCall> {
         if !self.hides(&call.id) && !self.hides(&call.tool) && !self.hides_in(&call.arguments) {
             return Cow::Borrowed(call);
@@ -164,7 +164,7 @@ mod tests {
         assert!(!format!("{:?}", redactor.call(&call)).contains("4711"));
     }
 
-    /// CL04: a call is copied only if it holds a secret, in whichever part.
+    /// CL04: a call is copied only if a part of it contains a secret.
     #[test]
     fn cl04_a_call_without_secrets_is_not_copied() {
         let redactor = Redactor::default();

@@ -1,5 +1,5 @@
-//! An event sink that redacts secrets. Output of child processes and text of models come in pieces, which may be
-//! withheld for a moment; other events are passed on at once, and none is dropped.
+//! An event sink that redacts secrets. Output of child processes and text of models arrive in pieces, which may
+//! be delayed for a moment. Other events are forwarded immediately, and none is dropped.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::{Redactor, Stream};
 use crate::event::{Event, Events};
 use crate::sync::Lock;
 
-/// Passes on the redacted events of one call, or of one turn of a model.
+/// Forwards the redacted events of one call, or of one turn of a model.
 #[derive(Debug)]
 pub struct RedactingEvents {
     to: Events,
@@ -69,7 +69,7 @@ impl RedactingEvents {
 }
 
 impl Streams {
-    /// Returns the redacted event, if there is anything to emit now.
+    /// Returns the redacted event, if there is a part to emit now.
     fn clean(&mut self, redactor: &Redactor, event: &Event) -> Option<Event> {
         let some = |text: String| (!text.is_empty()).then_some(text);
         let text = |text: &str| redactor.redact(text).into_owned();
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// CL04: a listener receives everything except secrets, however these are split.
+    /// CL04: a listener receives everything except secrets, regardless of their split.
     #[test]
     fn cl04_events_are_told_without_secrets() {
         let redactor = Redactor::default();

@@ -28,7 +28,7 @@ pub(super) struct Known {
     edges: Option<AhoCorasick>,
 }
 
-/// How many bytes at either end identify a long secret. A shorter part of a cut secret may remain.
+/// The number of bytes at either end that identify a long secret. A shorter part of a cut secret may remain.
 const EDGE: usize = 16;
 
 /// The number of bytes for a shorter secret: many secrets begin with a word (`password-…`), which should stay
@@ -109,7 +109,7 @@ impl Known {
         }
         let Some(edges) = &self.edges else { return std::iter::once(0..text.len()).collect() };
         let mut found = Vec::new();
-        // How far each encoding was compared, so that a repetitive text is not compared again from every
+        // The compared length for each encoding, so that a repetitive text is not compared again from every
         // repetition.
         let mut followed = vec![0; edges.patterns_len()];
         for edge in edges.find_overlapping_iter(text) {
@@ -160,7 +160,7 @@ impl Known {
     }
 }
 
-/// Returns how many bytes at either end identify an encoding.
+/// Returns the number of bytes at either end that identify an encoding.
 fn edge(form: &str) -> usize {
     match form.len() {
         length if length < EDGE => length,
@@ -192,10 +192,9 @@ impl fmt::Debug for Redactor {
     }
 }
 
-// Redacts a text that comes in pieces. Withholds the end of a piece that may be the beginning of a secret, so not
-// every piece is returned at once.
+// Redacts a text that arrives in pieces. Delays the end of a piece that may be the beginning of a secret.
 
-/// Redacts a text that comes in pieces, including secrets that are split between them.
+/// Redacts a text that arrives in pieces, including secrets that are split between them.
 #[derive(Debug)]
 pub struct Stream {
     redactor: Redactor,

@@ -1,5 +1,5 @@
-//! Finds skills: those of a project, from the workspace up to its repository's root, and those of a person.
-//! Symbolic links of a project must not leave its repository; those of a person may lead anywhere.
+//! Finds skills: those of a project, from the workspace up to its repository's root, and those of a user.
+//! Symbolic links of a project must not leave its repository; those of a user may lead anywhere.
 
 use std::io;
 use std::path::Path;
@@ -47,7 +47,7 @@ fn below(root: &Root, inside: &Path, shelf: &mut Shelf) {
     }
 }
 
-/// Returns the names of folders, and of symbolic links that may lead to one.
+/// Returns the names of folders, and of symbolic links that may lead to folders.
 fn entries(root: &Folder, inside: &Path) -> io::Result<Vec<String>> {
     let entries = root.enter(inside)?.list(MAX_ENTRIES)?.into_iter().filter(|entry| entry.kind != Kind::File);
     Ok(entries.filter_map(|entry| entry.name.into_string().ok()).collect())
@@ -87,7 +87,7 @@ fn put(folder: SkillFolder, name: &str, shelf: &mut Shelf) {
     }
 }
 
-/// Returns whether there is nothing that could hold a skill.
+/// Returns whether the error means that no folder exists.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

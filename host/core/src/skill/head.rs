@@ -1,5 +1,5 @@
 //! The head of a SKILL.md: reads the few YAML keys that haft uses. Never fails: many heads are invalid YAML
-//! (`description: Use when: …`) with an obvious meaning. Other programs get the whole head, where it is valid YAML.
+//! (`description: Use when: …`) with an obvious meaning. Other programs get the complete head, if it is valid YAML.
 
 use serde_json::{Map, Value};
 
@@ -20,10 +20,10 @@ fn parts(text: &str) -> Option<(&str, &str)> {
     Some((rest.get(..end)?, rest.get(end + 4..)?))
 }
 
-/// Returns the whole head of a SKILL.md as JSON, as the Agent Skills specification wants it.
+/// Returns the complete head of a SKILL.md as JSON, as the Agent Skills specification requires.
 ///
 /// # Errors
-/// There is none, it is no valid YAML, or it lacks a valid `name` or a `description`.
+/// The head is missing, is not valid YAML, or lacks a valid `name` or a `description`.
 pub fn frontmatter(text: &str) -> Result<Map<String, Value>, String> {
     let fields = head_fields(text)?;
     let field = |key: &str| fields.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
@@ -32,10 +32,10 @@ pub fn frontmatter(text: &str) -> Result<Map<String, Value>, String> {
     Ok(fields)
 }
 
-/// Returns the fields in the head of a SKILL.md, of which nothing more is known.
+/// Returns the unchecked fields in the head of a SKILL.md.
 ///
 /// # Errors
-/// It is no valid YAML, or there is none.
+/// The head is missing, or is not valid YAML.
 pub fn head_fields(text: &str) -> Result<Map<String, Value>, String> {
     // YAML 1.2, as other programs read it: `yes` is a text. What aliases grow to is bounded by the parser.
     let options = serde_saphyr::options! { strict_booleans: true };
@@ -48,7 +48,7 @@ pub fn head_fields(text: &str) -> Result<Map<String, Value>, String> {
 /// Refuses a name that the Agent Skills specification does not allow.
 ///
 /// # Errors
-/// It is no such name.
+/// The name is invalid.
 pub fn check_name(name: &str) -> Result<(), String> {
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_name = (1..=MAX_NAME).contains(&name.len())
@@ -62,13 +62,13 @@ pub fn check_name(name: &str) -> Result<(), String> {
     if is_name { Ok(()) } else { Err(why()) }
 }
 
-/// Returns the value of the top-level key `key` in the head of a SKILL.md; `None` if there is none.
+/// Returns the value of the top-level key `key` in the head of a SKILL.md; `None` without the key.
 pub fn head_field(text: &str, key: &str) -> Option<String> {
     field(split(text).0, key)
 }
 
-/// Returns the value of the top-level key `key`: plain, quoted, or a block (`|`, `>`), possibly of several lines,
-/// which are joined by spaces since the value is shown on one line.
+/// Returns the value of the top-level key `key`: plain, quoted, or a block (`|`, `>`). Several lines are joined by
+/// spaces, because the value is shown on one line.
 pub(super) fn field(head: &str, key: &str) -> Option<String> {
     let mut lines = head.lines();
     let first = lines.find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))?.trim();
@@ -91,7 +91,7 @@ fn without_comment(line: &str) -> &str {
     if line.starts_with('#') { "" } else { line.split(" #").next().unwrap_or(line).trim_end() }
 }
 
-/// Returns the text between the first two of `quote`; everything after the first if there is no second.
+/// Returns the text between the first two of `quote`; everything after the first one without a second one.
 fn quoted(text: &str, quote: char) -> String {
     let mut unquoted = String::new();
     let mut rest = text.chars().skip(1).peekable();

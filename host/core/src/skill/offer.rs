@@ -13,10 +13,10 @@ use crate::call::{Attachment, Hints, ResourceContents, ToolCall, ToolDef, ToolRe
 use crate::encoding::{hex, percent_encoded};
 use crate::tool::{Context, Offer, Tool, ToolError};
 
-/// Maximal number of files of a skill; SEP-2640 requires clients to accept as many.
+/// Maximum number of files of a skill; SEP-2640 requires clients to accept as many.
 pub const MAX_FILES: usize = 512;
 
-/// Maximal size in bytes of all files of a skill, likewise.
+/// Maximum size in bytes of all files of a skill, likewise.
 pub const MAX_BYTES: u64 = 16 << 20;
 
 /// The media types of the texts that skills have, by how names end; of other texts it is `text/plain`.
@@ -62,7 +62,7 @@ pub struct SkillOffer {
     def: ToolDef,
     name: String,
     files: Arc<dyn SkillFiles>,
-    /// Its files have to be read for it: nothing before clients are told of it.
+    /// The served skill, which requires reading its files, once clients are notified of it.
     served: OnceLock<Option<ServedSkill>>,
 }
 
@@ -70,10 +70,10 @@ impl SkillOffer {
     /// The prefix of the names of skills in lists of tools: `skill__NAME`.
     pub const PREFIX: &'static str = "skill__";
 
-    /// Offers `skill`.
+    /// Creates the offer of `skill`.
     ///
     /// # Errors
-    /// Its name is none that clients know skills by.
+    /// Clients do not accept the name of the skill.
     pub fn new(skill: &Shelved) -> Result<Self, String> {
         let name = skill.skill.name.clone();
         check_name(&name)?;
@@ -149,7 +149,7 @@ impl ServedSkill {
     }
 }
 
-/// Reads a file as it was listed.
+/// Reads a file, if it matches the list.
 fn read(files: &dyn SkillFiles, file: &File) -> Result<ToolResult, ToolError> {
     let failed = |why: String| ToolError::ExecutionFailed(format!("cannot read `{}`: {why}", file.uri));
     let bytes = files.read(&file.path, MAX_BYTES).map_err(|error| failed(error.to_string()))?;

@@ -1,5 +1,5 @@
-//! The tool `read_skill`: returns the text of a skill, and of the files in its folder, to a model. It reads no
-//! other files, and is offered only if there are skills.
+//! The tool `read_skill`: returns the text of a skill, and of the files in its folder, to a model. Reads no other
+//! files. Models get it only if there are skills.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const MAX_NAMED: usize = 100;
 pub struct ReadSkill {
     def: ToolDef,
     shelf: Arc<Shelf>,
-    /// Whether commands run where the files have the same paths.
+    /// Whether commands run on a machine where the files have equal paths.
     is_here: bool,
 }
 
@@ -27,8 +27,8 @@ impl ReadSkill {
     /// The name of the tool.
     pub const NAME: &'static str = "read_skill";
 
-    /// Makes the tool for the skills of `shelf`. `is_here`: commands run on this machine, so that paths are useful
-    /// to the model.
+    /// Creates the tool for the skills of `shelf`. `is_here`: commands run on this machine, so that paths are
+    /// useful to the model.
     pub fn new(shelf: Arc<Shelf>, is_here: bool) -> Self {
         let description =
             "Returns the instructions of a skill, or the text of another file in its folder.".into();
@@ -108,7 +108,7 @@ fn read(skill: &Shelved, file: &str, is_here: bool) -> Result<String, ToolError>
 
 /// Returns the list of files beside the instructions.
 fn beside(skill: &Shelved, is_here: bool) -> String {
-    // One more than the maximum, and the SKILL.md itself.
+    // One more than the maximum, and the SKILL.md.
     let files = skill.files.list(MAX_NAMED + 2).unwrap_or_default();
     let others: Vec<String> = files.iter().filter(|file| *file != FILE).map(|file| plain(file)).collect();
     if others.is_empty() {

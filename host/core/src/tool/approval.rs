@@ -31,8 +31,8 @@ pub struct Question {
     /// The command, the URL or the arguments: complete except for the part in `difference`, with control characters
     /// made visible.
     pub what: String,
-    /// The lines that the call would replace, if its arguments determine them: for a user of this machine, since
-    /// the lines may come from a file.
+    /// The lines that the call would replace, if its arguments determine them: for a user of this machine, because the
+    /// lines may come from a file.
     pub difference: Option<Difference>,
     /// The question as one text, from the arguments alone, for a client on another machine.
     pub text: String,
@@ -52,7 +52,7 @@ pub enum Decision {
     Approved,
     /// The user approved this and every further call of the tool in this session.
     Always,
-    /// The user approved, and wants the requested rights written to program.toml; only if the question offers that.
+    /// The user approved, and requested that the rights be written to program.toml; only if the question offers that.
     Written,
     /// The user denied the call, or gave an answer other than yes.
     Denied,
@@ -60,7 +60,7 @@ pub enum Decision {
     Unasked(String),
 }
 
-/// Asks the user. Several calls may ask at once.
+/// Asks the user. Several calls may ask concurrently.
 #[async_trait]
 pub trait Approver: Send + Sync {
     /// Asks the question. Dropping the future withdraws it.
@@ -84,7 +84,7 @@ pub struct Approvals {
 pub(super) struct Asked<'a> {
     pub(super) call: &'a ToolCall,
     pub(super) subject: Subject,
-    /// Where relative paths start, and those that begin with `~`.
+    /// The base directories of relative paths, and of paths with `~`.
     pub(super) places: Places<'a>,
     /// The agent that makes the call, if the agent is a tool.
     pub(super) agent: Option<String>,
@@ -94,11 +94,11 @@ pub(super) struct Asked<'a> {
     pub(super) file: Option<String>,
 }
 
-/// Maximal time for the user's answer. After that the call is refused, and can be made again.
+/// Maximum time for the user's answer. After that the call is refused, and can be made again.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Characters of a question, enough for a long script. Of a longer one, the beginning and the end are shown, with a
-/// notice between.
+/// Maximum number of characters of a question, enough for a long script. Of a longer question the beginning and the end
+/// are shown, with a notice between them.
 const MAX_QUESTION: usize = 20_000;
 
 impl Approvals {
@@ -124,16 +124,16 @@ impl Approvals {
         });
     }
 
-    /// Returns the approvals of the agent at `path`, such as `reviewer/reader`: they ask the same user, and do not
-    /// share the session's approvals of others.
+    /// Returns the approvals of the agent at `path`, such as `reviewer/reader`. They ask the session's user, and do not
+    /// share the approvals of other agents.
     #[must_use]
     pub fn of_agent(&self, path: &str) -> Self {
         let always = self.agents.lock().entry(path.to_owned()).or_default().clone();
         Self { approver: self.approver.clone(), always, agents: self.agents.clone() }
     }
 
-    /// Takes back a rule, or all of those of the tool of this name, also where agents have it: from all of them, or from
-    /// one, where `rule` has its path and `: ` before. Whether there was anything to take back.
+    /// Removes a rule, or all rules of the tool with this name, also from agents. A rule with the path of an agent and
+    /// `: ` as its prefix is removed from that agent alone. Returns whether a rule was removed.
     pub fn withdraw(&self, rule: &str) -> bool {
         let mut is_withdrawn = withdraw(&self.always, rule);
         for (agent, always) in self.of_agents() {
@@ -143,7 +143,7 @@ impl Approvals {
         is_withdrawn
     }
 
-    /// Returns the rules that hold for the session, in the order in which they came.
+    /// Returns the rules for the session, oldest first.
     pub fn allowed(&self) -> Vec<RulePattern> {
         self.always.borrow().clone()
     }
@@ -178,7 +178,7 @@ impl Approvals {
         }
     }
 
-    /// Asks a question that is about no call.
+    /// Asks a question that is not about a call.
     pub async fn question(&self, question: &Question) -> Decision {
         let decision = self.put(question).await;
         if decision == Decision::Always
@@ -201,7 +201,7 @@ impl Approvals {
     }
 }
 
-/// Takes a rule out of a list, or all of those of the tool of this name; whether there was one.
+/// Removes a rule, or all rules of the tool with this name, from a list. Returns whether a rule was removed.
 fn withdraw(always: &Allowed, rule: &str) -> bool {
     always.send_if_modified(|always| {
         let before = always.len();

@@ -45,7 +45,7 @@ impl Subject {
     }
 }
 
-/// Why a schema cannot be used.
+/// The reason why a schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
     /// Vendors accept nothing but an object schema for a tool.
@@ -54,7 +54,7 @@ pub enum SchemaError {
     /// A schema so deep that checking it could exhaust the stack.
     #[error("the parameters are nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
-    /// Compiling it would take too long.
+    /// The compilation would take too long.
     #[error(
         "the parameters have more than {MAX_PATTERNS} patterns, or more than {MAX_REFERENCES} references"
     )]
@@ -64,19 +64,19 @@ pub enum SchemaError {
     Invalid(String),
 }
 
-/// Why a schema of answers cannot be used.
+/// The reason why a schema of answers cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerSchemaError {
-    /// Checking it could exhaust the stack.
+    /// The check could exhaust the stack.
     #[error("the schema is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
-    /// Compiling it would take too long.
+    /// The compilation would take too long.
     #[error("the schema has more than {MAX_PATTERNS} patterns, or more than {MAX_REFERENCES} references")]
     TooLarge,
     /// The schema violates the JSON Schema specification, or refers to another document.
     #[error("not a valid JSON Schema{}: {reason}", place_of(.place))]
     Invalid {
-        /// Where, as a JSON pointer; empty for the schema as a whole.
+        /// The place as a JSON pointer; empty for the complete schema.
         place: String,
         /// The reason.
         reason: String,
@@ -92,17 +92,18 @@ fn place_of(pointer: &str) -> String {
 #[error("{0}")]
 pub struct ArgumentsError(String);
 
-/// As many errors as a model can correct at once; an array of a million wrong items has a million.
+/// Maximum number of errors, as many as a model can correct in one turn: an array of a million wrong items has a
+/// million.
 const MAX_MISTAKES: usize = 8;
 
-/// Maximal number of patterns in a schema: the compilation of one with repeated Unicode classes takes up to a tenth
-/// of a second.
+/// Maximum number of patterns in a schema: the compilation of a pattern with repeated Unicode classes takes up to a
+/// tenth of a second.
 pub(super) const MAX_PATTERNS: usize = 300;
 
 /// References of a schema: a chain of a hundred thousand takes minutes to compile.
 pub(super) const MAX_REFERENCES: usize = 5000;
 
-/// Half of what `serde_json` accepts, and far more than a tool's arguments ever need.
+/// Half of the limit of `serde_json`, and far more than a tool's arguments need.
 pub(super) const MAX_DEPTH: usize = 64;
 
 impl Schema {
@@ -174,10 +175,10 @@ impl Schema {
         let all = self.validator.iter_errors(arguments).take(MAX_MISTAKES);
         let describe = |error: ValidationError<'_>| {
             let place = error.instance_path().to_string();
-            // Unescaped, since JSON pointers escape names.
+            // Unescaped, because JSON pointers escape names.
             let key = place.strip_prefix('/').and_then(|rest| rest.split('/').next()).unwrap_or_default();
             let key = key.replace("~1", "/").replace("~0", "~");
-            // An error about the whole value may quote all of it.
+            // An error about the complete value may quote all of it.
             let names_keys =
                 matches!(error.kind(), Kind::Required { .. } | Kind::AdditionalProperties { .. });
             match place.as_str() {
@@ -219,7 +220,7 @@ fn is_too_large(schema: &Value) -> bool {
             > MAX_REFERENCES
 }
 
-/// Returns how many patterns a schema has.
+/// Returns the number of patterns in a schema.
 fn patterns(schema: &Value) -> usize {
     occurrences(schema, &|key, field| match key {
         "patternProperties" => field.as_object().map_or(0, serde_json::Map::len),
@@ -394,7 +395,7 @@ mod tests {
         assert!(check(&json!({ "type": "object" }), &deep).contains("deeper than 64"));
     }
 
-    /// CL04: a secret is not quoted, wherever it does not fit.
+    /// CL04: a secret is not quoted, regardless of the part that does not match.
     #[test]
     fn cl04_what_is_hidden_is_not_quoted() {
         let schema = json!({ "type": "object", "additionalProperties": false, "required": ["region"], "properties": {

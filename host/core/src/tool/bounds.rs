@@ -1,5 +1,5 @@
-//! The rules and approvals that a program sets for the calls of its agents. They apply in addition to those
-//! of the agents: the strictest one counts. They grant no right, and remove no rule of an agent.
+//! The rules and approvals that a program sets for the calls of its agents. They apply in addition to those of the
+//! agents: the strictest one counts. They grant no right, and remove no rule of an agent.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct ToolBounds {
 }
 
 impl Bounds {
-    /// Returns the bounds for a tool with these names; `None` if there are none.
+    /// Returns the bounds for a tool with these names; `None` without bounds.
     pub(super) fn of(&self, names: &[&str]) -> Option<ToolBounds> {
         let (rules, commands, addresses) =
             (self.rules.of(names, false), self.commands.clone(), self.addresses.clone());
@@ -75,7 +75,7 @@ mod tests {
         Approvals, Approver, Context, Decision, Question, Rule, Session, Tool, ToolError, Toolbox,
     };
 
-    /// A tool whose one argument is the subject of its calls.
+    /// A tool whose argument is the subject of its calls.
     struct Fake(ToolDef);
 
     #[async_trait]

@@ -1,6 +1,5 @@
-//! The size of a list of tools in a prompt, and the tools that a model is offered if not all of them fit: the first
-//! ones that fit, and two tools by which the model finds and calls the others. Every tool of the box stays
-//! callable.
+//! The size of a list of tools in a prompt, and the tools for a model if not all of them fit: the first ones that
+//! fit, and two tools that find and call the others. Every tool of the box stays callable.
 
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use super::toolbox::{Offered, Toolbox};
 use super::{generic, search};
 use crate::call::ToolDef;
 
-/// Bytes of JSON a token, roughly, for every vendor's tokenizer.
+/// Rough number of bytes of JSON per token, for every vendor's tokenizer.
 const BYTES_PER_TOKEN: usize = 4;
 
 /// Returns the number of bytes of JSON that a definition adds to a prompt.
@@ -24,8 +23,8 @@ pub fn tokens(bytes: usize) -> usize {
 impl Toolbox {
     /// Returns these tools with a list for models that fits `budget`, in rough tokens.
     ///
-    /// If not all tools fit, models are offered the first ones in order, and two that reach the others:
-    /// `find_tools` and `program`. These two are offered even if the budget is too small for them.
+    /// If not all tools fit, models get the first ones in order, and two tools that reach the others: `find_tools`
+    /// and `program`. These two are included even if the budget is too small for them.
     #[must_use]
     pub fn within(&self, budget: u32) -> Self {
         let room = usize::try_from(budget).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);

@@ -1,5 +1,5 @@
 //! Text of bounded length: keeps the start and the end of an output and counts the omitted characters. Limits count
-//! characters and include the notice. Holds at most a head and a tail in memory, whatever the length of the output.
+//! characters and include the notice. Stores at most a head and a tail, regardless of the length of the output.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -28,10 +28,10 @@ pub fn clip(text: &str, limit: usize, keep: Keep) -> String {
     clipper.render(limit)
 }
 
-/// Takes an output piece by piece and keeps what [`clip`] would show of the whole.
+/// Takes an output piece by piece and stores the parts that [`clip`] would show of the complete output.
 ///
-/// Holds at most `limit` characters of the head, as many of the tail and one piece, so at most
-/// `8 * limit` bytes and 16 KiB.
+/// Stores at most `limit` characters of the head, as many of the tail and one piece: at most `8 * limit` bytes and
+/// 16 KiB.
 #[derive(Debug)]
 pub struct Clipper {
     keep: Keep,
@@ -43,12 +43,12 @@ pub struct Clipper {
     tail: Tail,
     /// The beginning of a character whose other bytes have not arrived; at most three bytes.
     partial: Vec<u8>,
-    /// With a terminal, its rendered lines are kept instead of the raw output.
+    /// The terminal whose rendered lines replace the raw output, if there is one.
     terminal: Option<Box<Terminal>>,
 }
 
 impl Clipper {
-    /// Keeps what may be shown within `limit` characters.
+    /// Creates a clipper for at most `limit` characters.
     pub fn new(limit: usize, keep: Keep) -> Self {
         let room = if keep == Keep::Tail { 0 } else { limit };
         let tail = Tail::new(if keep == Keep::Head { 0 } else { limit });
@@ -70,7 +70,7 @@ impl Clipper {
         text
     }
 
-    /// Ends the input: half a character counts as a broken one.
+    /// Ends the input. An incomplete character counts as invalid.
     pub fn end(&mut self) {
         if !self.partial.is_empty() {
             self.partial.clear();
@@ -81,7 +81,7 @@ impl Clipper {
         }
     }
 
-    /// Returns how many characters there were; all of them once it was ended.
+    /// Returns the number of characters, complete after the end of the input.
     pub fn total(&self) -> usize {
         self.total + usize::from(!self.partial.is_empty())
     }
@@ -182,8 +182,8 @@ impl Clipper {
 /// The replacement for invalid UTF-8.
 const BROKEN: &str = "\u{FFFD}";
 
-/// The size of the pieces by which a tail is discarded: large enough that counting and freeing cost little compared
-/// to reading, small compared to the kept text.
+/// The size of the pieces in which a tail is discarded: large enough that counting and freeing cost little compared
+/// to reading, small compared to the stored text.
 const PIECE: usize = 16 << 10;
 
 /// The last characters of the pushed text, in pieces, so that no character is scanned twice.

@@ -6,16 +6,16 @@ use serde_json::{Map, Number, Value};
 use crate::json;
 use crate::scan::{MAX_VALUES, Scan};
 
-/// Schemas and values that are looked at, in one call: far more than the arguments of any tool have.
+/// Maximum number of visited schemas and values in one call: far more than the arguments of any tool have.
 const MAX_STEPS: usize = 40_000;
 
-/// References, and schemas of alternatives, that one value is followed through.
+/// Maximum number of references, and of alternatives' schemas, that are followed for one value.
 const MAX_DEPTH: usize = 64;
 
-/// Maximal number of reported changes: as many as a model can learn from.
+/// Maximum number of reported changes: as many as a model can learn from.
 const MAX_TOLD: usize = 8;
 
-/// 2^64: above it an integer is kept as a floating-point number, and loses digits.
+/// 2^64: a larger integer becomes a floating-point number, and loses digits.
 const TOO_LARGE: f64 = 18_446_744_073_709_551_616.0;
 
 /// Converts `arguments` to the types of `schema` if nothing is lost. Returns the changes as text for the model; a
@@ -32,7 +32,7 @@ pub(super) fn coerce(schema: &Value, arguments: &mut Value) -> Result<Vec<String
 struct Coercion<'s> {
     root: &'s Value,
     steps: usize,
-    /// Values in the texts that were read: together no more than a whole message may have.
+    /// The number of values in the parsed texts, at most as many as a complete message may have.
     read: usize,
     told: Vec<String>,
     /// The error about the first integer that lost digits.
@@ -141,7 +141,7 @@ impl<'s> Coercion<'s> {
         all
     }
 
-    /// Returns the schema that a reference within the whole schema names.
+    /// Returns the schema that a reference within the complete schema names.
     fn target(&self, keywords: &Map<String, Value>) -> Option<&'s Value> {
         self.root.pointer(keywords.get("$ref")?.as_str()?.strip_prefix('#')?)
     }
@@ -267,7 +267,7 @@ mod tests {
         let before = deep.clone();
         assert!(coerce(&schema, &mut deep).unwrap().is_empty());
         assert_eq!(deep, before);
-        // Alternatives of alternatives: a thousand million, were all looked at.
+        // Nested alternatives: a thousand million without the limit.
         let wide = |name: &str| json!({ "anyOf": vec![json!({ "$ref": format!("#/$defs/{name}") }); 1000] });
         let defs = json!({ "a": wide("b"), "b": wide("c"), "c": wide("d"), "d": { "type": "integer" } });
         let schema = json!({ "properties": { "x": wide("a") }, "$defs": defs });

@@ -8,10 +8,10 @@ use crate::report::shortened;
 /// Arguments that are the subject of a call, in order of preference: shown first, without their names.
 const SUBJECTS: &[&str] = &["command", "file_path", "path", "url", "query"];
 
-/// Characters of a value in a line.
+/// Maximum number of characters of a value in a line.
 const MAX_VALUE: usize = 60;
 
-/// Characters up to which all arguments are shown on one line.
+/// Maximum number of characters of all arguments on one line.
 const MAX_WHOLE: usize = 160;
 
 /// Returns a call's arguments on a line of at most `characters` characters: the subject first, long values
@@ -94,7 +94,7 @@ fn lines_of(count: usize) -> String {
     if count == 1 { "1 line".to_owned() } else { format!("{count} lines") }
 }
 
-/// Returns a value as one word, which no other value is written as: JSON, and a plain text without its quotes.
+/// Returns a value as a unique word: JSON, or a plain text without its quotes.
 fn word(value: &Value) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:@%+,~*".contains(c);
     match value.as_str() {

@@ -10,32 +10,32 @@ use similar::{ChangeTag, TextDiff};
 
 use crate::report::shortened;
 
-/// Names of arguments that are an old text and the new one.
+/// Pairs of argument names for an old and a new text.
 const PAIRS: &[(&str, &str)] =
     &[("old_string", "new_string"), ("old_str", "new_str"), ("old_text", "new_text"), ("old", "new")];
 
-/// The name of the argument that is all that a file is to hold.
+/// The name of the argument with the complete new content of a file.
 const CONTENT: &str = "content";
 
 /// The name of the argument that has every place of the old text replaced.
 const ALL: &str = "replace_all";
 
-/// Lines that stay the same and are shown around those that do not.
+/// Number of unchanged lines that are shown around changed ones.
 const AROUND: usize = 3;
 
-/// Lines of a difference; of more the first are shown.
+/// Maximum number of lines of a difference; of a longer one the first lines are shown.
 const MAX_LINES: usize = 2000;
 
-/// Characters of a line; more than anybody reads.
+/// Maximum number of characters of a line.
 const MAX_LINE: usize = 2000;
 
-/// Bytes of all lines together.
+/// Maximum number of bytes of all lines together.
 const MAX_TEXT: usize = 256 << 10;
 
-/// How long may be looked for a short difference: a longer one does as well.
+/// Time limit for the search for a short difference; a longer difference is acceptable too.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The lines that a call replaces, and by which.
+/// The lines that a call replaces, and the new lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// The names of the arguments that the difference represents.
@@ -43,9 +43,9 @@ pub struct Difference {
     /// Pairs of a mark and a line: `-` is removed, `+` is added, a space is unchanged; `@` gives the position of
     /// the next lines in the file, and `\` marks a line without a line end.
     pub lines: Vec<(char, String)>,
-    /// How many lines are removed.
+    /// The number of removed lines.
     pub removed: usize,
-    /// How many lines are added.
+    /// The number of added lines.
     pub added: usize,
     /// Whether a part of the difference is missing in `lines`.
     pub is_cut: bool,
@@ -72,7 +72,7 @@ impl Difference {
         Some(Self::between(vec![CONTENT.to_owned()], (file?, text(CONTENT)?), true))
     }
 
-    /// Returns the difference of two texts, which are whole files or parts of one.
+    /// Returns the difference of two texts, which are complete files or their parts.
     fn between(arguments: Vec<String>, (before, after): (&str, &str), is_whole: bool) -> Self {
         let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, after);
         let (mut found, mut room) = (Self { arguments, ..Self::default() }, MAX_TEXT);

@@ -9,7 +9,7 @@ use serde_json::Value;
 /// Passes the questions of MCP servers to the user.
 #[async_trait]
 pub trait Elicitor: Debug + Send + Sync {
-    /// Asks, one question at a time; waits without a limit for the user.
+    /// Asks one question at a time. Waits without a limit for the user.
     async fn ask(&self, question: &ElicitationQuestion) -> Reply;
 }
 
@@ -46,7 +46,7 @@ impl ElicitationMode {
 /// The user's reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// The object that was asked for; `None` where none was.
+    /// The requested object; `None` if none was requested.
     Accept(Option<Value>),
     /// The person declines.
     Decline,

@@ -43,8 +43,8 @@ pub struct Entry {
     schema: Arc<OnceLock<Result<Schema, SchemaError>>>,
 }
 
-/// How long a tool may take to stop by itself, after a cancel or at its deadline, before its
-/// future is dropped. Longer than a child's way from TERM to KILL.
+/// Time limit for a tool to stop by itself, after a cancellation or at its deadline, before its future is dropped.
+/// Longer than a child's time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Time limit of a tool's preparation: many times the compilation of the largest component on a slow, busy machine.
@@ -67,7 +67,7 @@ impl Entry {
         self.tool.offer()
     }
 
-    /// Returns the MCP server's own definition, if the tool is one of a server.
+    /// Returns the MCP server's own definition, if this is a tool of a server.
     pub fn served(&self) -> Option<Served<'_>> {
         self.tool.served()
     }
@@ -90,7 +90,7 @@ impl Entry {
     /// Returns the journal record of a call of this tool, with the fields known before it runs.
     pub(super) fn describe(&self, record: Record, redactor: &Redactor) -> Record {
         Record {
-            // The tool that was meant, however it was written.
+            // The intended tool, in any spelling of the call.
             tool: self.def().name.clone(),
             grant: Some(Granted::from(self.grant()).cleaned(|text| redactor.redact_owned(text))),
             origin: Some(redactor.redact(self.origin()).into_owned()),
@@ -128,7 +128,7 @@ impl Entry {
     }
 
     /// Returns the entry with its rights reduced to those of `grant`. A component's configuration values are not
-    /// rights, and stay.
+    /// rights, and remain.
     pub(super) fn narrowed(&self, grant: &Grant) -> Self {
         let left = self.grant.intersect(grant);
         let values = self.grant.values().iter();
@@ -136,8 +136,8 @@ impl Entry {
         Self { grant, ..self.again() }
     }
 
-    /// Returns whether `other`, the same tool with fewer rights, would act with more than those: its rights are
-    /// fixed before a call ([`Tool::has_fixed_rights`]).
+    /// Returns whether `other`, this tool with fewer rights, would ignore its narrower grant, because its rights
+    /// are fixed before a call ([`Tool::has_fixed_rights`]).
     pub fn ignores_grant_of(&self, other: &Self) -> bool {
         self.has_fixed_rights() && self.grant != other.grant
     }
@@ -179,7 +179,7 @@ impl Entry {
         Self { hooks, ..self.again() }
     }
 
-    /// Returns an entry of another tool with the same rights, without rules and hooks.
+    /// Returns an entry of another tool with these rights, without rules and hooks.
     pub(super) fn of(&self, tool: Arc<dyn Tool>) -> Self {
         let other = Self::new(tool, self.grant.clone(), self.limits, self.origin.clone());
         Self { setting: self.setting.clone(), bounds: self.bounds.clone(), ..other }
@@ -224,9 +224,9 @@ impl Entry {
         Ok(approved)
     }
 
-    /// Returns the decision about the call: the answer of a refused one; the setting by which the user is asked.
-    /// The program's own rules override its setting, and every calling program decides for itself: the strictest
-    /// decision counts.
+    /// Returns the decision about the call: the answer of a refused call, or the setting that requires the user's
+    /// approval. The program's own rules override its setting. Every calling program decides separately, and the
+    /// strictest decision counts.
     fn judged(&self, call: &ToolCall, notes: &Notes) -> Result<Option<Arc<str>>, String> {
         let subject = || self.tool.subject(&call.arguments);
         let own = self.rules.as_ref().and_then(|rules| rules.ruling(subject, self.workspace()));
@@ -271,7 +271,7 @@ impl Entry {
         }
     }
 
-    /// Tells the hooks how a call ended.
+    /// Reports the end of a call to the hooks.
     pub(super) async fn tell(
         &self,
         call: &ToolCall,
@@ -297,12 +297,12 @@ impl Entry {
         Seen { call, origin: &self.origin, cancel: &session.cancel, client: session.client }
     }
 
-    /// Returns where relative paths of a call start, whether files there may be read or not.
+    /// Returns the base of a call's relative paths, regardless of the right to read there.
     fn workspace(&self) -> Option<&Path> {
         self.grant.base().map(Root::path)
     }
 
-    /// Asks the user, and notes the decision. Returns the text of the answer if the user denied.
+    /// Asks the user, and records the decision. Returns the text of the answer if the user denied.
     async fn ask(
         &self,
         setting: &str,
@@ -310,7 +310,7 @@ impl Entry {
         notes: &Notes,
         session: &Session,
     ) -> Result<(), String> {
-        // The tool that was meant, however it was written.
+        // The intended tool, in any spelling of the call.
         let meant = ToolCall { tool: self.def().name.clone(), ..call.clone() };
         let subject = self.tool.subject(&call.arguments);
         let denied = subject.denied();

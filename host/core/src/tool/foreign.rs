@@ -3,15 +3,15 @@
 
 use std::borrow::Cow;
 
-/// How lines begin that haft adds to a message, or that a message of haft's about a tool begins with;
-/// without spaces, in lower case.
+/// Prefixes of lines that haft adds to a message, or of haft's messages about a tool; without spaces, in lower
+/// case.
 const RESERVED: &[&str] = &["hint:", "toolerror(haft)"];
 
 /// The prefix of a foreign line that looks like one of [`RESERVED`].
 const QUOTE: &str = "> ";
 
-/// Returns the text of a plugin or server, with `> ` before every line that looks like one of haft's: users paste
-/// hints, and only haft reports the end of a tool.
+/// Returns the text of a plugin or server, with `> ` before every line that could pass for a line of haft: users
+/// paste hints, and only haft reports the end of a tool.
 pub fn foreign(text: &str) -> Cow<'_, str> {
     if !lines(text).any(is_reserved) {
         return Cow::Borrowed(text);
@@ -20,7 +20,7 @@ pub fn foreign(text: &str) -> Cow<'_, str> {
     Cow::Owned(quoted.flatten().collect())
 }
 
-/// Returns the lines with their ends, by every character that some viewer shows as a line end.
+/// Returns the lines with their ends. Every character that some viewer shows as a line end ends a line.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'])
 }
@@ -43,7 +43,7 @@ fn is_format(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// S12: no foreign line begins like one of haft's, however it is written.
+    /// S12: no foreign line has the prefix of a line of haft, in any spelling.
     #[test]
     fn s12_what_would_pass_for_haft_s_is_quoted() {
         for (text, shown) in [

@@ -35,7 +35,7 @@ pub struct Seen<'a> {
     pub client: Client,
 }
 
-/// Why a hook refuses a call.
+/// The reason why a hook refuses a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Objection {
     /// The hook refused, for the reason that it gives.
@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// A person who must not be asked.
+    /// A user who must not be asked.
     struct Nobody;
 
     #[async_trait]
@@ -191,7 +191,7 @@ mod tests {
         toolbox.hooked(&[tools.parse().unwrap()], &hook)
     }
 
-    /// A hook sees each call of its tools once, however the call is written, and no secret.
+    /// A hook sees each call of its tools once, in any spelling of the call, and no secret.
     #[tokio::test]
     async fn a_hook_sees_its_calls_without_secrets() {
         let watcher = Watcher::new(Ok(()));

@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 /// Drops the remains of a call.
 type Cleanup = Box<dyn FnOnce()>;
 
-/// Cleanups that are run together while calls are waiting: half of what eight calls leave.
+/// Number of cleanups that run together while calls are waiting: half of the cleanups of eight calls.
 const BATCH: usize = 4;
 
 /// Whether a thread that runs calls inline has another call to run.
@@ -35,8 +35,9 @@ thread_local! {
     static CLEANUPS: RefCell<Vec<Cleanup>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Allows calls to run inline on the calling thread, for the rest of its life. From the first one on the thread is
-/// confined and may write nowhere, as are threads that it starts: it must need no right to write and start no process.
+/// Allows calls to run inline on the calling thread, for the rest of its life. From the first call on the thread and
+/// the threads that it starts are confined and may write nowhere: the thread must need no right to write and start no
+/// process.
 pub fn enable() {
     ENABLED.set(true);
 }
@@ -75,7 +76,7 @@ pub fn poll_once<F: Future + ?Sized>(
     }
 }
 
-/// Returns immediately on a thread that does not run calls inline. On one that does, the surrounding future becomes
+/// Returns immediately on a thread that does not run calls inline. On other threads the surrounding future becomes
 /// pending: threads of a runtime continue the future that [`poll_once`] returns.
 pub async fn leave() {
     std::future::poll_fn(|context| {
@@ -93,20 +94,20 @@ pub fn defer_cleanup(cleanup: impl FnOnce() + 'static) {
     CLEANUPS.with_borrow_mut(|cleanups| cleanups.push(Box::new(cleanup)));
 }
 
-// Threads that read calls and run short ones, one a processor. Each is confined from its first call on, and so is every
-// thread that it starts: what runs here needs no right to write and starts no process. Everything but short calls runs
-// on haft's runtime.
+// Threads that read calls and run short ones, one for each processor. Each is confined from its first call on, and so
+// is every thread that it starts: code on these threads needs no right to write and starts no process. All work except
+// short calls runs on haft's runtime.
 
-/// Threads at most: guests and what else they need take as many processors again.
+/// Maximum number of threads: guests and the rest of haft need as many processors again.
 const MOST: usize = 16;
 
 /// Pieces of work that wait to be taken by their thread.
 const WAITING: usize = 64;
 
-/// Makes the future of a piece of work: a connection, or one call.
+/// Creates the future of a piece of work: a connection, or one call.
 type Work = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// The threads. Dropped, they end, and whatever they still run.
+/// The threads. A drop ends them and their work.
 #[derive(Debug)]
 pub struct InlineThreads(Vec<InlineThread>);
 
@@ -139,7 +140,7 @@ impl InlineThreads {
         self.0.iter().filter(|thread| !thread.work.is_closed()).min_by_key(|thread| thread.running())
     }
 
-    /// Has the thread that runs the least run one piece of work more ([`InlineThread::run`]).
+    /// Runs a piece of work on the thread with the least work ([`InlineThread::run`]).
     pub async fn run<F>(&self, work: impl FnOnce() -> F + Send + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -152,16 +153,16 @@ impl InlineThreads {
 }
 
 impl InlineThread {
-    /// Starts one. Dropped, it ends, and whatever it still runs.
+    /// Starts a thread. A drop ends the thread and its work.
     ///
     /// # Errors
     ///
-    /// Where the system has no thread more.
+    /// The system has no more threads.
     pub fn start(name: &'static str) -> io::Result<Self> {
         let (work, mut waiting) = mpsc::channel::<(Work, Counted)>(WAITING);
         let runtime = Builder::new_current_thread()
             .enable_all()
-            // Before the thread blocks, all that it answered is written.
+            // Runs the cleanups before the thread blocks, so that all answers are written.
             .on_thread_park(|| run_cleanups(ThreadLoad::Idle))
             .build()?;
         std::thread::Builder::new().name(name.into()).spawn(move || {
@@ -179,7 +180,7 @@ impl InlineThread {
         Ok(Self { work, count: Arc::default() })
     }
 
-    /// Pieces of work that it has and that have not ended.
+    /// Returns the number of pieces of work that have not ended.
     pub fn running(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
@@ -223,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// Defers one cleanup per call, and runs them with `load`; how many ran.
+    /// Defers one cleanup per call, and runs the cleanups with `load`. Returns the number that ran.
     fn cleanups_run(calls: usize, load: ThreadLoad) -> usize {
         let ran = Rc::new(Cell::new(0));
         for _ in 0..calls {

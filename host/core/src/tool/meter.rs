@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::sync::Lock;
 use crate::usage::{Cost, Usage};
 
-/// Where turns of models are counted. Clones count together; by default nothing is.
+/// Counts turns of models. Clones count together; the default counts nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Meter(Option<Place>);
 
@@ -22,7 +22,7 @@ struct Place {
 
 #[derive(Debug)]
 struct Run {
-    /// Where the run itself is counted.
+    /// The meter of the calling run.
     caller: Meter,
     most: Most,
     used: Lock<Used>,
@@ -47,7 +47,7 @@ struct Used {
     agents: BTreeMap<String, AgentUse>,
 }
 
-/// Why a run may use no more.
+/// The reason why a run may use no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsedUp {
     /// The limit is reached.
@@ -61,7 +61,7 @@ pub enum UsedUp {
 /// The usage of one agent, over all of its runs as a tool, including the agents that it called.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AgentUse {
-    /// How often models answered.
+    /// The number of answers of models.
     pub turns: u32,
     /// Tokens and cost.
     #[serde(flatten)]
@@ -124,8 +124,8 @@ impl Meter {
         self.0.as_ref().map(|place| place.run.used.lock().agents.clone()).unwrap_or_default()
     }
 
-    /// Returns why the run, or a run that it is a part of, has no budget left; `None` while it has. A run with
-    /// uncounted usage does not continue.
+    /// Returns the reason why the run, or a run that contains it, has no budget left; `None` if it has. A run
+    /// with uncounted usage does not continue.
     pub fn used_up(&self) -> Option<UsedUp> {
         let Place { run, .. } = self.0.as_ref()?;
         let own = run.used.lock().used_up(run.most);

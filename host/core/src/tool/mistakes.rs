@@ -7,25 +7,25 @@ use serde_json::{Map, Value};
 
 use crate::report::{nearest, shortened};
 
-/// Characters of a mistake's text: it quotes the value, which may be a whole file.
+/// Maximum number of characters of a mistake's text, which quotes the value and thus possibly a complete file.
 const MAX_MISTAKE: usize = 300;
 
-/// Maximal number of listed choices; the schema has the others.
+/// Maximum number of listed choices; the schema has the others.
 const MAX_CHOICES: usize = 60;
 
-/// Characters of the expected values: choices, or the forms of a value.
+/// Maximum number of characters of the expected values: choices, or the forms of a value.
 const MAX_FORMS: usize = 2000;
 
-/// Arguments that there are not which are named: as many as a model can mend at once.
+/// Maximum number of named unknown arguments: as many as a model can correct in one turn.
 const MAX_UNKNOWN: usize = 8;
 
 /// Forms within forms that are shown.
 const MAX_DEPTH: usize = 4;
 
-/// Tells mistakes against one schema.
+/// Describes mistakes against one schema.
 pub(super) struct Mistakes<'s> {
     schema: &'s Value,
-    /// The name for a named part of the whole value.
+    /// The name of the complete value, for messages about its parts.
     part: &'static str,
 }
 
@@ -46,7 +46,7 @@ impl<'s> Mistakes<'s> {
             Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
                 match self.alternatives(error, context) {
                     Ok(message) => message,
-                    // The message contains its place.
+                    // The message contains the place.
                     Err(message) => return message,
                 }
             }
@@ -74,8 +74,9 @@ impl<'s> Mistakes<'s> {
         format!("unknown {} `{}`: {way_out}", self.part, shorten(name))
     }
 
-    /// Returns the mistakes by the intended alternative, which fails neither by type nor by tag; as `Err`, since
-    /// they contain their places. If the intention is unclear, returns the forms of the possible alternatives.
+    /// Returns the mistakes by the intended alternative, which fails neither by type nor by tag; as `Err`,
+    /// because they contain their places. If the intention is unclear, returns the forms of the possible
+    /// alternatives.
     fn alternatives(
         &self,
         error: &ValidationError<'_>,
@@ -93,7 +94,7 @@ impl<'s> Mistakes<'s> {
         if let ([(_, only)], Some(0 | 1)) = (meant.as_slice(), nearest) {
             return Err(shortened(&described(only), MAX_FORMS));
         }
-        // Where a schema refers to another one, the path leads nowhere.
+        // The path of a reference to another schema cannot be resolved here.
         let written = self.schema.pointer(error.schema_path().as_str()).and_then(Value::as_array);
         let mut forms: Vec<String> = Vec::new();
         for (index, branch) in meant {
@@ -107,7 +108,7 @@ impl<'s> Mistakes<'s> {
     }
 }
 
-/// Returns how strongly a mistake indicates that its alternative was not intended.
+/// Returns the strength of a mistake as evidence that its alternative was not intended.
 fn misses(outer: &ValidationError<'_>, inner: &ValidationError<'_>) -> u8 {
     match inner.kind() {
         Kind::Type { .. } if inner.instance_path() == outer.instance_path() => 2,

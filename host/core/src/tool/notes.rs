@@ -38,14 +38,14 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Decisions of one call. A guest can try one file after the other for ever.
+/// Maximum number of decisions of one call, which bounds a guest that tries one file after the other.
 const MAX_DECISIONS: usize = 50;
 
-/// Characters of a decision: a path and a few words.
+/// Maximum number of characters of a decision: a path and a few words.
 const MAX_DECISION: usize = 300;
 
 impl Notes {
-    /// Notes that are kept.
+    /// Creates notes that are stored.
     pub fn recording() -> Self {
         Self(Some(Arc::default()))
     }
@@ -55,7 +55,7 @@ impl Notes {
         self.0.is_some()
     }
 
-    /// Notes a decision, such as `refused: …`, or the confinement of a child. `text` is called only if there is a
+    /// Records a decision, such as `refused: …`, or the confinement of a child. `text` is called only if there is a
     /// journal.
     pub fn decision(&self, text: impl FnOnce() -> String) {
         self.change(|notes| {
@@ -67,7 +67,7 @@ impl Notes {
         });
     }
 
-    /// Notes how many bytes of memory the tool used at one time; the most counts.
+    /// Records the number of bytes of memory that the tool used. The maximum counts.
     pub fn memory(&self, bytes: u64) {
         self.change(|notes| notes.peak_memory = notes.peak_memory.max(Some(bytes)));
     }
@@ -78,24 +78,24 @@ impl Notes {
         person.await
     }
 
-    /// Notes what of the arguments was taken another way than it was written.
+    /// Records the conversions of arguments.
     pub(super) fn coerced(&self, texts: Vec<String>) {
         if !texts.is_empty() {
             self.change(|notes| notes.coerced = texts);
         }
     }
 
-    /// Notes that the call was stopped because its time was over.
+    /// Records that the call was stopped at its time limit.
     pub fn timed_out(&self) {
         self.change(|notes| notes.timed_out = true);
     }
 
-    /// Notes that the tool failed after the sandbox had refused it an access that `proposed` would have allowed.
+    /// Records that the tool failed after the sandbox had refused an access that `proposed` would have allowed.
     pub fn refused(&self, proposed: Vec<Right>) {
         self.change(|notes| (notes.refused, notes.proposed) = (true, proposed));
     }
 
-    /// Forgets how the call ended: it is made once more.
+    /// Clears the end of the call, which is made once more.
     pub(super) fn forget_end(&self) {
         self.change(|notes| {
             (notes.refused, notes.timed_out) = (false, false);

@@ -10,14 +10,14 @@ use super::toolbox::{Offered, Toolbox};
 /// Replaces hints about program.toml if a call in plan mode was refused.
 pub const PLAN_HINT: &str = "plan mode: writing and sending are off until the user ends plan mode";
 
-/// Why a tool does not exist.
+/// The reason why a tool does not exist.
 const WITHHELD: &str = "it is not available in plan mode: its rights cannot be reduced to reading, because \
      it acts with the rights of a server, a target or a worker, or without a sandbox; the user can end plan \
      mode";
 
 impl Toolbox {
-    /// Returns these tools in plan mode: every call gets a grant without the right to write, store or send
-    /// anything. Tools whose rights are fixed before a call are withheld, whatever they declare.
+    /// Returns these tools in plan mode: every call gets a grant without the right to write, store or send. Tools
+    /// whose rights are fixed before a call are withheld, regardless of their hints.
     #[must_use]
     pub fn planning(&self) -> Self {
         let is_fixed = |name: &str| self.find(name).is_some_and(Entry::has_fixed_rights);

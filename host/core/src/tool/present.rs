@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::rules::Places;
 use crate::grant::{Grant, Root};
 
-/// Maximal size in bytes of a compared file: nobody reads the difference of a larger one.
+/// Maximum size of a compared file in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
 /// Returns the text of the file at `path`, as a caller writes it, if `grant` lets the tool read it; empty if the

@@ -23,7 +23,7 @@ pub struct Rule {
     pub pattern: RulePattern,
     /// The place of the rule, for people: `program.toml:12:9`.
     pub place: String,
-    /// Where relative paths of the pattern start; `None`: in the workspace of the tool that is called.
+    /// The base of relative paths in the pattern; `None` for the workspace of the called tool.
     pub base: Option<PathBuf>,
 }
 
@@ -38,7 +38,7 @@ pub struct Rules {
     pub home: Option<PathBuf>,
 }
 
-/// The rules that may mean a call of one tool.
+/// The rules that may apply to calls of one tool.
 #[derive(Debug)]
 pub(super) struct ToolRules {
     /// Rules that refuse, then rules that ask, then rules that allow.
@@ -108,7 +108,7 @@ impl Rule {
     }
 }
 
-/// Returns the place of an effect among others: the strictest comes first.
+/// Returns the rank of an effect; the strictest has the lowest.
 pub(super) const fn rank(effect: Effect) -> u8 {
     match effect {
         Effect::Deny => 0,

@@ -1,5 +1,5 @@
-//! Repairs the schemas of other people's tools, so that arguments can be checked against them. An invalid keyword
-//! is repaired if only one meaning is possible, and removed otherwise: its check is skipped, and the tool stays
+//! Repairs the schemas of foreign tools, so that arguments can be checked against them. An invalid keyword is
+//! repaired if only one meaning is possible, and removed otherwise: its check is omitted, and the tool stays
 //! usable.
 
 mod operands;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use self::operands::{canonical, count, flag, kinds, names, number, text};
 use super::arguments::{MAX_DEPTH, MAX_PATTERNS, MAX_REFERENCES, Schema, is_deeper, is_pattern};
 
-/// Maximal number of remarks about one schema. An error of a generated schema occurs a hundred times.
+/// Maximum number of remarks about one schema. An error of a generated schema may occur a hundred times.
 const MAX_NOTES: usize = 8;
 
 /// A schema that arguments can be checked by.
@@ -159,7 +159,7 @@ impl Mending<'_> {
         }
     }
 
-    /// Repairs a schema. `level`: its depth within the whole.
+    /// Repairs a schema. `level` is its depth.
     fn schema(&mut self, schema: &Value, place: &str, level: usize) -> Value {
         match schema {
             Value::Bool(_) => schema.clone(),
@@ -232,7 +232,7 @@ impl Mending<'_> {
         }
     }
 
-    /// Returns whether `items` may be a list in the dialect of the whole.
+    /// Returns whether `items` may be a list in the dialect of the complete schema.
     fn is_older(&self) -> bool {
         let dialect = self.root.get("$schema").and_then(Value::as_str).unwrap_or_default();
         dialect.contains("draft-0") || dialect.contains("2019-09")
@@ -340,8 +340,8 @@ impl Mending<'_> {
             Some(anchor) => declares(self.root, &["$anchor", "$dynamicAnchor", "$id", "id"], &|own| {
                 own.trim_start_matches('#') == anchor
             }),
-            // Nothing is fetched: the reference names a part of the whole schema, or one of the specification's own
-            // schemas.
+            // Nothing is fetched: the reference names a part of the complete schema, or one of the specification's
+            // own schemas.
             None => {
                 let document = target.split('#').next().unwrap_or_default();
                 document.contains("json-schema.org/")

@@ -21,11 +21,11 @@ pub(super) const NAME: &str = "find_tools";
 /// Default number of tools in one answer: as many as a model can compare.
 const USUAL: usize = 5;
 
-/// Tools in one answer at most.
+/// Maximum number of tools in one answer.
 const MOST: usize = 20;
 
-/// Bytes of an answer: 6,000 tokens. What no longer fits is named; the first is always there, as
-/// it would be in the list of tools.
+/// Maximum number of bytes of an answer: 6,000 tokens. Tools beyond it are named only. The first tool is always
+/// complete, as it would be in the list of tools.
 const MAX_ANSWER: usize = 24_000;
 
 /// Further names in an answer.
@@ -74,7 +74,7 @@ fn def(tools: &[Arc<Entry>]) -> ToolDef {
     ToolDef { name: NAME.into(), description, parameters, hints, ..ToolDef::default() }
 }
 
-/// Returns the plugins, programs and servers that tools come from, by the beginnings of their names.
+/// Returns the plugins, programs and servers that tools come from, by the prefixes of their names.
 fn groups(tools: &[Arc<Entry>]) -> String {
     let mut groups: Vec<(&str, usize)> = Vec::new();
     let mut known = BTreeSet::new();
@@ -178,7 +178,7 @@ mod tests {
         toolbox(&names.iter().map(String::as_str).collect::<Vec<_>>()).within(1)
     }
 
-    /// PR15: some in full, the next by name, and never more than was asked for.
+    /// PR15: some in full, the next by name, and never more than requested.
     #[tokio::test]
     async fn pr15_answers_are_bounded() {
         let toolbox = letters();
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(answer["further"], json!(["b"]));
     }
 
-    /// PR15: a model that reads nothing but the list learns what else there is.
+    /// PR15: a model learns from the list alone where further tools come from.
     #[test]
     fn pr15_the_description_tells_where_tools_come_from() {
         let toolbox =

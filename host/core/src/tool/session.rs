@@ -30,17 +30,17 @@ pub struct Session {
     pub redactor: Redactor,
     /// The journal of the calls.
     pub journal: Journal,
-    /// Collects the notes about one call for the caller, if the caller wants them.
+    /// Collects the notes about one call for the caller, on request.
     pub notes: Notes,
     /// The approvers, for tools that need the user's approval.
     pub approvals: Approvals,
-    /// Whether the user is asked for a right that a call lacked.
+    /// Whether the user is asked for a right that a call lacks.
     pub widening: Widening,
     /// Records each call before it runs.
     pub ledger: Ledger,
     /// Stores the contents of files before tools change them.
     pub keeper: Keeper,
-    /// Receives the full text of an answer that a tool shortens: for one call, or for none.
+    /// Receives the complete text of an answer that a tool shortens: for one call, or for none.
     pub whole: Whole,
     /// The client that makes the calls, if several share one process.
     pub client: Client,
@@ -61,8 +61,8 @@ pub struct Session {
     pub meta: Option<Arc<Map<String, Value>>>,
 }
 
-/// Records a call right before its tool runs: after its check and approval. Records nothing by default. Clones write
-/// to one place. A call that cannot be recorded is not run: after a crash it would be run again.
+/// Records a call right before its tool runs: after its check and approval. Records nothing by default. Clones write to
+/// one place. A call that cannot be recorded does not run, because it would run again after a crash.
 #[derive(Clone, Default)]
 pub struct Ledger(Option<Arc<Enter>>);
 
@@ -101,7 +101,7 @@ impl Lineage {
         self.agents.len()
     }
 
-    /// Returns the agents as one text, such as `reviewer/searcher`; `None` if there are none.
+    /// Returns the agents as one text, such as `reviewer/searcher`; `None` without agents.
     pub fn path(&self) -> Option<String> {
         (!self.agents.is_empty()).then(|| self.agents.join("/"))
     }
@@ -120,8 +120,8 @@ impl Lineage {
     }
 }
 
-/// Receives the full text of an answer that a tool shortens, for a caller that stores it elsewhere. Stores nothing by
-/// default. Clones share one place; each call has its own.
+/// Receives the complete text of an answer that a tool shortens, for a caller that stores it elsewhere. Stores nothing
+/// by default. Clones share one place; each call has its own.
 #[derive(Clone, Debug, Default)]
 pub struct Whole(Option<Arc<Lock<Option<String>>>>);
 
@@ -130,17 +130,17 @@ impl Whole {
     /// beginning and the end are kept.
     pub const MAX: usize = 4_000_000;
 
-    /// Returns a place for the full text of one answer.
+    /// Creates a receiver for the complete text of one answer.
     pub fn wanted() -> Self {
         Self(Some(Arc::default()))
     }
 
-    /// Returns how many characters a tool keeps of a text of which it shows `shown`.
+    /// Returns the number of characters that a tool stores of a text of which it shows `shown`.
     pub fn room(&self, shown: usize) -> usize {
         if self.0.is_some() { Self::MAX.max(shown) } else { shown }
     }
 
-    /// Stores the text that `whole` makes, which was shortened to `answer`, if the caller wants it.
+    /// Stores the text that `whole` creates, which was shortened to `answer`, if the caller requests it.
     pub fn leave(&self, answer: &str, whole: impl FnOnce() -> String) {
         let Some(place) = &self.0 else { return };
         let whole = whole();
@@ -149,7 +149,7 @@ impl Whole {
         }
     }
 
-    /// Takes the stored text.
+    /// Removes and returns the stored text.
     pub fn take(&self) -> Option<String> {
         self.0.as_ref()?.lock().take()
     }

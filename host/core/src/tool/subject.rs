@@ -1,4 +1,5 @@
-//! The subject of a call, as one text: shown to the user who is asked, and compared with rules. Makes no decision.
+//! The subject of a call as one text, which questions to the user show and rules are compared with. Makes no
+//! decision.
 
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ pub enum Subject {
 /// The argument that is the subject of a tool's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SubjectArgument {
-    /// None: all arguments do.
+    /// All arguments.
     #[default]
     All,
     /// The argument of this name, a URL.
@@ -62,7 +63,7 @@ impl Subject {
         command.map_or_else(|| Self::arguments(arguments), |command| Self::Command(command.to_owned()))
     }
 
-    /// Returns the verb of a call with this subject, as one word before the subject.
+    /// Returns the verb of a call, as one word before the subject.
     pub(super) fn verb(&self) -> &'static str {
         match self {
             Self::Command(_) => "Run",

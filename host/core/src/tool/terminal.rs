@@ -1,8 +1,8 @@
 //! Renders a program's output as a terminal would show it: an overwritten line has its last state, and colours,
 //! titles and other escape sequences are removed. Has no width and wraps no line.
 //!
-//! The last lines stay in memory, since a program may move up and rewrite them. A line end also ends an incomplete
-//! escape sequence, so that a sequence without an end hides at most its own line.
+//! The last lines stay in memory, because a program may move up and rewrite them. A line end also ends an
+//! incomplete escape sequence, so that a sequence without an end hides at most its own line.
 
 use std::collections::VecDeque;
 use std::iter::repeat_with;
@@ -10,13 +10,14 @@ use std::iter::repeat_with;
 use memchr::{memchr3, memrchr_iter};
 use vte::{Params, Parser, Perform};
 
-/// Lines that a program can go up to: those of a screen.
+/// Number of lines that a program can move up: those of a screen.
 const HEIGHT: usize = 50;
 
-/// Characters of a line that can be overwritten; the beginning of a longer line is shown unchanged.
+/// Maximum number of characters of a line that can be overwritten; the beginning of a longer line is shown
+/// unchanged.
 const MAX_LINE: usize = 4096;
 
-/// Goes back by a character.
+/// Moves back by a character.
 const BACKSPACE: u8 = 0x08;
 
 /// Ends a sequence that was begun: `CAN`.
@@ -38,7 +39,7 @@ impl std::fmt::Debug for Terminal {
 }
 
 impl Terminal {
-    /// Takes more output, and returns what no program can change any more.
+    /// Processes more output. Returns the text that no program can change any more.
     pub(super) fn push(&mut self, text: &str) -> String {
         // Most output has no control sequences, and may be very large.
         if !self.is_begun
@@ -169,7 +170,7 @@ impl Screen {
         }
     }
 
-    /// Makes everything that is held unchangeable.
+    /// Makes all held text unchangeable.
     fn let_go(&mut self) {
         let count = (self.row + 1).max(self.lines.len());
         for (index, line) in
@@ -243,7 +244,7 @@ impl Perform for Screen {
             b'\r' => self.column = 0,
             BACKSPACE => self.column = self.column.saturating_sub(1),
             0x18 | 0x1a => {}
-            // Nothing that steers.
+            // Other control characters are omitted.
             byte => self.print(char::from(byte)),
         }
     }

@@ -19,7 +19,7 @@ use crate::limit::Limits;
 use crate::pattern::ToolPattern;
 use crate::trace::Operation;
 
-/// Tools by name, in the order they were put in.
+/// Tools by name, in the order of their insertion.
 #[derive(Clone, Default)]
 pub struct Toolbox {
     pub(super) entries: Vec<Arc<Entry>>,
@@ -33,15 +33,15 @@ pub struct Toolbox {
     pub(super) withheld: Arc<[(String, String)]>,
 }
 
-/// Two tools of one name.
+/// Two tools with one name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("two tools have the name `{name}`: one from {first}, one from {second}")]
 pub struct DuplicateTool {
     /// The name both claim.
     pub name: String,
-    /// Where the first comes from.
+    /// The origin of the first tool.
     pub first: String,
-    /// Where the second comes from.
+    /// The origin of the second tool.
     pub(crate) second: String,
 }
 
@@ -109,8 +109,8 @@ impl Toolbox {
         Ok(())
     }
 
-    /// Returns these tools with `tools` instead of those whose names `are_replaced`. New ones have the grant, the
-    /// limits and the origin of `like`, and no rules or hooks yet; they are last.
+    /// Returns these tools with `tools` in place of those whose names `are_replaced`. New tools are last. They have
+    /// the grant, the limits and the origin of `like`, and no rules or hooks.
     #[must_use]
     pub fn replacing(
         &self,
@@ -145,14 +145,14 @@ impl Toolbox {
         Self { withheld: withheld.into_iter().collect(), ..self }
     }
 
-    /// Returns why the tool `name` is absent, if known.
+    /// Returns the reason why the tool `name` is absent, if known.
     pub fn withheld(&self, name: &str) -> Option<&str> {
         let is_meant =
             |(prefix, _): &&(String, String)| !prefix.is_empty() && name.starts_with(prefix.as_str());
         self.withheld.iter().find(is_meant).map(|(_, why)| why.as_str())
     }
 
-    /// Lets callers write `alias` for the tool `name`. A tool's own name always wins over an alias.
+    /// Allows callers to write `alias` for the tool `name`. A tool's own name takes precedence over an alias.
     pub fn alias(&mut self, alias: impl Into<String>, name: &str) {
         if let Some(index) = self.names.get(name).copied() {
             self.names.entry(alias.into()).or_insert(index);
@@ -166,7 +166,7 @@ impl Toolbox {
         self.chosen(|name| patterns.iter().any(|pattern| pattern.matches(name)), grant)
     }
 
-    /// Returns the tools that `patterns` name with no more than `grant`, and the names of those left out that would
+    /// Returns the tools that `patterns` name with no more than `grant`, and the names of those omitted that would
     /// have more: their rights are fixed before a call.
     pub fn bound_by(&self, patterns: &[ToolPattern], grant: &Grant) -> (Self, Vec<String>) {
         let narrowed = self.select(patterns, Some(grant));
@@ -232,8 +232,8 @@ impl Toolbox {
         Self { entries, offers, ..self.clone() }
     }
 
-    /// Returns every name that each tool can be called by, in no order. All at once: found tool by tool they would
-    /// take time that grows with the square of the tools.
+    /// Returns every name of each tool, unordered, for all tools together: a search for each tool would take time
+    /// that grows with the square of their number.
     fn all_names(&self) -> Vec<Vec<&str>> {
         let mut all = vec![Vec::new(); self.entries.len()];
         for (name, index) in &self.names {
@@ -341,7 +341,7 @@ impl Toolbox {
     }
 }
 
-/// Returns the call for a trace: an unknown tool has no name there, whatever the caller wrote.
+/// Returns the operation for a trace. An unknown tool has no name there, because the caller chose it.
 fn told<'a>(call: &'a ToolCall, entry: Option<&'a Entry>) -> Operation<'a> {
     let tool = entry.map_or("", |entry| entry.def().name.as_str());
     Operation::Tool { tool, call: &call.id }
@@ -365,7 +365,7 @@ impl std::fmt::Debug for Toolbox {
 /// The tools that models are offered, if not all fit.
 #[derive(Clone)]
 pub(super) struct Offered {
-    /// How many tools, from the first on.
+    /// The number of tools, from the first on.
     pub(super) first: usize,
     /// Finds the others.
     pub(super) search: Arc<Entry>,

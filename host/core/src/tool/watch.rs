@@ -1,5 +1,5 @@
-//! The record of one call from its beginning to its end: events, journal lines, log. Secrets are redacted in all of
-//! them and in the answer to the caller.
+//! The record of one call from its beginning to its end: events, journal lines, log. Redacts secrets in all of them
+//! and in the answer to the caller.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::event::{Event, Events};
 use crate::journal::{Journal, Outcome, Record};
 use crate::secret::{RedactingEvents, Redactor};
 
-/// Maximal number of characters of an error: the default limit of an MCP server's answer.
+/// Maximum number of characters of an error: the default limit of an MCP server's answer.
 const MAX_ERROR: usize = 100_000;
 
 /// A running call. A drop before its end is journalled as a cancellation: the caller no longer waits.
@@ -26,7 +26,7 @@ pub(super) struct Watch<'a> {
     begun: Instant,
 }
 
-/// How a call ended.
+/// The end of a call.
 pub(super) enum Ended {
     /// The tool answered; the answer may contain the failure of a program that the tool ran.
     Answered(ToolResult),
@@ -34,7 +34,7 @@ pub(super) enum Ended {
     Failed(ToolError),
     /// The tool did not run: a rule or the user refused the call. Holds the answer.
     Refused(ToolResult),
-    /// There is no such tool. Holds the answer's text.
+    /// The tool does not exist. Contains the answer's text.
     UnknownTool(String),
 }
 
@@ -80,7 +80,7 @@ impl<'a> Watch<'a> {
         Self { session, call, redacting: RedactingEvents::new(redactor, events), notes, line, begun }
     }
 
-    /// Tells that the tool runs from now on.
+    /// Reports that the tool starts to run.
     pub(super) fn runs(&self) {
         self.session.events.emit_call(|| Event::Running { call: self.call.id.clone() });
     }
@@ -100,7 +100,7 @@ impl<'a> Watch<'a> {
         &self.notes
     }
 
-    /// Tells and notes the end; the answer as the caller may have it.
+    /// Reports and records the end. Returns the redacted answer for the caller.
     pub(super) fn end(mut self, ended: Ended) -> ToolResult {
         let (result, outcome) = match ended {
             Ended::Answered(result) => (result, None),

@@ -1,4 +1,4 @@
-//! Asks the user for the rights that the sandbox refused during a call, and lets the call run once more with them.
+//! Asks the user for the rights that the sandbox refused during a call, and repeats the call once with them.
 //! Applies only to tools that act with the grant of their call.
 
 use std::fmt;
@@ -79,7 +79,7 @@ impl Widening {
         }
     }
 
-    /// Returns this widening if `is_allowed` returns true, otherwise one that asks no user.
+    /// Returns this widening if `is_allowed` returns `true`, otherwise a widening that asks no user.
     pub(super) fn filtered(self, is_allowed: impl FnOnce() -> bool) -> Self {
         Self(self.0.filter(|_| is_allowed()))
     }

@@ -102,7 +102,7 @@ pub(super) fn look(mut file: File, most: u64) -> io::Result<Seen> {
             break;
         }
         if left == 0 {
-            // The file grows while it is read.
+            // The file grows during the reading.
             return Ok(Seen::of(State::Large));
         }
         hash.update(bytes);
@@ -131,7 +131,7 @@ pub(super) enum Record {
         /// The content of a file, in base64.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         content: Option<String>,
-        /// Why it cannot be restored.
+        /// The reason why the state cannot be restored.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lost: Option<String>,
     },

@@ -15,7 +15,7 @@ use crate::random;
 /// Which changes are reverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// The changes of the last prompt that has changes left.
+    /// The changes of the last prompt that still has changes.
     Last,
     /// The changes of the session.
     All,
@@ -26,13 +26,13 @@ pub enum Which {
 pub struct Undone {
     /// The restored paths.
     pub restored: Vec<PathBuf>,
-    /// The paths that were left unchanged.
+    /// The unchanged paths.
     pub refused: Vec<Refusal>,
     /// Descriptions of calls that may have changed other things.
     pub uncovered: Vec<String>,
 }
 
-/// A path that was left unchanged, with the reason.
+/// An unchanged path, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The path.
@@ -127,7 +127,7 @@ fn groups(path: &Path) -> io::Result<Vec<Group>> {
             Record::Other => {}
         }
     }
-    // Drop temporary files, and files rewritten with the same content.
+    // Drop temporary files, and files rewritten with equal content.
     for group in &mut groups {
         group.changes.retain(|_, change| change.is.as_ref() != Some(&change.was));
     }
@@ -193,7 +193,7 @@ fn put_back(changes: BTreeMap<PathBuf, Change>, undone: &mut Undone) {
         }
     }
     let mut failed = BTreeMap::new();
-    // The deepest first, so that the content of folders comes before them.
+    // The deepest first, so that the content of folders is removed before the folders.
     for entry in ready.iter().rev().filter(|entry| entry.is_in_the_way()) {
         _ = entry.remove().map_err(|error| failed.insert(entry.path.clone(), error));
     }
@@ -248,7 +248,7 @@ fn replace_link(directory: &File, name: &str, target: &Path) -> io::Result<()> {
 fn finish(directory: &File, (beside, name): (&str, &str), made: io::Result<()>) -> io::Result<()> {
     let renamed = made.and_then(|()| Ok(renameat(directory, beside, directory, name)?));
     renamed.inspect_err(|_| {
-        // The current file is unchanged; the temporary one is removed.
+        // The current file is unchanged; the temporary file is removed.
         let _ = unlinkat(directory, beside, AtFlags::empty());
     })
 }

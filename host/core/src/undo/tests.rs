@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-/// Does one of a guest's actions, by number.
+/// Runs one of a guest's actions, by number.
 fn deed(path: &Path, number: u32) {
     let there = fs::symlink_metadata(path).ok();
     let is_folder = there.as_ref().is_some_and(fs::Metadata::is_dir);
@@ -98,7 +98,7 @@ fn deed(path: &Path, number: u32) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(32) })]
 
-    /// U11: any actions of guests, in prompts and calls, can be reverted, at once or prompt by prompt.
+    /// U11: any actions of guests, in prompts and calls, can be reverted, all together or prompt by prompt.
     #[test]
     fn u11_whatever_was_done_is_undone(deeds in prop::collection::vec((0_usize..8, any::<u32>()), 1..80)) {
         let place = Place::new();

@@ -84,7 +84,7 @@ enum Editor {
 }
 
 impl Editor {
-    /// Where the snippet belongs, for the person.
+    /// Returns the place of the snippet, as a text for the user.
     fn place(self) -> &'static str {
         match self {
             Self::Zed => "Zed: `settings.json` (`zed: open settings file`), merged with your settings",
@@ -96,7 +96,7 @@ impl Editor {
         }
     }
 
-    /// The snippet with which the haft at `own` is started, with `program` where that is named.
+    /// Returns the snippet that starts the haft at `own`, with `program` if it is named.
     fn snippet(
         self,
         own: &Path,
@@ -128,12 +128,12 @@ impl Editor {
     }
 }
 
-/// An agent as both editors with JSON have it.
+/// Returns the agent in the format of both editors with JSON.
 fn agent_servers(agent: &Value) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&json!({ "agent_servers": { "haft": agent } }))? + "\n")
 }
 
-/// An adapter, for the first of the two plugins of Neovim.
+/// An adapter for CodeCompanion.
 const CODE_COMPANION: &str = r#"require("codecompanion").setup({
   adapters = {
     acp = {
@@ -167,7 +167,7 @@ const CODE_COMPANION: &str = r#"require("codecompanion").setup({
 })
 "#;
 
-/// A provider, for the second.
+/// A provider for avante.nvim.
 const AVANTE: &str = r#"require("avante").setup({
   provider = "haft",
   acp_providers = {
@@ -176,7 +176,7 @@ const AVANTE: &str = r#"require("avante").setup({
 })
 "#;
 
-/// A text in Lua (5.1, section 2.1). UTF-8 does not change.
+/// Returns a text as a string literal of Lua (5.1, section 2.1). UTF-8 does not change.
 fn lua(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -192,7 +192,7 @@ fn lua(text: &str) -> String {
     quoted + "\""
 }
 
-/// A path, in a file that is UTF-8.
+/// Returns a path as UTF-8, which the configuration files require.
 fn text(path: &Path) -> anyhow::Result<String> {
     path.to_str().map(str::to_owned).with_context(|| {
         format!("`{}` is not valid UTF-8, which configuration files require", path.display())

@@ -81,7 +81,7 @@ impl Add {
         let kept = Kept::before(&session.project.path).await;
         let exit = tokio::select! {
             done = installing => done?,
-            // Whatever was fetched goes with the future that is dropped.
+            // Dropping the future removes the fetched content.
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         };
         kept.renew().await?;
@@ -140,7 +140,7 @@ impl Add {
         Ok(Exit::Success)
     }
 
-    /// Adds something; asks for the secrets that it needs, and keeps what was entered.
+    /// Adds a package or component. Asks for the secrets that it needs, and stores the entered values.
     async fn added(
         &self,
         session: &InstallSession,
@@ -167,7 +167,7 @@ impl Add {
         Ok(added)
     }
 
-    /// Warns that options for rights have no effect on what is installed already.
+    /// Warns that options for rights have no effect on an installed entry.
     fn warn_of_unused_rights(&self, terminal: Terminal) {
         if self.rights.no_grant || !self.rights.grant.is_empty() {
             terminal.warning("`--grant` and `--no-grant` had no effect: existing grants do not change");
@@ -175,12 +175,12 @@ impl Add {
         }
     }
 
-    /// Whether secrets are asked for.
+    /// Returns whether haft asks for secrets.
     fn asks(&self, terminal: Terminal) -> bool {
         terminal.has_person() && !self.rights.yes
     }
 
-    /// Fetches what is pinned and not there, and asks about what is not pinned.
+    /// Fetches pinned entries that this machine lacks, and asks for consent to entries without a pin.
     async fn restore(&self, session: &InstallSession, terminal: Terminal) -> anyhow::Result<Exit> {
         if !self.agreed_to_lock(session, terminal).await? {
             return Ok(Exit::Declined);
@@ -215,7 +215,8 @@ impl Add {
 }
 
 impl Add {
-    /// Whether a person agreed to the packages and plugins: a program.lock that came with its folder is nobody's consent.
+    /// Returns whether the user agreed to the packages and plugins. A program.lock that came with its folder is not
+    /// consent.
     async fn agreed_to_lock(&self, session: &InstallSession, terminal: Terminal) -> anyhow::Result<bool> {
         let agreement = Agreement::of(Some(&session.project.path)).await?;
         let lines = agreement.installed();

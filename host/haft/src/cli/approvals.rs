@@ -13,15 +13,15 @@ use haft_core::tool::{Approvals, Approver, Decision, Question};
 use haft_mcp::server::Fallback;
 use haft_page::{Origin, PageApprover};
 
-/// Somebody at the terminal or at a page.
+/// Asks the user at the terminal and the user at the dashboard.
 struct Anybody {
     person: Person,
     page: PageApprover,
-    /// Whether there is nobody at the terminal, so that it has to be said where the call waits.
+    /// Whether the terminal has no user. Then a message says where the call waits.
     is_alone: Arc<AtomicBool>,
 }
 
-/// Asks `person`, and at the page, for the calls of `program` under this verb.
+/// Returns the approvals for calls of `program` under this verb: `person` and the dashboard are asked.
 pub(super) fn of(
     person: Person,
     program: &Program,
@@ -40,14 +40,14 @@ pub(super) fn of(
     Ok(Approvals::by(Anybody { person, page, is_alone }))
 }
 
-/// Asks at the page where an MCP client asks nobody.
+/// Returns the fallback for MCP clients that cannot ask their user: the dashboard.
 pub(super) fn of_clients(begun: &Begun, terminal: Terminal) -> anyhow::Result<Fallback> {
     let (desk, origin) = (Dirs::of_this_machine()?.desk(), origin(begun, "serve"));
     let page = || PageApprover::new(desk.clone(), origin.clone(), move |question| say(terminal, question));
     Ok(Fallback { in_session: Arc::new(page()), once: Arc::new(page().once_only()) })
 }
 
-/// Who asks, as the page says it.
+/// Returns the origin of the questions, for the dashboard.
 fn origin(begun: &Begun, verb: &str) -> Origin {
     let path = || begun.path.as_ref().map(|path| path.display().to_string());
     Origin {
@@ -57,7 +57,7 @@ fn origin(begun: &Begun, verb: &str) -> Origin {
     }
 }
 
-/// Says that a call waits at the page.
+/// Tells that a call waits for an answer on the dashboard.
 fn say(terminal: Terminal, question: &Question) {
     terminal.message(format_args!("`{}` waits for your answer on the dashboard", question.tool));
 }
@@ -67,7 +67,7 @@ impl Approver for Anybody {
     async fn ask(&self, question: &Question) -> Decision {
         let (mut person, mut page) = (self.person.ask(question), self.page.ask(question));
         tokio::select! {
-            // The terminal first: without a terminal it returns at once.
+            // The terminal comes first: without a user it returns at once.
             biased;
             decision = &mut person => match decision {
                 Decision::Unasked(why) => {
@@ -87,7 +87,7 @@ impl Approver for Anybody {
     }
 }
 
-/// The page's decision after there was none at the terminal because of `why`.
+/// Returns the dashboard's decision, after the terminal gave none because of `why`.
 fn or_neither(why: &str, page: Decision) -> Decision {
     match page {
         Decision::Unasked(other) => Decision::Unasked(format!("{why}; {other}")),

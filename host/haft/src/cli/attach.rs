@@ -10,26 +10,27 @@ use super::terminal::Hinted;
 use haft_core::call::{Attachment, media_type_of};
 use haft_core::report::plain;
 
-/// Bytes of a picture or a PDF: what the vendor takes that takes the largest requests. What others take is theirs to say.
+/// Maximum bytes of a picture or a PDF: the largest limit of any vendor. Vendors with lower limits refuse the
+/// request.
 const MAX_FILE: u64 = 32 << 20;
 
-/// Bytes of a text: more than the largest window holds.
+/// Maximum bytes of a text: more than the largest context window.
 const MAX_TEXT: u64 = 4 << 20;
 
-/// Bytes of all files of a prompt: a session of 256 MiB holds some of them.
+/// Maximum bytes of all files of a prompt. A session of 256 MiB holds several such prompts.
 const MAX_ALL: usize = 48 << 20;
 
-/// Files of a prompt: what vendors take at most, roughly.
+/// Maximum number of files of a prompt: about the limit of vendors.
 const MAX_FILES: usize = 100;
 
-/// Media types, beside text, that models are shown.
+/// Media types, beside text, that models accept.
 const SHOWN: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"];
 
-/// What is to be done about a file that no model is shown.
+/// The remedy for a file that no model accepts.
 const WAY_OUT: &str =
     "convert the file, or write its path into the prompt so that the model can read it with a tool";
 
-/// Reads `paths`, and adds the files to `attached` in their order. Adds none where one cannot be attached.
+/// Reads `paths`, and appends the files to `attached` in their order. Appends none if one cannot be attached.
 pub(super) fn read_all(paths: &[PathBuf], attached: &mut Vec<Attachment>) -> anyhow::Result<()> {
     let new = paths.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let count = attached.len() + new.len();
@@ -48,7 +49,7 @@ pub(super) fn read_all(paths: &[PathBuf], attached: &mut Vec<Attachment>) -> any
     Ok(())
 }
 
-/// Refuses files that the API of the model that is asked does not take.
+/// Refuses files that the API of the chosen model does not accept.
 pub(super) fn check<'a>(
     files: impl IntoIterator<Item = &'a Attachment>,
     dialogue: &Dialogue,
@@ -84,17 +85,17 @@ fn read(path: &Path) -> anyhow::Result<Attachment> {
     Ok(Attachment { name, ..Attachment::new(media_type, data) })
 }
 
-/// The bytes of a file, one more than may be attached at most.
+/// Returns the bytes of a file, at most one more than the limit.
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut data = Vec::new();
     File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut data)?;
     Ok(data)
 }
 
-/// The media type of what is text.
+/// The media type of text.
 const TEXT: &str = "text/plain";
 
-/// What the bytes are; why they cannot be shown to a model.
+/// Returns the media type of the bytes, or the reason why models do not accept them.
 fn media_type(data: &[u8]) -> Result<&'static str, String> {
     match media_type_of(data) {
         Some(known) if SHOWN.contains(&known) => return Ok(known),

@@ -15,10 +15,10 @@ use haft_author::{BuildLog, Built, Project, Workshop, pack};
 use haft_core::report::{Problem, Report, plain};
 use haft_sandbox::confine::Confiner;
 
-/// Folders above a component in which its project is looked for.
+/// Number of folders above a component that are searched for its project.
 const MAX_ABOVE: usize = 4;
 
-/// Files that a message about a component older than its sources names.
+/// Maximum number of files in a message about an outdated component.
 const MAX_NAMED: usize = 3;
 
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ pub(super) struct Build {
 impl Build {
     pub(super) async fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let project = Project::open(&self.folder)?;
-        // Only the command knows which files it reads.
+        // Only the build command knows which files it reads.
         let again = self.force || project.command().is_some();
         let way = Way { debug: self.debug, again };
         let built = until_interrupted(terminal, way, async |workshop| workshop.build(&project).await).await?;
@@ -65,7 +65,7 @@ impl Build {
     }
 }
 
-/// One line about what was built.
+/// Prints one line about a build.
 pub(super) fn report_built(terminal: Terminal, project: &Project, built: &Built) {
     let (name, size) = (project.relative(&built.component).display(), pack::size(built.bytes));
     let time = built.time.as_secs_f64();
@@ -78,7 +78,8 @@ pub(super) fn report_built(terminal: Terminal, project: &Project, built: &Built)
     }
 }
 
-/// Builds the project of the program in use where the component that `tool` is of is older than its sources.
+/// Builds the project of the program in use if `tool` belongs to its component and the component is older than its
+/// sources.
 pub(super) async fn freshen(common: &Common, terminal: Terminal, tool: &str) -> anyhow::Result<()> {
     let file = common.program.clone().unwrap_or_else(|| PathBuf::from(FILE_NAME));
     let Some(project) = Project::of_file(&file).filter(|project| is_tool_of(tool, &project.plugin)) else {
@@ -96,7 +97,7 @@ fn is_tool_of(tool: &str, plugin: &str) -> bool {
     tool.strip_prefix(plugin).is_some_and(|rest| rest.starts_with("__"))
 }
 
-/// ``words.wasm` is older than its sources: `src/lib.rs` changed``.
+/// Returns a text such as ``words.wasm` is out of date: `src/lib.rs` changed``.
 pub(super) fn described(stale: &Stale) -> String {
     let name = |path: &PathBuf| format!("`{}`", plain(&relative(path)));
     let named: Vec<_> = stale.changed.iter().take(MAX_NAMED).map(name).collect();
@@ -108,7 +109,7 @@ pub(super) fn described(stale: &Stale) -> String {
     format!("`{component}` is out of date: {}{more} changed", named.join(", "))
 }
 
-/// Refuses to hand on a component that is older than its sources: nobody has tried what they say now.
+/// Refuses to distribute a component that is older than its sources, because the current sources are untested.
 pub(super) fn refuse_stale(what: &Path, doing: &str) -> anyhow::Result<()> {
     match stale(what)? {
         Some(stale) => {
@@ -130,14 +131,14 @@ pub(super) fn refuse_no_package(folder: &Path) -> anyhow::Result<()> {
     Err(Report::from(problem.hint(hint)).into())
 }
 
-/// The component of a project, by itself or by the project's folder, where it is older than its sources.
+/// Returns the outdated component of a project, which is named by its file or by the project's folder.
 pub(super) fn stale(what: &Path) -> anyhow::Result<Option<Stale>> {
     let project = |folder: &Path| Project::of_file(&folder.join(FILE_NAME));
     let is_it = |project: &Project| is_same(what, &project.component);
     let found = if what.is_dir() {
         project(what)
     } else {
-        // A component may be in a folder of the project.
+        // A component may be in a subfolder of the project.
         what.ancestors().skip(1).take(MAX_ABOVE).find_map(project).filter(is_it)
     };
     Ok(match found {
@@ -150,32 +151,32 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-/// The same as a finding, where it keeps nothing from working.
+/// Returns a warning about an outdated component, for verbs that work nevertheless.
 pub(super) fn stale_warning(what: &Path) -> anyhow::Result<Option<Problem>> {
     let hint = "run `haft plugin build`; `haft call` and `haft plugin test` build automatically";
     Ok(stale(what)?.map(|stale| Problem::new(described(&stale)).hint(hint).warning()))
 }
 
-/// A path as a person here would write it.
+/// Returns a path relative to the current folder.
 pub(super) fn relative(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = path.strip_prefix(here).unwrap_or(path);
     path.strip_prefix(".").unwrap_or(path).display().to_string()
 }
 
-/// Where compilers are kept that several projects name, and what components were built of.
+/// Returns the folder for the compilers that projects share, and for the records of built sources.
 pub(super) fn cache() -> anyhow::Result<PathBuf> {
     Ok(Dirs::of_this_machine()?.cache)
 }
 
-/// How a project is built.
+/// Options of a build.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Way {
     pub(super) debug: bool,
     pub(super) again: bool,
 }
 
-/// Lets `work` use the author's tools, and ends them at Ctrl-C.
+/// Runs `work` with the author's build tools, and ends them at Ctrl-C.
 pub(super) async fn until_interrupted<T>(
     terminal: Terminal,
     way: Way,

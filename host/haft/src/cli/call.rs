@@ -21,10 +21,10 @@ use haft_core::call::{ToolCall, ToolDef};
 use haft_core::tool::{Keep, Notes, Session, clip};
 use haft_plugin_host::debug::Recorder;
 
-/// The largest arguments read from standard input.
+/// Maximum bytes of arguments from standard input.
 const MAX_INPUT: u64 = 64 << 20;
 
-/// Characters of arguments that an error repeats.
+/// Maximum characters of arguments that an error repeats.
 const MAX_SHOWN: usize = 2000;
 
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ pub(super) struct Call {
 
 impl Call {
     pub(super) async fn execute(mut self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        // First, since the redactor learns the secrets for an error about the arguments.
+        // The program is loaded first: the redactor then knows the secrets for an error about the arguments.
         let (recording, tool) =
             (Recording::new(self.profile.take(), self.coredump.take()), self.tool.clone());
         Box::pin(build::freshen(common, terminal, &tool)).await?;
@@ -81,7 +81,7 @@ impl Call {
             ..program.session("call", terminal.messages())
         };
         let cancel = session.cancel.clone();
-        // Before the call is in the journal: a process that sees it there may interrupt it.
+        // The handler is set before the call is in the journal: a process that sees the call there may interrupt it.
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for signals")?;
         let tools = program.typed_tools();
         let begun = Instant::now();
@@ -118,12 +118,12 @@ impl Call {
         })
     }
 
-    /// What sees the calls of the plugin, where they are to be shown.
+    /// Returns the tracer of the plugin's host calls, if they are to be shown.
     pub(super) fn tracer(&self) -> Option<Tracer> {
         self.trace.then(|| self.tracer.get_or_init(Tracer::default).clone())
     }
 
-    /// The arguments given as JSON.
+    /// Returns the arguments given as JSON.
     fn object(&self) -> anyhow::Result<Map<String, Value>> {
         let text = match self.arguments.as_deref() {
             None => return Ok(Map::new()),
@@ -158,7 +158,8 @@ fn pair(text: &str) -> Result<(String, String), String> {
     Ok((pair.0.to_owned(), pair.1.to_owned()))
 }
 
-/// Text where the schema wants text, or knows nothing; else JSON, if it is JSON.
+/// Returns text if the schema expects text or has no type for the argument. Otherwise returns JSON, or text if it is
+/// not JSON.
 pub(super) fn value(def: Option<&ToolDef>, name: &str, text: String) -> Value {
     let schema = def.and_then(|def| def.parameters.get("properties")?.get(name)?.get("type"));
     let wants_text = match schema {
@@ -169,9 +170,9 @@ pub(super) fn value(def: Option<&ToolDef>, name: &str, text: String) -> Value {
     if wants_text { Value::String(text) } else { serde_json::from_str(&text).unwrap_or(Value::String(text)) }
 }
 
-// Files that a call leaves for the plugin's author: a profile, a core dump.
+// Files about a call for the plugin's author: a profile, a core dump.
 
-/// What is written where.
+/// The requested files, and the recorder of their content.
 struct Recording {
     profile: Option<PathBuf>,
     coredump: Option<PathBuf>,
@@ -185,12 +186,12 @@ impl Recording {
         Self { profile, coredump, recorder }
     }
 
-    /// What takes it down, where anything is wanted.
+    /// Returns the recorder, if a file is requested.
     fn recorder(&self) -> Option<Recorder> {
         self.recorder.clone()
     }
 
-    /// Writes what was taken down of a call of `tool`, and says where it is.
+    /// Writes the recorded data about a call of `tool`, and prints the paths of the files.
     fn write(&self, tool: &str, terminal: Terminal) -> anyhow::Result<()> {
         let Some(recorder) = &self.recorder else { return Ok(()) };
         if let Some(path) = &self.profile {
@@ -229,25 +230,26 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     std::fs::write(path, bytes).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-// A flame graph: where the time of a call went, one box a function, as wide as it was seen often.
+// A flame graph: the share of each function in the time of a call. The width of a box is the number of samples.
 
-/// Pixels.
+/// Sizes in pixels.
 const WIDTH: f64 = 1200.0;
 const ROW: f64 = 18.0;
 const TITLE: f64 = 30.0;
 
-/// Pixels of a box below which it is not drawn, and of a character of a name.
+/// Minimum width of a box, and the width of a character of a name, in pixels.
 const LEAST: f64 = 0.4;
 const CHARACTER: f64 = 6.8;
 
-/// A function in the functions that called it.
+/// A function, with the functions that it called.
 #[derive(Default)]
 struct Node {
     times: u64,
     called: BTreeMap<String, Node>,
 }
 
-/// One line a stack, functions separated by `;`, and how often it was seen: what other programs draw and compare.
+/// Returns one line for each stack: its functions, separated by `;`, and the number of samples. Other programs draw
+/// and compare this format.
 fn folded(stacks: &[(Vec<String>, u64)]) -> String {
     stacks
         .iter()
@@ -255,7 +257,7 @@ fn folded(stacks: &[(Vec<String>, u64)]) -> String {
         .collect()
 }
 
-/// The picture, as SVG.
+/// Returns the graph as SVG.
 fn draw(title: &str, stacks: &[(Vec<String>, u64)]) -> String {
     let mut root = Node::default();
     for (stack, times) in stacks {
@@ -281,7 +283,7 @@ fn draw(title: &str, stacks: &[(Vec<String>, u64)]) -> String {
 }
 
 impl Node {
-    /// Draws it and below it what it called.
+    /// Draws the box of the function, and below it the boxes of the functions that it called.
     fn draw(&self, svg: &mut String, (name, all): (&str, u64), (x, y): (f64, f64)) {
         #[expect(clippy::cast_precision_loss, reason = "pixels of a picture")]
         let share = self.times as f64 / all.max(1) as f64;
@@ -313,7 +315,7 @@ impl Node {
     }
 }
 
-/// As much of a name as there is room for; nothing where that says nothing.
+/// Returns as much of a name as fits into `width`, or an empty text if that is too short to be useful.
 fn fitting(name: &str, width: f64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a width in characters")]
     let room = (width / CHARACTER) as usize;
@@ -324,7 +326,7 @@ fn fitting(name: &str, width: f64) -> String {
     }
 }
 
-/// A warm colour that is a function's own.
+/// Returns a warm colour that depends on the function's name.
 fn colour(name: &str) -> String {
     let hash = name.bytes().fold(7_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte)));
     format!("hsl({}, 80%, {}%)", 10 + hash % 45, 62 + hash / 64 % 14)

@@ -117,7 +117,7 @@ async fn converse(
                 detach(&mut attached, terminal);
             }
             Next::Do(prompt) => {
-                // Before they are taken, so that they are there for another model.
+                // The check precedes the removal of the files from the list, so that they remain for another model.
                 if let Err(error) = conversation.check(prompt.as_ref().map_or(&[], |_| attached.as_slice())) {
                     terminal.fail(&error);
                     terminal.hint("`/detach` removes the attached files");
@@ -135,7 +135,7 @@ async fn converse(
     }
 }
 
-/// Does what a line after `/` says: a command, or a prompt of a plugin or an MCP server.
+/// Executes the line after a `/`: a command, or a prompt of a plugin or an MCP server.
 async fn typed(line: &str, conversation: &mut Conversation, terminal: Terminal) -> anyhow::Result<Next> {
     let (name, words) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     if let Some(prompt) = server_prompts::all(&conversation.dialogue).iter().find(|one| one.name == name) {
@@ -144,7 +144,7 @@ async fn typed(line: &str, conversation: &mut Conversation, terminal: Terminal) 
     Ok(Command::parse(line)?.execute(conversation, terminal))
 }
 
-/// Runs one prompt; whether the user wants to leave. An error is printed, and the conversation goes on.
+/// Runs one prompt, and returns whether the user wants to leave. Prints an error; the conversation continues.
 async fn answer(
     conversation: &mut Conversation,
     prompt: Option<Prompt>,
@@ -177,7 +177,7 @@ fn detach(attached: &mut Vec<Attachment>, terminal: Terminal) {
     terminal.message(format_args!("{DIM}no files are attached to your next message{DIM:#}"));
 }
 
-/// Attaches files to what is said next, and says what is attached.
+/// Attaches files to the next prompt, and lists the attached files.
 fn attach(
     conversation: &Conversation,
     paths: &[PathBuf],
@@ -220,7 +220,7 @@ fn welcome(conversation: &Conversation, terminal: Terminal) {
     }
 }
 
-/// Why there is no whole answer, and what it took.
+/// Tells why the answer is incomplete, and what the prompt cost.
 fn sum_up(outcome: &Outcome, fill: (usize, Option<u32>), terminal: Terminal) {
     if let Some(why) = outcome.shortfall().filter(|_| outcome.failure.is_none()) {
         terminal.message(format_args!("[{why}]"));
@@ -239,7 +239,7 @@ fn sum_up(outcome: &Outcome, fill: (usize, Option<u32>), terminal: Terminal) {
     ));
 }
 
-/// Has what was said summarised now.
+/// Summarises the conversation now.
 async fn compact(conversation: &mut Conversation, terminal: Terminal) {
     match conversation.dialogue.compact().await {
         Ok(text) => terminal.message(format_args!("{DIM}{text}{DIM:#}")),

@@ -1,4 +1,4 @@
-//! The options that many verbs take, and the loading of the program that they name.
+//! Options that many verbs take. Loads the program that they name.
 
 use std::path::PathBuf;
 
@@ -14,22 +14,22 @@ use haft_manifest::NatsUrl;
 use haft_plugin_host::debug::Recorder;
 use haft_sandbox::confine::Confiner;
 
-/// The heading in `--help` of the options that say how tools are run.
+/// The heading in `--help` of the options for the execution of tools.
 const EXECUTION: &str = "Execution";
 
-/// The heading in `--help` of the options that many verbs take.
+/// The heading in `--help` of the common options.
 const COMMON: &str = "Common options";
 
-/// What a verb takes beside its own options.
+/// The common options of a verb.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Common {
-    /// The program, where the command line names one.
+    /// The program.toml, if the command line names one.
     pub(super) program: Option<PathBuf>,
-    /// How often `--verbose` was given.
+    /// Number of `--verbose` options.
     pub(super) verbose: u8,
     /// Whether standard output is JSON.
     pub(super) json: bool,
-    /// How tools are run.
+    /// The options for the execution of tools.
     pub(super) execution: Execution,
 }
 
@@ -61,7 +61,7 @@ struct Output {
     json: bool,
 }
 
-// The options of verbs that run tools, or look at how they would be run.
+// The options of verbs that run tools, or show how tools would run.
 #[derive(Clone, Debug, Default, Args)]
 #[group(skip)]
 pub(super) struct Execution {
@@ -114,7 +114,7 @@ const WITHOUT_PROGRAM: &[&str] = &[
     "session",
 ];
 
-/// Verbs that run tools, or look at how they would be run.
+/// Verbs that run tools, or show how tools would run.
 const EXECUTING: &[&str] = &[
     "run",
     "chat",
@@ -161,7 +161,7 @@ fn executes(verb: &str) -> bool {
     EXECUTING.contains(&verb)
 }
 
-/// Gives each verb the options that it takes. They may also stand before the verb.
+/// Adds to each verb the options that it takes. They may also precede the verb.
 pub(super) fn with_options(command: Command) -> Command {
     let top = Execution::augment_args(Output::augment_args(Named::augment_args(command)));
     let top = top.mut_args(|arg| {
@@ -184,10 +184,10 @@ fn of_verb(verb: Command) -> Command {
 }
 
 impl Common {
-    /// Reads the options that stand before the verb and after it, from what `command` parsed.
+    /// Reads the options before and after the verb from `matches`, the parsed form of `command`.
     ///
     /// # Errors
-    /// The verb does not take an option that stands before it.
+    /// The verb does not take an option that precedes it.
     pub(super) fn read(matches: &ArgMatches, command: &mut Command) -> Result<Self, clap::Error> {
         let mut common = Self { verbose: Verbosity::from_arg_matches(matches)?.verbose, ..Self::default() };
         common.add(matches, "")?;
@@ -205,7 +205,7 @@ impl Common {
         Err(command.error(ErrorKind::UnknownArgument, message))
     }
 
-    /// Adds the options of one level of the command line: `verb` is empty before the first verb.
+    /// Adds the options of one level of the command line. `verb` is empty before the first verb.
     fn add(&mut self, level: &ArgMatches, verb: &str) -> Result<(), clap::Error> {
         if takes_program(verb) {
             self.program = Named::from_arg_matches(level)?.program.or(self.program.take());
@@ -234,25 +234,25 @@ impl Execution {
 }
 
 impl Common {
-    /// How a session of this program, in this folder, begins.
+    /// Returns the origin of a session of this program in the current folder.
     pub(super) fn begun(&self) -> Begun {
         let here = || Some(PathBuf::from(FILE_NAME)).filter(|path| path.exists());
         let path = self.program.clone().or_else(here);
         Begun::new(None, path.as_deref(), std::env::current_dir().ok().as_deref())
     }
 
-    /// The same with the program of a session, unless the command line names one.
+    /// Returns the options with the program of a session, unless the command line names a program.
     pub(super) fn of_session(&self, saved: Option<&Saved>) -> Self {
         let own = || saved.and_then(Saved::begun)?.path.filter(|path| path.exists());
         Self { program: self.program.clone().or_else(own), ..self.clone() }
     }
 
-    /// Loads the program; what does not keep it from working is said on standard error.
+    /// Loads the program, and prints its warnings on standard error.
     pub(super) async fn program(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Program> {
         self.program_asking(terminal, many_calls, Ask::WhereUnknown).await
     }
 
-    /// The same, with a say in which MCP servers are asked what they have.
+    /// Loads the program; `ask` decides which MCP servers are asked for their tools.
     pub(super) async fn program_asking(
         &self,
         terminal: Terminal,
@@ -262,7 +262,7 @@ impl Common {
         self.load(terminal, &Options { ask, ..self.options(terminal, many_calls)? }).await
     }
 
-    /// The same for a single call of `tool`.
+    /// Loads the program for a single call of `tool`.
     pub(super) async fn program_for(
         &self,
         terminal: Terminal,
@@ -270,7 +270,7 @@ impl Common {
         recorder: Option<Recorder>,
     ) -> anyhow::Result<Program> {
         let options = self.options(terminal, false)?;
-        // `program` may mean any other.
+        // The tool `program` can call any other tool.
         let only = (!tool.eq_ignore_ascii_case("program")).then(|| tool.to_owned());
         self.load(terminal, &Options { only, ask: Ask::WhereUnknown, recorder, ..options }).await
     }
@@ -299,8 +299,8 @@ impl Common {
         Ok(program)
     }
 
-    /// The program as it is known, without asking a server or compiling a plugin: nobody is asked about anything, and what
-    /// nobody agreed to is left out.
+    /// Loads the known part of the program: haft asks no server and no person, compiles no plugin, and leaves out
+    /// parts without consent.
     pub(super) async fn known_program(&self, terminal: Terminal) -> anyhow::Result<Program> {
         let options = self.options(terminal, false)?;
         let trust = trusted::or_left_out(options.trust.clone());
@@ -308,7 +308,7 @@ impl Common {
         Program::load(&Options { trust, ask, known_only, ..options }).await
     }
 
-    /// Where commands run.
+    /// Returns the target of commands.
     pub(super) fn target(&self) -> Target {
         let tmux =
             if self.execution.no_tmux { Some(false) } else { self.execution.tmux.as_ref().map(|_| true) };
@@ -349,7 +349,7 @@ impl Common {
     }
 }
 
-/// Says so where a pane may be had, to a person and to no program: the first time that it may, and never again.
+/// Tells once that commands can run in a pane. Tells a person only, not a program.
 pub(super) fn propose_pane(is_without: bool, terminal: Terminal) {
     let hint = proposed_pane(is_without).filter(|_| !terminal.json);
     let is_news = || Dirs::of_this_machine().is_ok_and(|dirs| dirs.is_first_time("tmux"));
@@ -358,7 +358,8 @@ pub(super) fn propose_pane(is_without: bool, terminal: Terminal) {
     }
 }
 
-/// The notice for a user inside tmux whose commands run without a pane, where panes were neither chosen nor refused.
+/// Returns the notice for a user inside tmux whose commands run without a pane, if panes were neither chosen nor
+/// refused.
 pub(super) fn proposed_pane(is_without: bool) -> Option<&'static str> {
     (is_without && std::env::var_os("TMUX_PANE").is_some()).then_some(
         "this terminal is a tmux pane; with `--tmux`, or `[backend] tmux = true`, commands run in a separate \
@@ -366,7 +367,7 @@ pub(super) fn proposed_pane(is_without: bool) -> Option<&'static str> {
     )
 }
 
-/// Whether the user turned the journal off. A program.toml cannot: a malicious one would.
+/// Returns whether the user turned the journal off. A program.toml cannot, because a malicious one would.
 fn is_journal_off() -> anyhow::Result<bool> {
     match std::env::var("HAFT_JOURNAL").unwrap_or_default().as_str() {
         "" | "on" => Ok(false),
@@ -378,8 +379,8 @@ fn is_journal_off() -> anyhow::Result<bool> {
 // The options of this command line that determine the rights and the target of a served tool, repeated for the
 // configuration of a client that will start haft.
 
-/// Those of every verb, but for `--program`. Relative directories become absolute where `is_here`: the client starts
-/// haft in a folder of its own.
+/// Returns the options of every verb, except `--program`. Relative directories become absolute if `is_here`: the
+/// client starts haft in another folder.
 pub(super) fn words(common: &Common, is_here: bool) -> Vec<String> {
     let mut words = Vec::new();
     let mut option = |name: &str, value: &str| words.extend([name.to_owned(), value.to_owned()]);
@@ -417,7 +418,7 @@ mod tests {
         }
     }
 
-    /// A name that no verb has gives no verb its options, and takes none away.
+    /// A name that is not a verb would have no effect.
     #[test]
     fn each_name_in_a_list_is_that_of_a_verb() {
         let mut known = BTreeSet::new();

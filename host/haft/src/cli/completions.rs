@@ -14,13 +14,13 @@ use clap_complete::{CompleteEnv, Shell};
 use super::terminal::Terminal;
 use super::{Cli, Exit};
 
-/// The variable by which the script in a shell asks.
+/// The variable that marks a question of the shell's script.
 const VARIABLE: &str = "HAFT_COMPLETE";
 
-/// What is asked by it, and by which name it finds haft.
+/// The value of the variable, and the command that the script runs.
 const NAME: &str = "haft";
 
-/// The shells that can ask.
+/// The supported shells.
 const ALL: [&dyn EnvCompleter; 5] = [&BASH, &Elvish, &Fish, &Powershell, &ZSH];
 const SHELLS: Shells<'static> = Shells(&ALL);
 
@@ -49,7 +49,7 @@ impl Completions {
     }
 }
 
-/// Answers a shell that asks what can stand on a line; whether one does.
+/// Answers a shell that asks for the completions of a line. Returns whether a shell asked.
 pub(crate) fn answered() -> bool {
     let asked =
         CompleteEnv::with_factory(Cli::grammar).var(VARIABLE).bin(NAME).completer(NAME).shells(SHELLS);
@@ -58,52 +58,52 @@ pub(crate) fn answered() -> bool {
     asked.try_complete(std::env::args_os(), folder.as_deref()).unwrap_or(true)
 }
 
-/// Tools that can be called.
+/// Completes callable tools.
 pub(super) fn tools() -> ArgValueCandidates {
     ArgValueCandidates::new(candidates::tools)
 }
 
-/// `NAME=` of each argument of the tool on the line, and the values that it takes.
+/// Completes `NAME=` for each argument of the tool on the line, and the values of the argument.
 pub(super) fn arguments() -> ArgValueCompleter {
     ArgValueCompleter::new(candidates::arguments)
 }
 
-/// Rights that can be allowed, to the program and to each of its plugins.
+/// Completes rights for the program and each of its plugins.
 pub(super) fn rights() -> ArgValueCandidates {
     ArgValueCandidates::new(candidates::rights)
 }
 
-/// What is installed, and the plugins of program.toml.
+/// Completes installed packages and the plugins of program.toml.
 pub(super) fn plugins() -> ArgValueCandidates {
     ArgValueCandidates::new(candidates::plugins)
 }
 
-/// The MCP servers of program.toml that answer at a URL.
+/// Completes the MCP servers of program.toml with a URL.
 pub(super) fn servers() -> ArgValueCandidates {
     ArgValueCandidates::new(candidates::servers)
 }
 
-/// The newest sessions.
+/// Completes the newest sessions.
 pub(super) fn sessions() -> ArgValueCandidates {
     ArgValueCandidates::new(candidates::sessions)
 }
 
-/// The newest calls of the journal.
+/// Completes the newest calls of the journal.
 pub(super) fn calls() -> ArgValueCandidates {
     ArgValueCandidates::new(candidates::calls)
 }
 
-/// A shell whose script is the library's but for some parts.
+/// A shell with a modified script of the library.
 struct Patched {
     own: &'static dyn EnvCompleter,
-    /// What stands in the script of the library, and what takes its place.
+    /// Parts of the library's script, and their replacements.
     parts: &'static [(&'static str, &'static str)],
-    /// Whether the script hands over the line.
+    /// Whether the script passes the line to haft.
     has_line: bool,
 }
 
-/// bash parts words at `=` and `:` too and replaces what stands after them; haft's options are whole words. So the script
-/// hands over the line as it was typed, and what bash has already is left out of the answers.
+/// bash splits words at `=` and `:` too, and replaces only the text after them; haft's options are whole words. The
+/// script therefore passes the typed line, and answers omit the part that bash does not replace.
 const BASH: Patched = Patched {
     own: &env::Bash,
     parts: &[(
@@ -113,7 +113,7 @@ const BASH: Patched = Patched {
     has_line: true,
 };
 
-/// zsh ends a word that it completes with a blank; what ends with `=` is only the beginning of one, and is left open.
+/// zsh appends a blank to a completed word. A completion that ends with `=` is incomplete, and gets no blank.
 const ZSH: Patched = Patched {
     own: &env::Zsh,
     parts: &[
@@ -170,13 +170,13 @@ impl EnvCompleter for Patched {
     }
 }
 
-/// The variable with the line as far as the cursor.
+/// The variable with the line up to the cursor.
 const LINE: &str = "_HAFT_LINE";
 
-/// Of the part of the word that bash replaces.
+/// The variable with the part of the word that bash replaces.
 const PART: &str = "_HAFT_PART";
 
-/// What bash has not got of the last of the words that are typed.
+/// Answers with completions of the last typed word, without the part that bash does not replace.
 fn complete_rest(
     command: &mut clap::Command,
     typed: Vec<String>,
@@ -194,8 +194,8 @@ fn complete_rest(
     answer.write_all(values.collect::<Vec<_>>().join(separator.as_deref().unwrap_or("\n")).as_bytes())
 }
 
-/// The words of a line as far as it is typed, the last of which may be empty. `None` where a quote is open: bash knows
-/// better.
+/// Splits a typed line into words; the last may be empty. Returns `None` if a quote is open: the words of bash are
+/// used then.
 fn words_of(line: &str) -> Option<Vec<String>> {
     let mut words = shell_words::split(line).ok().filter(|words| !words.is_empty())?;
     if line.ends_with(char::is_whitespace) && !line.ends_with("\\ ") {
@@ -204,7 +204,7 @@ fn words_of(line: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// The words of the line that is completed, as far as they are known.
+/// Returns the words of the line, as far as they are known.
 fn typed() -> Vec<String> {
     let line = std::env::var(LINE).unwrap_or_default();
     words_of(&line).unwrap_or_else(|| {

@@ -16,37 +16,37 @@ use haft_package::edit::{self, NewEntry};
 use haft_package::signature::Signer;
 use haft_package::{Candidate, Foreign, PackageSource, Pin, Request};
 
-/// Characters of what a package declares in one place. What runs is shown whole.
+/// Maximum characters of a text that a package declares. Commands that run are shown whole.
 const MAX_TEXT: usize = 400;
 
-/// Files of a folder that are no part of the package and are named; the rest is counted.
+/// Maximum number of named files of a folder that are not part of the package. The other files are counted.
 const MAX_NAMED: usize = 8;
 
-/// What there is to read.
+/// The content of the page.
 pub(super) struct Page<'a> {
     pub(super) candidate: &'a Candidate,
-    /// What is going to be granted.
+    /// The requests that haft will grant.
     pub(super) granted: &'a [Request],
-    /// What was installed before, and what the new one asks for beyond it.
+    /// The installed version and the changes, if the package is installed.
     pub(super) before: Option<Before<'a>>,
-    /// What commands of the program may do.
+    /// The rights of the program's commands.
     pub(super) sandbox: &'a Grant,
-    /// What relative directories start from, and what `~` means.
+    /// The folder that relative directories start from, and the home directory for `~`.
     pub(super) dirs: (&'a Path, &'a Path),
 }
 
-/// What was agreed to before.
+/// The installed version that the user agreed to.
 pub(super) struct Before<'a> {
     pub(super) pin: &'a Pin,
-    /// What is asked for beyond it.
+    /// The additional requests of the new version.
     pub(super) more: Vec<&'a Request>,
-    /// What is not as it was; `None` where nothing was noted of what was shown, so that all is shown again.
+    /// The changes since consent. `None` if the shown content was not recorded: the page then shows everything.
     pub(super) changes: Option<Vec<Change>>,
 }
 
 impl Page<'_> {
-    /// The page, with colours, which the terminal leaves out where there are none, for so many columns.
-    /// Long texts are cut where `rest` says what shows them whole.
+    /// Returns the page for a width of `columns`. The terminal removes the colours if it has none. Long texts are cut
+    /// if `rest` names a command that shows them whole.
     pub(super) fn render(&self, columns: Option<usize>, rest: Option<String>) -> String {
         let mut sheet = Sheet::new(columns, rest);
         self.title(&mut sheet.text);
@@ -57,7 +57,7 @@ impl Page<'_> {
         }
         self.notes(&mut sheet);
         self.requests(&mut sheet);
-        // On one line of a narrow terminal.
+        // The digest fits on one line of a narrow terminal.
         sheet.line("sha256", Style::new(), self.candidate.fetched.digest.hex());
         sheet.line("signature", Style::new(), &self.signer());
         sheet.text.trim_end().to_owned()
@@ -89,7 +89,7 @@ impl Page<'_> {
         }
     }
 
-    /// What is not as it was agreed to, and how much is.
+    /// Writes the changes since consent, and the unchanged parts as a number.
     fn changes(&self, changes: &[Change], sheet: &mut Sheet) {
         sheet.changes(changes);
         if changes.is_empty() {
@@ -110,7 +110,7 @@ impl Page<'_> {
         }
     }
 
-    /// What is not used, and what cannot be shown.
+    /// Writes the unused parts, and the content that cannot be shown.
     fn notes(&self, sheet: &mut Sheet) {
         let left_out = &self.candidate.fetched.left_out;
         if !left_out.is_empty() {
@@ -187,7 +187,7 @@ impl Page<'_> {
         }
     }
 
-    /// What a server of npm, PyPI or a bundle may do, and how to give it more.
+    /// Writes the rights of a server of npm, PyPI or a bundle, and how to grant more.
     fn foreign(&self, sheet: &mut Sheet) {
         let has = |is_it: fn(&Right) -> bool| {
             self.granted.iter().any(|granted| matches!(granted, Request::Right(_, right) if is_it(right)))
@@ -212,7 +212,7 @@ impl Page<'_> {
         }
     }
 
-    /// A folder among the arguments of the server.
+    /// Returns a folder among the arguments of the server.
     fn named_folder(&self) -> Option<&str> {
         let PackageSource::Foreign(Foreign { settings, .. }) = &self.candidate.source else { return None };
         let mut values = settings.iter().filter(|(key, _)| key == "arg").map(|(_, value)| value.as_str());
@@ -225,12 +225,12 @@ impl Page<'_> {
         servers.any(|server| server.enabled && matches!(server.transport, Transport::Stdio { .. }))
     }
 
-    /// Whether it is a server in another format, which has exactly what is granted.
+    /// Returns whether the package is a server in another format, which has exactly the granted rights.
     fn is_foreign(&self) -> bool {
         self.candidate.source.is_foreign()
     }
 
-    /// What the processes of a plugin may do.
+    /// Writes the rights of the processes of a plugin.
     fn confined(&self, sheet: &mut Sheet) {
         let requests = &self.candidate.offered.requests;
         let is_open = requests.iter().any(|request| matches!(request, Request::AnyGrant(_)));
@@ -246,12 +246,12 @@ impl Page<'_> {
         sheet.line("confined", if is_open { WARNING } else { Style::new() }, &text);
     }
 
-    /// Whether its processes have rights of their own.
+    /// Returns whether the package's processes have their own rights.
     fn is_agent_plugin(&self) -> bool {
         self.candidate.offered.bundle.as_ref().is_some_and(|bundle| bundle.agent_plugin.is_some())
     }
 
-    /// What every call may use where nothing else is asked for.
+    /// Writes the default limits of a call.
     fn limits(&self, sheet: &mut Sheet) {
         let Limits { memory, time, result, disk } = Limits::default();
         let (memory, time) = (format_size(memory), format_duration(time));
@@ -274,11 +274,11 @@ impl Page<'_> {
         format!("{} {}{owner}", request.what(), clean(&request.detail()))
     }
 
-    /// What it gets, directories by the paths that they have on this machine.
+    /// Writes the granted rights, with the absolute paths of directories.
     fn grants_of(&self, sheet: &mut Sheet) {
         let requests = &self.candidate.offered.requests;
         for (index, granted) in self.granted.iter().enumerate() {
-            // These packages request no rights: what is granted is theirs.
+            // Packages in other formats request no rights: every granted right takes effect.
             let is_effective = self.is_foreign() || is_asked(requests, granted);
             let extra = if is_effective { "" } else { " (not requested)" };
             let text = match granted {
@@ -294,17 +294,17 @@ impl Page<'_> {
         }
     }
 
-    /// The lines of program.toml that grant it; `None` where nothing is granted.
+    /// Returns the lines of program.toml with the grant. `None` if nothing is granted.
     fn written(&self) -> Option<String> {
         let offered = &self.candidate.offered;
         let entry =
             NewEntry { kind: offered.kind, name: offered.name.as_str(), source: "-", granted: self.granted };
         let text = edit::add("", &entry).ok()?;
-        // What stands above is the entry itself: its name and source.
+        // The first paragraph is the entry itself, with its name and source.
         text.split_once("\n\n").map(|(_, granted)| granted.to_owned())
     }
 
-    /// The directory that is meant, and where it leads.
+    /// Returns the absolute path of a directory, and the target if the path contains symbolic links.
     fn absolute(&self, written: &str) -> String {
         let (folder, home) = self.dirs;
         let path = match Path::new(written).strip_prefix("~") {
@@ -322,7 +322,7 @@ impl Page<'_> {
         }
     }
 
-    /// How a request looks, and what is to be said of it: whether it is new, and whether it is granted.
+    /// Returns the style and the note of a request: whether it is new, and whether it is granted.
     fn mark(&self, request: &Request) -> (Style, &'static str) {
         let is_new = self.before.as_ref().is_some_and(|before| before.more.contains(&request));
         match (is_grantable(request), self.grants(request), is_new) {
@@ -343,12 +343,12 @@ impl Page<'_> {
     }
 }
 
-/// Whether something is given by a line of program.toml, and not by being installed at all.
+/// Returns whether a request needs a line of program.toml. Other requests are granted by the installation itself.
 pub(super) fn is_grantable(request: &Request) -> bool {
     matches!(request, Request::Right(..) | Request::Limit(..) | Request::Secret(..))
 }
 
-/// Whether what is granted is a part of what is asked for, or more of it.
+/// Returns whether a granted right and a requested right overlap.
 pub(super) fn is_asked(requests: &[Request], granted: &Request) -> bool {
     requests.iter().any(|asked| match (granted, asked) {
         (Request::Right(_, granted), Request::Right(_, asked)) => {
@@ -360,7 +360,7 @@ pub(super) fn is_asked(requests: &[Request], granted: &Request) -> bool {
     })
 }
 
-/// What the commands of a program may do, in a few words.
+/// Returns a short description of the rights of the program's commands.
 fn commands_may(grant: &Grant) -> String {
     let dirs = |reach: &Reach| match reach {
         Reach::Anywhere => "everything".to_owned(),
@@ -385,7 +385,7 @@ fn commands_may(grant: &Grant) -> String {
     format!("read {read}{stores}; write {write}; {network}")
 }
 
-/// A stranger's text on one line, of bounded length.
+/// Returns third-party text on one line, with bounded length.
 fn shortened(text: &str) -> String {
     let text = clean(text.trim());
     let more = text.chars().count().saturating_sub(MAX_TEXT);

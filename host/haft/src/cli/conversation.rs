@@ -20,19 +20,20 @@ use haft_agent::{Begun, Outcome, Restored, Saved};
 use haft_core::call::Attachment;
 use haft_core::tool::{Approvals, Session};
 
-/// A session as a person names it.
+/// A session on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SessionName {
-    /// The newest of this program in this folder.
+    /// The newest session of this program in this folder.
     Last,
-    /// The one whose id begins so.
+    /// The session with this prefix of its id.
     Id(String),
 }
 
-/// How often haft looks whether somebody still reads what it prints: what nobody reads is not worth its tokens.
+/// Interval between checks whether standard output still has a reader. Without a reader haft ends the task and spends
+/// no more tokens.
 const LOOK_FOR_READER: Duration = Duration::from_millis(500);
 
-/// Hexadecimal digits of an id that are enough to find one.
+/// Minimum hexadecimal digits of an id on the command line.
 const MIN_ID: usize = 4;
 
 impl FromStr for SessionName {
@@ -53,7 +54,7 @@ impl FromStr for SessionName {
 }
 
 impl SessionName {
-    /// The session that is meant, also one of an agent that worked for another.
+    /// Returns the session, which may also be a session of an agent that worked for another agent.
     pub(super) fn find_any(&self, common: &Common) -> anyhow::Result<Saved> {
         let found = self.find(common);
         match self {
@@ -62,7 +63,7 @@ impl SessionName {
         }
     }
 
-    /// The session that is meant.
+    /// Returns the session.
     pub(super) fn find(&self, common: &Common) -> anyhow::Result<Saved> {
         let sessions = Dirs::of_this_machine()?.kept_sessions();
         let found = match self {
@@ -73,7 +74,7 @@ impl SessionName {
     }
 }
 
-/// A conversation that goes on.
+/// A conversation at the terminal.
 pub(super) struct Conversation {
     pub(super) dialogue: Dialogue,
     /// `run` or `chat`.
@@ -81,14 +82,14 @@ pub(super) struct Conversation {
     pub(super) approvals: Approvals,
     terminal: Terminal,
     screen: Arc<Screen>,
-    /// Whether a person may say something while the model works.
+    /// Whether the user can enter text while the model works.
     listens: bool,
-    /// Commands that were entered meanwhile.
+    /// Commands that were entered while the model worked.
     commands: Vec<String>,
 }
 
 impl Conversation {
-    /// Loads the program and begins a session, or continues the one that is named.
+    /// Loads the program and begins a session, or continues the session `resume`.
     pub(super) async fn begin(
         common: &Common,
         terminal: Terminal,
@@ -110,7 +111,7 @@ impl Conversation {
         Ok(conversation)
     }
 
-    /// Goes on with a session.
+    /// Continues a session.
     fn resume(&mut self, saved: &Saved) -> anyhow::Result<()> {
         let (screen, terminal, own) = (&self.screen, self.terminal, self.dialogue.program.begun());
         let is_told = screen.show() == Show::All;
@@ -121,17 +122,17 @@ impl Conversation {
         })
     }
 
-    /// Takes what a person enters while the model works for something to tell it.
+    /// Passes text that the user enters while the model works to the model.
     pub(super) fn listen(&mut self) {
         self.listens = true;
     }
 
-    /// What was entered while the model worked and it was not told: commands, and words.
+    /// Returns the commands and the text that were entered while the model worked and did not reach the model.
     pub(super) fn left_over(&mut self) -> (Vec<String>, String) {
         (std::mem::take(&mut self.commands), self.dialogue.unheard().join("\n"))
     }
 
-    /// `[agent] output` of the program.
+    /// Returns `[agent] output` of the program.
     pub(super) fn output(&self) -> anyhow::Result<Option<Arc<OutputSchema>>> {
         let program = &self.dialogue.program;
         Ok(program.output().map_err(|problem| program.manifest.report(vec![problem]))?)
@@ -141,18 +142,18 @@ impl Conversation {
         self.dialogue.id()
     }
 
-    /// The session's id, where something of it is left to do and it is still on file.
+    /// Returns the session's id if the session is stored and has an unfinished task.
     pub(super) fn resumable(&self) -> Option<String> {
         let sessions = self.dialogue.program.sessions().filter(|_| self.is_unfinished())?;
         self.id().filter(|id| sessions.find(id).is_ok())
     }
 
-    /// Whether there is something left to do of what was asked for.
+    /// Returns whether a task is unfinished.
     pub(super) fn is_unfinished(&self) -> bool {
         self.dialogue.history().is_unfinished()
     }
 
-    /// Refuses files that the model's API does not take.
+    /// Refuses files that the model's API does not accept.
     pub(super) fn check(&self, files: &[Attachment]) -> anyhow::Result<()> {
         attach::check(files, &self.dialogue)
     }
@@ -167,7 +168,8 @@ impl Conversation {
         }
     }
 
-    /// Runs a prompt, or continues the one before. `None` where Ctrl-C was pressed twice: the user wants to leave.
+    /// Runs a prompt, or continues the unfinished task. Returns `None` if the user pressed Ctrl-C twice and so wants
+    /// to leave.
     pub(super) async fn task(&mut self, prompt: Option<Prompt>) -> anyhow::Result<Option<Outcome>> {
         if prompt.is_none() && !self.is_unfinished() {
             let hint = "add a prompt: `haft run --resume last 'PROMPT'`";
@@ -175,7 +177,7 @@ impl Conversation {
         }
         self.check(prompt.as_ref().map_or(&[], |prompt| prompt.attachments.as_slice()))?;
         let dialogue = &mut self.dialogue;
-        // Before the first model is asked, be it only for the route.
+        // The prompt is stored before the first request to a model, including a request for the route.
         let told = prompt.as_ref().map(Prompt::told);
         prompt.map_or(Ok(()), |prompt| dialogue.push_prompt(prompt)).map_err(hinted)?;
         let approvals = self.approvals.clone();
@@ -222,7 +224,7 @@ impl Conversation {
         done.transpose().map_err(hinted)
     }
 
-    /// Ends what the program keeps running.
+    /// Ends the processes of the program.
     pub(super) async fn close(self) {
         // A second or third Ctrl-C does not wait for servers to end by themselves: they are killed.
         tokio::select! {
@@ -232,7 +234,7 @@ impl Conversation {
     }
 }
 
-/// What is entered next; never, where nobody may.
+/// Returns the next entered line, or waits without end if the user cannot enter text.
 async fn entered(typing: Option<&mut Typing>) -> String {
     match typing {
         Some(typing) => typing.line().await,
@@ -240,7 +242,7 @@ async fn entered(typing: Option<&mut Typing>) -> String {
     }
 }
 
-/// Says what is continued, in a program that begins its sessions as `own`.
+/// Prints which session continues. `own` is the origin of the program's new sessions.
 fn greet(saved: &Saved, restored: &Restored, own: &Begun, terminal: Terminal) {
     let turns = restored.turns;
     terminal.message(format_args!("continuing session {} ({turns} turns so far)", saved.id));

@@ -37,11 +37,11 @@ struct Session<'a> {
     common: &'a Common,
     terminal: Terminal,
     workshop: Workshop,
-    /// The last one that could be built and loaded.
+    /// The last build that could be loaded.
     good: Option<Good>,
-    /// What its tools said of themselves when that was shown last.
+    /// The tool definitions that were displayed last.
     shown: Disclosure,
-    /// The last line that was a call, made again after every build.
+    /// The last call, which is repeated after every build.
     last: Option<String>,
 }
 
@@ -69,7 +69,7 @@ impl Dev {
         };
         let mut lines = lines();
         let leave = async {
-            // Without a handler for Ctrl-C it runs until it is killed.
+            // Without a handler for Ctrl-C the session runs until it is killed.
             if tokio::signal::ctrl_c().await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -79,7 +79,7 @@ impl Dev {
             done = &mut work => done?,
             () = leave => {
                 cancel.cancel();
-                // A running tool is ended with all of its processes.
+                // The running tool is ended with all of its processes.
                 match work.await {
                     Err(error) if !error.is::<Interrupted>() => return Err(error),
                     _ => {}
@@ -90,7 +90,7 @@ impl Dev {
     }
 }
 
-/// Watches all of a project but what building it writes.
+/// Watches all files of a project except the outputs of a build.
 fn watch(project: &Project) -> SourceWatch {
     let outputs = language::of_project(project).map(|language| language.facts().outputs).unwrap_or_default();
     let mut ignored: Vec<PathBuf> = outputs.iter().map(|path| project.folder.join(path)).collect();
@@ -99,7 +99,7 @@ fn watch(project: &Project) -> SourceWatch {
 }
 
 impl Session<'_> {
-    /// Builds, then waits for what comes first: a change, a line, the end.
+    /// Builds, then waits for a change, a line, or the end.
     async fn work(&mut self, watch: &mut SourceWatch, lines: &mut Receiver<String>) -> anyhow::Result<()> {
         let cancel = self.workshop.log.cancel.clone();
         self.rebuild().await?;
@@ -120,7 +120,7 @@ impl Session<'_> {
         }
     }
 
-    /// Builds and loads; what goes wrong is told, and only an interruption ends the session.
+    /// Builds and loads the plugin. Prints errors; only an interruption ends the session.
     async fn rebuild(&mut self) -> anyhow::Result<()> {
         match self.try_rebuild().await {
             Err(error) if error.is::<Interrupted>() => return Err(error),
@@ -139,10 +139,10 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Runs the project's tests, of which only what fails is told one by one, and makes the last call again.
+    /// Runs the project's tests, prints the failures, and repeats the last call.
     async fn again(&mut self) -> anyhow::Result<()> {
         let cancel = self.workshop.log.cancel.child_token();
-        // Its future holds more than everything around it.
+        // The future is boxed because it is larger than the futures around it.
         let tested = Box::pin(test::after_build(self.folder, self.terminal, cancel)).await;
         if let Err(error) = tested {
             self.terminal.fail(&error);
@@ -161,7 +161,7 @@ impl Session<'_> {
         let program = Box::pin(trusted::loaded(&options, self.terminal)).await?;
         let good = Good { program, plugin: project.plugin };
         match good.program.report() {
-            // No tool of the plugin could be loaded: the earlier component stays.
+            // No tool of the plugin could be loaded: the previous component stays.
             Some(report) if good.tools().next().is_none() => Err(report.into()),
             Some(report) => {
                 self.terminal.warn(&report);
@@ -171,7 +171,7 @@ impl Session<'_> {
         }
     }
 
-    /// Tells what a model will be told: all of it at first, then what changed.
+    /// Shows the tool definitions for the model: all of them at first, then the changes.
     fn show_tools(&mut self, good: &Good) {
         let now = Disclosure::from_tools(good.tools().cloned());
         let mut sheet = Sheet::new(self.terminal.message_columns(), None);
@@ -199,7 +199,7 @@ impl Session<'_> {
         self.good.as_ref().is_some_and(is_tool)
     }
 
-    /// Makes the call that a line asks for.
+    /// Makes the call in a line.
     async fn line(&mut self, line: &str) -> anyhow::Result<()> {
         if line.trim().is_empty() {
             return Ok(());
@@ -230,14 +230,14 @@ impl Session<'_> {
 }
 
 impl Good {
-    /// The tools of the plugin that is built here.
+    /// Returns the tools of the plugin under development.
     fn tools(&self) -> impl Iterator<Item = &ToolDef> {
         let prefix = format!("{}__", self.plugin);
         let defs = self.program.toolbox.entries().map(haft_core::tool::Entry::def);
         defs.filter(move |def| def.name.starts_with(&prefix))
     }
 
-    /// The name as it may be typed here.
+    /// Returns the tool's name without the prefix of the plugin.
     fn short<'n>(&self, name: &'n str) -> &'n str {
         name.strip_prefix(&self.plugin).and_then(|rest| rest.strip_prefix("__")).unwrap_or(name)
     }
@@ -257,13 +257,13 @@ impl Good {
     }
 }
 
-/// What it takes at least: `text=…`.
+/// Returns the required arguments of a tool, such as `text=…`.
 fn example(def: &ToolDef) -> String {
     let needed = properties(def).filter(|(_, required)| *required).map(|(name, _)| format!("{name}=…"));
     needed.collect::<Vec<_>>().join(" ")
 }
 
-/// The names of the parameters, and whether each must be given.
+/// Returns the names of the parameters, and whether each is required.
 fn properties(def: &ToolDef) -> impl Iterator<Item = (&str, bool)> {
     let required = def.parameters.get("required").and_then(Value::as_array);
     let names = def.parameters.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
@@ -273,19 +273,19 @@ fn properties(def: &ToolDef) -> impl Iterator<Item = (&str, bool)> {
     })
 }
 
-// The lines that a person types while a plugin is developed: the name of a tool, then its arguments
-// as JSON or as words. A line is never run as anything else.
+// The lines that a user types during development: a tool's name, then its arguments as JSON or as words. haft never
+// runs a line as anything else.
 
-/// Bytes of one line; arguments that are larger come from a file, to `haft call`.
+/// Maximum bytes of a line. `haft call` reads larger arguments from a file.
 const MAX_LINE: u64 = 1 << 20;
 
-/// Lines that are queued during a build; more block the writer.
+/// Maximum number of lines that are queued during a build. Further lines block the writer.
 const MAX_WAITING: usize = 64;
 
-/// The lines of standard input, until it ends.
+/// Returns the lines of standard input, until its end.
 fn lines() -> Receiver<String> {
     let (sender, receiver) = channel(MAX_WAITING);
-    // A thread, since nothing ends a read of standard input; it ends with the process.
+    // A thread, because a read of standard input cannot be cancelled. The thread ends with the process.
     std::thread::spawn(move || {
         let mut input = BufReader::new(std::io::stdin());
         loop {
@@ -302,14 +302,14 @@ fn lines() -> Receiver<String> {
     receiver
 }
 
-/// The tool's name, and what follows it.
+/// Splits a line into the tool's name and the rest.
 fn split(line: &str) -> (&str, &str) {
     let line = line.trim();
     line.split_once(char::is_whitespace).map_or((line, ""), |(name, rest)| (name, rest.trim()))
 }
 
-/// The arguments: a JSON object goes into `object`; of `name=value` words, split as a shell splits
-/// them, each value is text.
+/// Reads the arguments. A JSON object is stored in `object`. Words `name=value`, split as in a shell, are returned
+/// with text values.
 fn read_arguments(text: &str, object: &mut Map<String, Value>) -> anyhow::Result<Vec<(String, String)>> {
     if text.starts_with('{') {
         *object = serde_json::from_str(text).context("the arguments are not a JSON object")?;

@@ -1,5 +1,5 @@
-//! A dialogue of a user, a model and its tools, saved as a session: shared by `haft run`, `haft chat` and
-//! `haft acp`. Prints nothing and prompts nobody.
+//! A dialogue of a user, a model and its tools, saved as a session: shared by `haft run`, `haft chat` and `haft acp`.
+//! Prints nothing and asks no user.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ use haft_core::report::plain;
 use haft_core::tool::{Session, Toolbox, Widening};
 use haft_core::undo::{Undone, Which};
 
-/// Paths that a model is told of that were put back.
+/// Maximum number of restored paths in a message to the model.
 const MAX_TOLD: usize = 20;
 
-/// A dialogue that goes on.
+/// A conversation of a user with a model.
 pub(super) struct Dialogue {
     pub(super) program: Program,
     pub(super) choice: ModelArgs,
@@ -31,20 +31,20 @@ pub(super) struct Dialogue {
     settings: AgentSettings,
     provider: Arc<dyn Provider>,
     history: History,
-    /// The id that its session is to have once it begins, where one was promised.
+    /// The id for the next session, if one was promised.
     promised: Option<String>,
-    /// What a person gives calls that were refused it.
+    /// Rights that the user grants to refused calls.
     widening: Widening,
-    /// Whether what is said next is said in plan mode.
+    /// Whether the next prompts are in plan mode.
     is_planning: bool,
-    /// What a person says while the model works.
+    /// Text that the user enters while the model works.
     steering: Steering,
-    /// What was put back that the model is not told of yet.
+    /// Restored paths that the model does not know of yet.
     undone: BTreeSet<PathBuf>,
 }
 
 impl Dialogue {
-    /// A dialogue in which nothing was said yet.
+    /// Returns a dialogue without messages.
     pub(super) async fn new(program: Program, choice: ModelArgs, terminal: Terminal) -> anyhow::Result<Self> {
         let toolbox = choice.tools(&program, terminal)?;
         let settings = choice.settings(&program, &toolbox);
@@ -72,32 +72,32 @@ impl Dialogue {
         })
     }
 
-    /// Anyone who is asked for approvals is asked for rights too.
+    /// Asks the user, who is also asked for approvals, for rights of refused calls.
     pub(super) fn widen(&mut self, terminal: Terminal) {
         self.widening = grant::widening(self.program.widening(), &self.program.begun(), terminal);
     }
 
-    /// The answer has this form from now on.
+    /// Sets the form of the answers.
     pub(super) fn expect(&mut self, output: Arc<OutputSchema>) {
         self.settings.output = Some(output);
     }
 
-    /// Whether tools only read from now on, for what is said next and for what is continued.
+    /// Sets plan mode, in which tools only read, for the next prompts and for continued tasks.
     pub(super) fn plan(&mut self, is_planning: bool) {
         self.is_planning = is_planning;
     }
 
-    /// Whether tools only read.
+    /// Returns whether plan mode is on.
     pub(super) fn is_planning(&self) -> bool {
         self.is_planning
     }
 
-    /// Gives the session that is begun next this id, one of [`Sessions::promise`](haft_agent::Sessions::promise).
+    /// Gives the next session this id, from [`Sessions::promise`](haft_agent::Sessions::promise).
     pub(super) fn promise(&mut self, id: &str) {
         self.promised = Some(id.to_owned());
     }
 
-    /// Tells the model which folder the user has before them, where that is not the workspace.
+    /// Tells the model which folder the user has open, if it is not the workspace.
     pub(super) fn tell_folder(&mut self, folder: &Path) {
         if self.program.grant.workspace().is_none_or(|workspace| workspace.path() != folder) {
             let line = format!("\nThe user has this folder open: {}", folder.display());
@@ -105,12 +105,12 @@ impl Dialogue {
         }
     }
 
-    /// Forgets what was said. What is said next begins another session.
+    /// Forgets the messages. The next prompt begins another session.
     pub(super) fn clear(&mut self) {
         self.history = History::default();
     }
 
-    /// Goes on with a session; `greet` is told what it has come to.
+    /// Continues a session, after a call of `greet` with its restored state.
     pub(super) fn resume(&mut self, saved: &Saved, greet: impl FnOnce(&Restored)) -> anyhow::Result<()> {
         let Some(sessions) = self.program.sessions() else {
             let hint = "remove `--no-journal`, and unset `HAFT_JOURNAL`";
@@ -121,12 +121,13 @@ impl Dialogue {
         let (log, restored) = sessions.resume(saved, &self.program.redactor).map_err(hinted)?;
         greet(&restored);
         self.history = History::restored(restored, Some(log)).map_err(hinted)?;
-        // Calls that were not made yet were asked for in that mode.
+        // Pending calls of the session were requested in plan mode.
         self.is_planning |= self.history.is_unfinished() && self.history.is_planned();
         Ok(())
     }
 
-    /// Puts back what tools changed; `None` where nothing is kept of this session. The model is told with what is said next.
+    /// Restores files that tools changed, and tells the model with the next prompt. Returns `None` if this session
+    /// has no stored files.
     pub(super) fn undo(&mut self, which: Which) -> anyhow::Result<Option<Undone>> {
         let undone = self.history.log().map_or(Ok(None), |log| log.undo(which)).map_err(hinted)?;
         if let Some(undone) = &undone {
@@ -139,7 +140,7 @@ impl Dialogue {
         self.history.log().map(|log| log.id().to_owned())
     }
 
-    /// What was said so far.
+    /// Returns the messages.
     pub(super) fn history(&self) -> &History {
         &self.history
     }
@@ -148,7 +149,7 @@ impl Dialogue {
         self.provider.model()
     }
 
-    /// Asks another model from now on.
+    /// Uses another model for the next requests.
     pub(super) async fn use_model(&mut self, model: &str) -> anyhow::Result<()> {
         let mut choice = self.choice.clone();
         choice.model = Some(model.to_owned());
@@ -160,13 +161,13 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Why the model's API is not shown `file`, where that is known.
+    /// Returns the reason why the model's API does not accept `file`, if one is known.
     pub(super) fn refusal(&self, file: &Attachment) -> Option<String> {
         self.provider.refusal(file)
     }
 
-    /// Adds what a person said, and begins a session with the first of it: one in which nothing was said is none. It is
-    /// on the disk once this returns.
+    /// Adds a prompt of the user. The first prompt begins a session: there is no session without messages. The
+    /// session is on the disk when this returns.
     pub(super) fn push_prompt(&mut self, prompt: Prompt) -> Result<(), SessionError> {
         let prompt = told(prompt, &std::mem::take(&mut self.undone));
         let prompt = if self.is_planning { planned(prompt) } else { prompt };
@@ -174,7 +175,7 @@ impl Dialogue {
             Some(sessions) => {
                 let begun = Begun { id: self.promised.clone().unwrap_or_default(), ..self.program.begun() };
                 let log = sessions.begin(begun, prompt.clone(), &self.program.redactor)?;
-                // Not before: where no session could be begun the next attempt has the same id.
+                // The id is cleared after the session has begun: after an error the next attempt has the same id.
                 self.promised = None;
                 self.history = History::logged(log, prompt);
                 Ok(())
@@ -183,7 +184,7 @@ impl Dialogue {
         }
     }
 
-    /// Goes on in a session of its own, which has come as far as this one; the id of this one.
+    /// Continues in a copy of the session, and returns the id of the original session.
     pub(super) fn fork(&mut self) -> anyhow::Result<String> {
         let id = self.id().ok_or_else(|| anyhow::anyhow!("the conversation has no saved message yet"))?;
         let sessions = self.program.sessions().ok_or_else(|| anyhow::anyhow!("this session is not saved"))?;
@@ -193,7 +194,7 @@ impl Dialogue {
         Ok(id)
     }
 
-    /// Has what was said so far summarised. Returns its outcome, for the user.
+    /// Summarises the messages, and returns the result as a text for the user.
     pub(super) async fn compact(&mut self) -> anyhow::Result<String> {
         let session = self.program.session("chat", Events::none());
         let (agent, (before, _)) = (self.agent(), self.fill());
@@ -205,7 +206,8 @@ impl Dialogue {
         Ok(format!("summarised {messages} messages: {before} tokens became about {used}{fill}"))
     }
 
-    /// How many tokens the model is asked with by now, roughly, and how many it reads, where that is known.
+    /// Returns the approximate number of tokens of the next request, and the size of the context window if it is
+    /// known.
     pub(super) fn fill(&mut self) -> (usize, Option<u32>) {
         let agent = self.agent();
         agent.fill(&mut self.history)
@@ -219,19 +221,19 @@ impl Dialogue {
             .with_news(Arc::new(news))
     }
 
-    /// Takes what a person says while the model works, in the mode that there is now.
+    /// Returns a function that accepts text of the user while the model works, in the present mode.
     pub(super) fn listener(&self) -> impl Fn(String) -> bool + use<> {
         let (steering, is_planning) = (self.steering.clone(), self.is_planning);
         move |said| steering.say(if is_planning { planned(said) } else { said.into() })
     }
 
-    /// What was said and not told to the model, which it is not told then.
+    /// Removes and returns the text of the user that did not reach the model.
     pub(super) fn unheard(&self) -> Vec<String> {
         let words = |said: Prompt| said.text.trim_end_matches(PLAN).trim_end().to_owned();
         std::iter::from_fn(|| self.steering.take()).map(words).collect()
     }
 
-    /// Answers the prompt that was pushed, whose words are `told`; or continues the one before.
+    /// Answers the prompt that was pushed, with the text `told`, or continues the unfinished task.
     pub(super) async fn work(
         &mut self,
         told: Option<&str>,
@@ -250,7 +252,7 @@ impl Dialogue {
     }
 }
 
-/// How full the model's window is, where it is known how much it reads.
+/// Returns a text about the used part of the context window, if the size of the window is known.
 pub(super) fn filled((used, window): (usize, Option<u32>)) -> String {
     let Some(window) = window.and_then(|window| usize::try_from(window).ok()).filter(|window| *window > 0)
     else {
@@ -259,7 +261,7 @@ pub(super) fn filled((used, window): (usize, Option<u32>)) -> String {
     format!("; {}% of the window of {window} tokens used", used.saturating_mul(100) / window)
 }
 
-/// The error with its way out.
+/// Adds the hint to an error.
 pub(super) fn hinted(error: SessionError) -> anyhow::Error {
     match error.hint() {
         Some(hint) => Hinted::new(error.to_string(), hint).into(),
@@ -267,7 +269,7 @@ pub(super) fn hinted(error: SessionError) -> anyhow::Error {
     }
 }
 
-/// The prompt, with word of what was put back since the one before.
+/// Adds the paths that were restored since the previous prompt.
 fn told(prompt: Prompt, undone: &BTreeSet<PathBuf>) -> Prompt {
     if undone.is_empty() {
         return prompt;

@@ -9,51 +9,51 @@ use haft_core::call::ToolDef;
 use haft_core::report::plain;
 use haft_package::disclosure::{Change, Disclosure, Item, ItemKind, Line, Sign, definition_lines};
 
-/// Width of the column of names.
+/// Width of the column of names, in characters.
 pub(super) const NAME: usize = 10;
 
-/// Rows of one text that are shown, unless all is wanted: a screen and a half.
+/// Maximum rows of one text, unless all are requested: about one and a half screens.
 const MAX_ROWS: usize = 80;
 
-/// Rows of all texts together: more is scrolled past, not read.
+/// Maximum rows of all texts together: a user scrolls past more and does not read it.
 const MAX_ALL_ROWS: usize = 1200;
 
-/// Things of a kind that are listed; the rest is counted.
+/// Maximum number of listed items of a kind. The other items are counted.
 const MAX_LISTED: usize = 40;
 
-/// Spaces instead of a tab, which a terminal would take for a movement.
+/// Spaces that replace a tab, which would move the cursor of a terminal.
 const TAB: &str = "    ";
 
-/// A page on its way.
+/// The sheet under construction.
 pub(super) struct Sheet {
     pub(super) text: String,
     columns: Option<usize>,
-    /// What shows all of it; `None` where all is shown.
+    /// The command that shows the cut texts whole. `None` if nothing is cut.
     rest: Option<String>,
     rows_left: usize,
 }
 
 impl Sheet {
-    /// An empty one for a terminal of so many columns. Long texts are cut where `rest` says what shows
-    /// them whole.
+    /// Returns an empty sheet for a width of `columns`. Long texts are cut if `rest` names a command that shows them
+    /// whole.
     pub(super) fn new(columns: Option<usize>, rest: Option<String>) -> Self {
         Self { text: String::new(), columns, rest, rows_left: MAX_ALL_ROWS }
     }
 
-    /// A name in its column, then the text, whole.
+    /// Writes a name in its column, then the whole text.
     pub(super) fn line(&mut self, name: &str, style: Style, text: &str) {
         // Writing to a `String` cannot fail.
         let _ = writeln!(self.text, "  {DIM}{name:NAME$}{DIM:#}{Column}{style}{text}{style:#}");
     }
 
-    /// A tool as a model is told of it.
+    /// Writes a tool as the model sees it.
     pub(super) fn tool(&mut self, head: &str, title: &str, def: &ToolDef) {
         self.line(head, HEAD, &clean(title));
         let lines = definition_lines(def);
         self.block(lines.iter().map(|line| (Style::new(), "", line.as_str())));
     }
 
-    /// Everything that there is to read of what is offered.
+    /// Writes everything that the package discloses.
     pub(super) fn disclosure(&mut self, disclosure: &Disclosure) {
         if !disclosure.items.iter().any(|item| item.kind == ItemKind::Tool) {
             self.line("tools", Style::new(), "none");
@@ -61,7 +61,7 @@ impl Sheet {
         self.package(disclosure);
     }
 
-    /// The same, where there is any.
+    /// Writes the tools, texts and files, if there are any.
     pub(super) fn package(&mut self, disclosure: &Disclosure) {
         let items_of = |kind| disclosure.items.iter().filter(move |item| item.kind == kind);
         for (index, item) in items_of(ItemKind::Tool).enumerate() {
@@ -81,24 +81,16 @@ impl Sheet {
         }
     }
 
-    /// Files by their names, with their texts where all is shown.
+    /// Writes the names of files, with their texts if nothing is cut. Of more than [`MAX_LISTED`] files it writes the
+    /// folders.
     fn files(&mut self, head: &str, items: &[&Item]) {
-        let listed = if self.rest.is_none() { items.len() } else { MAX_LISTED };
-        for (index, item) in items.iter().take(listed).enumerate() {
-            let mode = if item.executable { ", executable" } else { "" };
-            let size = match item.text {
-                Some(_) => counted(item.lines()),
-                None => format!("{}, binary or too long to show", rounded(item.size)),
-            };
-            let digest = item.digest.short();
-            let text = format!("{}: {size}{mode}, sha256:{digest}", clean(&item.name));
-            self.line(if index == 0 { head } else { "" }, Style::new(), &text);
-            if self.rest.is_none() {
+        let is_cut = self.rest.is_some() && items.len() > MAX_LISTED;
+        let rows = if is_cut { folders(items) } else { items.iter().map(|item| row(item)).collect() };
+        for (index, text) in rows.iter().enumerate() {
+            self.line(if index == 0 { head } else { "" }, Style::new(), text);
+            if let (None, Some(item)) = (&self.rest, items.get(index)) {
                 self.whole(item);
             }
-        }
-        if items.len() > listed {
-            self.line("", DIM, &format!("… and {} more", items.len() - listed));
         }
     }
 
@@ -107,7 +99,7 @@ impl Sheet {
         self.block(text.lines().map(|line| (Style::new(), "", line)));
     }
 
-    /// What changed, item by item.
+    /// Writes the changes, item by item.
     pub(super) fn changes(&mut self, changes: &[Change]) {
         for (index, Change { kind, name, what, lines }) in changes.iter().enumerate() {
             let what_it_is = match kind {
@@ -131,8 +123,8 @@ impl Sheet {
         }
     }
 
-    /// Lines of a text under the line before, each with its style and what marks it. Empty lines that
-    /// follow each other would push what comes after them out of sight, and are counted instead.
+    /// Writes the lines of a text below the previous line, each with its style and mark. Consecutive empty lines are
+    /// counted, because they would push the next lines out of sight.
     fn block<'t>(&mut self, lines: impl Iterator<Item = (Style, &'t str, &'t str)>) {
         let width = self.columns.map(|columns| columns.saturating_sub(NAME + 4));
         let (mut rows, mut empty) = (Vec::new(), 0);
@@ -159,7 +151,39 @@ impl Sheet {
     }
 }
 
-/// What stands instead of empty lines.
+/// Returns the row of a file.
+fn row(item: &Item) -> String {
+    let mode = if item.executable { ", executable" } else { "" };
+    let size = match item.text {
+        Some(_) => counted(item.lines()),
+        None => format!("{}, binary or too long to show", rounded(item.size)),
+    };
+    format!("{}: {size}{mode}, sha256:{}", clean(&item.name), item.digest.short())
+}
+
+/// Returns a row for each folder at the top, and for each file beside them; at most [`MAX_LISTED`] of them.
+fn folders(items: &[&Item]) -> Vec<String> {
+    let mut rows: Vec<(Option<&str>, Vec<&Item>)> = Vec::new();
+    for &item in items {
+        let folder = item.name.split_once('/').map(|(folder, _)| folder);
+        match rows.iter_mut().find(|(other, _)| folder.is_some() && *other == folder) {
+            Some((_, files)) => files.push(item),
+            None => rows.push((folder, vec![item])),
+        }
+    }
+    let left_out = rows.split_off(rows.len().min(MAX_LISTED));
+    let more = left_out.iter().map(|(_, files)| files.len()).sum::<usize>();
+    let rows = rows.into_iter().map(|(folder, files)| match (folder, files.as_slice()) {
+        (Some(folder), [_, _, ..]) => {
+            let size = files.iter().map(|file| file.size).sum();
+            format!("{}/: {} files, {}", clean(folder), files.len(), rounded(size))
+        }
+        (_, files) => files.iter().map(|file| row(file)).collect(),
+    });
+    rows.chain((more > 0).then(|| format!("… and {more} more"))).collect()
+}
+
+/// Returns the replacement of empty lines.
 fn gap(empty: usize) -> Option<String> {
     match empty {
         0 => None,
@@ -172,12 +196,12 @@ fn counted(count: usize) -> String {
     if count == 1 { "1 line".to_owned() } else { format!("{count} lines") }
 }
 
-/// A stranger's text on one line, without anything that a terminal would obey.
+/// Returns third-party text on one line, without control sequences for the terminal.
 pub(super) fn clean(text: &str) -> String {
     plain(&text.replace('\t', TAB))
 }
 
-/// A text on as many rows as it takes, broken between words where there are any.
+/// Wraps a text into rows, between words if possible.
 pub(super) fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
     let Some(width) = width.map(|width| width.max(1)) else { return vec![text.to_owned()] };
     let mut rows = Vec::new();
@@ -204,7 +228,7 @@ mod tests {
         crate::cli::terminal::written(&sheet.text, false)
     }
 
-    /// S03: a cut says how much is missing, and what shows it.
+    /// S03: a cut text states how much is missing, and the command that shows it.
     #[test]
     fn s03_a_cut_is_marked() {
         let text: String = (0..100).map(|number| format!("line {number}\n")).collect();
@@ -215,7 +239,36 @@ mod tests {
         assert!(whole.contains("line 99\n") && !whole.contains('…'), "{whole}");
     }
 
-    /// S03: nothing is pushed out of sight by emptiness.
+    /// 42: a package of PyPI or npm has thousands of files in a folder that its package manager made.
+    #[test]
+    fn many_files_are_counted_by_folder() {
+        let item = |name: String| Item {
+            kind: ItemKind::File,
+            digest: haft_package::Digest::hash(name.as_bytes()),
+            text: None,
+            size: 1024,
+            executable: false,
+            name,
+        };
+        let files: Vec<Item> =
+            (0..50).map(|number| item(format!("site/a{number}.py"))).chain([item("lock".into())]).collect();
+        let files: Vec<&Item> = files.iter().collect();
+        let shown = |rest: Option<&str>, files: &[&Item]| {
+            let mut sheet = Sheet::new(None, rest.map(str::to_owned));
+            sheet.files("files", files);
+            crate::cli::terminal::written(&sheet.text, false)
+        };
+        let cut = shown(Some("haft inspect --full a"), &files);
+        assert!(cut.contains("site/: 50 files, 50 KiB\n") && cut.contains("lock: 1 KiB"), "{cut}");
+        assert_eq!(cut.lines().count(), 2, "{cut}");
+        assert_eq!(shown(None, &files).lines().count(), files.len());
+        assert_eq!(shown(Some("haft inspect --full a"), &files[..40]).lines().count(), 40);
+        let top: Vec<Item> = (0..50).map(|number| item(format!("{number}"))).collect();
+        let cut = shown(Some("haft inspect --full a"), &top.iter().collect::<Vec<_>>());
+        assert!(cut.lines().count() == MAX_LISTED + 1 && cut.contains("… and 10 more"), "{cut}");
+    }
+
+    /// S03: empty lines push no text out of sight.
     #[test]
     fn s03_empty_lines_are_counted() {
         let text = format!("first{}last", "\n \n".repeat(500));

@@ -67,7 +67,7 @@ impl Doctor {
 
 impl Diagnosis {
     async fn make(options: Options) -> anyhow::Result<Self> {
-        // Without a home no check is possible, and the error has the remedy.
+        // Without a home directory no check is possible. The error contains the remedy.
         let dirs = Dirs::of_this_machine()?;
         let confiner = options.confiner.clone().unwrap_or_default();
         let loaded = Program::load(&Options { confiner: Some(confiner.clone()), ..options }).await;
@@ -106,7 +106,7 @@ impl Diagnosis {
         ]
     }
 
-    /// The most serious comes first.
+    /// Returns the exit code of the most serious problem.
     fn exit(&self) -> Exit {
         if !self.sandbox.holds() || !self.sealed.holds() {
             Exit::Sandbox
@@ -122,13 +122,13 @@ impl Diagnosis {
 
 // The layout of a diagnosis: sections of lines, each with a mark, a name and a text.
 
-/// Lines that belong together.
+/// A section of the report.
 struct Section {
     title: &'static str,
     lines: Vec<Line>,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Line {
     mark: Mark,
     name: String,
@@ -137,16 +137,16 @@ struct Line {
     hints: Vec<String>,
 }
 
-/// How it is.
+/// The state of a checked item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
-    /// As it should be.
+    /// Works as it should.
     Good,
-    /// Not there, and not needed.
+    /// Does not exist, and is not needed.
     Absent,
-    /// Less than it could be.
+    /// Works with restrictions.
     Warning,
-    /// In the way of working.
+    /// Prevents haft from working.
     Bad,
 }
 
@@ -166,25 +166,25 @@ impl Line {
         Self { mark, name: name.into(), text: text.into(), more: Vec::new(), hints: Vec::new() }
     }
 
-    /// The same with another mark.
+    /// Returns the line with another mark.
     fn marked(self, mark: Mark) -> Self {
         Self { mark, ..self }
     }
 
-    /// Adds lines below.
+    /// Adds lines below the text.
     fn more(mut self, more: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.more.extend(more.into_iter().map(Into::into));
         self
     }
 
-    /// Adds what can be done about it.
+    /// Adds remedies.
     fn hint(mut self, hints: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.hints.extend(hints.into_iter().map(Into::into));
         self
     }
 }
 
-/// The page, with colours, which the terminal leaves out where there are none.
+/// Returns the report. The terminal removes the colours if it has none.
 fn render(title: &str, sections: &[Section]) -> String {
     let names = sections.iter().flat_map(|section| &section.lines).map(|line| line.name.chars().count());
     let width = names.max().unwrap_or_default();

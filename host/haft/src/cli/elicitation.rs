@@ -11,14 +11,14 @@ use serde_json::{Map, Value};
 use super::terminal::{HEAD, Terminal};
 use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply, Schema};
 
-/// Where a person is, whatever the standard streams are.
+/// The terminal of the process, whatever its standard streams are.
 const TERMINAL: &str = "/dev/tty";
-/// Bytes of an answer.
+/// Maximum bytes of an answer.
 const MAX_ANSWER: u64 = 64 << 10;
-/// How often a form is shown that was filled in wrongly.
+/// Maximum number of times that a form is displayed after wrong answers.
 const MAX_ATTEMPTS: usize = 3;
 
-/// The person at the terminal, if there is one.
+/// Returns the user at the terminal, if there is one.
 pub(super) fn present() -> Option<Arc<dyn Elicitor>> {
     let is_there = io::stderr().is_terminal() && File::open(TERMINAL).is_ok();
     is_there.then(|| Arc::new(AtTerminal::default()) as Arc<dyn Elicitor>)
@@ -26,7 +26,7 @@ pub(super) fn present() -> Option<Arc<dyn Elicitor>> {
 
 #[derive(Debug, Default)]
 struct AtTerminal {
-    /// Who is being asked is asked nothing else.
+    /// Held during a question: questions are asked one at a time.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -113,7 +113,7 @@ impl Dialog {
         Ok(matches!(self.line(asked)?.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
     }
 
-    /// What is entered; the end of input is an error, so that nothing is taken for an answer.
+    /// Reads a line. The end of input is an error, so that it does not count as an answer.
     fn line(&mut self, prompt: &str) -> io::Result<String> {
         self.terminal.ask(prompt);
         let mut line = String::new();
@@ -124,7 +124,7 @@ impl Dialog {
     }
 }
 
-/// A text of a server's, on a line.
+/// Returns a server's text on one line.
 fn on_a_line(text: &str) -> String {
     text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect()
 }
@@ -132,16 +132,16 @@ fn on_a_line(text: &str) -> String {
 // One question of a form: converts a JSON Schema property to a prompt, and the user's line to a value. Refuses a
 // line that does not fit the property's type; the schema checks the rest.
 
-/// Fields of a form; a person is not asked more.
+/// Maximum number of fields of a form. Further fields are not asked.
 const MAX_FIELDS: usize = 50;
-/// Choices that are shown.
+/// Maximum number of displayed choices.
 const MAX_CHOICES: usize = 50;
 
-/// A field.
+/// A field of a form.
 #[derive(Debug, PartialEq)]
 struct Field {
     name: String,
-    /// What it is called, and what it means.
+    /// The title and the description.
     text: String,
     kind: Kind,
     default: Option<Value>,
@@ -154,13 +154,13 @@ enum Kind {
     Number,
     Integer,
     Flag,
-    /// Values, and what they are called.
+    /// The values of the choices, with their names.
     One(Vec<(Value, String)>),
     Many(Vec<(Value, String)>),
 }
 
 impl Field {
-    /// The fields of the form that `schema` describes.
+    /// Returns the fields of the form that `schema` describes.
     fn all(schema: &Value) -> Vec<Self> {
         let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -183,7 +183,7 @@ impl Field {
         }
     }
 
-    /// What a person is told of it.
+    /// Returns the description of the field for the user.
     fn describe(&self) -> String {
         let default = match (&self.default, self.is_required) {
             (Some(default), _) => format!("; Enter for {}", value_text(default)),
@@ -193,7 +193,7 @@ impl Field {
         format!("{}{}, {}{default}", self.name, self.text, self.kind.describe())
     }
 
-    /// What was entered; `None` where nothing is said.
+    /// Converts the user's line. Returns `None` for an empty line without a default.
     fn read(&self, line: &str) -> Result<Option<Value>, String> {
         if line.is_empty() {
             return match &self.default {
@@ -239,7 +239,7 @@ impl Kind {
         match self {
             Self::Text => Ok(line.into()),
             Self::Number => match line.parse::<f64>().ok().and_then(serde_json::Number::from_f64) {
-                // With the original spelling: some servers distinguish 7 and 7.0.
+                // The original spelling is kept: some servers distinguish 7 and 7.0.
                 Some(number) => Ok(line.parse::<i64>().map_or(Value::Number(number), Value::from)),
                 None => Err("expected a number".to_owned()),
             },
@@ -257,7 +257,7 @@ impl Kind {
     }
 }
 
-/// By its number, its value or its name.
+/// Returns the choice with this number, value or name.
 fn chosen(choices: &[(Value, String)], word: &str) -> Result<Value, String> {
     let named = choices.iter().find(|(value, name)| value == word || name.eq_ignore_ascii_case(word));
     let counted = word.parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
@@ -265,7 +265,7 @@ fn chosen(choices: &[(Value, String)], word: &str) -> Result<Value, String> {
     found.ok_or_else(|| format!("`{word}` is not one of the choices"))
 }
 
-/// `enum`, with `enumNames` where they are called otherwise, or `oneOf` and `anyOf` with titles.
+/// Returns the choices from `enum`, with names from `enumNames`, or from `oneOf` and `anyOf` with titles.
 fn choices(property: &Value) -> Vec<(Value, String)> {
     let list = |key: &str| property.get(key).and_then(Value::as_array);
     if let Some(values) = list("enum") {

@@ -35,11 +35,11 @@ pub(super) struct Exec {
     command: Vec<OsString>,
 }
 
-/// How a shell tells of a command that a signal ended.
+/// Added to a signal's number in the exit code of a shell.
 const SIGNALLED: i32 = 128;
 
-/// The file that `program` names as a shell understands it: in the caller's folder where it holds a
-/// `/`, else on PATH. The command itself runs in the workspace, which may hold another of that name.
+/// Returns the file of `program` by the rules of a shell: relative to the caller's folder if the name contains a `/`,
+/// otherwise from PATH. The command runs in the workspace, which may contain another file of that name.
 pub(super) fn found(program: &OsStr) -> anyhow::Result<PathBuf> {
     let name = program.to_string_lossy();
     if name.contains('/') {
@@ -73,7 +73,7 @@ impl Exec {
             ));
         }
         let target = Target { here: true, ..Target::default() };
-        // The name of a tool that nothing has to be loaded for.
+        // The name of a tool that needs no loading.
         let only = Some(haft_sandbox::native::bash::NAME.to_owned());
         let options = Options { only, target, ..common.options(terminal, false)? };
         let program = trusted::loaded(&options, terminal).await?;

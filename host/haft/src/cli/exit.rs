@@ -2,31 +2,32 @@
 
 use std::process::ExitCode;
 
-/// How haft ends.
+/// The results of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Everything was done.
+    /// Success.
     Success,
-    /// The tool answered with an error, a test failed, or the model gave no complete answer; `haft update --check`: there
-    /// is something newer.
+    /// The tool returned an error, a test failed, or the model gave no complete answer. `haft update --check`: a
+    /// newer version is available.
     Tool,
     /// The command line is wrong (clap's own code).
     Usage,
-    /// program.toml, or something it names, is wrong.
+    /// program.toml, or a file that it refers to, is invalid.
     Program,
-    /// The model was asked as often as allowed, or what the task may cost was spent, and it was not done.
+    /// The task reached its turn limit or its budget before it was done.
     TurnCap,
-    /// haft could not do its part: a provider that does not answer, a disk that is full.
+    /// haft failed: the provider does not answer, the disk is full.
     Failure,
-    /// `haft doctor`: children are not confined as they should be, or not at all.
+    /// `haft doctor`: the sandbox does not confine children as it must, or not at all.
     Sandbox,
-    /// Nobody agreed to what `haft add` or `haft update` showed, or to what program.toml or a wrapped server asks for.
+    /// No consent: to a package of `haft add` or `haft update`, or to the rights that program.toml or a wrapped
+    /// server requests.
     Declined,
-    /// `haft verify`: something installed is not what was agreed to.
+    /// `haft verify`: an installed file differs from its pin.
     Changed,
-    /// `haft exec`, `haft wrap`: the command's own.
+    /// `haft exec`, `haft wrap`: the exit code of the command.
     Child(u8),
-    /// Interrupted from the keyboard; 128 + SIGINT, as shells have it.
+    /// Interrupted from the keyboard: 128 + SIGINT, as in shells.
     Interrupted,
 }
 

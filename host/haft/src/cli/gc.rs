@@ -80,7 +80,7 @@ impl Gc {
         Ok(Exit::Success)
     }
 
-    /// Whether what was kept goes.
+    /// Returns whether haft removes the data.
     fn removes(&self, kept: &SweptState) -> bool {
         self.state || kept.kept == Kept::Cache
     }

@@ -12,7 +12,7 @@ use haft_core::project::agents_md::AgentsMd;
 use haft_core::report::{Problem, plain};
 use haft_core::tool::tokens;
 
-/// Says, at the beginning of a run, which files of the project the model is told.
+/// Lists, at the start of a run, the files of the project that the model receives.
 pub(super) fn told(guidance: &Guidance, show: Show, terminal: Terminal) {
     if show != Show::All {
         return;
@@ -29,7 +29,7 @@ pub(super) fn told(guidance: &Guidance, show: Show, terminal: Terminal) {
     }
 }
 
-/// Names what is there and not read, in a line.
+/// Returns one line with the files that exist and are not read.
 fn passed_over(guidance: &Guidance) -> Option<String> {
     let name = |path: &PathBuf| format!("`{}`", plain(&path.display().to_string()));
     let named: Vec<_> = guidance.passed_over.iter().map(name).collect();
@@ -47,7 +47,7 @@ fn file(file: &AgentsMd) -> String {
     }
 }
 
-/// What `haft check` says of it: a line for each file and each skill.
+/// Returns the lines of `haft check` for files and skills.
 pub(super) fn summary(guidance: &Guidance) -> String {
     let mut text = String::new();
     // Writing to a `String` cannot fail.
@@ -63,7 +63,7 @@ pub(super) fn summary(guidance: &Guidance) -> String {
     text
 }
 
-/// The same as data.
+/// Returns the files and the skills as data.
 pub(super) fn as_json(guidance: &Guidance) -> (Value, Value) {
     let file = |own: &AgentsMd| json!({ "path": own.path, "bytes": own.size, "told_bytes": own.text.len(), "cut": own.is_cut });
     let skill = |known: &haft_core::skill::Shelved| {
@@ -75,7 +75,7 @@ pub(super) fn as_json(guidance: &Guidance) -> (Value, Value) {
     (files.into(), skills.into())
 }
 
-/// What is wrong with it, which keeps nothing else from working.
+/// Returns warnings about files and skills.
 pub(super) fn problems(guidance: &Guidance) -> impl Iterator<Item = Problem> {
     let all = guidance.refused.iter().chain(guidance.skills.problems());
     all.map(|text| Problem::new(plain(text)).warning())

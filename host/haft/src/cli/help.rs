@@ -6,13 +6,13 @@ use clap::Command;
 
 use super::disclosure_sheet::wrapped;
 
-/// The options that may stand before a verb.
+/// The options that may precede a verb.
 const OPTIONS: &str = "Options: -p FILE (the program), --json, -v, -vv (more on standard error), -V";
 
-/// Where there is more help.
+/// The sources of further help.
 const FURTHER: &str = "`haft VERB --help` explains a verb, `haft self exit-codes` the exit codes.";
 
-/// The groups, each with its verbs.
+/// The groups with their verbs.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Use tools", &["run", "chat", "call", "exec", "tools", "serve", "log", "session"]),
     (
@@ -22,10 +22,11 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Program", &["init", "check", "doctor", "trust", "grant"]),
 ];
 
-/// Columns before what a verb is for.
+/// Columns before the description of a verb.
 const INDENT: usize = 11;
 
-/// Returns `command` with help in groups, no line wider than `columns`; a verb in no group is listed by its name.
+/// Returns `command` with help in groups, in lines of at most `columns` columns. A verb without a group is listed by
+/// its name.
 pub(super) fn grouped(command: Command, columns: Option<usize>) -> Command {
     let mut text = String::from("{about}\n\n{usage-heading} {usage}\n");
     let indented = |about: &str| {

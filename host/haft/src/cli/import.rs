@@ -1,5 +1,5 @@
-//! `haft import`: puts MCP servers of other clients' configuration files behind `haft wrap` or into program.toml,
-//! and reverts that.
+//! `haft import`: puts MCP servers of other clients' configuration files behind `haft wrap` or into program.toml, and
+//! reverts these changes.
 
 mod table;
 
@@ -61,11 +61,11 @@ pub(super) struct Import {
     unwrap: bool,
 }
 
-/// Where things are on this machine.
+/// The places of files on this machine.
 pub(super) struct Setting {
     machine: Machine,
     originals: Originals,
-    /// haft, as it is written into files.
+    /// The command that starts haft, for configuration files.
     haft: String,
 }
 
@@ -83,7 +83,7 @@ impl Setting {
     }
 }
 
-/// `haft` where that starts this program, or else its path.
+/// Returns `haft` if that command starts this program, otherwise the program's path.
 fn own_name() -> anyhow::Result<String> {
     let own = std::env::current_exe().context("cannot find out where haft is")?;
     let real = |path: &Path| path.canonicalize().ok();
@@ -123,7 +123,7 @@ impl Import {
         Ok(if found.errors.is_empty() { Exit::Success } else { Exit::Program })
     }
 
-    /// Every name that was asked for is one of a server.
+    /// Returns an error if a name on the command line is not the name of a server.
     fn check_names(&self, found: &Found) -> anyhow::Result<()> {
         let names = || found.configs.iter().flat_map(|config| &config.servers).map(|one| one.name.as_str());
         for wanted in &self.only {
@@ -136,7 +136,7 @@ impl Import {
         Ok(())
     }
 
-    /// Whether the person picks a server, which is shown and asked about as `question`.
+    /// Shows a server, asks `question`, and returns whether the user picks the server.
     async fn picks(&self, server: &Server, question: &str, terminal: Terminal) -> anyhow::Result<bool> {
         let is_asked = !self.yes && self.only.is_empty();
         let is_chosen = self.yes || self.only.contains(&server.name);
@@ -178,7 +178,7 @@ impl Import {
         Ok(())
     }
 
-    /// Writes one file.
+    /// Changes one file.
     fn change(
         &self,
         config: &Config,
@@ -206,7 +206,7 @@ impl Import {
     }
 }
 
-/// Nothing that haft prints has a secret of these files in it.
+/// Registers the secrets of these files, so that no output of haft contains them.
 fn hide_secrets(configs: &[Config], terminal: Terminal) {
     for server in configs.iter().flat_map(|config| &config.servers) {
         let secrets = values(server).iter().filter(|(name, value)| is_secret(name, value));
@@ -215,7 +215,7 @@ fn hide_secrets(configs: &[Config], terminal: Terminal) {
     }
 }
 
-/// The variables or headers of a server.
+/// Returns the variables or headers of a server.
 fn values(server: &Server) -> &[(String, String)] {
     match &server.start {
         Start::Process(process) => &process.env,
@@ -224,9 +224,9 @@ fn values(server: &Server) -> &[(String, String)] {
     }
 }
 
-// `haft import --to program.toml`: servers as `[[mcp_servers]]`, secrets by their names.
+// `haft import --to program.toml`: servers as `[[mcp_servers]]`, with references to their secrets.
 
-/// Writes the servers that are picked. The person agrees to what they pick.
+/// Writes the servers that the user picks. The choice is the user's consent.
 async fn write(
     import: &Import,
     path: &Path,
@@ -305,9 +305,9 @@ async fn finish(
     Ok(())
 }
 
-// `haft import --undo`: the files as they were.
+// `haft import --undo`: restores the files.
 
-/// Undoes the changes of the client or file that is named, or all, the newest first.
+/// Undoes the changes of the named client or file, or of all; the newest change comes first.
 fn undo(import: &Import, setting: &Setting, terminal: Terminal) -> anyhow::Result<Exit> {
     let client = import.source.as_deref().and_then(Client::named);
     let path = import.source.as_deref().filter(|_| client.is_none()).map(std::path::absolute).transpose()?;
@@ -330,7 +330,7 @@ fn undo(import: &Import, setting: &Setting, terminal: Terminal) -> anyhow::Resul
     let mut refused = Vec::new();
     for record in &records {
         let kept = &record.kept;
-        // A newer change follows this one.
+        // A newer change of this file could not be undone.
         if refused.contains(&&kept.place) {
             continue;
         }
@@ -352,7 +352,7 @@ fn undo(import: &Import, setting: &Setting, terminal: Terminal) -> anyhow::Resul
     Ok(exit)
 }
 
-/// What a file that holds `now`, and was changed since, is to hold.
+/// Returns the new content of a file that contains `now` and was changed after the import.
 fn merged(kept: &Kept, now: &str, import: &Import, setting: &Setting) -> Option<String> {
     if import.force {
         return Some(kept.old().to_owned());

@@ -49,30 +49,30 @@ pub(super) struct Inspect {
     key: Option<String>,
 }
 
-/// What was found out.
+/// The findings about a package or component.
 struct Found {
     name: String,
     version: Option<String>,
     description: Option<String>,
-    /// What was fetched or is pinned, which a component need not repeat.
+    /// The digest of the fetched or pinned content, which the report on a component need not repeat.
     digest: Option<Digest>,
-    /// Names and texts, for people.
+    /// Names and texts, for the user.
     facts: Vec<(&'static str, String)>,
-    /// What it asks for; `None` where nothing can be said.
+    /// The requested rights. `None` if they are unknown.
     asked: Option<Vec<String>>,
-    /// What it is granted; `None` where it is not installed.
+    /// The granted rights. `None` if it is not installed.
     granted: Option<Vec<String>>,
     components: Vec<Component>,
-    /// Tools that are no component's, and the files of a package.
+    /// The tools that do not belong to a component, and the files of a package.
     others: Disclosure,
-    /// What of it is not used.
+    /// The unused part.
     ignored: Option<String>,
     problems: Vec<String>,
-    /// What only programs read.
+    /// Further data for `--json`.
     data: Value,
 }
 
-/// What is meant.
+/// The subject of the report.
 enum Meant {
     Entry(Kind, String),
     Builtin(&'static str, Source),
@@ -84,7 +84,7 @@ impl Inspect {
         let session = InstallSession::open(common, terminal)?;
         let found = tokio::select! {
             found = self.find(&session) => found?,
-            // Whatever was fetched goes with the future that is dropped.
+            // Dropping the future removes the fetched content.
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         };
         if terminal.json {
@@ -105,7 +105,7 @@ impl Inspect {
         }
     }
 
-    /// A bare word is a name first: `./word` is a file.
+    /// Returns the subject. A bare word is a name first; `./word` is a file.
     fn meant(&self, session: &InstallSession) -> anyhow::Result<Meant> {
         let what = self.what.as_str();
         let is_word = !what.contains(['/', '.', ':']) && !what.is_empty();
@@ -133,7 +133,7 @@ impl Inspect {
         Ok(Meant::Source(source))
     }
 
-    /// Something that comes with haft.
+    /// Inspects a component that is part of haft.
     async fn builtin(&self, session: &InstallSession, name: &str, source: Source) -> anyhow::Result<Found> {
         let subject =
             Subject { name: None, declared: None, title: name.to_owned(), source, limits: Limits::default() };
@@ -146,7 +146,7 @@ impl Inspect {
         })
     }
 
-    /// Something that program.toml names.
+    /// Inspects an entry of program.toml.
     async fn entry(&self, session: &InstallSession, kind: Kind, name: &str) -> anyhow::Result<Found> {
         let pin = session.project.lock.find(kind, name);
         let source = session.source(kind, name);
@@ -177,7 +177,7 @@ impl Inspect {
         Ok(found)
     }
 
-    /// Something from anywhere else.
+    /// Inspects content from any other source.
     async fn source(&self, session: &InstallSession, source: PackageSource) -> anyhow::Result<Found> {
         let trust = signer(self.key.as_deref())?;
         let installing = session.context.store.install()?;
@@ -198,7 +198,7 @@ impl Inspect {
                         .components
                         .push(Component::inspect(subject, session.context.engine()?, self.no_run).await?);
                 }
-                // The component's own report has its errors.
+                // The report on the component contains its errors.
                 if found.components.iter().all(Component::is_sound) {
                     found.problems.push(error.to_string());
                 }
@@ -262,7 +262,7 @@ impl Found {
         }
     }
 
-    /// What program.lock says.
+    /// Adds the facts in program.lock.
     fn pinned(&mut self, session: &InstallSession, pin: &Pin) {
         self.facts.extend(pin.resolved.clone().map(|resolved| ("", format!("that is {resolved}"))));
         let by = pin.signer.as_ref().map(|signer| format!("signed {}", signer.describe()));
@@ -274,7 +274,7 @@ impl Found {
         }
     }
 
-    /// What came from somewhere.
+    /// Adds the facts about fetched content.
     fn arrived(&mut self, source: &PackageSource, fetched: &Fetched) {
         self.facts.push(("from", source.to_string()));
         self.facts.extend(fetched.resolved.clone().map(|resolved| ("", format!("that is {resolved}"))));

@@ -44,7 +44,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// `source` with these settings.
+    /// Returns `source` with these settings.
     pub(super) fn added(&self, source: PackageSource) -> anyhow::Result<PackageSource> {
         let settings = self.pairs()?;
         match self.with_scripts(source) {
@@ -52,7 +52,7 @@ impl Settings {
             PackageSource::Foreign(mut foreign) => {
                 let at = foreign.settings.len() - usize::from(self.run_scripts);
                 foreign.settings.splice(at..at, settings);
-                // Printed and parsed again: a source that cannot be written is refused here.
+                // The source is printed and parsed again, so that a source that cannot be written is refused here.
                 Ok(PackageSource::Foreign(foreign).to_string().parse()?)
             }
             _ => anyhow::bail!(
@@ -61,7 +61,7 @@ impl Settings {
         }
     }
 
-    /// The values that `--set` gives.
+    /// Returns the values of `--set`.
     pub(super) fn pairs(&self) -> anyhow::Result<Vec<(String, String)>> {
         let pair = |text: &String| match text.split_once('=') {
             Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
@@ -70,7 +70,7 @@ impl Settings {
         self.set.iter().map(pair).collect()
     }
 
-    /// `source`, whose code is to be run at the installation where that was asked for.
+    /// Returns `source`. Its code runs at the installation if `--run-scripts` is set.
     pub(super) fn with_scripts(&self, source: PackageSource) -> PackageSource {
         match source {
             PackageSource::Foreign(mut foreign) if self.run_scripts => {
@@ -82,12 +82,12 @@ impl Settings {
     }
 }
 
-/// Something that is granted by hand.
+/// A value of `--grant`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum RightsChoice {
     /// A right.
     Right(Right),
-    /// A secret that is asked for by this name.
+    /// A secret with this requested name.
     Secret(String),
 }
 
@@ -111,8 +111,8 @@ impl FromStr for RightsChoice {
 }
 
 impl Rights {
-    /// What is to be granted of what is offered. Relative directories start from `here`, as on any command
-    /// line, and are written as seen from `folder`.
+    /// Returns the requests of `offered` to grant. Relative directories start from `here`, as on any command line,
+    /// and are written relative to `folder`.
     pub(super) fn chosen(
         &self,
         offered: &Offered,
@@ -133,13 +133,13 @@ impl Rights {
                 RightsChoice::Secret(name) => requested_secret(offered, name)?,
             });
         }
-        // Limits give access to no files, so naming rights does not exclude them.
+        // Limits give access to no files. Naming rights therefore does not exclude limits.
         chosen.extend(grantable().filter(|request| matches!(request, Request::Limit(..))));
         Ok(for_whole_package(chosen))
     }
 }
 
-/// What program.toml can say: for all plugins of a package alike, each thing once.
+/// Returns the requests in the form of program.toml: for all plugins of a package alike, without duplicates.
 fn for_whole_package(requests: impl IntoIterator<Item = Request>) -> Vec<Request> {
     let mut whole: Vec<Request> = Vec::new();
     for request in requests {
@@ -164,7 +164,7 @@ fn requested_secret(offered: &Offered, name: &str) -> anyhow::Result<Request> {
     })
 }
 
-/// A right with its directory as seen from `folder`.
+/// Returns a right with its directory relative to `folder`.
 fn with_path_from(right: &Right, here: &Path, folder: &Path) -> anyhow::Result<Right> {
     Ok(match right {
         Right::Read(path) => Right::Read(path_from(path, here, folder)?),
@@ -173,7 +173,7 @@ fn with_path_from(right: &Right, here: &Path, folder: &Path) -> anyhow::Result<R
     })
 }
 
-/// What a person in `here` calls `path`, as it is called from `folder`.
+/// Converts `path`, relative to `here`, to a path relative to `folder`.
 fn path_from(path: &str, here: &Path, folder: &Path) -> anyhow::Result<String> {
     if path.starts_with(['/', '~']) {
         return Ok(path.to_owned());
@@ -193,7 +193,7 @@ fn path_from(path: &str, here: &Path, folder: &Path) -> anyhow::Result<String> {
     Ok(seen.to_string_lossy().into_owned())
 }
 
-/// The source for the program.toml of `folder`, from a path relative to `here`.
+/// Returns the source for the program.toml of `folder`, from a path relative to `here`.
 pub(super) fn parse_source(text: &str, here: &Path, folder: &Path) -> anyhow::Result<PackageSource> {
     if !here.join(text).exists()
         && let Some((what, way_out)) = mistaken::what_is(text)

@@ -13,14 +13,14 @@ use super::terminal::{Hinted, Terminal};
 use haft_core::grant::Right;
 use haft_package::{Consent, Decision, Offered, Operation, Proposal, Request};
 
-/// Asks the person at the terminal.
+/// Asks the user at the terminal.
 pub(super) struct TerminalConsent<'a> {
     pub(super) rights: &'a Rights,
     pub(super) terminal: Terminal,
     pub(super) session: &'a InstallSession,
-    /// Where the command was started, which directories on the command line start from.
+    /// The folder that the command was started in, for relative directories on the command line.
     pub(super) here: PathBuf,
-    /// The command that shows what the page cuts.
+    /// The command that shows the cut texts whole.
     pub(super) full_command: String,
 }
 
@@ -33,7 +33,7 @@ impl Consent for TerminalConsent<'_> {
         }
         let offered = &proposal.candidate.offered;
         let version = offered.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
-        // The head of a long page has left the screen by now.
+        // The question repeats the name, because the head of a long page has left the screen.
         let what = format!("`{}`{version}", offered.name);
         let question = match &proposal.operation {
             Operation::Add => format!("Install {what}?"),
@@ -54,7 +54,8 @@ impl Consent for TerminalConsent<'_> {
 }
 
 impl TerminalConsent<'_> {
-    /// What is granted besides what program.toml grants: of what is new, all of it or what the command line says.
+    /// Returns the rights to grant in addition to the grants of program.toml: all new requests, or the rights of the
+    /// command line.
     fn new_grants(&self, proposal: &Proposal<'_>) -> anyhow::Result<Vec<Request>> {
         let offered = &proposal.candidate.offered;
         let folder = self.session.project.folder();
@@ -68,7 +69,7 @@ impl TerminalConsent<'_> {
         }
     }
 
-    /// The page that the user reads before agreeing.
+    /// Returns the page that the user reads before agreeing.
     fn page<'a>(&'a self, proposal: &'a Proposal<'_>, granted: &'a [Request]) -> Page<'a> {
         let is_update = matches!(proposal.operation, Operation::Update(_));
         let before = proposal.previous.as_ref().filter(|_| is_update).map(|previous| Before {
@@ -81,7 +82,7 @@ impl TerminalConsent<'_> {
         Page { candidate: proposal.candidate, granted, before, sandbox: &context.sandbox, dirs }
     }
 
-    /// Shows the page and asks; whether the user agrees.
+    /// Shows the page, asks the question, and returns whether the user agrees.
     async fn agree(&self, page: &Page<'_>, question: &str) -> anyhow::Result<bool> {
         let (rights, terminal) = (self.rights, self.terminal);
         let rest = (!rights.full).then(|| self.full_command.clone());

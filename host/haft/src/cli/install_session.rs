@@ -15,7 +15,7 @@ use haft_package::{
     Request, Store,
 };
 
-/// The variable that names a registry of MCP servers, before those of `sources.toml`.
+/// The variable with a registry of MCP servers. It precedes the registries of `sources.toml`.
 const REGISTRY: &str = "HAFT_MCP_REGISTRY";
 
 /// Returns the marketplaces and registries that the user configured, the registry of the variable first.
@@ -29,32 +29,33 @@ pub(super) fn sources(dirs: &Dirs) -> anyhow::Result<Sources> {
     Ok(sources)
 }
 
-/// A program, and what its packages are installed with.
+/// A program, and the context for the installation of its packages.
 pub(super) struct InstallSession {
     pub(super) project: Project,
     pub(super) context: InstallContext,
 }
 
-/// The signer named on the command line.
+/// Returns the signer on the command line.
 pub(super) fn named_signer(key: Option<&str>) -> anyhow::Result<Option<Signer>> {
     let parsed = key.map(Signer::from_argument).transpose();
     parsed
         .map_err(|error| anyhow::anyhow!("invalid `--key`: {}", haft_core::report::plain(&error.to_string())))
 }
 
-/// The signature that is wanted with such a signer.
+/// Returns the trust that requires a signature of this signer.
 pub(super) fn signer(key: Option<&str>) -> anyhow::Result<Trust> {
     Ok(named_signer(key)?.map_or(Trust::Nobody, Trust::Named))
 }
 
 impl InstallSession {
-    /// The program that the command line names, or the one here, even if it does not exist yet.
+    /// Opens the program on the command line, or the program of this folder, which need not exist yet.
     pub(super) fn open(common: &Common, terminal: Terminal) -> anyhow::Result<Self> {
         let path = common.program.clone().unwrap_or_else(|| FILE_NAME.into());
         Self::of(Project::open(&path).map_err(project_error)?, common, terminal)
     }
 
-    /// Opens what fetches for no program: the program.toml of this folder is not read, and opens no store to git.
+    /// Opens a session without a program: the program.toml of this folder is not read, and opens no credential store
+    /// to git.
     pub(super) fn without_program(common: &Common, terminal: Terminal) -> anyhow::Result<Self> {
         let (path, text) = (FILE_NAME.into(), String::new());
         let project = Project { path, text, manifest: Manifest::default(), lock: Lock::default() };
@@ -68,26 +69,26 @@ impl InstallSession {
         Ok(Self { project, context })
     }
 
-    /// Keeps what is installed from being cleared away, and reads again what is pinned: that cannot go any
-    /// more.
+    /// Protects installed content from removal, and reads the pins again: pinned content can then no longer
+    /// disappear.
     pub(super) fn hold(&mut self) -> anyhow::Result<Option<Held>> {
         let held = self.context.store.hold().map_err(|error| with_hint(None, error))?;
         self.project = Project::open(&self.project.path).map_err(project_error)?;
         Ok(held)
     }
 
-    /// What changes the program.
+    /// Returns the installer for the program.
     pub(super) fn installer(&self) -> Installer<'_> {
         self.context.installer(&self.project)
     }
 
-    /// Where an entry of program.toml comes from now.
+    /// Returns the present source of an entry of program.toml.
     pub(super) fn source(&self, kind: Kind, name: &str) -> Option<PackageSource> {
         let mut entries = self.project.entries().into_iter();
         entries.find(|entry| entry.kind == kind && entry.name.as_str() == name).map(|entry| entry.source)
     }
 
-    /// What program.toml grants an entry now.
+    /// Returns the present grants of an entry.
     pub(super) fn granted(&self, kind: Kind, name: &str) -> Vec<Request> {
         let mut entries = self.project.entries().into_iter();
         let entry = entries.find(|entry| entry.kind == kind && entry.name.as_str() == name);
@@ -95,7 +96,7 @@ impl InstallSession {
     }
 }
 
-/// What was installed, as data.
+/// Returns the result of an installation as data.
 pub(super) fn installed_json(installed: &Installed) -> Value {
     let pin = &installed.pin;
     json!({
@@ -114,8 +115,7 @@ pub(super) fn installed_json(installed: &Installed) -> Value {
     })
 }
 
-/// Writes `text` instead of what `project` has: the person who wrote it agrees to what it asks for beyond
-/// `agreed`.
+/// Replaces the text of `project` with `text`. The user wrote it, and so agrees to its requests beyond `agreed`.
 pub(super) async fn write_text(project: &Project, text: &str, agreed: &Agreement) -> anyhow::Result<()> {
     let (path, store) = (&project.path, Store::new(&Dirs::of_this_machine()?.store));
     Project::change(path, &store, |now| {
@@ -128,7 +128,7 @@ pub(super) async fn write_text(project: &Project, text: &str, agreed: &Agreement
     Agreement::of(Some(path)).await?.agree_since(agreed)
 }
 
-/// An error with its way out.
+/// Adds the hint to an error.
 pub(super) fn with_hint(hint: Option<&str>, error: impl std::fmt::Display) -> anyhow::Error {
     match hint {
         Some(hint) => Hinted::new(format!("{error}"), hint).into(),
@@ -136,7 +136,7 @@ pub(super) fn with_hint(hint: Option<&str>, error: impl std::fmt::Display) -> an
     }
 }
 
-/// The same of a program that cannot be read or changed.
+/// Adds the hint to the error of a program that cannot be read or changed.
 pub(super) fn project_error(error: ProjectError) -> anyhow::Error {
     match error {
         ProjectError::Manifest(report) => report.into(),
@@ -144,12 +144,12 @@ pub(super) fn project_error(error: ProjectError) -> anyhow::Error {
     }
 }
 
-/// The same of an install that failed.
+/// Adds the hint to the error of an installation.
 pub(super) fn install_error(error: InstallError) -> anyhow::Error {
     match error {
         InstallError::Project(error) => project_error(error),
         InstallError::Caller(error) => error,
-        // With their causes.
+        // These errors keep their causes.
         error @ (InstallError::Store(_) | InstallError::Tree(_)) => error.into(),
         error => with_hint(error.hint().as_deref(), error),
     }

@@ -19,7 +19,7 @@ use haft_package::agent_plugin::Form;
 use haft_package::{Foreign, Kind, Offered, Origin, PackageSource, ProjectEntry, ToolLister};
 use haft_state::Usage;
 
-/// The forms of servers in other formats, which have exactly what is granted.
+/// The forms of servers in other formats, which have exactly the granted rights.
 const NPM: &str = "npm server";
 const PYPI: &str = "PyPI server";
 const BUNDLE: &str = "MCP bundle";
@@ -31,56 +31,56 @@ pub(super) struct List {
     long: bool,
 }
 
-/// Something installed or declared.
+/// An installed or declared entry.
 #[derive(Default, Serialize)]
 struct Row {
     name: String,
-    /// Where it is declared: `package`, `plugin`, `mcp-server`, `skill`.
+    /// The kind of declaration: `package`, `plugin`, `mcp-server`, `skill`.
     kind: &'static str,
-    /// What it is, in words.
+    /// The form, in words.
     form: &'static str,
     version: Option<String>,
     description: Option<String>,
     enabled: bool,
-    /// Whether it is what was agreed to, in words.
+    /// Whether the content matches its pin, in words.
     state: &'static str,
     source: String,
-    /// The commit, version or manifest that the source was when it was installed.
+    /// The commit, version or manifest of the source at the time of installation.
     resolved: Option<String>,
     digest: Option<String>,
     signer: Option<String>,
     tools: Vec<String>,
-    /// What it offers beside them: `NAME__prompts/…`, `NAME__resources/read`.
+    /// Prompts and resources: `NAME__prompts/…`, `NAME__resources/read`.
     offers: Vec<String>,
-    /// The tools whose calls it sees as a hook, by names and patterns.
+    /// The tools whose calls the entry sees as a hook, by names and patterns.
     hooks: Vec<String>,
     requirements: Vec<Requirement>,
     /// The skills of a package, and its MCP servers.
     skills: Vec<String>,
     servers: Vec<String>,
     asked: Vec<String>,
-    /// `null` where it has the rights that are usual.
+    /// `null` if the entry has the default rights.
     granted: Option<Vec<String>>,
-    /// Whether its servers or commands have the program's default rights.
+    /// Whether the servers or commands of the entry have the program's default rights.
     has_default_processes: bool,
-    /// What it keeps, where it keeps anything.
+    /// The stored data, if there is any.
     kept: Option<Kept>,
-    /// Why nothing more is known.
+    /// The reason why further facts are unknown.
     problem: Option<String>,
 }
 
-/// Bytes that a plugin, or all plugins of a package, keep.
+/// Bytes of the stored data of a plugin, or of all plugins of a package.
 #[derive(Serialize)]
 struct Kept {
-    /// Keys and values.
+    /// Bytes of keys and values.
     entries: u64,
-    /// Files of its private directory.
+    /// Bytes in the private directory.
     files: u64,
-    /// Files of its cache directory.
+    /// Bytes in the cache directory.
     cache: u64,
 }
 
-/// A program that a package needs, or makes use of.
+/// A program that a package requires or can use.
 #[derive(Serialize)]
 struct Requirement {
     name: String,
@@ -147,7 +147,7 @@ async fn row(session: &InstallSession, entry: &ProjectEntry) -> Row {
     row
 }
 
-/// What an entry is by its source alone.
+/// Returns the form of an entry, from its source alone.
 fn form(entry: &ProjectEntry) -> &'static str {
     match &entry.source {
         PackageSource::Foreign(Foreign { origin, .. }) => match origin {
@@ -166,14 +166,14 @@ fn is_enabled(manifest: &Manifest, name: &str) -> bool {
     package.map(|package| package.enabled).or(plugin.map(|plugin| plugin.enabled)).unwrap_or(true)
 }
 
-/// What the plugins of an entry keep.
+/// Returns the stored data of the plugins of an entry.
 fn kept(session: &InstallSession, name: &str) -> Option<Kept> {
     let usage = session.context.dirs.homes().usage_of(&session.project.path, name);
     let Usage { entries, files, cache } = usage;
     (usage != Usage::default()).then_some(Kept { entries, files, cache })
 }
 
-/// What a plugin sees as a hook; nothing where it is none.
+/// Returns the tools whose calls a plugin sees as a hook.
 fn hooks(session: &InstallSession, entry: &ProjectEntry) -> Vec<String> {
     let plugins = session.project.manifest.plugins.iter().filter(|_| entry.kind == Kind::Plugin);
     let own = plugins.filter(|plugin| plugin.name.value == entry.name);
@@ -195,7 +195,7 @@ impl Row {
         match session.context.list_tools(offered).await {
             Ok(tools) => {
                 let names = tools.into_iter().map(|tool| tool.def.name);
-                // No tool has such a name.
+                // Names of tools contain no `/`.
                 (self.offers, self.tools) = names.partition(|name| name.contains('/'));
             }
             Err(error) => (self.state, self.problem) = ("broken", Some(format!("{error:#}"))),
@@ -251,7 +251,7 @@ impl Row {
         text
     }
 
-    /// What it may do; empty where it has no rights of its own.
+    /// Returns the rights of the entry, or an empty text if it has no rights of its own.
     fn rights(&self) -> String {
         match &self.granted {
             Some(granted) => {
@@ -277,7 +277,7 @@ impl Row {
     }
 }
 
-/// Whether a process of a package requests no rights: it has the program's default.
+/// Returns whether a process of a package requests no rights, and so has the program's default rights.
 fn has_default_processes(manifest: &Manifest) -> bool {
     let servers = manifest.mcp_servers.iter().filter(|server| server.enabled && server.grant.is_none());
     let mut servers = servers.filter(|server| matches!(server.transport, Transport::Stdio { .. }));

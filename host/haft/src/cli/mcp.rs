@@ -20,7 +20,7 @@ use haft_core::report::plain;
 use haft_mcp::client::oauth::{Login, LoginError, Revoked};
 use haft_mcp::client::{Account, Endpoint};
 
-/// How long a person may take: to find a password, and a telephone for the second factor.
+/// Time limit for a login: the user may have to find a password, and a telephone for the second factor.
 const PATIENCE: Duration = Duration::from_mins(15);
 
 #[derive(Debug, Args)]
@@ -87,7 +87,7 @@ impl Mcp {
     }
 }
 
-/// The servers at which a person can log in.
+/// Returns the servers with a login.
 fn accounts(program: &Program) -> impl Iterator<Item = (&str, Arc<Account>)> {
     program.servers.iter().filter_map(|server| match &server.config().endpoint {
         Endpoint::Http { account: Some(account), .. } => {
@@ -188,7 +188,7 @@ async fn status(accounts: &[Arc<Account>], terminal: Terminal) -> anyhow::Result
     Ok(Exit::Success)
 }
 
-/// What there is to say of a login, after the name of its server.
+/// Returns the facts about a login, to follow the name of its server.
 fn facts(account: &Account, login: &Login) -> String {
     let scopes = login.scopes();
     let parts = [

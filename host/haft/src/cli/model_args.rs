@@ -36,7 +36,7 @@ pub(super) struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// How an agent with `tools` goes about it.
+    /// Returns the settings of an agent with `tools`.
     pub(super) fn settings(&self, program: &Program, tools: &Toolbox) -> AgentSettings {
         let mut settings = program.agent_settings(tools, &self.tools);
         let budget = &mut settings.budget;
@@ -46,17 +46,17 @@ impl ModelArgs {
         settings
     }
 
-    /// The tools that the agent is offered. A name that no tool has is refused.
+    /// Returns the tools for the agent. Refuses a name that no tool has.
     pub(super) fn tools(&self, program: &Program, terminal: Terminal) -> anyhow::Result<Toolbox> {
         Ok(program.chosen_tools(&self.tools, |text| terminal.warning(text))?)
     }
 
-    /// What names the tools that the agent is offered, instead of program.toml.
+    /// Returns the patterns that choose the agent's tools instead of program.toml.
     pub(super) fn patterns(&self) -> &[ToolPattern] {
         &self.tools
     }
 
-    /// The options that choose the model, as they stand on a command line.
+    /// Returns the options that choose the model, in the form of the command line.
     pub(super) fn words(&self) -> impl Iterator<Item = String> {
         let options =
             [("--provider", &self.provider), ("--model", &self.model), ("--base-url", &self.base_url)];
@@ -65,7 +65,7 @@ impl ModelArgs {
         given.chain(tools).flatten()
     }
 
-    /// What the command line says about the model.
+    /// Returns the model on the command line.
     pub(super) fn model(&self) -> ModelChoice {
         ModelChoice {
             provider: self.provider.clone(),
@@ -75,14 +75,14 @@ impl ModelArgs {
     }
 }
 
-/// An amount of dollars.
+/// Parses an amount of dollars.
 fn dollars(text: &str) -> Result<Cost, &'static str> {
     let amount: Option<f64> = text.strip_prefix('$').unwrap_or(text).parse().ok();
     let amount = amount.filter(|dollars| dollars.is_finite() && *dollars >= 0.0);
     amount.map(Cost::of_dollars).ok_or("expected an amount of US dollars, such as `0.50`")
 }
 
-/// Refuses a limit in dollars that nothing can be held to: no price of a model is known that may be asked.
+/// Refuses a limit in dollars if the price of a model that may be used is unknown.
 pub(super) fn check_prices(budget: Budget, provider: &dyn Provider, way: Route) -> anyhow::Result<()> {
     let models: &[&str] = match way {
         Route::Complex => &[provider.model()],

@@ -40,7 +40,7 @@ pub(super) struct Models {
 
 struct Answered {
     provider: String,
-    /// The models in use, and what for.
+    /// The models in use, and their purposes.
     used: Vec<(String, &'static str)>,
     list: Result<ModelList, anyhow::Error>,
 }
@@ -80,7 +80,7 @@ impl Models {
         self.provider.is_some() || self.base_url.is_some()
     }
 
-    /// Which providers are asked.
+    /// Returns the providers to ask.
     async fn choices(&self, program: &Program) -> Vec<ModelChoice> {
         let of =
             |provider: Option<String>| ModelChoice { provider, base_url: self.base_url.clone(), model: None };
@@ -112,7 +112,7 @@ impl Models {
     }
 }
 
-/// A provider that is being asked.
+/// A provider with a pending request.
 struct Asked {
     provider: String,
     used: Vec<(String, &'static str)>,
@@ -129,7 +129,8 @@ impl Asked {
     }
 }
 
-/// Asks one provider. All are asked at the same time: one that does not answer keeps nobody else waiting.
+/// Sends the request to one provider. All requests are concurrent, so that a provider without an answer delays no
+/// other.
 async fn ask(program: &Program, choice: &ModelChoice) -> Result<Asked, Answered> {
     let name = || choice.provider.clone().unwrap_or_else(|| "openai".to_owned());
     let failed = |error| Answered { provider: name(), used: Vec::new(), list: Err(error) };
@@ -152,7 +153,7 @@ fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-/// Providers that were not asked for lack of a key, with what to set.
+/// Returns the providers without a key, with the variable to set.
 fn keyless(choices: &[ModelChoice]) -> Vec<String> {
     let is_asked = |name: &str| choices.iter().any(|choice| choice.provider.as_deref() == Some(name));
     let kinds = PROVIDERS.iter().filter(|kind| kind.needs_key && !is_asked(kind.name));
@@ -160,7 +161,7 @@ fn keyless(choices: &[ModelChoice]) -> Vec<String> {
 }
 
 impl Answered {
-    /// With the models alone that have `text` in their names, in any case.
+    /// Keeps the models with `text` in their names, regardless of case.
     fn only(mut self, text: Option<&str>) -> Self {
         if let (Some(text), Ok(list)) = (text, &mut self.list) {
             let text = text.to_lowercase();
@@ -230,13 +231,13 @@ impl Answered {
     }
 }
 
-/// The way out of an error, where it has one.
+/// Returns the hint of an error, if it has one.
 fn hint(error: &anyhow::Error) -> Option<String> {
     let provider = error.downcast_ref::<ProviderError>().and_then(ProviderError::hint);
     provider.or_else(|| error.downcast_ref::<SecretError>().and_then(SecretError::hint))
 }
 
-/// Dollars for a million tokens, as short as they are exact.
+/// Formats dollars for a million tokens, with up to four decimals and no trailing zeros.
 fn amount(dollars: f64) -> String {
     let text = format!("{dollars:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -160,14 +160,14 @@ impl Pack {
 }
 
 impl Pack {
-    /// What the program.toml in the component's folder says of it, if it does.
+    /// Returns the declaration of the component in the program.toml of its folder, if there is one.
     fn declared_beside(&self) -> anyhow::Result<Option<String>> {
         let file = self.what.parent().unwrap_or(Path::new("")).join(FILE_NAME);
         if file.is_file() { self.declared(&file) } else { Ok(None) }
     }
 
-    /// What a program.toml says of the component, if that is one of its plugins. Where another program merely
-    /// uses it, what that one is called says nothing of the component.
+    /// Returns the declaration of the component in a program.toml, if the component is one of its plugins. If another
+    /// program merely uses the component, that program's name says nothing about the component.
     fn declared(&self, file: &Path) -> anyhow::Result<Option<String>> {
         let manifest = Manifest::load(file)?;
         let folder = file.parent().unwrap_or(Path::new(""));
@@ -184,7 +184,7 @@ impl Pack {
     }
 }
 
-/// Why nothing of `program` goes into a component that it does not name.
+/// Returns the error that `program` does not declare the component.
 fn undeclared(component: &Path, program: &Path) -> Report {
     let problem =
         Problem::new(format!("`{}` has no plugin that is `{}`", program.display(), component.display()));

@@ -56,7 +56,7 @@ impl Page {
     }
 }
 
-/// A page that is served until this is dropped.
+/// A dashboard that is served until this value is dropped.
 pub(super) struct Shown {
     links: Links,
     _ends: DropGuard,
@@ -64,7 +64,7 @@ pub(super) struct Shown {
 
 type Links = Box<dyn Fn() -> io::Result<Link> + Send>;
 
-/// Serves the page, and tells its link once.
+/// Serves the dashboard, and prints its link once.
 pub(super) fn start(
     common: &Common,
     address: Option<SocketAddr>,
@@ -72,7 +72,7 @@ pub(super) fn start(
     terminal: Terminal,
 ) -> anyhow::Result<Shown> {
     let dirs = Dirs::of_this_machine()?;
-    // Closed to tools before the first question is stored there.
+    // The directories are blocked for tools before the first question is stored in them.
     dirs.own()?;
     let places = Places { journal: dirs.journal(), sessions: dirs.kept_sessions(), desk: dirs.desk() };
     let catalogue = Arc::new(ProgramCatalogue::new(common, terminal)?);
@@ -84,7 +84,7 @@ pub(super) fn start(
     Ok(Shown { links, _ends: ends.drop_guard() })
 }
 
-/// Told once, before its key counts as a secret that nothing may print.
+/// Prints the link once, before its key is registered as a secret that haft never prints.
 fn tell(link: &Link, terminal: Terminal) {
     terminal.message(format_args!(
         "open the dashboard in your browser (the link works once):\n  {}",
@@ -93,7 +93,7 @@ fn tell(link: &Link, terminal: Terminal) {
     terminal.redactor().add([link.key()]);
 }
 
-/// Another link for every line that a person enters.
+/// Prints another link for every line that the user enters.
 fn print_links(links: &Links, terminal: Terminal) {
     for line in io::stdin().lock().lines() {
         match line.and_then(|_| links()) {
@@ -103,16 +103,16 @@ fn print_links(links: &Links, terminal: Terminal) {
     }
 }
 
-// The tools of the dashboard's program, for the page: loaded without running anything.
+// The tools of the dashboard's program, loaded without running anything.
 
-/// How long what was found is shown: program.toml may change at any time, and installed files are all read to compare them.
+/// How long the result is reused. program.toml may change at any time, and a comparison reads all installed files.
 const FRESH: Duration = Duration::from_secs(10);
 
 struct ProgramCatalogue {
     common: Common,
     options: Options,
     terminal: Terminal,
-    /// On which the program is loaded: the page's own waits for nothing.
+    /// The runtime that loads the program. The dashboard's own runtime must not block.
     runtime: Handle,
     known: Lock<Option<(Instant, Offered)>>,
 }

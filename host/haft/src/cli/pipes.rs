@@ -11,13 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::Exit;
 
-/// The standard streams without the buffers that are for text.
+/// Returns the standard streams without their text buffers.
 pub(super) fn streams() -> std::io::Result<(File, File)> {
     let input = std::io::stdin().as_fd().try_clone_to_owned()?;
     Ok((input.into(), std::io::stdout().as_fd().try_clone_to_owned()?.into()))
 }
 
-/// All of standard input, which is `what`, of `most` bytes at most. More is an error: half of it means something else.
+/// Reads standard input, which contains `what`, up to `most` bytes. More is an error: a cut text would have another
+/// meaning.
 pub(super) fn input(what: &str, most: u64) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     let read = std::io::stdin().lock().take(most + 1).read_to_end(&mut bytes);
@@ -28,13 +29,14 @@ pub(super) fn input(what: &str, most: u64) -> anyhow::Result<String> {
     String::from_utf8(bytes).with_context(|| format!("{what} on standard input: not UTF-8"))
 }
 
-/// Ends haft: gracefully at the first signal, at once at the second. Signals are listened to from this call on, before what is
-/// returned is polled.
+/// Waits for signals that end haft: gracefully at the first, at once at the second. haft handles the signals from
+/// this call on, before the returned future is polled.
 pub(super) fn signals(stop: CancellationToken) -> impl Future<Output = Exit> {
     signals_in_haste(stop, CancellationToken::new())
 }
 
-/// The same. `haste` is cancelled where it was a person at the terminal, who waits.
+/// Waits like [`signals`]. Also cancels `haste` if the first signal is an interrupt, because a user at the terminal
+/// waits.
 pub(super) fn signals_in_haste(
     stop: CancellationToken,
     haste: CancellationToken,

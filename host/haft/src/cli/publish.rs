@@ -21,7 +21,7 @@ use haft_manifest::{self as manifest, Manifest};
 use haft_package::oci::{Content, OciError, Publication, Pushed, Reference, push};
 use haft_plugin_host::inspect::Sections;
 
-/// What the annotations of registries begin with.
+/// The prefix of annotations.
 const ANNOTATION: &str = "org.opencontainers.image.";
 
 #[derive(Debug, Args)]
@@ -48,10 +48,10 @@ pub(super) struct Publish {
     dry_run: bool,
 }
 
-/// What is to be pushed, and where it is until then.
+/// The content to push, and its temporary folder.
 struct Ready {
     publication: Publication,
-    /// Holds an archive that was made for this.
+    /// Contains an archive that was created for the push.
     _directory: tempfile::TempDir,
 }
 
@@ -149,7 +149,7 @@ impl Publish {
     }
 }
 
-/// Prints what is wrong; warnings do not prevent publishing.
+/// Prints the findings, and returns whether the content can be published. Warnings do not prevent that.
 fn is_right(checked: &Checked, terminal: Terminal) -> bool {
     let findings = &checked.findings;
     terminal.warn(&Report::new(findings.warnings.clone()));
@@ -161,7 +161,7 @@ fn is_right(checked: &Checked, terminal: Terminal) -> bool {
     false
 }
 
-/// What registries show: what program.toml says, else what the component declares.
+/// Returns the annotations that registries display, from program.toml or else from the component.
 fn annotations(program: Option<&manifest::Program>, sections: Option<&Sections>) -> BTreeMap<String, String> {
     let label = |name: &str| {
         let labels = sections.into_iter().flat_map(|sections| &sections.labels);

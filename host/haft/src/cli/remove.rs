@@ -1,5 +1,5 @@
 //! `haft remove`: removes an entry from program.toml, its pin from program.lock, and the state of its plugins.
-//! Installed content stays in the store, since other programs may use it.
+//! Installed content stays in the store, because other programs may use it.
 
 use crate::cli::common::Common;
 use clap::Args;
@@ -22,11 +22,11 @@ pub(super) struct Remove {
 impl Remove {
     pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let session = InstallSession::open(common, terminal)?;
-        // All entries or none.
+        // Removes all entries or none.
         session.installer().remove(&self.names).map_err(install_error)?;
         let mut cleared = Vec::new();
         for name in &self.names {
-            // A removed plugin has no right to its state, and a later one of the same name must not find it.
+            // A removed plugin has no right to its state, and a later plugin of the same name must not find it.
             if session.context.dirs.homes().remove(&session.project.path, name)? {
                 cleared.push(name);
             }

@@ -18,10 +18,10 @@ use haft_core::call::{ToolCall, ToolResult};
 use haft_core::report::plain;
 use haft_core::tool::{Session, in_a_line};
 
-/// Lines of an answer that are shown where two differ.
+/// Maximum lines of each answer if two differ.
 const MAX_DIFFERENCE: usize = 5;
 
-/// Characters of a call's arguments.
+/// Maximum characters of a call's arguments.
 const MAX_ARGUMENTS: usize = 200;
 
 #[derive(Debug, Args)]
@@ -52,11 +52,11 @@ pub(super) struct Rerun {
     all: bool,
 }
 
-/// A call on record with its answer.
+/// A recorded call with its answer.
 struct Recorded {
     requested: RequestedCall,
     result: ToolResult,
-    /// Whether a tool answered.
+    /// Whether a tool returned the answer.
     is_run: bool,
 }
 
@@ -84,7 +84,7 @@ impl Rerun {
     }
 }
 
-/// The calls whose answers are known, in the order in which they were answered.
+/// Returns the calls with known answers, in the order of the answers.
 fn recorded(lines: Vec<Line>) -> Vec<Recorded> {
     let (mut recorded, mut calls, mut run) = (Vec::new(), Vec::new(), Vec::new());
     for line in lines {
@@ -145,7 +145,7 @@ async fn rerun(
     Ok(if different == 0 { Exit::Success } else { Exit::Tool })
 }
 
-/// The answer now; `None` where it was interrupted.
+/// Makes a call, and returns its answer. Returns `None` if the call was interrupted.
 async fn answer(program: &Program, call: &ToolCall, session: &Session) -> Option<ToolResult> {
     let mut answer = std::pin::pin!(program.toolbox.dispatch(call.clone(), session));
     tokio::select! {
@@ -182,7 +182,7 @@ fn show(
     Ok(())
 }
 
-/// The first lines of an answer.
+/// Returns the first lines of an answer.
 fn beginning(text: &str) -> String {
     let lines: Vec<_> = text.lines().take(MAX_DIFFERENCE).map(plain).collect();
     let more = text.lines().count().saturating_sub(MAX_DIFFERENCE);

@@ -60,7 +60,7 @@ pub(super) struct Run {
     choice: ModelArgs,
 }
 
-/// Bytes of a prompt from standard input: more than any model reads.
+/// Maximum bytes of a prompt from standard input: more than any model reads.
 const MAX_PROMPT: u64 = 16 << 20;
 
 impl Run {
@@ -113,7 +113,7 @@ impl Run {
         }
         match &outcome.output {
             Some(output) => terminal.json(output)?,
-            // A reader of JSON gets nothing else.
+            // A reader of JSON receives only JSON.
             None if is_typed => terminal.message(&outcome.text),
             None if !screen.has_shown() => terminal.answer(&outcome.text)?,
             None => {}
@@ -125,7 +125,7 @@ impl Run {
         Ok(exit(&outcome))
     }
 
-    /// What is asked, with the files that are attached to it.
+    /// Returns the prompt with its attached files.
     fn prompt(&self) -> anyhow::Result<Option<Prompt>> {
         let text = self.prompt.as_deref().map(prompt).transpose()?;
         let mut attachments = Vec::new();
@@ -134,10 +134,10 @@ impl Run {
     }
 }
 
-/// What is asked for once a plan is agreed to.
+/// The prompt after the user has agreed to a plan.
 const CARRY_OUT: &str = "Carry out the plan.";
 
-/// Runs a task, and after one in plan mode what it proposes, where a person at the terminal says so.
+/// Runs a task. After a task in plan mode, runs the plan if a user at the terminal agrees.
 async fn work(
     conversation: &mut Conversation,
     prompt: Option<Prompt>,
@@ -150,7 +150,7 @@ async fn work(
     let outcome = conversation.task(prompt).await?;
     let is_plan = conversation.dialogue.is_planning()
         && outcome.as_ref().is_some_and(|outcome| outcome.end == End::Final);
-    // Only a displayed plan can be approved.
+    // The user can agree only to a displayed plan.
     if !is_plan || !screen.has_shown() || !terminal.has_person() {
         return Ok(outcome);
     }
@@ -161,14 +161,14 @@ async fn work(
     conversation.task(Some(CARRY_OUT.into())).await
 }
 
-/// What to type to have a plan carried out.
+/// Prints the command that carries out a plan.
 fn tell_way_on(id: Option<&str>, terminal: Terminal) {
     if let Some(id) = id {
         terminal.hint(&format!("`haft run --resume {id} '{CARRY_OUT}'` carries it out"));
     }
 }
 
-/// The prompt, wherever it is.
+/// Returns the prompt from the argument or from standard input.
 fn prompt(text: &str) -> anyhow::Result<String> {
     let prompt = if text == "-" { pipes::input("the prompt", MAX_PROMPT)? } else { text.to_owned() };
     if prompt.trim().is_empty() {
@@ -179,7 +179,7 @@ fn prompt(text: &str) -> anyhow::Result<String> {
     Ok(prompt)
 }
 
-/// What the task came to, for a program.
+/// Returns the result of the task as JSON.
 fn ended(outcome: &Outcome, id: Option<&str>, resume: Option<&str>) -> Value {
     json!({
         "event": "ended",
@@ -201,10 +201,10 @@ fn ended(outcome: &Outcome, id: Option<&str>, resume: Option<&str>) -> Value {
     })
 }
 
-/// Why there is no whole answer, for a person, and what to type.
+/// Prints the reason for an incomplete answer, and the command that resumes the task.
 fn report_shortfall(outcome: &Outcome, resume: Option<String>, terminal: Terminal) {
     match (&outcome.failure, outcome.shortfall()) {
-        // Unmodified, for its own hint.
+        // The failure has its own hint.
         (Some(failure), _) => terminal.fail(&failure.clone().into()),
         (None, Some(why)) => terminal.message(format_args!("[{why}]")),
         (None, None) => {}
@@ -214,12 +214,12 @@ fn report_shortfall(outcome: &Outcome, resume: Option<String>, terminal: Termina
     }
 }
 
-/// What a task came to of which haft knows no more than `why` it ended, for a program.
+/// Returns the result of a task as JSON if haft knows only `why` it ended.
 fn cut_short(end: End, why: &str, id: Option<&str>, resume: Option<&str>) -> Value {
     json!({ "event": "ended", "end": end, "text": "", "shortfall": why, "session": id, "resume": resume })
 }
 
-/// What the agents used that were called as tools, by their names.
+/// Returns the use of agents that were called as tools, by their names.
 fn agents(outcome: &Outcome) -> Value {
     let agent = |(name, used): (&String, &AgentUse)| {
         let AgentUse { turns, usage, .. } = used;
@@ -235,8 +235,7 @@ fn agents(outcome: &Outcome) -> Value {
     Value::Object(outcome.agents.iter().map(agent).collect())
 }
 
-/// What to type to continue a task that was left in the middle, with the form of the answer that it is to
-/// have.
+/// Returns the command that resumes an unfinished task, with the schema of its answer.
 fn resume_command(end: End, id: Option<&str>, schema: Option<&Path>) -> Option<String> {
     let id = id.filter(|_| end.is_resumable())?;
     let schema = schema.map(|path| format!(" --schema {}", shell_words::quote(&path.to_string_lossy())));

@@ -13,10 +13,10 @@ use crate::cli::install_session::{InstallSession, sources, with_hint};
 use haft_core::report::{plain, shortened};
 use haft_package::search::{Cache, FILE, Found, Offer, OfferKind, SourceAnswer, Words};
 
-/// Offers that are shown: two screens. All are in `--json`.
+/// Maximum number of displayed offers: two screens. `--json` has all offers.
 const MAX_SHOWN: usize = 20;
 
-/// Characters of a description: two lines.
+/// Maximum characters of a description: two lines.
 const MAX_DESCRIPTION: usize = 140;
 
 #[derive(Debug, Args)]
@@ -79,13 +79,13 @@ impl Search {
     }
 }
 
-/// Says of a source what is not as usual.
+/// Prints the problems of a source.
 fn tell(answer: &SourceAnswer, is_offline: bool, terminal: Terminal) {
     let SourceAnswer { source, age, problem, left_out, is_cut, .. } = answer;
     if let Some(problem) = problem {
         terminal.warning(&format!("`{source}` could not be asked again: {}", plain(&problem.to_string())));
     }
-    // What is less than an hour old counts as new.
+    // A state of less than an hour counts as new.
     if let Some(age) = age.filter(|_| is_offline || problem.is_some()) {
         terminal.message(format_args!("`{source}` is searched in its state of {} ago", rounded(age)));
     }
@@ -98,7 +98,7 @@ fn tell(answer: &SourceAnswer, is_offline: bool, terminal: Terminal) {
     }
 }
 
-/// A time in its largest unit.
+/// Returns a time in its largest unit.
 fn rounded(age: Duration) -> String {
     let minutes = age.as_secs() / 60;
     let (count, unit) = match minutes {

@@ -30,11 +30,12 @@ use haft_mcp::server::http::{Admission, Drain, PATH, Patience, Room, Server, Set
 use haft_mcp::server::{ToolSnapshots, stdio};
 use haft_telemetry::METRICS;
 
-/// How long MCP servers, agents and the backend may take to end once the client has hung up; what still runs then is
-/// killed. With the last words of calls it is less than the tenth of a second in which haft is to end.
+/// Time limit for the end of MCP servers, agents and the backend after the client has closed its connection.
+/// Processes that still run are killed. Together with the end of calls it is less than the 100 ms in which haft must
+/// end.
 const HUNG_UP: Duration = Duration::from_millis(20);
 
-/// The same where haft was asked to end: as long as they may take anywhere.
+/// Time limit for the end of MCP servers, agents and the backend after a signal.
 const CLOSING: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
@@ -145,7 +146,7 @@ impl Serve {
         watching.abort();
         drop(shown);
         journal::write_through();
-        // A client that has hung up waits for haft to end; after a signal, running calls may finish.
+        // A client that has closed its connection waits for haft to end. After a signal, running calls may finish.
         let patience = if stopped.is_cancelled() { CLOSING } else { HUNG_UP };
         let _ = tokio::time::timeout(patience, running.close()).await;
         exit
@@ -160,8 +161,8 @@ impl Serve {
         }
     }
 
-    /// The callers of program.toml, or anyone who has the token: of program.toml's kinds of places, or one
-    /// that is made up and told.
+    /// Returns who may call: the callers of program.toml, or every client with the token. The token is from a source
+    /// of secrets, or random and printed.
     async fn admission(&self, callers: Option<Callers>, terminal: Terminal) -> anyhow::Result<Admission> {
         let Some(address) = self.http else { return Ok(Admission::Anybody) };
         if let Some(callers) = callers {
@@ -208,7 +209,7 @@ impl Serve {
 }
 
 impl Serve {
-    /// The options that the client has to start haft with.
+    /// Returns the options for the client's command that starts haft.
     fn words(&self, common: &Common) -> Vec<String> {
         let patterns = self.tools.iter().flat_map(|pattern| ["--tools".to_owned(), pattern.to_string()]);
         let plugin = self.plugin.iter().flat_map(|name| ["--plugin".to_owned(), name.clone()]);
@@ -224,7 +225,7 @@ fn room(serve: &manifest::Serve) -> Room {
     Room { sessions, connections }
 }
 
-/// A token is kept where any secret may be.
+/// Reads a token from any source of secrets.
 async fn read(source: &SecretSource, terminal: Terminal) -> anyhow::Result<Token> {
     let (dirs, manifest, redactor) = (Dirs::of_this_machine()?, Manifest::default(), terminal.redactor());
     let secret = Secrets::new(&manifest, &dirs.home, &redactor).read(source).await?;
@@ -245,14 +246,14 @@ async fn serve_http(
     let server = Server::bind(offers, settings).await?;
     terminal.message(format_args!("serving MCP at http://{}{PATH}", server.address()));
     if let Some(token) = made_up {
-        // Told once, before it counts as a secret that nothing may print.
+        // Printed once, before the token is registered as a secret that haft never prints.
         terminal.message(format_args!("clients must send: Authorization: Bearer {}", token.expose_secret()));
         terminal.redactor().add([&token]);
     }
     Ok(server.run(stop).await?)
 }
 
-/// Answers Prometheus at `address`, where one is named.
+/// Serves metrics for Prometheus at `address`, if one is given.
 pub(super) async fn answer_prometheus(address: Option<SocketAddr>, terminal: Terminal) -> anyhow::Result<()> {
     if let Some(address) = address {
         let address = telemetry::answer_at(address).await?;

@@ -1,5 +1,5 @@
-//! Prompts of plugins and MCP servers as commands of a conversation: `/NAME VALUE…`. Getting one is a call through the toolbox,
-//! with the rules, limits and journal of a tool.
+//! Prompts of plugins and MCP servers as commands of a conversation: `/NAME VALUE…`. Getting a prompt is a call
+//! through the toolbox, with the rules, limits and journal of a tool.
 
 use anyhow::Context;
 use serde_json::{Map, Value, json};
@@ -11,10 +11,10 @@ use haft_core::report::{plain, shortened};
 use haft_core::skill::SkillOffer;
 use haft_core::tool::{Entry, Offer, Session, Toolbox, exposed_name};
 
-/// Characters of a prompt's description in a list.
+/// Maximum characters of a prompt's description in a list.
 const MAX_ABOUT: usize = 200;
 
-/// A prompt that a person can invoke.
+/// A prompt that the user can invoke.
 pub(super) struct ServerPrompt<'t> {
     /// The name after the `/`, as MCP clients know it.
     pub(super) name: String,
@@ -22,15 +22,15 @@ pub(super) struct ServerPrompt<'t> {
     pub(super) about: String,
     /// The name of each argument, and whether it is required.
     arguments: Vec<(String, bool)>,
-    /// The name that the MCP server knows; `None` for a plugin's.
+    /// The name at the MCP server. `None` for a prompt of a plugin.
     own: Option<&'t str>,
     entry: &'t Entry,
 }
 
-/// The prompts of the program's plugins and MCP servers. Of two with one name the first is used.
+/// Returns the prompts of the program's plugins and MCP servers. The first prompt with a name is used.
 pub(super) fn all(dialogue: &Dialogue) -> Vec<ServerPrompt<'_>> {
     let mut found: Vec<ServerPrompt<'_>> = Vec::new();
-    // To ask a skill for its definition is to read and hash its files.
+    // The definition of a skill requires reading and hashing its files.
     let is_skill = |entry: &&Entry| {
         let own = entry.def().name.strip_prefix(SkillOffer::PREFIX);
         own.is_some_and(|own| !own.contains('/'))
@@ -73,7 +73,7 @@ impl<'t> ServerPrompt<'t> {
         }
     }
 
-    /// The arguments as help shows them: `TARGET [DEPTH]`.
+    /// Returns the arguments for the help: `TARGET [DEPTH]`.
     pub(super) fn usage(&self) -> String {
         let shown = |(name, is_required): &(String, bool)| {
             let name = plain(name);
@@ -82,10 +82,10 @@ impl<'t> ServerPrompt<'t> {
         self.arguments.iter().map(shown).collect::<Vec<_>>().join(" ")
     }
 
-    /// Gets the prompt, with `words` for its arguments; in plan mode with the right to read alone.
+    /// Gets the prompt, with `words` as its arguments. In plan mode it has only the right to read.
     ///
     /// # Errors
-    /// `words` are not its arguments, the call failed, or its rights cannot be reduced to reading in plan mode.
+    /// `words` do not match the arguments, the call failed, or the rights cannot be reduced to reading in plan mode.
     pub(super) async fn get(
         &self,
         words: &str,
@@ -111,8 +111,8 @@ impl<'t> ServerPrompt<'t> {
     }
 }
 
-/// The arguments in `words`, which are split as a shell splits them: `NAME=VALUE`, or the values in the order of the
-/// arguments. All of `words` is the value of an only argument.
+/// Returns the arguments in `words`, split as in a shell: `NAME=VALUE`, or the values in the order of the arguments.
+/// If there is a single argument, all of `words` is its value.
 fn values(prompt: &str, arguments: &[(String, bool)], words: &str) -> anyhow::Result<Map<String, Value>> {
     let mut values = Map::new();
     let is_named = |word: &str| {

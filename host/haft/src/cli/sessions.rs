@@ -17,10 +17,10 @@ use haft_agent::provider::Message;
 use haft_agent::{End, Restored, Saved};
 use haft_core::report::{self, plain};
 
-/// Sessions that are shown where nothing is said: a screen.
+/// Default number of displayed sessions: one screen.
 const DEFAULT_LINES: usize = 20;
 
-/// Characters of what a session is about.
+/// Maximum characters of a session's title.
 const MAX_TITLE: usize = 60;
 
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ pub(super) struct Remove {
     sessions: Vec<SessionName>,
 }
 
-/// How many sessions to show.
+/// The number of sessions to display.
 #[derive(Clone, Copy, Debug)]
 struct Limit(usize);
 
@@ -146,18 +146,18 @@ fn value(saved: &Saved, restored: &Restored) -> Value {
     })
 }
 
-/// What a session is about: its first words.
+/// Returns the title of a session: its first words.
 fn title(restored: &Restored) -> String {
     let Some(Message::User(asked)) = restored.messages.first() else { return String::new() };
     shortened(&asked.told())
 }
 
-/// The first words of a text, on a line.
+/// Returns the first words of a text, on one line.
 pub(super) fn shortened(text: &str) -> String {
     report::shortened(&plain(&text.split_whitespace().collect::<Vec<_>>().join(" ")), MAX_TITLE)
 }
 
-/// A time as clocks here show it.
+/// Returns a time in the time zone of this machine.
 pub(super) fn local(time: Timestamp) -> String {
     time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
 }

@@ -1,4 +1,4 @@
-//! All printing of haft. Data go to standard output: unmodified into a file or a pipe, laid out on a terminal.
+//! All output of haft. Data goes to standard output: unmodified into a file or a pipe, laid out on a terminal.
 //! Messages go to standard error. A closed pipe is not an error. Every text is redacted, and a terminal receives no
 //! control sequence except haft's own styles.
 
@@ -42,14 +42,14 @@ pub(super) use self::style::{ADDED, Column, DIM, ERROR, FAILED, GOOD, HEAD, HINT
 pub(super) use self::tracer::{HostCall, Tracer};
 pub(super) use self::typing::Typing;
 
-/// Where a person or a program reads what haft has to say.
+/// The output of haft, to a person or a program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terminal {
-    /// Whether data is to be JSON.
+    /// Whether data is printed as JSON.
     pub(super) json: bool,
 }
 
-/// An error with the way out.
+/// An error with a hint.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct Hinted {
@@ -68,34 +68,34 @@ impl Terminal {
         Self { json }
     }
 
-    /// The secrets masked in all that is printed. Code that reads a secret registers it here.
+    /// Returns the redactor of all output. Code that reads a secret registers it here.
     pub(super) fn redactor(self) -> Redactor {
         REDACTOR.clone()
     }
 
-    /// Prints what haft lays out, or lines of JSON where that is wanted, ending in a newline.
+    /// Prints text that haft laid out, or lines of JSON if JSON is requested, with a final newline.
     pub(super) fn data(self, text: &str) -> io::Result<()> {
         Output::Data.line(text, if self.json { Kind::Json } else { Kind::Page })
     }
 
-    /// Prints foreign text, ending in a newline.
+    /// Prints third-party text, with a final newline.
     pub(super) fn answer(self, text: &str) -> io::Result<()> {
         Output::Data.line(text, Kind::Answer)
     }
 
-    /// Prints what is to be copied as it is, ending in a newline.
+    /// Prints text that the user copies unchanged, with a final newline.
     pub(super) fn verbatim(self, text: &str) -> io::Result<()> {
         Output::Data.line(text, Kind::Whole)
     }
 
-    /// Prints data as JSON on one line; indented where a person looks.
+    /// Prints data as JSON on one line, or indented on a terminal.
     pub(super) fn json(self, value: &impl Serialize) -> anyhow::Result<()> {
         let person = io::stdout().is_terminal();
         let text = if person { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
         Ok(self.json_text(&text?)?)
     }
 
-    /// Prints JSON that is written already.
+    /// Prints a JSON text.
     pub(super) fn json_text(self, text: &str) -> io::Result<()> {
         Output::Data.line(text, Kind::Json)
     }
@@ -105,39 +105,39 @@ impl Terminal {
         Output::Data.piece(text)
     }
 
-    /// Prints data as JSON on one line, also to a terminal.
+    /// Prints data as JSON on one line, also on a terminal.
     pub(super) fn json_line(self, value: &serde_json::Value) -> io::Result<()> {
         self.json_text(&value.to_string())
     }
 
-    /// Says something.
+    /// Prints a message.
     pub(super) fn message(self, text: impl Display) {
         // If standard error is closed the message is lost.
         let _ = Output::Messages.line(&format!("{text}\n"), Kind::Page);
     }
 
-    /// Asks for what is entered after `prompt`, on the same line.
+    /// Prints a prompt. The user's answer follows on the same line.
     pub(super) fn ask(self, prompt: &str) {
         // If standard error is closed there is no user to ask.
         let _ = Output::Messages.ask(prompt);
     }
 
-    /// Columns of the terminal that talk goes to; `None` where it is none.
+    /// Returns the columns of the terminal for messages. `None` if standard error is not a terminal.
     pub(super) fn message_columns(self) -> Option<usize> {
         Output::Messages.width()
     }
 
-    /// The same of data.
+    /// Returns the columns of the terminal for data. `None` if standard output is not a terminal.
     pub(super) fn data_columns(self) -> Option<usize> {
         Output::Data.width()
     }
 
-    /// Says what is wrong, where.
+    /// Prints problems with their places.
     pub(super) fn report(self, report: &Report) {
         self.message(style::of_codes(&report.styled(Output::Messages.width())));
     }
 
-    /// Says why haft ends.
+    /// Prints the error that ends haft.
     pub(super) fn fail(self, error: &anyhow::Error) {
         match error.downcast_ref::<Report>() {
             Some(report) => self.report(report),
@@ -148,7 +148,7 @@ impl Terminal {
         }
     }
 
-    /// Says what is wrong and does not keep haft from going on; the same hint once.
+    /// Prints warnings. Prints a hint of several warnings once.
     pub(super) fn warn(self, report: &Report) {
         let mut groups: Vec<Vec<&Problem>> = Vec::new();
         for problem in report.problems() {
@@ -166,17 +166,17 @@ impl Terminal {
         }
     }
 
-    /// Prints a warning; haft goes on.
+    /// Prints a warning.
     pub(super) fn warning(self, text: &str) {
         self.message(format_args!("{WARNING}warning:{WARNING:#} {text}"));
     }
 
-    /// Says what to do about what was said before.
+    /// Prints a remedy for the previous message.
     pub(super) fn hint(self, hint: &str) {
         self.message(format_args!("{HINT}hint:{HINT:#} {hint}"));
     }
 
-    /// An error's text with its `hint:` lines set off.
+    /// Prints a tool's error with its `hint:` lines as hints.
     pub(super) fn tool_error(self, text: &str) {
         for line in text.lines() {
             match line.strip_prefix("hint: ") {
@@ -186,7 +186,7 @@ impl Terminal {
         }
     }
 
-    /// What keeps a person waiting before anything else happens. A script is told nothing.
+    /// Returns events that tell a user why loading takes long. Scripts get no message.
     pub(super) fn loading(self) -> Events {
         if !io::stderr().is_terminal() {
             return Events::none();
@@ -199,12 +199,12 @@ impl Terminal {
         })
     }
 
-    /// What tools tell a person while they work.
+    /// Returns events that print the messages of tools for the user.
     pub(super) fn messages(self) -> Events {
         Events::to(move |event| self.print_event(event))
     }
 
-    /// What is being done, and what programs that run for it write.
+    /// Returns events that print progress, and the standard error of running programs.
     pub(super) fn work(self) -> Events {
         let written = Lock::new(Stream::new(REDACTOR.clone()));
         Events::to(move |event| match event {
@@ -229,7 +229,7 @@ impl Terminal {
     }
 }
 
-/// The way out of an error, where it has one of its own.
+/// Returns the hint of an error, if it has one.
 fn hint(error: &anyhow::Error) -> Option<String> {
     let provider = error.downcast_ref::<ProviderError>().and_then(ProviderError::hint);
     let secret = error.downcast_ref::<SecretError>().and_then(SecretError::hint);
@@ -237,15 +237,14 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     own.or(provider).or(secret)
 }
 
-/// An error with its way out, for a program that shows texts.
+/// Returns an error with its hint, for a client that displays texts.
 pub(super) fn told(error: &anyhow::Error) -> String {
     let hint = hint(error).map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     format!("{error:#}{hint}")
 }
 
-/// Sends the log to standard error; `HAFT_LOG` says more exactly what (`haft=debug`).
-/// What plugins say is left out where the verb `tells` it anyway.
-/// `tracer` sees what guests call, whatever the log leaves out.
+/// Sends the log to standard error. `HAFT_LOG` sets levels by module (`haft=debug`). The messages of plugins are
+/// omitted if the verb prints them itself (`tells`). `tracer` receives the calls of guests, whatever the log omits.
 pub(super) fn log(verbose: u8, tells: bool, tracer: Option<Tracer>) {
     let level = match verbose {
         // haft has its own messages for the warnings of the MCP library.
@@ -264,20 +263,20 @@ pub(super) fn log(verbose: u8, tells: bool, tracer: Option<Tracer>) {
     };
     let logger = tracing_subscriber::fmt::layer()
         .with_writer(|| Log)
-        // Its colours could not be distinguished from those in logged texts.
+        // Colours of the log could not be distinguished from colours in logged texts.
         .with_ansi(false)
         .without_time()
         .with_target(false);
     let registry =
         tracing_subscriber::registry().with(logger.with_filter(filter)).with(tracer.map(Tracer::filtered));
-    // A library user may have set a logger already; theirs is the better one.
+    // A user of the library may have set a logger, which takes precedence.
     let _ = registry.try_init();
     if let Some(error) = wrong {
         tracing::warn!("`HAFT_LOG` is ignored: {error}; expected levels such as `haft=debug,warn`");
     }
 }
 
-/// Where the log goes. It is written message by message, so none is split.
+/// The output of the log. Each message is written at once, so that none is split.
 struct Log;
 
 impl io::Write for Log {
@@ -292,7 +291,7 @@ impl io::Write for Log {
     }
 }
 
-/// The lines of `after` from the first to the last that is another one.
+/// Returns the lines of `after` from the first to the last difference.
 pub(super) fn new_lines<'a>(before: &str, after: &'a str) -> Vec<&'a str> {
     let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
     let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(a, b)| a == b).count();
@@ -304,11 +303,11 @@ pub(super) fn new_lines<'a>(before: &str, after: &'a str) -> Vec<&'a str> {
 
 // The first lines of long texts, and the lines that a call replaces.
 
-/// A line that can be left out.
+/// Minimum number of lines that are left out.
 const LEAST: usize = 2;
 
-/// The first `most` lines of a text, each of at most so many characters, and how many there are besides. A single line more
-/// is shown too: it takes no more room than what would be said of it.
+/// Returns the first `most` lines of a text, each of at most `characters` characters, and the number of omitted
+/// lines. A single further line is returned too: a message about it would take as much room.
 pub(super) fn first_lines(text: &str, most: usize, characters: usize) -> (Vec<String>, usize) {
     let text = text.trim_end();
     let count = text.lines().count();
@@ -316,7 +315,7 @@ pub(super) fn first_lines(text: &str, most: usize, characters: usize) -> (Vec<St
     (text.lines().take(shown).map(|line| shortened(line, characters)).collect(), count - shown)
 }
 
-/// The lines of a difference as they are to be seen.
+/// Returns the lines of a difference with their styles.
 pub(super) fn changed(difference: &Difference) -> Vec<String> {
     let line = |(mark, line): &(char, String)| {
         let style = match mark {
@@ -331,7 +330,7 @@ pub(super) fn changed(difference: &Difference) -> Vec<String> {
     difference.lines.iter().map(line).chain(cut).collect()
 }
 
-/// Says how many lines are left out, and what shows them.
+/// Returns a text with the number of omitted lines, and the command that shows them.
 pub(super) fn more_lines(count: usize, how: &str) -> String {
     format!("{DIM}… {count} more lines ({how}){DIM:#}")
 }

@@ -18,7 +18,7 @@ use haft_author::{Interrupted, Project};
 use haft_core::limit::Limits;
 use haft_plugin_host::{Engine, EngineOptions, Plugin, Source};
 
-/// The most calls of one tool with random arguments.
+/// Maximum number of calls of one tool with random arguments.
 const MAX_CALLS: u64 = 1_000_000;
 
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ pub(super) struct Test {
     seed: u64,
 }
 
-/// What came of all tests.
+/// The results of all tests.
 #[derive(Default)]
 struct Tally {
     passed: usize,
@@ -59,12 +59,12 @@ struct Tally {
     time: Duration,
 }
 
-/// Runs tests and tells what comes of them.
+/// Runs tests and prints their results.
 struct Runner {
     terminal: Terminal,
     bench: Bench,
     bless: bool,
-    /// Whether to tell what failed alone.
+    /// Whether only failures are printed.
     quiet: bool,
 }
 
@@ -103,7 +103,7 @@ impl Test {
         Ok(tally)
     }
 
-    /// The tests that were asked for, of which there is one at least.
+    /// Returns the chosen tests, of which there must be at least one.
     fn chosen(&self, mut suite: Suite) -> anyhow::Result<Suite> {
         if suite.is_empty() && self.property.is_none() {
             let hint = "write one into `tests/NAME.toml`: see `haft plugin test --help`; or use `--property` \
@@ -120,7 +120,7 @@ impl Test {
     }
 }
 
-/// Runs the tests of a project that was just built, if it has any, and tells what failed.
+/// Runs the tests of a project that was just built, if it has any, and prints the failures.
 pub(super) async fn after_build(
     folder: &Path,
     terminal: Terminal,
@@ -138,7 +138,7 @@ pub(super) async fn after_build(
     Ok(())
 }
 
-/// The component of a project as it is now, ready to be tested.
+/// Loads the project's component for tests.
 async fn bench(project: &Project, terminal: Terminal, cancel: CancellationToken) -> anyhow::Result<Bench> {
     let dirs = Dirs::of_this_machine()?;
     let cache = Some(dirs.cache.join("components"));
@@ -187,7 +187,7 @@ impl Runner {
             let time = ran.time.as_millis();
             return self.page(&format!("  {GOOD}ok{GOOD:#}    {} {DIM}({time} ms{kept}){DIM:#}", case.name));
         }
-        // In quiet mode the file was not named before.
+        // In quiet mode the file was not printed before.
         let of_file = if self.quiet { format!("{}: ", file.display()) } else { String::new() };
         let mut text = format!("  {FAILED}FAIL{FAILED:#}  {of_file}{}", case.name);
         for line in ran.complaints.iter().flat_map(|complaint| complaint.lines()) {
@@ -230,7 +230,7 @@ impl Runner {
         Ok(())
     }
 
-    /// A line for a person who wants to see everything.
+    /// Prints a line, unless only failures or JSON are printed.
     fn page(&self, text: &str) -> anyhow::Result<()> {
         if self.quiet || self.terminal.json { Ok(()) } else { self.always(text) }
     }

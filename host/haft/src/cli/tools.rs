@@ -18,7 +18,7 @@ use haft_core::tool::{Entry, Toolbox, bytes, tokens};
 use haft_journal::Granted;
 use haft_mcp::client::exposed;
 
-/// Characters of a description in the table.
+/// Maximum characters of a description in the table.
 const MAX_DESCRIPTION: usize = 60;
 
 #[derive(Debug, Args)]
@@ -109,7 +109,7 @@ fn unknown(name: &str, toolbox: &Toolbox) -> anyhow::Error {
     Hinted::new(format!("there is no tool `{}`", plain(name)), hint).into()
 }
 
-/// What a model is told of a tool, and what haft lets it do.
+/// Returns the tool as the model sees it, and its rights.
 fn sheet(entry: &Entry, hooks: &[&str], terminal: Terminal) -> String {
     let (def, bytes) = (entry.def(), bytes(entry.def()));
     let mut sheet = Sheet::new(terminal.data_columns(), None);
@@ -173,7 +173,7 @@ fn table(tools: &[(&ToolDef, &str)]) -> String {
     table
 }
 
-/// What models are not told of, where something is left out.
+/// Returns a text about the tools that models do not see, if there are any.
 fn unlisted(toolbox: &Toolbox) -> Option<String> {
     match toolbox.unlisted() {
         0 => None,
@@ -190,14 +190,14 @@ fn first_line(text: &str) -> String {
     }
 }
 
-// Tools whose schema some vendor would reject: the schema that models get instead. `haft check` shows it too.
+// Tools whose schema some vendors reject, and the schema that models receive instead. `haft check` shows them too.
 
-/// What had to be changed of the schema of `def`.
+/// Returns the changes that a vendor's rules require in the schema of `def`.
 fn changes(def: &ToolDef) -> Vec<String> {
     mend(def).map(|mended| mended.changes).unwrap_or_default()
 }
 
-/// A line for each tool of `toolbox` that had to be mended.
+/// Returns a line for each tool of `toolbox` with a changed schema.
 pub(super) fn mended_lines(toolbox: &Toolbox) -> Vec<String> {
     let line = |(name, changes): (String, Vec<String>)| {
         format!("schema mended for models: {name}: {}", changes.join("; "))
@@ -205,7 +205,7 @@ pub(super) fn mended_lines(toolbox: &Toolbox) -> Vec<String> {
     mended(toolbox).map(line).collect()
 }
 
-/// A line for each tool of an MCP server whose schema cannot be used as the server has it.
+/// Returns a line for each tool of an MCP server whose original schema cannot be used.
 pub(super) fn mended_server_lines(program: &Program) -> Vec<String> {
     let line = |(name, notes): (String, Vec<String>)| {
         format!("schema of an MCP server mended: {name}: {}", notes.join("; "))
@@ -213,7 +213,7 @@ pub(super) fn mended_server_lines(program: &Program) -> Vec<String> {
     of_servers(program).map(line).collect()
 }
 
-/// All of that as data.
+/// Returns the changes of all schemas as data.
 pub(super) fn mended_json(program: &Program) -> Vec<Value> {
     let all = of_servers(program).chain(mended(&program.toolbox));
     all.map(|(name, changes)| json!({ "tool": name, "changes": changes })).collect()
@@ -224,7 +224,7 @@ fn mended(toolbox: &Toolbox) -> impl Iterator<Item = (String, Vec<String>)> {
     defs.map(|def| (def.name.clone(), changes(def))).filter(|(_, changes)| !changes.is_empty())
 }
 
-/// What was mended of schemas of MCP servers before anything else saw them, and what is left unchecked of them.
+/// Returns the changes of MCP servers' schemas at reception, and the parts that are not checked.
 fn of_servers(program: &Program) -> impl Iterator<Item = (String, Vec<String>)> {
     let lists = program
         .servers

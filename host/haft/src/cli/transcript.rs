@@ -8,13 +8,13 @@ use haft_agent::{Ended, Entry, Line, Summarised};
 use haft_core::call::{Attachment, ToolCall, ToolResult};
 use haft_core::tool::{Difference, Keep, clip, in_a_line, in_full};
 
-/// Characters of a call's arguments in a line.
+/// Maximum characters of a call's arguments on a line.
 const MAX_LINE: usize = 160;
 
-/// Characters of an answer that are shown; the session has all of it.
+/// Maximum characters of an answer. The session has the complete answer.
 const MAX_ANSWER: usize = 4000;
 
-/// A conversation.
+/// Returns a conversation.
 pub(super) fn of_messages(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in messages {
@@ -31,7 +31,7 @@ pub(super) fn of_messages(messages: &[Message]) -> String {
     text
 }
 
-/// A session, with how long its calls took and how its tasks ended.
+/// Returns a session, with the durations of its calls and the ends of its tasks.
 pub(super) fn of_lines(lines: &[Line]) -> String {
     let mut text = String::new();
     let mut calls: Vec<ToolCall> = Vec::new();
@@ -86,7 +86,7 @@ fn call(text: &mut String, call: &ToolCall, result: &ToolResult, time: &str) {
     fenced(text, "", &clip(result.content.trim_end(), MAX_ANSWER, Keep::Ends));
 }
 
-/// As it is, in a block of Markdown.
+/// Writes a text unchanged, in a block of Markdown.
 fn fenced(text: &mut String, language: &str, inside: &str) {
     let fence = fence(inside);
     let _ = write!(text, "{fence}{language}\n{inside}\n{fence}\n\n");
@@ -98,7 +98,7 @@ fn summed_up(text: &mut String, summary: &Summarised) {
     let _ = write!(text, "{}\n\n", quoted(summary.text.trim_end()));
 }
 
-/// As a quotation in Markdown.
+/// Returns a text as a quotation in Markdown.
 fn quoted(text: &str) -> String {
     text.lines().map(|line| format!("> {line}").trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
@@ -112,7 +112,7 @@ fn end(text: &mut String, ended: &Ended) {
     let _ = write!(text, "*{why}*\n\n");
 }
 
-/// A fence longer than every one inside.
+/// Returns a fence that is longer than every fence in `text`.
 fn fence(text: &str) -> String {
     let longest =
         text.lines().map(str::trim_start).map(|line| line.len() - line.trim_start_matches('`').len());

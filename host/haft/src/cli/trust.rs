@@ -1,5 +1,5 @@
-//! `haft trust`: shows the permissions that program.toml asks for, and records the user's agreement. Every verb
-//! that needs the agreement asks the same question.
+//! `haft trust`: shows the rights that program.toml requests, and records the user's consent. Every verb that needs
+//! the consent asks the same question.
 
 use clap::Args;
 use serde_json::json;

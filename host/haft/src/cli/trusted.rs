@@ -1,5 +1,5 @@
-//! Loads a program after the user's agreement to its permissions: a permission without agreement is asked about at
-//! the terminal, refused or left out.
+//! Loads a program after the user's consent to its rights: haft asks for a right without consent at the terminal,
+//! refuses it, or leaves it out.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,11 +9,11 @@ use haft::program::{Agreement, Ask, FirstList, Known, Options, Program, Trust, U
 use haft_core::report::plain;
 use serde_json::Value;
 
-/// What agrees to every program.toml, for machines on which nobody can be asked.
+/// The variable that agrees to every program.toml, for machines without a user to ask.
 const VARIABLE: &str = "HAFT_TRUST";
 
-/// Loads a program; where nobody agreed to it yet, a person at the terminal is asked. A tool that is as program.toml says
-/// without the rest needs no consent to the rest.
+/// Loads a program. Asks the user at the terminal for consent to its program.toml if it is missing. A tool that needs
+/// only a part of program.toml needs no consent to the rest.
 pub(super) async fn loaded(options: &Options, terminal: Terminal) -> anyhow::Result<Program> {
     let pins_first_lists = pins_first_lists(options, terminal);
     let options = &Options { pins_first_lists, ..options.clone() };
@@ -23,7 +23,8 @@ pub(super) async fn loaded(options: &Options, terminal: Terminal) -> anyhow::Res
     Ok(program)
 }
 
-/// Whether the tools that a server lists first are pinned without a question: nobody can be asked, or everything was agreed to.
+/// Returns whether the tools that a server lists first are pinned without a question: no user can be asked, or every
+/// program.toml is agreed to.
 pub(super) fn pins_first_lists(options: &Options, terminal: Terminal) -> bool {
     !terminal.has_person() || terminal.json || matches!(options.trust, Trust::Everything)
 }
@@ -37,7 +38,7 @@ async fn agreed(options: &Options, terminal: Terminal) -> anyhow::Result<Program
         }
         program.close().await;
     }
-    // In boxes: its future would be three times that of loading.
+    // The futures are boxed: together they would be three times the size of loading.
     match Box::pin(Program::load(options)).await {
         Err(error) if terminal.has_person() && !terminal.json => {
             let Untrusted(agreement) = error.downcast::<Untrusted>()?;
@@ -52,32 +53,33 @@ async fn agreed(options: &Options, terminal: Terminal) -> anyhow::Result<Program
     }
 }
 
-/// The person was shown what a program.toml asks for, and did not agree.
+/// The user has seen the rights that program.toml requests, and did not agree.
 #[derive(Debug, thiserror::Error)]
 #[error("program.toml was not used: you did not agree to it")]
 struct Refused;
 
-/// Whether `error` says that nobody agreed to a program.toml.
+/// Returns whether `error` is a missing consent to a program.toml.
 pub(super) fn is_refused(error: &anyhow::Error) -> bool {
     error.is::<Untrusted>() || error.is::<Refused>()
 }
 
-/// Whether all that a program.toml asks for was agreed to before haft itself changes it: what it writes then is
-/// agreed to as well.
+/// Records whether program.toml has complete consent before haft changes it. The consent then includes the changes of
+/// haft.
 pub(super) struct Kept<'a> {
     path: &'a Path,
     is_complete: bool,
 }
 
 impl<'a> Kept<'a> {
-    /// As it is now, the file of nobody included.
+    /// Returns the state of the consent before a change. A missing program.toml counts as complete.
     pub(super) async fn before(path: &'a Path) -> Self {
         let is_there = path.exists();
         let is_complete = !is_there || Agreement::of(Some(path)).await.is_ok_and(|own| own.is_complete());
         Self { path, is_complete }
     }
 
-    /// Notes down what its packages and plugins ask for now, and nothing that somebody else wrote there meanwhile.
+    /// Records consent to the requests of packages and plugins, but not to other changes that another process made
+    /// meanwhile.
     pub(super) async fn renew(self) -> anyhow::Result<()> {
         if self.is_complete && self.path.exists() {
             Agreement::of(Some(self.path)).await?.agree_to_installed()
@@ -87,7 +89,8 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// What becomes of a program.toml that nobody agreed to: it is refused, unless the environment says otherwise.
+/// Returns the handling of a program.toml without consent: it is refused, unless the environment agrees to every
+/// program.toml.
 pub(super) fn of_environment() -> anyhow::Result<Trust> {
     match std::env::var(VARIABLE).unwrap_or_default().as_str() {
         "" | "0" => Ok(Trust::Agreed),
@@ -98,12 +101,12 @@ pub(super) fn of_environment() -> anyhow::Result<Trust> {
     }
 }
 
-/// Whether the environment agrees to every program.toml.
+/// Returns whether the environment agrees to every program.toml.
 pub(super) fn is_everything_agreed_to() -> anyhow::Result<bool> {
     Ok(matches!(of_environment()?, Trust::Everything))
 }
 
-/// The same for a verb that works without what nobody agreed to.
+/// Returns the handling of a program.toml without consent for a verb that can leave such parts out.
 pub(super) fn or_left_out(trust: Trust) -> Trust {
     match trust {
         Trust::Agreed => Trust::LeftOut(Known::default()),
@@ -111,9 +114,9 @@ pub(super) fn or_left_out(trust: Trust) -> Trust {
     }
 }
 
-// The tools of MCP servers before they are used for the first time: a person at the terminal is shown them, and asked.
+// The tools of MCP servers before their first use: the user at the terminal sees them and is asked for consent.
 
-/// `program`, with the tools of those servers that a person agrees to now; servers that run go on.
+/// Returns `program` with the tools of the servers that the user agrees to now. Running servers keep running.
 async fn agreed_tools(program: Program, options: &Options, terminal: Terminal) -> anyhow::Result<Program> {
     let mut is_other = false;
     for first in &program.first_lists {
@@ -131,13 +134,13 @@ async fn agreed_tools(program: Program, options: &Options, terminal: Terminal) -
     Program::load(&options).await
 }
 
-/// What a person reads before that.
+/// Returns the text that the user reads before the question.
 fn sheet(first: &FirstList) -> String {
     let name = &first.server.config().name;
     format!("MCP server `{name}` lists these tools for the first time:{}", lines(first.tools()))
 }
 
-/// Each of `tools`: its name, and its description as models get it, a line below the other.
+/// Returns the name of each of `tools`, and its description as the model sees it, on lines of their own.
 pub(super) fn lines(tools: &[Value]) -> String {
     let mut sheet = String::new();
     for tool in tools {

@@ -13,7 +13,7 @@ use super::terminal::{DIM, Terminal};
 use haft_core::report::plain;
 use haft_core::undo::{Refusal, Undone, Which};
 
-/// Paths and calls that are named, each; more are counted.
+/// Maximum number of named paths, and of named calls. Further ones are counted.
 const MAX_NAMED: usize = 50;
 
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ impl Undo {
     }
 }
 
-/// Says its outcome; `None`: nothing is kept.
+/// Prints the result. `None` means that the session has no stored files.
 pub(super) fn tell(undone: Option<&Undone>, terminal: Terminal) {
     for line in lines(undone) {
         match line {
@@ -55,7 +55,7 @@ pub(super) fn tell(undone: Option<&Undone>, terminal: Terminal) {
     }
 }
 
-/// Its outcome, for a user who has no terminal.
+/// Returns the result, for a user without a terminal.
 pub(super) fn text(undone: Option<&Undone>) -> String {
     let lines = lines(undone).into_iter().map(|line| match line {
         Line::Told(text) | Line::Refused(text) | Line::Uncovered(text) => text,
@@ -63,7 +63,7 @@ pub(super) fn text(undone: Option<&Undone>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A line of its outcome.
+/// A line of the result.
 enum Line {
     Told(String),
     Refused(String),
@@ -87,7 +87,7 @@ fn lines(undone: Option<&Undone>) -> Vec<Line> {
     lines
 }
 
-/// A line for each of the first, and one that counts the others.
+/// Returns a line for each of the first items, and a line with the number of the others.
 fn named<T>(all: &[T], what: &str, line: impl Fn(&T) -> Line) -> Vec<Line> {
     let more = all.len().saturating_sub(MAX_NAMED);
     let counted = (more > 0).then(|| Line::Told(format!("and {more} {what} more")));

@@ -39,14 +39,14 @@ pub(super) struct Update {
     key: Option<String>,
 }
 
-/// What came of one entry.
+/// The result of one update.
 enum Outcome {
     Same,
     Updated(Value),
     Declined,
 }
 
-/// What came of all of them.
+/// The results of all updates.
 #[derive(Default)]
 struct Outcomes {
     updated: Vec<Value>,
@@ -68,7 +68,7 @@ impl Outcomes {
             Ok(Outcome::Updated(described)) => self.updated.push(described),
             Ok(Outcome::Declined) => self.declined.push(name.to_owned()),
             Err(error) if verb.names.len() == 1 => return Err(error),
-            // A failed entry does not prevent updates of the others.
+            // A failed update does not prevent others.
             Err(error) => {
                 terminal.fail(&error.context(format!("`{name}` was not updated")));
                 self.has_failed = true;
@@ -105,7 +105,7 @@ impl Update {
         let kept = Kept::before(&session.project.path).await;
         let exit = tokio::select! {
             done = self.update_all(&session, common, terminal) => done?,
-            // Whatever was fetched goes with the future that is dropped.
+            // Dropping the future removes the fetched content.
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         };
         kept.renew().await?;
@@ -137,7 +137,7 @@ impl Update {
                     entry.source,
                     PackageSource::Oci(_) | PackageSource::Git { .. } | PackageSource::Foreign(_)
                 );
-                // The server of a package may list other tools all the same.
+                // The server of an unchanged package may list other tools nevertheless.
                 if self.names.iter().any(|named| named == name) {
                     outcome = servers.update(name, (self, session), terminal).await;
                 }
@@ -152,7 +152,7 @@ impl Update {
         outcomes.report(terminal)
     }
 
-    /// The entries and MCP servers that were named; without names all that are pinned.
+    /// Returns the named entries and MCP servers, or all with a pin if no name is given.
     fn entries(
         &self,
         session: &InstallSession,
@@ -195,7 +195,7 @@ impl Update {
     }
 }
 
-/// Says what took the place of what, and gives it as data.
+/// Prints the replaced version and its replacement, and returns them as data.
 pub(super) fn report_replaced(
     session: &InstallSession,
     installed: &Installed,

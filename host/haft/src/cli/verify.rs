@@ -20,7 +20,7 @@ pub(super) struct Verify {
     names: Vec<String>,
 }
 
-/// What is compared with its pin.
+/// The kind of a verified entry.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum What {
@@ -38,7 +38,7 @@ impl From<Kind> for What {
     }
 }
 
-/// How an entry or a pin was found.
+/// The result for an entry or a pin.
 #[derive(Serialize)]
 struct Found {
     name: String,
@@ -51,11 +51,11 @@ struct Found {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// Exactly what was agreed to.
+    /// The content matches its pin.
     Good,
-    /// Not held to anything, as it is by choice.
+    /// The user chose to have no pin.
     Unpinned,
-    /// Something else, or not there.
+    /// The content differs from its pin, or does not exist.
     Bad,
 }
 
@@ -87,7 +87,7 @@ impl Verify {
     }
 }
 
-/// What is not as it was agreed to, a line each.
+/// Returns a line for each difference from a pin.
 pub(super) fn changes(common: &Common, terminal: Terminal) -> anyhow::Result<Vec<String>> {
     let mut session = InstallSession::open(common, terminal)?;
     let _held = session.hold()?;
@@ -96,8 +96,8 @@ pub(super) fn changes(common: &Common, terminal: Terminal) -> anyhow::Result<Vec
     Ok(bad.map(|found| format!("{}: {}", found.name, found.why.unwrap_or_default())).collect())
 }
 
-/// What the MCP servers of the program listed when they were last asked, against what was agreed to. None is asked now; of a
-/// program that cannot be loaded none is known.
+/// Compares the tools that the program's MCP servers listed last with their pins. Asks no server. Returns nothing if
+/// the program cannot be loaded.
 async fn servers(session: &InstallSession, common: &Common, terminal: Terminal) -> Vec<Found> {
     if session.project.manifest.mcp_servers.is_empty() && session.project.manifest.packages.is_empty() {
         return Vec::new();
@@ -141,7 +141,7 @@ fn verify_entry(session: &InstallSession, entry: &ProjectEntry) -> Found {
     let found = |state, why: Option<String>| Found { name: name.to_owned(), kind: kind.into(), state, why };
     let Some(pin) = session.project.lock.find(kind, name) else {
         return match (kind, source) {
-            // The entry was written by hand, for any content of the file.
+            // The entry was written by hand, and accepts any content of the file.
             (Kind::Plugin, PackageSource::Path(_)) => {
                 found(State::Unpinned, Some("a file without a pin".to_owned()))
             }
@@ -165,7 +165,7 @@ fn verify_entry(session: &InstallSession, entry: &ProjectEntry) -> Found {
     }
 }
 
-/// A pin without an entry: of a program.toml that was changed by hand.
+/// Returns the result for a pin without an entry, after a change of program.toml by hand.
 fn left_over(pin: &Pin) -> Found {
     let why = Some("program.lock pins it, but program.toml has no such entry".to_owned());
     Found { name: pin.name.to_string(), kind: pin.kind.into(), state: State::Bad, why }

@@ -19,16 +19,16 @@ use haft_journal as journal;
 use haft_manifest::{Label, Name};
 use haft_nats::WorkerSettings;
 
-/// Calls that a worker runs at one time unless it is told otherwise. Each may use the memory of its limits.
+/// Default number of concurrent calls of a worker. Each may use the memory of its limits.
 const PLACES: u32 = 32;
 
-/// More calls than one process has threads and memory for.
+/// Maximum number of concurrent calls: one process has no threads and memory for more.
 const MAX_PLACES: i64 = 4096;
 
-/// How long an MCP server may take to have tools that had none when it was asked.
+/// Time limit for the tools of MCP servers that had none at the first request.
 const SETTLING: Duration = Duration::from_secs(10);
 
-/// What a worker is called that nobody names, on a machine that does not say what it is called.
+/// The name of a worker without a name, on a machine that does not state its own.
 const NAMELESS: &str = "worker";
 
 #[derive(Debug, Args)]
@@ -69,7 +69,7 @@ impl Work {
         answer_prometheus(self.metrics, terminal).await?;
         let options = common.options(terminal, true)?;
         let machines = options.machines.clone().worker(self.label.clone());
-        // Only a person at a gate can be asked.
+        // Only a user at a gate can be asked.
         let pins_first_lists = trusted::pins_first_lists(&options, terminal);
         let options = Options { machines, ask: Ask::WhereUnknown, person: None, pins_first_lists, ..options };
         let read = Moment::now();
@@ -120,7 +120,7 @@ impl Work {
         journal::write_through();
         stop.cancel();
         if let Some(shipping) = shipping {
-            // Shipping is bounded itself.
+            // Shipping has its own time limit.
             let _ = shipping.await;
         }
         exit
@@ -138,8 +138,8 @@ impl Work {
     }
 }
 
-/// The program, with what MCP servers tell a moment later: one that loads plugins of its own has nothing at first, and a
-/// worker has the tools that it begins with.
+/// Loads the program, and waits for late tools of MCP servers: a server that loads plugins has no tools at first, and
+/// a worker has a fixed list of tools.
 async fn load(common: &Common, terminal: Terminal, options: &Options) -> anyhow::Result<Program> {
     let program = common.load(terminal, options).await?;
     if !program.servers.are_empty()
@@ -151,7 +151,7 @@ async fn load(common: &Common, terminal: Terminal, options: &Options) -> anyhow:
     common.load(terminal, &options).await
 }
 
-/// What this machine is called, as far as the environment says and a name may have it.
+/// Returns the name of this machine in the environment, in the form of a worker's name.
 fn own_name() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_default().to_ascii_lowercase();
     let kept = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };

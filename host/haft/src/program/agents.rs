@@ -37,12 +37,12 @@ pub struct Agents {
 }
 
 impl Agents {
-    /// Sets the model for agents that are parts of the program and name none.
+    /// Sets the model for agents that are parts of the program and name no model.
     pub fn use_model(&self, choice: &ModelChoice) {
         self.choice.lock().clone_from(choice);
     }
 
-    /// Returns the agents with their own programs, which keep something running. They hold no tools of this
+    /// Returns the agents with programs of their own, which have running resources and hold no tools of this
     /// program.
     pub(super) fn programs(&self) -> Self {
         let own = self.tools.iter().filter(|tool| tool.is_program()).cloned();
@@ -53,7 +53,7 @@ impl Agents {
         self.tools.is_empty()
     }
 
-    /// Returns whether another owner holds one of them.
+    /// Returns whether one of the agents has another owner.
     pub(super) fn are_used(&self) -> bool {
         self.tools.iter().any(|tool| Arc::strong_count(tool) > 1)
     }
@@ -69,7 +69,6 @@ impl Agents {
     }
 }
 
-/// Returns the name of an agent's tool.
 fn exposed(name: &str) -> String {
     exposed_name(&[PREFIX, name])
 }
@@ -91,7 +90,7 @@ impl Agents {
         let (tool, grant) = match &declared.kind {
             AgentKind::Program(program) => {
                 let grant = under::most(files, &merged.toolbox, manifest);
-                // The agent works in its own folder, where the same relative path is another file.
+                // The agent works in its own folder, where a relative path names another file.
                 let rules =
                     files.base().map_or_else(|| rules.clone(), |base| rules.clone().based(base.path()));
                 let said = Said { manifest, rules, under: outer };
@@ -125,8 +124,8 @@ impl Agents {
     }
 }
 
-/// Returns the tools of the program that an agent that is a part of it may use, and a problem for each pattern
-/// without a tool, once all tools are known.
+/// Returns the tools that the agent `declared`, a part of the program, may use, and a problem for each pattern
+/// without a tool if all tools are known.
 fn selected(
     rights: &Rights<'_>,
     declared: &Declared,
@@ -152,7 +151,7 @@ fn selected(
     (toolbox.select(chosen, None), problems)
 }
 
-/// Returns the options that load `program` as an agent of the program loaded with `options`.
+/// Returns the options for the agent's `program`, called by the program loaded with `options`.
 fn for_agent(options: &Options, program: PathBuf, under: Under) -> Options {
     Options {
         program: Some(program),

@@ -7,27 +7,27 @@ use std::str::FromStr;
 use haft_core::grant::{CredentialStoreError, HostPatternError, Right, RightError};
 
 /// A right for one run: `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE` or
-/// `cache=SIZE`. Without a plugin it is for the built-in tools, `bash` and commands.
+/// `cache=SIZE`. Without `PLUGIN` the right is for the built-in tools, `bash` and commands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Allow {
-    /// The plugin that gets it.
+    /// The plugin that gets the right.
     pub(super) plugin: Option<String>,
     /// The added right.
     pub(super) right: Right,
 }
 
-/// Why a text is not an [`Allow`].
+/// The reason why a text is not an [`Allow`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AllowError {
-    /// Not of the form at all.
+    /// The text does not have the form of a right.
     #[error(
         "expected `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE` or `cache=SIZE`"
     )]
     Form,
-    /// The host is none.
+    /// The host pattern is invalid.
     #[error("{0}")]
     Host(#[from] HostPatternError),
-    /// The credential store is none.
+    /// The credential store is unknown.
     #[error("{0}")]
     Store(#[from] CredentialStoreError),
 }
@@ -51,7 +51,7 @@ impl FromStr for Allow {
 }
 
 impl Allow {
-    /// Returns the addition with an absolute directory, resolved from the current one.
+    /// Returns the addition with an absolute directory, resolved from the current directory.
     #[must_use]
     pub fn absolute(&self) -> Self {
         let whole = |path: &String| match std::path::absolute(path) {

@@ -1,5 +1,5 @@
 //! Selects the backend that commands run on, from program.toml and the command line. If the selected backend is
-//! unavailable no command runs: another target has other files.
+//! unavailable, no command runs, because another target has other files.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use haft_manifest::{BackendTable, ContainerEngine, Manifest};
 use haft_sandbox::native::is_of_target;
 use haft_sandbox::{self, Backend, BackendConfig, BackendError, Engine, HostContext, Place};
 
-/// Returns the backend with the native tools for it, or those of this machine.
+/// Returns the backend with its native tools, or the native tools of this machine.
 pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribution> {
     let Rights { options, manifest, target, .. } = rights;
     let backend = connected(rights).await?;
     Ok(Contribution {
         tools: children::native(rights, backend.clone()),
         problems: without_effect(manifest, options).into_iter().collect(),
-        // The tools of a target are known once it is connected.
+        // The tools of a target are unknown until it is connected.
         is_partial: target.is_some() && options.known_only,
         backend,
         ..Contribution::default()
     })
 }
 
-/// Returns the backend of a program; `None` where commands run on this machine as `bash` does it.
+/// Returns the connected backend of a program; `None` if commands run on this machine, as `bash` does.
 async fn connected(rights: &Rights<'_>) -> anyhow::Result<Option<Arc<dyn Backend>>> {
     let Rights { options, manifest, dirs, confiner, .. } = rights;
     let Some(choice) = &rights.target else { return Ok(None) };
@@ -51,7 +51,7 @@ async fn connected(rights: &Rights<'_>) -> anyhow::Result<Option<Arc<dyn Backend
     }
 }
 
-/// Commands run in one place.
+/// Returns a problem if program.toml selects both a container and a host.
 fn two_targets(manifest: &Manifest, target: &Target) -> Option<Problem> {
     let BackendTable { container, ssh, .. } = &manifest.backend;
     let is_settled = target.container.is_some() || target.ssh.is_some();
@@ -64,7 +64,7 @@ fn two_targets(manifest: &Manifest, target: &Target) -> Option<Problem> {
     )
 }
 
-/// Returns the selected backend, if any: for an agent of another program, that program's.
+/// Returns the selected backend, if any. An agent of another program has that program's backend.
 pub(super) fn chosen(manifest: &Manifest, options: &Options, dirs: &Dirs) -> Option<BackendConfig> {
     match &options.under {
         Some(under) => under.backend().cloned(),
@@ -72,7 +72,7 @@ pub(super) fn chosen(manifest: &Manifest, options: &Options, dirs: &Dirs) -> Opt
     }
 }
 
-/// Returns a problem if an agent of another program names a place: its caller may not be able to reach it.
+/// Returns a problem if an agent of another program names a target, which its caller may not be able to reach.
 fn without_effect(manifest: &Manifest, options: &Options) -> Option<Problem> {
     let BackendTable { container, ssh, .. } = &manifest.backend;
     let is_named = options.under.is_some() && (container.is_some() || ssh.is_some());
@@ -92,7 +92,7 @@ fn choice(manifest: &Manifest, target: &Target, dirs: &Dirs) -> Option<BackendCo
         (None, None) => None,
     };
     let choice = match named {
-        // Settings of `[backend]` for another place do not apply to this one.
+        // Settings of `[backend]` for another target do not apply.
         Some(place) => BackendConfig { place, ..BackendConfig::default() },
         None => of_table(manifest, written, dirs),
     };
@@ -105,8 +105,8 @@ fn choice(manifest: &Manifest, target: &Target, dirs: &Dirs) -> Option<BackendCo
     is_chosen.then_some(choice)
 }
 
-/// Returns whether commands run without a pane and neither program.toml nor the command line decided that. On a
-/// host they run in one wherever it has tmux.
+/// Returns whether commands run without a pane and neither program.toml nor the command line decides that. On a
+/// host with tmux commands run in a pane.
 pub(super) fn is_without_pane(manifest: &Manifest, target: &Target) -> bool {
     let table = &manifest.backend;
     let is_settled = target.container.is_some() || table.container.is_some();

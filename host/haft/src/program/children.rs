@@ -1,5 +1,5 @@
 //! Tools that start processes: `bash` and the commands of program.toml and of packages. If program.toml requires
-//! the user's approval, none of them runs without it.
+//! the user's approval, no such tool runs without it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use haft_sandbox::native::deny::Denied;
 use haft_sandbox::native::script::{ScriptsSpec, ScriptsTool};
 use haft_sandbox::native::{Family, NATIVE, Native, Settings};
 
-/// Returns the native tools of one family: those of this machine, or those of the target if there is one, even if
-/// `backend` is unavailable.
+/// Returns the native tools of this machine or, if a target is selected, those for the target, even if `backend` is
+/// unavailable.
 pub(super) fn native(rights: &Rights<'_>, backend: Option<Arc<dyn Backend>>) -> Vec<NewTool> {
     let Rights { options, manifest, confiner, .. } = rights;
     let builtins = &manifest.builtins;
@@ -49,8 +49,8 @@ pub(super) fn native(rights: &Rights<'_>, backend: Option<Arc<dyn Backend>>) -> 
     NATIVE.iter().filter(is_on).filter_map(new).collect()
 }
 
-/// Returns the text for models about the rights of commands. Paths are literal: the definition is the same on every
-/// machine that runs the program.
+/// Returns the text for models about the rights of commands. Paths are literal, so that the definition is equal on
+/// every machine that runs the program.
 fn reach(sandbox: &Sandbox) -> String {
     let listed = |paths: &[Located<PathBuf>]| {
         paths.iter().map(|path| format!(", `{}`", path.value.display())).collect::<String>()
@@ -70,8 +70,8 @@ fn reach(sandbox: &Sandbox) -> String {
     format!("{written}{}{network}.", read.unwrap_or_default())
 }
 
-/// Returns the commands of program.toml and of packages: the latter see the variables that the package was granted,
-/// and read its files.
+/// Returns the commands of program.toml and of packages. A package's commands see the variables granted to the
+/// package, and read its files.
 pub(super) fn commands(rights: &Rights<'_>) -> Contribution {
     let (manifest, mut found) = (rights.manifest, Contribution::default());
     let all = manifest.tools.iter().zip(&rights.processes.commands);

@@ -13,7 +13,7 @@ use haft_manifest::{Located, Manifest, RulePattern, ToolPattern};
 use haft_sandbox::native::NATIVE;
 
 impl Program {
-    /// Returns those of `patterns` that match no tool of `toolbox`, which is this program's or a part of it.
+    /// Returns the `patterns` that match no tool of `toolbox`, which holds all or some of this program's tools.
     pub fn idle<'p>(
         &self,
         toolbox: &Toolbox,
@@ -34,8 +34,8 @@ impl Program {
             .collect()
     }
 
-    /// Returns the errors of `patterns`, written at `place` to select tools of `toolbox`, and the patterns that
-    /// cannot be checked yet. If all tools are known, an empty selection is an error too.
+    /// Returns the errors of `patterns`, which select tools of `toolbox` at `place`, and the patterns that cannot
+    /// be checked yet. If all tools are known, an empty selection is an error too.
     pub fn misnamed(
         &self,
         place: &str,
@@ -65,9 +65,8 @@ impl Program {
         (wrong.into_iter().map(|problem| problem.at(allowed.span, "these")).collect(), unknown)
     }
 
-    /// Returns the tools that an agent is offered: those that `patterns` match or, without patterns,
-    /// `[agent] tools`; rules may name all of them. Unchecked patterns are reported to `warn`; a pattern without a
-    /// tool is refused.
+    /// Returns the tools for an agent: those that `patterns` match or, without patterns, `[agent] tools`. Rules
+    /// may name all of the tools. Reports unchecked patterns to `warn`, and refuses a pattern without a tool.
     pub fn chosen_tools(&self, patterns: &[ToolPattern], warn: impl Fn(&str)) -> Result<Toolbox, Report> {
         let (mut wrong, mut unknown) = self.misnamed_rules();
         let (more_wrong, more_unknown) = if patterns.is_empty() {
@@ -84,7 +83,7 @@ impl Program {
     }
 }
 
-/// Returns the rules of program.toml. `home` is what `~` means in them.
+/// Returns the rules of program.toml. `home` is the expansion of `~`.
 pub(super) fn rules(manifest: &Manifest, home: &Path) -> Rules {
     let (table, source) = (&manifest.agent.rules, &manifest.source);
     let rule = |(effect, rule): (_, &Located<RulePattern>)| Rule {
@@ -98,12 +97,12 @@ pub(super) fn rules(manifest: &Manifest, home: &Path) -> Rules {
 }
 
 impl Program {
-    /// Returns the tools for calls that a user types one by one: a typed call answers the questions of rules.
+    /// Returns the tools for calls that a user types. Typing a call approves it; denied calls stay denied.
     pub fn typed_tools(&self) -> Toolbox {
         self.toolbox.ruled(&rules(&self.manifest, &self.dirs.home).for_a_person())
     }
 
-    /// Returns the errors of rules and hooks that match no tool, and those that cannot be checked yet.
+    /// Returns the errors of rules and hooks that match no tool, and the patterns that cannot be checked yet.
     pub fn misnamed_rules(&self) -> (Vec<Problem>, Vec<String>) {
         let (mut wrong, mut unknown, tools) = (Vec::new(), Vec::new(), self.with_read_skill(&[]));
         for (effect, rule) in self.manifest.agent.rules.all() {

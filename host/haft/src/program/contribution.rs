@@ -30,34 +30,34 @@ pub(super) struct Contribution {
     pub(super) skills: Vec<Shelved>,
     /// Hooks that see the calls of tools.
     pub(super) hooks: Vec<Watching>,
-    /// Problems that do not affect the rest.
+    /// Problems that do not affect the rest of the program.
     pub(super) problems: Vec<Problem>,
     /// Exports of plugins that cannot be called, one line each.
     pub(super) uncallable: Vec<String>,
-    /// Tools that there may be, and that are not in the toolbox.
+    /// Possible tools that are not in the toolbox.
     pub(super) unseen: Unseen,
     pub(super) files: Vec<PathBuf>,
-    /// Whether something was skipped.
+    /// Whether a part of the source was not loaded.
     pub(super) is_partial: bool,
     /// Name prefixes of withheld tools, and the reasons.
     pub(super) held: Vec<(String, String)>,
-    /// MCP servers whose tools nobody agreed to yet.
+    /// MCP servers whose first list waits for consent.
     pub(super) first_lists: Vec<FirstList>,
     /// Notices for the user about completed actions, one a line.
     pub(super) notices: Vec<String>,
-    /// The MCP servers that have some of the tools.
+    /// The MCP servers of some of the tools.
     pub(super) servers: Servers,
-    /// Where commands run, if that was chosen.
+    /// The backend that commands run on; `None` for this machine.
     pub(super) backend: Option<Arc<dyn Backend>>,
 }
 
-/// A tool, a prompt or resources on the way into the toolbox.
+/// A tool, a prompt or resources before the insertion into the toolbox.
 pub(super) struct NewTool {
     pub(super) tool: Arc<dyn Tool>,
-    /// Its grant, unless a calling program narrows it.
+    /// The grant, before a calling program narrows it.
     pub(super) grant: Grant,
     pub(super) limits: Limits,
-    /// Where it comes from, for people.
+    /// The origin of the tool, for people.
     pub(super) origin: String,
     /// Labels of the workers that run the tool; empty: this process.
     pub(super) on: Vec<Label>,
@@ -65,19 +65,19 @@ pub(super) struct NewTool {
     pub(super) asking: Option<String>,
     /// Another name that callers may write.
     pub(super) alias: Option<String>,
-    /// The entry of the package that it comes in. A package's choice of names keeps nothing else from working.
+    /// The entry of the package that contains the tool. A duplicate name in a package is a problem of that package
+    /// alone.
     pub(super) package: Option<Span>,
 }
 
 impl NewTool {
-    /// Creates a local tool without a question to the user.
+    /// Creates a local tool that needs no approval.
     pub(super) fn new(tool: Arc<dyn Tool>, grant: Grant, limits: Limits, origin: String) -> Self {
         Self { tool, grant, limits, origin, on: Vec::new(), asking: None, alias: None, package: None }
     }
 }
 
 impl Contribution {
-    /// Appends the contribution `more`.
     pub(super) fn append(&mut self, more: Self) {
         self.tools.extend(more.tools);
         self.offers.extend(more.offers);
@@ -108,12 +108,13 @@ impl FromIterator<Contribution> for Contribution {
 #[derive(Default)]
 pub(super) struct Merged {
     pub(super) toolbox: Toolbox,
-    /// All but the tools.
+    /// Everything except the tools.
     pub(super) rest: Contribution,
 }
 
 impl Merged {
-    /// Puts the tools of `more` into the toolbox, with what `rights` leave of their grants. Fails where two tools have one name.
+    /// Inserts the tools of `more` into the toolbox, with the grants that `rights` permit. Fails if two tools have one
+    /// name.
     pub(super) fn add(&mut self, rights: &Rights<'_>, mut more: Contribution) -> Result<(), DuplicateTool> {
         let (tools, offers) = (std::mem::take(&mut more.tools), std::mem::take(&mut more.offers));
         self.rest.append(more);
@@ -159,13 +160,13 @@ impl Merged {
         let Placed::Here(offer) = rights.placement.of(&new.on, new.tool) else { return };
         let grant = self.bound(rights, &new.grant, &new.origin);
         let inserted = self.toolbox.insert_offer(offer, (grant, new.limits), new.origin, new.asking);
-        // Of two plugins of one name, which tools are refused for, the first counts.
+        // If two plugins have one name, which is an error for tools, the first offer is used.
         if let Err(error) = inserted {
             self.rest.problems.push(Problem::new(error.to_string()));
         }
     }
 
-    /// Returns the remaining grant of a tool from `origin`. The removed rights are a warning, once for each origin.
+    /// Returns the remaining grant of a tool from `origin`. Reports removed rights as a warning, once for each origin.
     fn bound(&mut self, rights: &Rights<'_>, wanted: &Grant, origin: &str) -> Grant {
         let (grant, withheld) = rights.bound(wanted, origin);
         let problems = &mut self.rest.problems;

@@ -18,7 +18,7 @@ use haft_page::Desk;
 use haft_sandbox::process::{caches, private};
 use haft_state::Homes;
 
-/// Characters of a folder's name in that of its caches.
+/// Maximum number of characters of a folder's name in the name of its caches.
 const MAX_FOLDER_NAME: usize = 40;
 
 /// The locations of haft. haft's own state is outside the default write rights of tools.
@@ -42,17 +42,17 @@ pub struct Dirs {
     pub sandbox_caches: PathBuf,
     /// Installed content, for all programs: `$XDG_DATA_HOME/haft/store`. Tools read it and never write it.
     pub store: PathBuf,
-    /// The whole of long answers that agents were shown a part of: `$XDG_DATA_HOME/haft/answers`. Only the built-in
-    /// `read` opens them, and nothing but haft writes there.
+    /// The complete text of long answers of which an agent was shown a part: `$XDG_DATA_HOME/haft/answers`. Only haft
+    /// writes there, and only the built-in `read` opens the files.
     pub answers: PathBuf,
-    /// Private directories of MCP servers and commands: `$XDG_DATA_HOME/haft/processes`. Each opens its own, and no
-    /// tool opens another's.
+    /// Private directories of MCP servers and commands: `$XDG_DATA_HOME/haft/processes`. Each process opens only its
+    /// own directory.
     pub processes: PathBuf,
-    /// The state of plugins: `$XDG_DATA_HOME/haft/state`. Each plugin opens its own, and nothing else opens any.
+    /// The state of plugins: `$XDG_DATA_HOME/haft/state`. Each plugin opens only its own state.
     pub plugin_state: PathBuf,
-    /// [`Self::own`], once it was found.
+    /// The value of [`Self::own`], once found.
     own: OnceLock<Vec<Root>>,
-    /// [`Self::credentials`], once they were found.
+    /// The value of [`Self::credentials`], once found.
     credentials: OnceLock<Vec<(CredentialStore, Root)>>,
 }
 
@@ -87,8 +87,8 @@ impl Dirs {
         caches::written(&self.sandbox_caches.join(own_name(workspace.path(), None, parts)))
     }
 
-    /// Returns the private directory of a process that works in the first of `folders`, is declared in the second
-    /// one, in this list of program.toml under this name, and has this command.
+    /// Returns the private directory of a process that works in the first of `folders`, and that the program.toml in
+    /// the second one declares in `list` under `name` with the command `words`.
     pub(super) fn private_of(
         &self,
         folders: [&Path; 2],
@@ -101,8 +101,8 @@ impl Dirs {
         private::written(&self.processes.join(own_name(workspace, Some(name), parts)))
     }
 
-    /// Returns the private directory of the servers of the plugin `package`, which the program in `folder`
-    /// installed: unchanged by updates.
+    /// Returns the private directory of the servers of the plugin `package`, installed by the program in `folder`.
+    /// Updates do not change the directory.
     pub(super) fn of_plugin(&self, folder: &Path, package: &str) -> PathBuf {
         self.private_of([folder, folder], ("packages", package, &[]))
     }
@@ -122,13 +122,13 @@ impl Dirs {
         self.state.join("sessions")
     }
 
-    /// Returns the sessions in it, with their long answers.
+    /// Returns the sessions of users, with their long answers.
     pub fn kept_sessions(&self) -> Sessions {
         Sessions::new(self.sessions()).with_answers(&self.answers).with_changes(self.state.join("changes"))
     }
 
-    /// Returns the sessions of agents that work for another: separate from those of users, so that neither evicts
-    /// the other.
+    /// Returns the sessions of agents that work for other agents. They are separate from the sessions of users, so
+    /// that neither evicts the other.
     pub fn agent_sessions(&self) -> Sessions {
         Sessions::new(self.sessions().join("agents")).with_answers(&self.answers)
     }
@@ -138,7 +138,7 @@ impl Dirs {
         Homes { state: self.plugin_state.clone(), cache: self.cache.join("plugins") }
     }
 
-    /// Returns whether the user gets the notice `what`, a file name, for the first time, and records that.
+    /// Returns whether the user gets the notice `what`, a file name, for the first time, and records the notice.
     pub fn is_first_time(&self, what: &str) -> bool {
         let told = self.state.join("told");
         // Without a record the notice is repeated.
@@ -171,18 +171,18 @@ impl Dirs {
         self.state.join("approvals")
     }
 
-    /// Returns the directory in which calls wait for a user at a page: below [`Self::state`].
+    /// Returns the directory of calls that wait for approval in the dashboard: below [`Self::state`].
     pub fn desk(&self) -> Desk {
         Desk::new(self.state.join("page"))
     }
 
-    /// Makes the directory that tools may write by default, for this user alone.
+    /// Creates the directory that tools may write by default, accessible to this user alone.
     pub fn create(&self) -> io::Result<()> {
         create_private(&self.data)
     }
 
-    /// Returns haft's own directories, which no tool may read or write. They are created, since only an existing
-    /// directory can be closed. One that haft cannot create is omitted: no tool could create it either.
+    /// Returns haft's own directories, which no tool may read or write. Creates them, because only an existing
+    /// directory can be closed. Omits a directory that haft cannot create, because no tool can create it either.
     pub fn own(&self) -> io::Result<&[Root]> {
         if let Some(known) = self.own.get() {
             return Ok(known);
@@ -201,8 +201,9 @@ impl Dirs {
         self.credentials.get_or_init(|| find_stores(&self.home))
     }
 
-    /// Returns a grant that only closes: haft's own directories and credential stores, and for writing the
-    /// installed content, which is created for the same reason.
+    /// Returns a grant that only closes paths: haft's own directories, credential stores and, for writing, the
+    /// installed content. Creates the directory of installed content, because only an existing directory can be
+    /// closed.
     pub(super) fn closed(&self) -> io::Result<Grant> {
         let grant = self.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
         let stores = self.credentials().iter().cloned();
@@ -216,17 +217,18 @@ impl Dirs {
         Ok(self.own()?.iter().cloned().chain(self.answers_for_read()?).collect())
     }
 
-    /// Returns the directory that only the built-in `read` opens. Created for the same reason.
+    /// Returns the directory that only the built-in `read` opens. Creates it, because only an existing directory can
+    /// be closed.
     pub(super) fn answers_for_read(&self) -> io::Result<Option<Root>> {
         made(&self.answers)?.map(|directory| Root::resolve(Path::new("/"), directory)).transpose()
     }
 }
 
-/// Returns the name of the private directory for a process in `workspace`, identified by `parts`; people read the
-/// first two.
+/// Returns the name of the private directory of a process in `workspace`, identified by `parts`. The folder's name and
+/// `name` are for people.
 fn own_name<'p>(workspace: &Path, name: Option<&str>, parts: impl Iterator<Item = &'p [u8]>) -> String {
     let folder = workspace.file_name().unwrap_or_default().to_string_lossy();
-    // A name of the system has 255 bytes.
+    // A file name has at most 255 bytes.
     let folder: String = folder.chars().take(MAX_FOLDER_NAME).collect();
     let digest = parts.fold(Sha256::new(), |digest, part| digest.chain_update(part).chain_update([0]));
     let key = hex(&digest.finalize());
@@ -235,7 +237,6 @@ fn own_name<'p>(workspace: &Path, name: Option<&str>, parts: impl Iterator<Item 
     format!("{name}-{key}")
 }
 
-/// Creates a directory if missing; `None` if haft cannot create it.
 fn made(directory: &Path) -> io::Result<Option<&Path>> {
     match create_private(directory) {
         Ok(()) => Ok(Some(directory)),
@@ -248,17 +249,17 @@ fn is_forbidden(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }
 
-/// Makes a directory and its parents, readable by this user alone.
+/// Creates a directory and its parents, accessible to this user alone.
 pub(super) fn create_private(directory: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| {
         io::Error::new(error.kind(), format!("cannot create directory `{}`: {error}", directory.display()))
     })
 }
 
-// Which credential stores there are on this machine: looked for once, where grants are made. Reads nothing of them but
-// which keys the configuration of `ssh` names.
+// The search for the credential stores of this machine, done once, when grants are made. Reads only the configuration
+// of `ssh`, for the names of keys.
 
-/// Bytes of `~/.ssh/config` that are looked at: more than anyone writes.
+/// Maximum number of bytes read of `~/.ssh/config`: far more than a configuration has.
 const MAX_CONFIG: u64 = 1 << 20;
 
 /// Returns the existing files of each store, for the user with the home directory `home`. A path that is neither a
@@ -280,7 +281,6 @@ fn find_stores(home: &Path) -> Vec<(CredentialStore, Root)> {
     found
 }
 
-/// Returns the value of a non-empty variable.
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }

@@ -1,5 +1,5 @@
 //! The program.toml files of a program's agents, and of their agents, read with the program. Finds unusable files,
-//! circles of agents, and the paths that they name and that no tool may see. Loads no program.
+//! circles of agents, and the paths that the files name and that are closed to tools. Loads no program.
 
 use std::path::{Path, PathBuf};
 
@@ -14,30 +14,29 @@ use haft_package::lock_path;
 /// The name of a program file.
 pub const FILE_NAME: &str = "program.toml";
 
-/// Maximal depth of agents that call each other: as many as a user can follow, and few conversations that wait for
-/// each other.
+/// Maximum depth of agents that call each other: as many as a user can follow.
 pub const MAX_DEPTH: usize = 4;
 
-/// Programs that work for one, directly or not: each is read at every start.
+/// Maximum number of direct and indirect agent programs: each is read at every start.
 const MAX_PROGRAMS: usize = 64;
 
-/// The programs that work for one as agents.
+/// The agent programs of a program.
 #[derive(Debug, Default)]
 pub(super) struct Family {
-    /// The files of the calling programs, and its own.
+    /// The files of the calling programs, and of the program itself.
     chain: Vec<PathBuf>,
     members: Vec<Manifest>,
-    /// Their files, without links.
+    /// The files of the members, without links.
     seen: Vec<PathBuf>,
-    /// Their files by every way that leads to them.
+    /// The files of the members, by every path that names them.
     named: Vec<PathBuf>,
-    /// Agents of the program itself that cannot be used.
+    /// Unusable agents of the program itself.
     broken: Vec<(Span, Problem)>,
 }
 
 impl Family {
-    /// Reads the agents' programs of `manifest`, which itself works for those of `above`. Fails for a circle of
-    /// calls, or beyond the maximal depth.
+    /// Reads the agent programs of `manifest`, whose calling programs are `above`. Fails for a circle of calls, or
+    /// beyond the maximum depth.
     pub(super) fn read(manifest: &Manifest, above: &[PathBuf], home: &Path) -> Result<Self, Report> {
         let mut family = Self { chain: above.to_vec(), ..Self::default() };
         let mut chain = above.to_vec();
@@ -80,7 +79,7 @@ impl Family {
         Ok(())
     }
 
-    /// Returns why `program` cannot work for the last of `chain`.
+    /// Returns the reason why `program` cannot be an agent of the last program in `chain`.
     fn refusal(&self, chain: &[PathBuf], program: &Path) -> Option<String> {
         let named = |chain: &[PathBuf]| {
             let names = chain.iter().map(PathBuf::as_path).chain([program]);
@@ -97,17 +96,16 @@ impl Family {
             .then(|| format!("a program may have at most {MAX_PROGRAMS} agent programs"))
     }
 
-    /// Returns the files of the calling programs, and its own.
+    /// Returns the files of the calling programs, and of the program itself.
     pub(super) fn chain(&self) -> &[PathBuf] {
         &self.chain
     }
 
-    /// Returns the programs of its agents.
     pub(super) fn members(&self) -> &[Manifest] {
         &self.members
     }
 
-    /// Also closes the files that `manifest` names to tools: the program before parts were removed.
+    /// Also closes the files that `manifest` names to tools. `manifest` is the program before the removal of parts.
     pub(super) fn keep_sealed(&mut self, manifest: Manifest) {
         self.members.push(manifest);
     }
@@ -117,7 +115,7 @@ impl Family {
         self.broken.iter().map(|(_, problem)| problem)
     }
 
-    /// Returns the agents of `manifest`, the program itself, that can be used.
+    /// Returns the usable agents of `manifest`, the program itself.
     pub(super) fn agents<'m>(&self, manifest: &'m Manifest) -> impl Iterator<Item = &'m AgentTool> {
         let is_broken = |agent: &AgentTool| match &agent.kind {
             AgentKind::Program(program) => self.broken.iter().any(|(span, _)| *span == program.span),
@@ -130,12 +128,12 @@ impl Family {
         self.seen.iter().flat_map(|file| [file.clone(), lock_path(file)]).collect()
     }
 
-    /// Has `redactor` learn the secrets that they name: whatever the program reads of them is left out from now on.
+    /// Registers the secrets that the agent programs name with `redactor`, which redacts them from then on.
     pub(super) fn learn(&self, home: &Path, redactor: &Redactor) {
         self.members.iter().for_each(|member| Secrets::new(member, home, redactor).learn());
     }
 
-    /// Returns a grant that only closes the files of the agents: a tool that could write them would control their
+    /// Returns a grant that only closes the files of the agents. A tool that could write these files would control
     /// prompts and models.
     pub(super) fn sealed(&self, home: &Path) -> anyhow::Result<Grant> {
         let mut grant = Grant::none();
@@ -152,7 +150,7 @@ impl Family {
     }
 }
 
-/// Returns the program.toml that `program` names, possibly by its folder.
+/// Returns the program.toml that `program` names, by its file or its folder.
 pub(super) fn file(manifest: &Manifest, program: &Located<PathBuf>, home: &Path) -> PathBuf {
     let path = manifest.resolve(&program.value, home);
     if path.is_dir() { path.join(FILE_NAME) } else { path }

@@ -1,6 +1,6 @@
-//! Instructions to a model besides its task: `AGENTS.md` or `CLAUDE.md` of the workspace's repository, and the
-//! skills. Read once, at the first use, so that every request of a run begins with the same text. `haft serve` serves
-//! the skills of the program and of its packages; its clients have their own instructions.
+//! The instructions to a model besides its task: `AGENTS.md` or `CLAUDE.md` of the workspace's repository, and the
+//! skills. Read once, at the first use, so that every request of a run begins with equal text. `haft serve` serves the
+//! skills of the program and of its packages; its clients have their own instructions.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use haft_manifest::ToolPattern;
 pub struct Guidance {
     /// The project's instructions, the repository's root first.
     pub agents_md: Vec<AgentsMd>,
-    /// Files of that name that are not used, one line each, with the reason.
+    /// Refused instruction files, one line each, with the reason.
     pub refused: Vec<String>,
-    /// Files that differ from the one used for their folder.
+    /// Unused files that differ from the file used for their folder.
     pub passed_over: Vec<PathBuf>,
     /// The skills, the nearest first: the project's, the user's, those of packages.
     pub skills: Arc<Shelf>,
 }
 
 impl Program {
-    /// Returns the instructions to a model besides its task, as of the first call.
+    /// Returns the instructions to a model besides its task, read at the first call.
     pub fn guidance(&self) -> &Guidance {
         self.guidance.get_or_init(|| self.read_guidance())
     }
@@ -54,16 +54,16 @@ impl Program {
         Guidance { agents_md, refused, passed_over, skills: Arc::new(skills) }
     }
 
-    /// Returns the maximal size in bytes of all `AGENTS.md`: a quarter of the model's window, if program.toml
-    /// states that.
+    /// Returns the maximum size of all `AGENTS.md` in bytes: a quarter of the model's window, if program.toml states
+    /// the window.
     fn most_told(&self) -> usize {
         let window = self.manifest.provider.as_ref().and_then(|provider| provider.context_window);
-        // A quarter of the tokens, at four bytes a token.
+        // A quarter of the tokens, at four bytes per token.
         window.map_or(MAX_ALL, |tokens| usize::try_from(tokens).unwrap_or(MAX_ALL))
     }
 
-    /// Returns the skills for an agent with the tools of `patterns` or, without patterns, of `[agent] tools`: of MCP
-    /// servers only the skills that these name.
+    /// Returns the skills for an agent with the tools of `patterns` or, without patterns, of `[agent] tools`. Skills of
+    /// MCP servers are included only if these patterns name them.
     fn skills_of(&self, patterns: &[ToolPattern]) -> Shelf {
         let named = match &self.manifest.agent.tools {
             Some(allowed) if patterns.is_empty() => Some(allowed.value.as_slice()),
@@ -74,8 +74,8 @@ impl Program {
         self.guidance().skills.only(is_meant)
     }
 
-    /// Returns the system prompt of an agent with `tools`, which `patterns` name. It contains no secret, and names no skill that the agent
-    /// cannot read.
+    /// Returns the system prompt of an agent with `tools`, which `patterns` name. The prompt contains no secret, and
+    /// names no skill that the agent cannot read.
     pub fn system_prompt(&self, tools: &Toolbox, patterns: &[ToolPattern]) -> String {
         let workspace = || self.grant.workspace().map(Root::path);
         let own = self.manifest.agent.system_prompt.clone();
@@ -87,8 +87,8 @@ impl Program {
         self.redactor.redact_owned(with_agents_md(prompt, &guidance.agents_md))
     }
 
-    /// Returns all tools of the program, and the one for the skills of an agent with the tools of `patterns` if there
-    /// are any, all with the rules for their calls.
+    /// Returns all tools of the program with the rules for their calls, and the tool that reads skills if an agent with
+    /// the tools of `patterns` has skills.
     pub(super) fn with_read_skill(&self, patterns: &[ToolPattern]) -> Toolbox {
         let mut tools = self.toolbox.clone();
         let skills = self.skills_of(patterns);
@@ -102,7 +102,7 @@ impl Program {
     }
 }
 
-/// Returns the skills that MCP clients get: the skills beside program.toml and of packages.
+/// Returns the skills for MCP clients: those beside program.toml and of packages.
 pub(super) fn skill_offers(rights: &Rights<'_>) -> Contribution {
     let Rights { manifest, installed, dirs, .. } = rights;
     let (mut shelf, mut found) = (Shelf::default(), Contribution::default());
@@ -125,7 +125,8 @@ pub(super) fn skill_offers(rights: &Rights<'_>) -> Contribution {
     found
 }
 
-/// `patterns`, and the tool for skills: an agent that may call anything at all may read what it is told of.
+/// Returns `patterns` with the tool that reads skills: an agent with any tool may read the skills that its prompt
+/// names.
 pub(super) fn and_read_skill(patterns: &[ToolPattern]) -> Vec<ToolPattern> {
     let own = ReadSkill::NAME.parse().ok().filter(|_| !patterns.is_empty());
     patterns.iter().cloned().chain(own).collect()

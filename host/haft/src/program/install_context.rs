@@ -28,13 +28,13 @@ use haft_sandbox::native::script;
 /// The resources for fetching, listing and storing packages before they are a part of a program.
 #[derive(Debug)]
 pub struct InstallContext {
-    /// Where things are.
+    /// The directories of this machine.
     pub dirs: Dirs,
     /// The store of installed content.
     pub store: Store,
-    /// The credentials for registries: those that docker and podman keep for this user.
+    /// The credentials for registries, from the configuration of docker and podman of this user.
     pub access: Access,
-    /// The trust root of keyless signatures: the user's own file, or the one that Sigstore publishes.
+    /// The trust root of keyless signatures: the user's own file, or the trust root that Sigstore publishes.
     pub root: TrustRoot,
     /// Receives the progress of downloads; no receiver by default.
     pub progress: Progress,
@@ -42,7 +42,7 @@ pub struct InstallContext {
     pub sandbox: Grant,
     /// The rights of programs that fetch and build packages.
     pub fetch_grants: FetchGrants,
-    /// Confines all of them.
+    /// Confines `bash`, commands, and programs that fetch and build.
     pub confiner: Confiner,
     options: Options,
     declared: Vec<Grant>,
@@ -50,7 +50,7 @@ pub struct InstallContext {
 }
 
 impl InstallContext {
-    /// Returns the context for installing into the program `manifest`.
+    /// Returns the context of installations into the program `manifest`.
     pub fn new(options: &Options, manifest: &Manifest) -> anyhow::Result<Self> {
         let dirs = Dirs::of_this_machine()?;
         let mut grants = Grants::new(manifest, &dirs, &options.allow)?;
@@ -78,7 +78,7 @@ impl InstallContext {
         })
     }
 
-    /// Returns the installer for `project`, with tools listed by components that run without rights.
+    /// Returns the installer for `project`. Components that list tools run without rights.
     pub fn installer<'a>(&'a self, project: &'a Project) -> Installer<'a> {
         Installer {
             project,
@@ -94,8 +94,8 @@ impl InstallContext {
         }
     }
 
-    /// Returns the engine that runs components without rights to list their tools. Created at the first use: most
-    /// operations on packages run nothing.
+    /// Returns the engine that runs components without rights to list their tools. Creates the engine at the first
+    /// use, because most operations on packages run nothing.
     pub fn engine(&self) -> anyhow::Result<&Engine> {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
@@ -106,10 +106,10 @@ impl InstallContext {
     }
 }
 
-// Lists the tools of packages that are not installed yet: components run with no rights, commands are read from the
-// package's program.toml.
+// The listing of tools of packages before their installation. Components run without rights; commands are read from
+// the package's program.toml.
 
-/// Maximal memory of a component while it lists its tools, whatever it requests itself.
+/// Maximum memory of a component while it lists its tools, regardless of its request.
 const MAX_LISTING_MEMORY: u64 = 1 << 30;
 
 #[async_trait]
@@ -149,8 +149,8 @@ impl InstallContext {
     }
 }
 
-/// Returns the tools of a plugin as models see them: under their exposed names, with the descriptions that the
-/// package's program.toml gives them.
+/// Returns the tools of a plugin as models see them: with exposed names, and the descriptions in the package's
+/// program.toml.
 fn exposed_tools(offered: &Offered, plugin: &str, defs: &[ToolDef]) -> Vec<ToolDisclosure> {
     let plugins = offered.bundle.iter().flat_map(|bundle| &bundle.manifest.plugins);
     let declared = plugins.into_iter().find(|declared| declared.name.as_str() == plugin);

@@ -1,6 +1,6 @@
-//! A served program: publishes its known tools at once, the others after their discovery, and all again when its
-//! files change. With a broken program.toml the last snapshot stays in use. MCP servers with an unchanged
-//! declaration keep running with their state.
+//! A served program: publishes its known tools at once, the other tools after their discovery, and all tools
+//! again when its files change. If program.toml becomes invalid, the last snapshot stays in use. MCP servers
+//! with an unchanged declaration keep running with their state.
 
 mod about;
 mod audience;
@@ -27,19 +27,19 @@ use haft_sandbox::confine::{Confiner, Layers};
 /// News about a served program for the user.
 #[derive(Debug)]
 pub enum News<'a> {
-    /// Something is wrong with it, and the rest is served.
+    /// A part of the program has problems; the rest is served.
     Problems(&'a Report),
-    /// The program cannot be loaded any more; the last snapshot stays in use.
+    /// The program can no longer be loaded; the last snapshot stays in use.
     Broken(&'a anyhow::Error),
-    /// The program has changed, and workers do not have the change yet; the last snapshot stays in use.
+    /// The program has changed, but workers do not have the change yet; the last snapshot stays in use.
     Ahead,
-    /// Its files have changed, and are not read before the next start: a tool may have written them.
+    /// The files have changed, possibly by a tool, and are read at the next start only.
     Held,
-    /// The program was loaded again. The value: whether clients see other tools.
+    /// The program was loaded again. The value: whether the tools for clients have changed.
     Reloaded(bool),
-    /// Something was done while it was loaded.
+    /// A completed action of the load.
     Notice(&'a str),
-    /// Changes are not noticed.
+    /// Changes of the files cannot be observed.
     Unwatched(&'a anyhow::Error),
 }
 
@@ -49,35 +49,35 @@ pub struct Live {
     choice: ToolChoice,
     audience: Audience,
     files: Vec<PathBuf>,
-    /// When they began to be read.
+    /// The time at which the last reading of the files began.
     read: Moment,
     /// The state of the files at the start.
     started: Moment,
-    /// The directory of agreements: no tool writes there.
+    /// The directory of agreements, which no tool writes.
     agreements: PathBuf,
     is_complete: bool,
     running: Running,
     serve: Serve,
-    /// The callers, if they are identified.
+    /// The callers, if callers are identified.
     callers: Option<Callers>,
     is_without_pane: bool,
     begun: Begun,
     placement: Placement,
-    /// Whether workers may have tools that only they know.
+    /// Whether workers may have tools of MCP servers that only the workers know.
     has_worker_servers: bool,
     on_news: Box<NewsHandler>,
 }
 
-/// Which tools are served.
+/// The selection of the served tools.
 #[derive(Clone, Debug, Default)]
 pub struct ToolChoice {
-    /// The tools with one of these names; all if empty.
+    /// The patterns of the served tools; all tools if empty.
     pub patterns: Vec<ToolPattern>,
     /// Only the tools of this plugin, under their original names.
     pub plugin: Option<String>,
     /// Only the tools of this MCP server, under their original names.
     pub server: Option<String>,
-    /// Whether callers are identified, as over HTTP.
+    /// Whether callers are identified, as with HTTP.
     pub for_callers: bool,
 }
 
@@ -90,7 +90,7 @@ impl Live {
         choice: ToolChoice,
         on_news: impl Fn(News<'_>) + Send + Sync + 'static,
     ) -> anyhow::Result<(Self, ToolSnapshots)> {
-        // One for all loads: one process starts all children.
+        // One confiner for all loads: one process starts all children.
         options.confiner.get_or_insert_default();
         options.clients_answer = true;
         let known = Options { known_only: true, ask: Ask::Never, ..options.clone() };
@@ -142,29 +142,29 @@ impl Live {
         Ok((live, offers))
     }
 
-    /// Returns the number of clients, and the URL, of `[serve]` at the start.
+    /// Returns `[serve]` as of the start: the number of clients, and the URL.
     pub fn serve(&self) -> &Serve {
         &self.serve
     }
 
-    /// Returns the callers, if `[[serve.callers]]` existed at the start; the set of callers changes with the
+    /// Returns the callers, if `[[serve.callers]]` existed at the start. The set of callers changes with the
     /// program.
     pub fn callers(&self) -> Option<Callers> {
         self.callers.clone()
     }
 
-    /// Returns whether commands ran without a pane at the start, and neither program.toml nor the command line
+    /// Returns whether commands ran without a pane at the start and neither program.toml nor the command line
     /// decided that.
     pub fn is_without_pane(&self) -> bool {
         self.is_without_pane
     }
 
-    /// Returns the program's name and place at the start.
+    /// Returns the program's name and place as of the start.
     pub fn begun(&self) -> &Begun {
         &self.begun
     }
 
-    /// Returns the placement of its tools.
+    /// Returns the placement of the tools.
     pub fn placement(&self) -> &Placement {
         &self.placement
     }
@@ -174,7 +174,7 @@ impl Live {
         self.running.clone()
     }
 
-    /// Loads pending parts, and changes, until no client is served any more.
+    /// Loads pending parts and changes, until serving ends.
     pub async fn keep(mut self) {
         let mut watch = self.watch();
         ask(self.running.servers().outdated());
@@ -199,7 +199,7 @@ impl Live {
             let files = self.files.clone();
             self.read = Moment::now();
             let loaded = self.load().await;
-            // The first time, the complete program may equal the initial one.
+            // The first complete program may equal the initial one.
             if let Some(is_other) = loaded.filter(|_| is_again) {
                 (self.on_news)(News::Reloaded(is_other));
             }
@@ -211,15 +211,15 @@ impl Live {
         }
     }
 
-    /// Ends the processes that are sealed against other files than are there, before these count.
-    /// Where one cannot be ended the change does not count.
+    /// Ends the processes with seals on replaced files, before the change takes effect. Returns whether all have
+    /// ended; otherwise the change does not take effect.
     async fn has_ended_outdated(&self) -> bool {
         let Some(confiner) = &self.options.confiner else { return true };
         let ended = confiner.end_outdated().await;
         ended.map_err(|error| (self.on_news)(News::Broken(&error.into()))).is_ok()
     }
 
-    /// Returns whether its files have changed, if the kernel does not keep tools from writing them.
+    /// Returns whether the files have changed and the kernel does not protect them from tools.
     fn is_held(&self) -> bool {
         let layers = self.options.confiner.as_ref().map_or(Layers::NONE, Confiner::layers);
         let own = self.files.iter().filter(|file| !file.starts_with(&self.agreements));
@@ -228,7 +228,7 @@ impl Live {
             && self.started.is_before_a_change_of(&own.cloned().collect::<Vec<_>>())
     }
 
-    /// Waits for a change. Returns whether no client is served any more.
+    /// Waits for a change. Returns whether serving has ended.
     async fn waits(&self, watch: Option<&mut FileWatch>) -> bool {
         let changed = async {
             match watch {
@@ -251,8 +251,8 @@ impl Live {
         watch.inspect_err(|error| (self.on_news)(News::Unwatched(error))).ok()
     }
 
-    /// Loads the whole program. Returns whether clients see other tools; `None` if it cannot be loaded. Nothing
-    /// else waits for MCP servers whose tools are unknown.
+    /// Loads the whole program. Returns whether the tools for clients have changed; `None` if the program cannot
+    /// be loaded. MCP servers with unknown tools do not delay the other parts.
     async fn load(&mut self) -> Option<bool> {
         ask(self.running.servers().unknown());
         let is_other = Box::pin(self.load_asking(Ask::Never)).await?;
@@ -272,7 +272,7 @@ impl Live {
                 let program = self.audience.own(program);
                 program.notices.iter().for_each(|notice| (self.on_news)(News::Notice(notice)));
                 let is_last = asking != Ask::Never || program.servers.unknown().is_empty();
-                // A rule without a tool may be the one that was meant to refuse a call.
+                // A rule without a tool may be meant to refuse a call.
                 if let Some(report) = program.report_of_rules() {
                     (self.on_news)(News::Broken(&report.into()));
                     return None;
@@ -305,8 +305,8 @@ impl Live {
 }
 
 impl Live {
-    /// Returns the snapshot of `program`, and admits its callers and no others. `None` after an error, which is
-    /// reported.
+    /// Returns the snapshot of `program`, and replaces the admitted callers by its callers. `None` after an
+    /// error, which is reported.
     async fn admitting(&self, program: &Program) -> Option<(ToolSnapshot, Vec<Problem>)> {
         let admit = async {
             read_skills(program).await;
@@ -321,10 +321,10 @@ impl Live {
 }
 
 impl Program {
-    /// Returns the trust in its changes: existing permissions, and those that the user agrees to meanwhile. A
-    /// change of files alone widens no right.
+    /// Returns the trust in changes of the program: existing permissions, and those that the user agrees to
+    /// later. A change of files alone widens no right.
     fn trusted_from_now_on(&self, trust: &Trust) -> Trust {
-        // Only an existing folder can be watched. If haft cannot create it, nobody can agree to anything.
+        // Only an existing folder can be watched. If haft cannot create it, no agreement can be stored.
         let _ = create_private(&self.dirs.trust());
         Trust::LeftOut(match trust {
             Trust::Everything => self.agreement.known(),
@@ -334,7 +334,7 @@ impl Program {
     }
 }
 
-/// Returns the callers by `rules`, if there are any.
+/// Returns the callers by `rules`; `None` without rules.
 async fn told_apart(rules: Vec<haft_callers::Rule>) -> anyhow::Result<Option<Callers>> {
     if rules.is_empty() {
         return Ok(None);
@@ -348,14 +348,14 @@ async fn told_apart(rules: Vec<haft_callers::Rule>) -> anyhow::Result<Option<Cal
 fn ask(servers: Vec<Arc<Server>>) {
     for server in servers {
         tokio::spawn(async move {
-            // The error goes to the calls that wait for the server.
+            // Calls that wait for the server get the error.
             let _ = server.list().await;
         });
     }
 }
 
 impl ToolChoice {
-    /// Refuses a plugin that does not exist: with a misspelt name nothing would be served.
+    /// Refuses a plugin or server that does not exist: with a misspelt name nothing would be served.
     fn check(&self, program: &Program) -> anyhow::Result<()> {
         let plugins = program.manifest.plugins.iter().map(|plugin| plugin.name.as_str());
         let servers = program.servers.iter().map(|server| server.config().name.as_str());
@@ -363,7 +363,6 @@ impl ToolChoice {
         is_there(("--server", "MCP server"), self.server.as_deref(), servers)
     }
 
-    /// Returns the known patterns without a tool.
     fn misnamed(&self, program: &Program) -> Option<Report> {
         let (wrong, _) = program.misnamed("`--tools`", &self.of_one(&program.toolbox), &self.patterns, false);
         (!wrong.is_empty()).then(|| program.manifest.report(wrong))
@@ -382,7 +381,7 @@ impl ToolChoice {
     }
 }
 
-/// Refuses a `name` that is not `there`.
+/// Refuses a `name` that is not one of `there`.
 fn is_there<'a>(
     (option, kind): (&str, &str),
     name: Option<&str>,
@@ -395,25 +394,25 @@ fn is_there<'a>(
     anyhow::bail!("`{option}`: this program has no {kind} `{name}`; it has {there}")
 }
 
-/// Returns whether workers may have tools of the program that only they know.
+/// Returns whether workers may have tools of MCP servers that only the workers know.
 fn has_worker_servers(program: &Program) -> bool {
     program.manifest.mcp_servers.iter().any(|server| server.enabled && !server.on.is_empty())
 }
 
-/// Reads the skills for clients, on a thread that may block: the snapshot finds them read.
+/// Reads the skills for clients in advance, on a thread that may block.
 async fn read_skills(program: &Program) {
     let toolbox = program.toolbox.clone();
-    // The first question to a skill reads and hashes its files.
+    // The first query of a skill reads and hashes its files.
     let read = move || {
         toolbox.offers().for_each(|entry| {
             let _ = entry.offer();
         });
     };
-    // If no thread reads them, the snapshot does.
+    // If this thread fails, the snapshot reads the skills.
     let _ = tokio::task::spawn_blocking(read).await;
 }
 
-/// Returns the snapshot of a program, and the tools in a caller's `tools` that the caller does not get.
+/// Returns the snapshot of a program, and problems for tools that callers name and do not get.
 fn snapshot(program: &Program, choice: &ToolChoice) -> anyhow::Result<(ToolSnapshot, Vec<Problem>)> {
     program.journal.gather();
     let (toolbox, session) = (choice.select(&program.toolbox), program.session("serve", Events::none()));

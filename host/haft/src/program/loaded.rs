@@ -16,22 +16,22 @@ use haft_manifest::Secrets;
 use haft_manifest::{Located, Manifest};
 use haft_package::{Digest, Kind, Lock, PackageSource, Pin, Project, Store, lock_path};
 
-/// The files of a program, as they are on this machine. Grants nothing.
+/// The files of a program on this machine. Grants nothing.
 pub(super) struct Loaded {
     pub(super) dirs: Dirs,
     pub(super) manifest: Manifest,
     pub(super) lock: Lock,
     pub(super) store: Store,
     pub(super) redactor: Redactor,
-    /// The programs that work for it as agents.
+    /// The agent programs of the program.
     pub(super) family: Family,
-    /// Its requested permissions, and the user's agreement.
+    /// The requested permissions, and the user's agreement.
     pub(super) agreement: Agreement,
     pub(super) left_out: LeftOut,
 }
 
 impl Loaded {
-    /// Reads program.toml and its lock file, and has the redactor learn the secrets that they name.
+    /// Reads program.toml and its lock file, and registers their secrets with the redactor.
     pub(super) async fn read(options: &Options) -> anyhow::Result<Self> {
         let mut dirs = Dirs::of_this_machine()?;
         let mut here = PathBuf::from(FILE_NAME);
@@ -66,7 +66,8 @@ impl Loaded {
         own.chain(self.family.files()).chain(self.agreement.files()).collect()
     }
 
-    /// Returns the pin of an entry with the source `source`; a problem if program.lock pins another source.
+    /// Returns the pin of the entry `name` with the source `source`; a problem if program.lock pins another
+    /// source.
     pub(super) fn pin(
         &self,
         kind: Kind,
@@ -102,7 +103,7 @@ impl Agreement {
     }
 }
 
-/// Refuses `manifest`, or removes the parts without agreement, as `trust` says.
+/// Refuses `manifest`, or removes the parts without agreement, depending on `trust`.
 fn trusted(
     trust: &Trust,
     agreement: &Agreement,
@@ -124,8 +125,8 @@ fn trusted(
     }
 }
 
-/// Reads the named program.toml, or the one in the current directory, or none, with its program.lock: both between
-/// changes by other haft processes.
+/// Reads the named program.toml, or the one in the current directory, or none, and its program.lock. Both are read
+/// between changes by other haft processes.
 async fn read(named: Option<&Path>, here: &Path) -> anyhow::Result<(Manifest, Lock)> {
     let Some(path) = named.or_else(|| here.exists().then_some(here)) else {
         return Ok((Manifest::default(), Lock::default()));
@@ -139,10 +140,10 @@ async fn read(named: Option<&Path>, here: &Path) -> anyhow::Result<(Manifest, Lo
     Ok((manifest, lock.unwrap_or_default()))
 }
 
-/// Digests of the definitions that the user agreed to, by exposed names.
+/// Digests of the agreed definitions, by exposed names.
 pub(super) type Agreed = Arc<BTreeMap<String, Digest>>;
 
-/// Returns the agreed definitions in a pin; `None` if an earlier haft recorded none.
+/// Returns the agreed definitions in a pin; `None` if an earlier version of haft recorded none.
 pub(super) fn agreed(pin: &Pin) -> Option<Agreed> {
     pin.disclosed.as_ref().map(|digests| Arc::new(digests.tools.clone()))
 }

@@ -1,6 +1,6 @@
-//! The storage of logins at MCP servers: tokens are in the user's keyring. A marker file beside them avoids a query
-//! of the keyring if there is no login. Without a keyring the file holds the tokens: it is accessible to this user
-//! alone, in a directory of haft that is closed to every tool and process.
+//! The storage of logins at MCP servers. The tokens are in the user's keyring; a marker file avoids a query of the
+//! keyring if there is no login. Without a keyring the file holds the tokens: only this user can access it, in a
+//! directory of haft that is closed to every tool and process.
 
 use std::any::Any;
 use std::fs::File;
@@ -26,14 +26,14 @@ use haft_core::secret::Redactor;
 use haft_manifest::{KeyringEntry, Manifest, SecretError, SecretSource, Secrets};
 use haft_mcp::client::oauth::{Login, LoginStore};
 
-/// Bytes of a note: tokens of some authorization servers have 16 KiB.
+/// Maximum number of bytes of a marker file: tokens of some authorization servers have 16 KiB.
 const MAX_NOTE: u64 = 256 << 10;
-/// How long another process may take to renew a login: a few requests of at most 20 s each.
+/// Time limit for the renewal of a login by another process: a few requests of at most 20 s each.
 const HELD: Duration = Duration::from_mins(2);
-/// The time between two looks at whether it is done.
+/// Interval of checks whether the other process has finished.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The login at one server.
+/// The stored login at one server.
 #[derive(Debug)]
 pub(super) struct KeptLogin {
     server: String,
@@ -45,19 +45,19 @@ pub(super) struct KeptLogin {
     redactor: Redactor,
 }
 
-/// The content of the file.
+/// The content of the marker file.
 #[derive(Serialize, Deserialize)]
 struct Note {
     server: String,
     url: String,
-    /// `None`: the keyring has it.
+    /// The login; `None` if the keyring has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     login: Option<Login>,
 }
 
 impl KeptLogin {
-    /// Returns the login at `server` with the URL `url`. One of a package is called `PACKAGE/SERVER`: it has no
-    /// login of the program's own servers.
+    /// Returns the login at `server` with the URL `url`. A server of a package is called `PACKAGE/SERVER`, and gets
+    /// no login of the program's own servers.
     pub(super) fn new(
         (server, url): (&str, &str),
         dirs: &Dirs,
@@ -97,7 +97,7 @@ impl KeptLogin {
         Ok(Some(note))
     }
 
-    /// Writes the note, for this user alone.
+    /// Writes the marker file, accessible to this user alone.
     fn take_note(&self, login: Option<Login>) -> io::Result<()> {
         let folder = self.folder();
         create_private(&folder)?;
@@ -105,7 +105,7 @@ impl KeptLogin {
         let note = Note { server: self.server.clone(), url: self.url.clone(), login };
         serde_json::to_writer(&mut file, &note)?;
         file.flush()?;
-        // Only the renewed token is valid now.
+        // Synchronized, because only the renewed token is valid now.
         file.as_file().sync_all()?;
         file.persist(&self.note)?;
         Ok(())

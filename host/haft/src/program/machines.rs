@@ -20,7 +20,7 @@ use haft_nats::{Gate, Identity, LinkError, Login, NatsTool, Server, Settings, Tl
 /// The role of this process, and its NATS server. Clones share one gate.
 #[derive(Clone, Debug, Default)]
 pub struct Machines {
-    /// Where NATS is, instead of `[nats] urls`.
+    /// The URL of the NATS server; overrides `[nats] urls`.
     url: Option<NatsUrl>,
     role: Role,
     /// The gate of the last reading of the program.
@@ -30,32 +30,32 @@ pub struct Machines {
 /// The role of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// The process has the local tools, and sends calls of the others to workers.
+    /// The process has the local tools, and sends calls of other tools to workers.
     #[default]
     Gate,
-    /// The process has the tools that run on workers with one of these labels.
+    /// The process has the tools that run on workers with any of these labels.
     Worker(Vec<Label>),
 }
 
 /// The placement of one program's tools, for this process.
 #[derive(Clone, Debug, Default)]
 pub enum Placement {
-    /// No server of workers is named: tools on workers are unavailable.
+    /// No NATS server is set: tools on workers are unavailable.
     #[default]
     Alone,
-    /// Reached through this gate.
+    /// Workers are reached through this gate.
     Gate(Arc<Gate>),
-    /// This is one, with these labels.
+    /// This process is a worker with these labels.
     Worker(Vec<Label>),
 }
 
-/// Where one tool is.
+/// The place of one tool.
 pub(super) enum Placed {
-    /// Here.
+    /// This process.
     Here(Arc<dyn Tool>),
-    /// On workers, and this sends calls there.
+    /// Workers. The tool sends calls to them.
     There(Arc<dyn Tool>),
-    /// Not reachable from this process, or not needed; with the reason for the user.
+    /// Neither reachable nor needed in this process, with the reason for the user.
     Elsewhere(Option<String>),
 }
 
@@ -65,14 +65,14 @@ impl Machines {
         Self { url, ..Self::default() }
     }
 
-    /// Returns the role of a worker with these labels.
+    /// Sets the role of a worker with these labels.
     #[must_use]
     pub fn worker(self, labels: Vec<Label>) -> Self {
         Self { role: Role::Worker(labels), ..self }
     }
 
-    /// Returns the placement of the program's tools, and the unavailable ones: they run on workers, and no server
-    /// is named.
+    /// Returns the placement of the program's tools, and a problem if tools run on workers and no NATS server is
+    /// set.
     pub(super) fn placement(
         &self,
         (manifest, lock): (&Manifest, &haft_package::Lock),
@@ -102,18 +102,18 @@ impl Machines {
         (Placement::Gate(gate), None)
     }
 
-    /// Returns whether a server is named for the program `manifest`.
+    /// Returns whether a NATS server is set for the program `manifest`.
     pub(super) fn are_met(&self, manifest: &Manifest) -> bool {
         self.url.is_some() || !manifest.nats.urls.is_empty()
     }
 
-    /// Returns the NATS server of the program `manifest`; `~` is `home`.
+    /// Returns the NATS server of the program `manifest`. `home` is the expansion of `~`.
     pub(super) fn server(&self, manifest: &Manifest, home: &Path, redactor: &Redactor) -> NatsServer {
         let (url, manifest, redactor) = (self.url.clone(), manifest.clone(), redactor.clone());
         NatsServer { url, manifest, home: home.to_owned(), redactor }
     }
 
-    /// Returns the role for a separate program.
+    /// Returns the machines for a separate program, which is a gate.
     #[must_use]
     pub fn of_another(&self) -> Self {
         Self { url: self.url.clone(), ..Self::default() }
@@ -121,7 +121,7 @@ impl Machines {
 }
 
 impl Placement {
-    /// Returns whether entries on workers labelled `on` are needed here: as a tool, or for their definitions.
+    /// Returns whether this process needs entries on workers labelled `on`: as tools, or for their definitions.
     pub(super) fn loads(&self, on: &[Label]) -> bool {
         match self {
             Self::Alone => on.is_empty(),
@@ -138,7 +138,7 @@ impl Placement {
         }
     }
 
-    /// Returns the place of `tool`, which runs on workers labelled `on`, or here without labels.
+    /// Returns the place of `tool`, which runs on workers labelled `on` or, without labels, in this process.
     pub(super) fn of(&self, on: &[Label], tool: Arc<dyn Tool>) -> Placed {
         match self {
             _ if self.runs(on) => Placed::Here(tool),
@@ -161,7 +161,7 @@ impl Placement {
         }
     }
 
-    /// Ends when the workers have other tools than before.
+    /// Returns when the tools of the workers have changed.
     pub(super) async fn changed(&self) {
         if let Some(gate) = self.gate() {
             let mut changes = gate.changes();
@@ -173,7 +173,7 @@ impl Placement {
     }
 }
 
-/// Returns why a tool on workers is unavailable.
+/// Returns the reason why a tool on workers is unavailable.
 pub(super) fn elsewhere(on: &[Label]) -> String {
     format!(
         "it runs on workers labelled {}, but no NATS server is set: use `--nats URL`, or `urls` in `[nats]`",
@@ -182,7 +182,7 @@ pub(super) fn elsewhere(on: &[Label]) -> String {
 }
 
 /// Returns the identity that gates and workers of a program must share: its lock, and its entries on workers except
-/// their rights. The definitions of tools, and the bytes of components, are compared tool by tool.
+/// their rights. Gates compare the definitions of tools and the bytes of components tool by tool.
 pub(super) fn identity(manifest: &Manifest, lock: &haft_package::Lock) -> Identity {
     let Manifest { program, tools, mcp_servers, .. } = manifest;
     let name = program.as_ref().map(|program| program.name.as_str());
@@ -201,7 +201,7 @@ pub(super) fn identity(manifest: &Manifest, lock: &haft_package::Lock) -> Identi
     Identity::new(name, &[lock.text().as_bytes(), declared.as_bytes()])
 }
 
-/// The NATS server of program.toml and the command line; its secrets are read at use.
+/// The NATS server of program.toml and the command line. Its secrets are read at each connection.
 #[derive(Debug)]
 pub struct NatsServer {
     url: Option<NatsUrl>,

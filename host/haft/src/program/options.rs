@@ -19,54 +19,54 @@ use haft_sandbox::confine::Confiner;
 #[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own, and set by its name")]
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The program.toml; `None` for the one in the current directory, if there is one.
+    /// The program.toml; `None` for the one in the current directory, if it exists.
     pub program: Option<PathBuf>,
     /// The treatment of permissions without agreement.
     pub trust: Trust,
-    /// The folder that it is run in, absolute; `None` for the current directory.
+    /// The current folder of the program, absolute; `None` for the current directory.
     pub folder: Option<PathBuf>,
     /// Rights for this run, in addition to those of program.toml.
     pub allow: Vec<Allow>,
-    /// Whether many calls will be made: worth preparing for.
+    /// Whether many calls are expected, for which preparation pays.
     pub many_calls: bool,
-    /// Confines children to their grants; `None`: every layer that the kernel offers.
+    /// Confines children to their grants; `None` for every layer that the kernel offers.
     pub confiner: Option<Confiner>,
-    /// Redacts all output; it learns the secrets of the program.
+    /// Redacts all output. Learns the secrets of the program.
     pub redactor: Redactor,
-    /// Whether calls are not to be noted in the journal.
+    /// Whether the journal records no calls.
     pub no_journal: bool,
-    /// The only tool that will be called, as the caller writes it. Plugins that cannot have it are not loaded, and
-    /// not reported, unless no other has it.
+    /// The only tool that will be called, as the caller writes it. Plugins that cannot have the tool are neither
+    /// loaded nor reported, unless no other plugin has it.
     pub only: Option<String>,
     /// Receives events of slow steps before a session exists.
     pub events: Events,
     /// The MCP servers whose lists are requested.
     pub ask: Ask,
-    /// Whether the first list of an MCP server is pinned unseen, with a notice; otherwise the user has to agree to
-    /// it (`first_lists` of the program). With `known_only` nothing is pinned.
+    /// Whether the first list of an MCP server is pinned without consent, with a notice. Otherwise the user has to
+    /// agree to it (`first_lists` of the program). With `known_only` nothing is pinned.
     pub pins_first_lists: bool,
     /// Answers elicitation requests of MCP servers; `None` without a user.
     pub person: Option<Arc<dyn Elicitor>>,
     /// Whether MCP servers may ask the clients of their calls.
     pub clients_answer: bool,
-    /// Where commands run, instead of `[backend]`.
+    /// The target of commands; overrides `[backend]`.
     pub target: Target,
-    /// Whether to pass over what would have to be looked at first: plugins that were never seen.
+    /// Whether to omit plugins that have never been discovered.
     pub known_only: bool,
-    /// MCP servers besides those of program.toml, with the same rights.
+    /// MCP servers besides those of program.toml, with equal rights.
     pub further_servers: Vec<McpServer>,
     /// Records the calls of plugins for an author.
     pub recorder: Option<Recorder>,
-    /// The bounds of the program, if it works as an agent of another one.
+    /// The bounds of the program, if it is an agent of another program.
     pub under: Option<Under>,
-    /// MCP servers that may run already: those with an unchanged declaration continue.
+    /// MCP servers that may be running. Those with an unchanged declaration keep running.
     pub servers: Servers,
-    /// Where workers are met, and whether this is one.
+    /// The NATS server of workers, and the role of this process.
     pub machines: Machines,
 }
 
 impl Options {
-    /// Returns the options for the case that the only called tool may be an agent, which can take all of the
+    /// Returns the options for the case that the only called tool may be an agent, which can use every tool of the
     /// program.
     pub(super) fn all_for_agents(&self) -> Option<Self> {
         let prefix =
@@ -76,26 +76,26 @@ impl Options {
     }
 }
 
-/// Which MCP servers are started for no other reason than to learn which tools they have.
+/// The MCP servers that are started only to list their tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Ask {
-    /// Servers whose list is unknown or outdated.
+    /// Servers with an unknown or outdated list.
     #[default]
     WhereUnknown,
-    /// All.
+    /// All servers.
     Always,
-    /// None.
+    /// No server.
     Never,
 }
 
-/// The target named on the command line, in place of `[backend]`.
+/// The target on the command line; overrides `[backend]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     /// A running container.
     pub container: Option<String>,
     /// A host, in the syntax of ssh.
     pub ssh: Option<String>,
-    /// Whether in a pane of tmux.
+    /// Whether commands run in a pane of tmux.
     pub tmux: Option<bool>,
     /// The session of tmux.
     pub session: Option<String>,

@@ -1,5 +1,5 @@
-//! The schema of an agent's answer: a JSON Schema in a file or in program.toml. For an unusable schema the error
-//! names the place in it and the reason. Prompts nobody.
+//! The schema of an agent's answer: a JSON Schema in a file or in program.toml. The error for an unusable schema
+//! names the place in the schema and the reason. Prompts nobody.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,10 +13,9 @@ use haft_agent::provider::{OutputSchema, OutputSchemaError};
 use haft_core::report::Problem;
 use haft_manifest::AnswerForm;
 
-/// Bytes of a file that are read: a schema of a sixteenth of that is too large already.
+/// Maximum number of bytes read of a file. The limit of a schema is a sixteenth of that.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The remedy for a missing schema.
 const EXAMPLE: &str = "expected a JSON Schema such as `{\"type\": \"object\", \"properties\": {\"count\": \
      {\"type\": \"integer\"}}, \"required\": [\"count\"]}`";
 

@@ -9,34 +9,34 @@ use haft_manifest::{Manifest, Package as Declared};
 use haft_package::{Bundle, Kind, StoreError};
 use haft_sandbox::process::private;
 
-/// A package that is installed and can be used.
+/// An installed package that can be used.
 #[derive(Debug)]
 pub(super) struct Installed<'a> {
     pub(super) declared: &'a Declared,
     pub(super) bundle: Bundle,
-    /// The definitions that the user agreed to, by exposed names; `None` where an earlier haft recorded none.
+    /// The agreed definitions, by exposed names; `None` if an earlier version of haft recorded none.
     pub(super) agreed: Option<Agreed>,
 }
 
 impl Installed<'_> {
-    /// Returns its entry and its bundle.
+    /// Returns the package's entry and bundle.
     pub(super) fn parts(&self) -> (&Declared, &Bundle) {
         (self.declared, &self.bundle)
     }
 
-    /// Returns the names of its plugins.
+    /// Returns the names of the package's enabled plugins.
     pub(super) fn plugins(&self) -> impl Iterator<Item = &str> {
         let plugins = self.bundle.manifest.plugins.iter().filter(|plugin| plugin.enabled);
         plugins.map(|plugin| plugin.name.as_str())
     }
 
-    /// Returns whether it starts processes.
+    /// Returns whether the package starts processes.
     pub(super) fn has_commands(&self) -> bool {
         self.bundle.manifest.has_commands()
     }
 }
 
-/// Returns the enabled and installed packages. An unusable one is a problem, and the others are used.
+/// Returns the enabled and installed packages, and a problem for each unusable package.
 pub(super) fn installed(loaded: &Loaded) -> (Vec<Installed<'_>>, Vec<Problem>) {
     let (mut all, mut problems) = (Vec::new(), Vec::new());
     for declared in loaded.manifest.packages.iter().filter(|package| package.enabled) {
@@ -71,7 +71,7 @@ fn open(declared: &Declared, loaded: &Loaded) -> Result<(Bundle, Option<Agreed>)
     let folder = loaded.store.tree(&pin.kept);
     let bundle = Bundle::read(&folder, listing).and_then(|bundle| bundle.called(&declared.name.value));
     let bundle = bundle.map_err(|error| damaged(error.to_string()))?;
-    // Components are compared one by one when they are loaded; a program can use any file beside it.
+    // Components are compared at their load. A program can use any file beside it.
     if bundle.runs_its_own() {
         bundle.listing.check(&folder).map_err(|error| damaged(error.to_string()))?;
     }
@@ -103,8 +103,8 @@ fn ignored(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     Some(problem.hint("the author must declare them as `[[mcp_servers]]` in the package's program.toml"))
 }
 
-/// Returns possible tools besides those of `installed`: of disabled packages, and of enabled ones that are
-/// unusable. Their names are unknown.
+/// Returns possible tools besides those of `installed`: of disabled packages, and of enabled but unusable
+/// packages. Their names are unknown.
 pub(super) fn unseen(loaded: &Loaded, installed: &[Installed<'_>]) -> Unseen {
     let manifest = &loaded.manifest;
     let mut unseen = Unseen::switched_off(manifest);
@@ -124,7 +124,7 @@ pub(super) fn origin(manifest: &Manifest, declared: &Declared) -> String {
     format!("package `{}` at {}", declared.name.as_str(), manifest.source.place(declared.name.span))
 }
 
-/// Returns the packages' skills for the model. A skill claims no tools of a server whose name was taken before.
+/// Returns the packages' skills for the model. A skill gets no tools of a server with an earlier server's name.
 pub(super) fn skills(program: &Manifest, installed: &[Installed<'_>]) -> Vec<Shelved> {
     let prefixes = |manifest: &Manifest| -> Vec<String> {
         let servers = manifest.mcp_servers.iter().filter(|server| server.enabled);

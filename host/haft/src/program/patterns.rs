@@ -1,4 +1,4 @@
-//! Checks patterns of tool names against the existing tools: a pattern that matches no tool is an error, since it
+//! Checks patterns of tool names against the existing tools. A pattern that matches no tool is an error, because it
 //! would silently omit the intended tool. Selects no tools itself.
 
 use std::fmt;
@@ -7,11 +7,11 @@ use haft_core::report::{Problem, Span, nearest};
 use haft_core::tool::{Toolbox, exposed_name};
 use haft_manifest::{Located, Manifest, ToolPattern};
 
-/// The tools of the plugins that haft carries in itself. Which of them are on is the program's choice, and a
-/// list may name those for here and for a target.
+/// The tools of the built-in plugins. The program enables some of them, and a list of tools may name those of this
+/// machine and of a target.
 pub(super) const OF_BUILTINS: &[&str] = &["read", "write", "edit", "fetch_url", "web_search", "time"];
 
-/// Tools that there may be without being known, by what their names begin with, and why they are not.
+/// Name prefixes of possible tools, each with the reason why the tools are unknown.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unseen(Vec<(String, String)>);
 
@@ -20,31 +20,29 @@ pub(super) struct Unseen(Vec<(String, String)>);
 pub struct Idle {
     /// The pattern.
     pub pattern: String,
-    /// The nearest name, or why it cannot be checked.
+    /// The reason why no tool matches.
     pub why: Why,
 }
 
-/// See [`Idle::why`].
+/// The reason why no tool matches a pattern.
 #[derive(Clone, Debug)]
 pub enum Why {
-    /// No tool has this name; the nearest that is.
+    /// No tool has this name. The value: the nearest name.
     Nothing(Option<String>),
-    /// Tools that it may name are not known, or not on; why.
+    /// Tools that the pattern may match are unknown or disabled. The value: the reason.
     Unseen(String),
 }
 
 impl Unseen {
-    /// Adds tools whose names begin with `prefix`; `why` says why they are unknown.
+    /// Adds tools whose names begin with `prefix`, and the reason `why` they are unknown.
     pub(super) fn note(&mut self, prefix: impl Into<String>, why: impl Into<String>) {
         self.0.push((prefix.into(), why.into()));
     }
 
-    /// Adds several.
     pub(super) fn extend(&mut self, more: impl IntoIterator<Item = (String, String)>) {
         self.0.extend(more);
     }
 
-    /// Appends all of `more`.
     pub(super) fn append(&mut self, more: Self) {
         self.extend(more.0);
     }
@@ -57,12 +55,12 @@ impl Unseen {
         let servers =
             servers.map(|own| (server_prefix(own.name.as_str()), off("MCP server", own.name.as_str())));
         let packages = manifest.packages.iter().filter(|package| !package.enabled);
-        // Their tools may have any name.
+        // Tools of packages may have any name.
         let packages = packages.map(|own| (String::new(), off("package", own.name.as_str())));
         Self(plugins.chain(servers).chain(packages).collect())
     }
 
-    /// Returns why tools that `pattern` may match are unknown, if there may be any.
+    /// Returns the reason why tools that `pattern` may match are unknown, if there may be such tools.
     pub(super) fn reason_for(&self, pattern: &ToolPattern) -> Option<&str> {
         let text = pattern.as_str();
         let (head, has_star) = text.split_once('*').map_or((text, false), |(head, _)| (head, true));
@@ -81,7 +79,7 @@ pub(super) fn server_prefix(name: &str) -> String {
     exposed_name(&["mcp", name, ""])
 }
 
-/// Returns those of `patterns` that match none of `names`.
+/// Returns the `patterns` that match none of `names`.
 pub(super) fn idle<'p>(
     names: &[&str],
     patterns: impl IntoIterator<Item = &'p ToolPattern>,
@@ -89,7 +87,7 @@ pub(super) fn idle<'p>(
     patterns.into_iter().filter(move |pattern| !names.iter().any(|name| pattern.matches(name)))
 }
 
-/// Returns the name, or the group of names, that `pattern` most likely meant.
+/// Returns the name, or the group of names, that `pattern` most likely means.
 pub(super) fn near(pattern: &str, names: &[&str]) -> Option<String> {
     if !pattern.contains('*') {
         return nearest(pattern, names.iter().copied()).map(str::to_owned);
@@ -99,8 +97,8 @@ pub(super) fn near(pattern: &str, names: &[&str]) -> Option<String> {
     nearest(pattern, groups.iter().map(String::as_str)).map(str::to_owned)
 }
 
-/// Returns a problem for each of `patterns` that matches none of the tools `names` of `owner`, which is at `span`
-/// and has the patterns in `key`.
+/// Returns a problem for each of `patterns` that matches none of the tools `names` of `owner`. The patterns are in
+/// `key` of `owner`, which is at `span`.
 pub(super) fn problems<'p>(
     owner: &str,
     (key, span): (&str, Span),
@@ -118,8 +116,8 @@ pub(super) fn problems<'p>(
     idle(names, patterns).map(problem).collect()
 }
 
-/// Names in program.toml that must be those of tools of `toolbox`, and are not: in `[requires_tools]`, and patterns of
-/// `[[packages]] tools` unless `unseen` tools may have them.
+/// Returns a problem for each name of program.toml without a tool in `toolbox`: names in `[requires_tools]`, and
+/// patterns in `[[packages]] tools` except those that `unseen` tools may match.
 pub(super) fn missing(manifest: &Manifest, toolbox: &Toolbox, unseen: &Unseen) -> Vec<Problem> {
     let required = manifest.required_tools.iter().filter(|name| toolbox.find(&name.value).is_none());
     let problem = |name: &Located<String>| {
@@ -191,7 +189,7 @@ mod tests {
         }
     }
 
-    /// Each is the name of a tool that there is with everything on.
+    /// Each name is that of a tool with every built-in plugin enabled.
     #[tokio::test]
     async fn c08_the_built_in_tools_are_those_there_are() {
         let known: Vec<_> = super::super::builtin_names().collect();

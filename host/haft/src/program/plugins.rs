@@ -32,28 +32,28 @@ use haft_package::disclosure::Disclosure;
 use haft_package::{Digest, Kind};
 use haft_plugin_host::{Engine, GrantPlace, LoadError, Plugin, PluginOffer, PluginTool, Source, Uncallable};
 
-/// One plugin before it is in the toolbox.
+/// One plugin before its tools are in the toolbox.
 pub(super) struct PendingPlugin<'a> {
     pub(super) name: String,
     pub(super) source: Source,
     pub(super) grant: Grant,
-    /// The place that would grant more.
+    /// The place in program.toml for further rights.
     pub(super) place: GrantPlace,
     pub(super) limits: Limits,
-    /// The argument that is the subject of its calls.
+    /// The argument that is the subject of the plugin's calls.
     pub(super) about: SubjectArgument,
-    /// Its entry in program.toml; `None` for a built-in.
+    /// The plugin's entry in program.toml; `None` for a built-in plugin.
     pub(super) declared: Option<&'a Declared>,
-    /// Its package. The declaration is the package's then, and this entry overrides it.
+    /// The plugin's package. `declared` is then in the package's program.toml, and this entry overrides it.
     pub(super) package: Option<&'a Package>,
-    /// The definitions that the user agreed to, if it is installed.
+    /// The agreed definitions, if the plugin is installed.
     pub(super) agreed: Option<Agreed>,
-    /// Labels of the workers that run it; empty: this process.
+    /// Labels of the workers that run the plugin; empty for this process.
     pub(super) on: &'a [Label],
 }
 
 impl PendingPlugin<'_> {
-    /// Returns the headers that the program gives it: those of a package by the names that it asks for.
+    /// Returns the headers that the program gives to the plugin: for a package, those with requested names.
     pub(super) fn secrets(&self) -> Vec<&PluginSecret> {
         let Some(declared) = self.declared else { return Vec::new() };
         let Some(package) = self.package else { return declared.secrets.iter().collect() };
@@ -62,13 +62,13 @@ impl PendingPlugin<'_> {
         package.secrets.iter().filter(is_asked).collect()
     }
 
-    /// Returns whether the tool that is `own` to the plugin is offered under its exposed name.
+    /// Returns whether the program offers the plugin's tool `own` under the name `exposed`.
     pub(super) fn offers(&self, own: &str, exposed: &str) -> bool {
         is_offered(self.declared, own) && self.package.is_none_or(|package| offers(package, exposed))
     }
 
-    /// Returns whether the tool is the one that the user agreed to. A component lists its tools by running, and may
-    /// list others another day.
+    /// Returns whether the tool is the agreed one. A component lists its tools by running, and may list other tools
+    /// later.
     pub(super) fn is_agreed_to(&self, own: &ToolDef) -> bool {
         let Some(agreed) = &self.agreed else { return true };
         // Overrides of the program itself need no agreement.
@@ -77,37 +77,37 @@ impl PendingPlugin<'_> {
         agreed.get(&name) == Some(&Disclosure::definition_digest(ToolDef { name: name.clone(), ..def }))
     }
 
-    /// Returns the prefix of its tools' names.
+    /// Returns the prefix of the names of the plugin's tools.
     pub(super) fn prefix(&self) -> String {
         self.declared.map_or_else(String::new, |_| patterns::plugin_prefix(&self.name))
     }
 
-    /// Returns whether it is a file of its author, which only the author can correct.
+    /// Returns whether the plugin is a file, which only its author can correct.
     pub(super) fn is_own_file(&self) -> bool {
         self.declared.is_some_and(|plugin| matches!(plugin.component.value, Component::File(_)))
     }
 
-    /// Returns its place in the program's file.
+    /// Returns the plugin's place in program.toml.
     pub(super) fn span(&self) -> Option<Span> {
         let own = self.declared.map(|plugin| plugin.component.span);
         self.package.map(|package| package.name.span).or(own)
     }
 }
 
-/// Returns the enabled plugins, of haft, of the program and of its packages, with their rights; and the problems of
-/// the others.
+/// Returns the enabled plugins of haft, of the program and of its packages, with their rights, and the problems of
+/// unavailable plugins.
 pub(super) fn pending<'a>(rights: &Rights<'a>) -> (Vec<PendingPlugin<'a>>, Contribution) {
     let (mut pending, mut others) = (builtins::enabled(rights), Contribution::default());
     let declared = rights.manifest.plugins.iter().zip(&rights.plugins);
     for (plugin, grant) in declared.filter(|(plugin, _)| plugin.enabled) {
-        // A hook sees the calls of any machine that it is declared on.
+        // A hook sees the calls on any machine that declares it.
         if plugin.hooks.is_none() && !rights.placement.loads(&plugin.on) {
             let why = format!(
                 "plugin `{}` is not available: {}",
                 plugin.name.as_str(),
                 machines::elsewhere(&plugin.on)
             );
-            // A worker is not asked for entries of other workers.
+            // A worker gets no calls of entries for other workers.
             if !rights.placement.is_worker() {
                 others.unseen.note(patterns::plugin_prefix(plugin.name.as_str()), why);
             }
@@ -176,7 +176,6 @@ fn of_package<'a>(package: &'a Installed<'a>, grants: &[Grant]) -> Vec<PendingPl
     bundle.components().zip(grants).map(pending).collect()
 }
 
-/// Loads plugins, and returns their contribution.
 pub(super) async fn contribution(rights: &Rights<'_>, pending: &[PendingPlugin<'_>]) -> Contribution {
     let engine = &rights.engine;
     let loaded = if rights.options.known_only {
@@ -218,8 +217,8 @@ fn of_loaded(rights: &Rights<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin) 
     found
 }
 
-/// Returns the tools of a plugin, its prompts and its resources, which all have its grant and limits. Its settings
-/// for tools apply.
+/// Returns the tools, prompts and resources of a plugin, with its grant and limits, and with the settings for its
+/// tools.
 fn of_functions(rights: &Rights<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin) -> Contribution {
     let place = |span| rights.manifest.source.place(span);
     let origin = match (pending.package, pending.declared) {
@@ -256,7 +255,7 @@ fn of_functions(rights: &Rights<'_>, pending: &PendingPlugin<'_>, plugin: &Plugi
     found
 }
 
-/// Returns whether a plugin's function is wanted, and is the agreed one.
+/// Returns whether a plugin's function is offered, and is the agreed one.
 fn is_had(pending: &PendingPlugin<'_>, own: &ToolDef, exposed: &str, problems: &mut Vec<Problem>) -> bool {
     if !pending.offers(&own.name, exposed) {
         return false;
@@ -267,7 +266,7 @@ fn is_had(pending: &PendingPlugin<'_>, own: &ToolDef, exposed: &str, problems: &
 }
 
 /// Returns the line that demands the user's approval before the tool `own` of a plugin runs. If a pattern matches
-/// no tool of the plugin, every tool asks, since any of them may be meant.
+/// no tool of the plugin, every tool needs approval, because any of them may be meant.
 fn approval(rights: &Rights<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin, own: &str) -> Option<String> {
     let patterns = pending.declared.map_or(&[][..], |plugin| &plugin.confirm);
     let is_misspelt = |pattern: &ToolPattern| !plugin.own_names().iter().any(|name| pattern.matches(name));
@@ -278,8 +277,8 @@ fn approval(rights: &Rights<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin, o
     asks.then(|| under::FETCH_CONFIRM.to_owned())
 }
 
-/// Returns the problems of settings for tools that the plugin does not have. Those in a package are for its author
-/// to correct.
+/// Returns the problems of settings for tools that the plugin does not have. Only a package's author can correct
+/// those of a package.
 fn misnamed(pending: &PendingPlugin<'_>, plugin: &Plugin) -> Vec<Problem> {
     let Some(declared) = pending.declared.filter(|_| pending.package.is_none()) else { return Vec::new() };
     let uncallable = plugin.uncallable().iter().map(|one| one.name.as_str());
@@ -304,8 +303,8 @@ fn misnamed(pending: &PendingPlugin<'_>, plugin: &Plugin) -> Vec<Problem> {
     problems
 }
 
-/// Loads all: those that are known already one after the other, which takes less time than to hand
-/// them out, the others at once, so that a first start uses every processor.
+/// Loads all plugins: known plugins one after the other, which takes less time than a task for each, and the others
+/// concurrently, so that a first start uses every processor.
 async fn load_all(engine: &Engine, pending: &[PendingPlugin<'_>]) -> Vec<Loaded> {
     let mut loaded: Vec<Option<Result<Plugin, LoadError>>> = Vec::with_capacity(pending.len());
     let mut loading = JoinSet::new();
@@ -329,7 +328,7 @@ async fn load_all(engine: &Engine, pending: &[PendingPlugin<'_>]) -> Vec<Loaded>
     loaded.into_iter().flatten().map(|plugin| plugin.map(Some)).collect()
 }
 
-/// Returns the known plugins, and hooks: no call may precede an undiscovered hook.
+/// Returns the known plugins, and all hooks, because no call may precede an undiscovered hook.
 async fn known(engine: &Engine, pending: &[PendingPlugin<'_>]) -> Vec<Loaded> {
     let mut loaded = Vec::with_capacity(pending.len());
     for pending in pending {
@@ -343,7 +342,7 @@ async fn known(engine: &Engine, pending: &[PendingPlugin<'_>]) -> Vec<Loaded> {
     loaded
 }
 
-/// A plugin; `None` if it would have to be discovered first.
+/// A plugin; `None` if it is undiscovered.
 type Loaded = Result<Option<Plugin>, LoadError>;
 
 fn unloadable(pending: &PendingPlugin<'_>, error: &LoadError, is_built_here: bool) -> Problem {
@@ -366,7 +365,7 @@ fn unloadable(pending: &PendingPlugin<'_>, error: &LoadError, is_built_here: boo
     }
 }
 
-/// Returns the problem for a tool that is not the agreed one.
+/// Returns the problem for a tool that differs from the agreed one.
 fn not_agreed_to(pending: &PendingPlugin<'_>, exposed: &str) -> Problem {
     let (name, span) = match (pending.package, pending.span()) {
         (Some(package), _) => (package.name.as_str(), Some(package.name.span)),
@@ -379,16 +378,16 @@ fn not_agreed_to(pending: &PendingPlugin<'_>, exposed: &str) -> Problem {
     span.into_iter().fold(problem, |problem, span| problem.at(span, "left out"))
 }
 
-/// Splits plugins into those that may have a tool called `only`, and the others. Without `only` all of them may.
+/// Splits plugins into those that may have a tool called `only`, and the others. Without `only` all plugins may.
 pub(super) fn split<'a>(
     pending: Vec<PendingPlugin<'a>>,
     only: Option<&str>,
 ) -> (Vec<PendingPlugin<'a>>, Vec<PendingPlugin<'a>>) {
     let Some(only) = only else { return (pending, Vec::new()) };
-    // An exposed name begins with the plugin's, even if it was shortened.
+    // An exposed name begins with the plugin's name, even if shortened.
     let plugin = only.split_once("__").map(|(plugin, _)| plugin);
     let may_have = |pending: &PendingPlugin<'_>| match (plugin, pending.declared) {
-        // A hook sees the calls of others.
+        // A hook sees the calls of other plugins.
         (_, Some(declared)) if declared.hooks.is_some() => true,
         (Some(plugin), Some(_)) => pending.name.eq_ignore_ascii_case(plugin),
         (None, None) => true,
@@ -402,7 +401,7 @@ fn is_offered(declared: Option<&Declared>, tool: &str) -> bool {
     patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(tool)))
 }
 
-/// Returns whether the program wants the tool with this exposed name of a package.
+/// Returns whether the program uses the tool with this exposed name of a package.
 pub(super) fn offers(package: &Package, exposed: &str) -> bool {
     package.tools.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(exposed)))
 }

@@ -21,14 +21,14 @@ use haft_manifest::{SecretError, Secrets};
 pub struct ModelChoice {
     /// The provider's kind.
     pub provider: Option<String>,
-    /// The model's name; or `fast`, `complex` or `auto`, which are the program's.
+    /// The model's name; or `fast`, `complex` or `auto` for a model of the program.
     pub model: Option<String>,
-    /// Where the provider is.
+    /// The URL of the provider.
     pub base_url: Option<String>,
 }
 
 impl ModelChoice {
-    /// Returns the selected model of the program, if any.
+    /// Returns the program's model that the choice names, if any.
     fn route(&self) -> Option<Route> {
         let model = self.model.as_deref()?;
         Route::ALL.iter().find(|(name, _)| *name == model).map(|(_, route)| *route)
@@ -45,7 +45,7 @@ pub struct Listed {
     pub provider: Arc<dyn Provider>,
     /// Whether program.toml names this provider.
     pub is_used: bool,
-    /// Whether its models are known; otherwise the model settings have no meaning.
+    /// Whether the provider's models are known; otherwise its model settings have no meaning.
     pub has_models: bool,
 }
 
@@ -58,7 +58,7 @@ impl Program {
         self.models().provider(choice).await
     }
 
-    /// Returns the route of the model.
+    /// Returns the route that `choice` or program.toml selects.
     pub fn route(&self, choice: &ModelChoice) -> Route {
         self.models().route(choice)
     }
@@ -68,7 +68,7 @@ impl Program {
         self.models().listed(choice).await
     }
 
-    /// Returns the vendor-specific settings of `[provider]` that `choice` makes useless, for the user.
+    /// Returns a text for the user about vendor-specific settings of `[provider]` that `choice` makes useless.
     pub fn unused_of_provider(&self, choice: &ModelChoice) -> Option<String> {
         self.models().unused_of_provider(choice)
     }
@@ -83,19 +83,17 @@ pub(super) struct Models<'a> {
     pub(super) manifest: &'a Manifest,
     /// The expansion of `~`.
     pub(super) home: &'a Path,
-    /// The redactor, which learns the keys.
+    /// The redactor, which registers the keys.
     pub(super) redactor: &'a Redactor,
 }
 
 impl Models<'_> {
-    /// Returns the provider of program.toml with the overrides of `choice`.
     pub(super) async fn provider(&self, choice: &ModelChoice) -> anyhow::Result<Arc<dyn Provider>> {
         let (kind, mut settings) = self.settings(choice).await?;
         models(choice, self.own(kind), kind, &mut settings)?;
         Ok(provider::build(settings)?)
     }
 
-    /// Returns the provider for listing its models, which needs no model.
     async fn listed(&self, choice: &ModelChoice) -> anyhow::Result<Listed> {
         let (kind, mut settings) = self.settings(choice).await?;
         let has_models = models(choice, self.own(kind), kind, &mut settings).is_ok();
@@ -124,7 +122,7 @@ impl Models<'_> {
         let mut settings = ProviderSettings::new(kind.name, String::new());
         if let Some(section) = section {
             limits(section, &mut settings);
-            // A price goes with the name of a model.
+            // A price belongs to the name of a model.
             settings.prices = prices(section);
         }
         if let Some(own) = own {
@@ -140,7 +138,6 @@ impl Models<'_> {
         Ok((kind, settings))
     }
 
-    /// Returns the vendor-specific settings of `[provider]` that `choice` makes useless, for the user.
     pub(super) fn unused_of_provider(&self, choice: &ModelChoice) -> Option<String> {
         let section = self.manifest.provider.as_ref()?;
         let (own, chosen) = (section.name.value.as_str(), choice.provider.as_deref()?);
@@ -157,11 +154,10 @@ impl Models<'_> {
         })
     }
 
-    /// Returns the route of the model.
     pub(super) fn route(&self, choice: &ModelChoice) -> Route {
         match (choice.route(), choice.named_model()) {
             (Some(route), _) => route,
-            // Who names a model wants that one.
+            // A named model is used for every request.
             (None, Some(_)) => Route::Complex,
             (None, None) => self.manifest.agent.route,
         }
@@ -170,7 +166,7 @@ impl Models<'_> {
     fn provider_kind<'a>(&'a self, choice: &'a ModelChoice) -> Result<&'a str, Report> {
         let section = self.manifest.provider.as_ref().map(|section| section.name.value.as_str());
         let named = choice.provider.as_deref().or(section);
-        // A server of one's own most likely speaks what most of them do.
+        // A private server most likely has the OpenAI API.
         named.or_else(|| choice.base_url.as_ref().map(|_| "openai")).ok_or_else(no_provider)
     }
 
@@ -196,7 +192,7 @@ impl Models<'_> {
     }
 }
 
-/// Applies the limits, which are independent of the vendor.
+/// Applies the settings that are independent of the vendor.
 fn limits(section: &manifest::Provider, settings: &mut ProviderSettings) {
     settings.stream = section.stream;
     settings.effort = section.effort;
@@ -222,7 +218,7 @@ fn prices(section: &manifest::Provider) -> BTreeMap<String, Prices> {
     section.prices.iter().map(|(model, own)| (model.clone(), price(own))).collect()
 }
 
-/// Sets the models: the named one, those of program.toml, or the vendor's defaults.
+/// Sets the models: the named model, those of program.toml, or the vendor's defaults.
 fn models(
     choice: &ModelChoice,
     own: Option<&manifest::Provider>,
@@ -232,10 +228,10 @@ fn models(
     let either = |first: Option<&String>, second: Option<&String>| first.or(second).cloned();
     let plain = own.and_then(|own| own.model.as_ref());
     let complex = own.and_then(|own| either(own.model_complex.as_ref(), plain));
-    // A replaced model takes no part.
+    // A model that the user replaces is not used.
     let plain_fast = plain.filter(|_| choice.named_model().is_none());
     let fast = own.and_then(|own| either(own.model_fast.as_ref(), plain_fast));
-    // A private server has its own models.
+    // A private server does not have the vendor's models.
     let usual = |model: &str| {
         let is_vendor = settings.base_url.is_none() && !model.is_empty();
         is_vendor.then(|| model.to_owned())
@@ -269,7 +265,7 @@ fn usual_url(kind: &ProviderKind) -> Option<String> {
     Some(format!("{scheme}://{host}:{port}"))
 }
 
-/// Returns the report that no provider is set.
+/// Returns the error that no provider is set.
 fn no_provider() -> Report {
     let with_key: Vec<_> = provider::PROVIDERS.iter().filter(|kind| usual_key(kind).is_some()).collect();
     let problem = Problem::new("no model provider is configured")

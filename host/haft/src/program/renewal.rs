@@ -1,5 +1,5 @@
-//! Updates the tools of MCP servers while an agent works: the server's current tools, with the rights of its
-//! earlier ones.
+//! Updates the tools of MCP servers while an agent runs: the server's current tools get the rights of its
+//! earlier tools.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use haft_core::tool::{Rules, Tool, Toolbox};
 use haft_manifest::ToolPattern;
 use haft_mcp::client::{Server, ServerTool, exposed, owns};
 
-/// Notifies an agent of changed tools.
+/// Updates the tools of an agent.
 pub struct Renewal {
     /// All tools of the program.
     all: Toolbox,
@@ -24,7 +24,7 @@ pub struct Renewal {
     servers: Vec<Watched>,
     rules: Rules,
     hooks: Vec<Watching>,
-    /// The patterns of the agent's tools; all if empty.
+    /// The patterns of the agent's tools; all tools if empty.
     patterns: Vec<ToolPattern>,
     budget: Option<u32>,
     is_planning: bool,
@@ -33,12 +33,13 @@ pub struct Renewal {
 struct Watched {
     server: Arc<Server>,
     changes: Lock<watch::Receiver<u64>>,
-    /// The server's tools that program.toml names; all if `None`.
+    /// The patterns of the server's tools in program.toml; `None` for all tools.
     patterns: Option<Vec<ToolPattern>>,
 }
 
 impl Program {
-    /// News of the tools of an agent that begins with `chosen`, which `patterns` or `[agent] tools` name.
+    /// Returns the updates for an agent whose initial tools are `chosen`, selected by `patterns` or
+    /// `[agent] tools`.
     pub fn news(&self, chosen: &Toolbox, patterns: &[ToolPattern], is_planning: bool) -> Renewal {
         let of_agent =
             self.manifest.agent.tools.as_ref().map(|tools| tools.value.as_slice()).unwrap_or_default();
@@ -55,7 +56,8 @@ impl Program {
         }
     }
 
-    /// Returns the current tools of a server of the program itself: those of a package were agreed to, and stay.
+    /// Returns a server of the program itself with the patterns of its tools; `None` for a server of a package,
+    /// whose tools were agreed to and do not change.
     fn watched(&self, Tracked { server, changes }: &Tracked) -> Option<Watched> {
         let name = &server.config().name;
         let declared = self.manifest.mcp_servers.iter().find(|own| own.name.as_str() == name)?;

@@ -1,5 +1,5 @@
-//! The state that `haft serve` shares with other processes of the same program: over HTTP with a NATS server, with
-//! replicas on any machine; otherwise with the processes of this user.
+//! The state that `haft serve` shares with other processes of its program: with HTTP and a NATS server, with
+//! replicas on any machine; otherwise with processes of this user.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -13,10 +13,10 @@ use haft_nats::SharedState;
 /// The file with the machine's name on Linux.
 const NAME_FILE: &str = "/proc/sys/kernel/hostname";
 
-/// The name of a machine without one.
+/// The name of a machine whose name is unknown.
 const NAMELESS: &str = "replica";
 
-/// Returns `offers` with the processes that share its approvals.
+/// Returns `offers` with the processes that share approvals.
 pub(super) fn shared(
     offers: ToolSnapshots,
     program: &Program,
@@ -30,12 +30,12 @@ pub(super) fn shared(
     let server = machines.server(manifest, &program.dirs.home, &program.redactor);
     let shared = Arc::new(SharedState::at(Arc::new(server)));
     running.share(shared.clone());
-    // A name has no NUL.
+    // A name contains no NUL.
     let whole = format!("{}\0{}", identity.program, identity.digest);
     let offers = offers.with_replicas(shared, whole.into_bytes(), machine());
     let questions = offers.questions().clone();
     tokio::spawn(async move {
-        // The first question does it otherwise, and waits for it.
+        // Otherwise the first question would wait for this preparation.
         if let Err(error) = questions.prepare().await {
             tracing::warn!("approvals and tasks cannot be shared with other replicas now: {error}");
         }
@@ -43,14 +43,14 @@ pub(super) fn shared(
     offers
 }
 
-/// Returns the questions of a program: an answer is good for every haft of this user that serves the same
-/// program.toml for the same workspace.
+/// Returns the questions of a program. An answer is valid for every haft of this user that serves this
+/// program.toml for this workspace.
 fn of_this_user(program: &Program) -> Questions {
     let path = &program.manifest.path;
     let path = path.canonicalize().unwrap_or_else(|_| path.clone());
     let workspace = program.grant.workspace().map(Root::path);
     let names = [Some(path.as_path()), workspace].map(|path| path.unwrap_or(Path::new("")).as_os_str());
-    // No path has a NUL.
+    // A path contains no NUL.
     Questions::in_folder(program.dirs.approvals(), names.map(OsStrExt::as_bytes).join(&0))
 }
 

@@ -17,29 +17,29 @@ use haft_plugin_host::{Engine, EngineOptions};
 use haft_sandbox::BackendConfig;
 use haft_sandbox::confine::{Confiner, Layers};
 
-/// The inputs of every source of tools: the files, the rights of each part, and the confiner. No source changes
-/// them.
+/// The inputs of every source of tools: the files, the rights of each part, and the confiner. Sources do not
+/// change them.
 pub(super) struct Rights<'a> {
     pub(super) options: &'a Options,
     pub(super) loaded: &'a Loaded,
     pub(super) manifest: &'a Manifest,
     pub(super) dirs: &'a Dirs,
     pub(super) installed: &'a [Installed<'a>],
-    /// Where commands run, if not on this machine as `bash` does it.
+    /// The target of commands; `None` for this machine, as `bash` runs commands.
     pub(super) target: Option<BackendConfig>,
     /// The placement of the tools.
     pub(super) placement: Placement,
-    /// Of `bash`.
+    /// The rights of `bash`.
     pub(super) grant: Grant,
-    /// Of the program's MCP servers and commands.
+    /// The rights of the program's MCP servers and commands.
     pub(super) processes: Processes,
-    /// Of those of each installed package, in order.
+    /// The rights of the servers and commands of each installed package, in order.
     pub(super) of_packages: Vec<Processes>,
-    /// Of the built-in `read`, `write` and `edit`.
+    /// The rights of the built-in `read`, `write` and `edit`.
     pub(super) files: Grant,
-    /// Of each entry of `[[plugins]]`, in order.
+    /// The rights of each entry of `[[plugins]]`, in order.
     pub(super) plugins: Vec<Grant>,
-    /// Of each component of each installed package, in order.
+    /// The rights of each component of each installed package, in order.
     pub(super) packages: Vec<Vec<Grant>>,
     pub(super) confiner: Confiner,
     pub(super) engine: Engine,
@@ -48,8 +48,8 @@ pub(super) struct Rights<'a> {
 }
 
 impl<'a> Rights<'a> {
-    /// Resolves the rights of program.toml and the command line, and their problems. Fails if either grants an
-    /// impossible right.
+    /// Resolves the rights of program.toml and the command line. Returns the rights and their problems. Fails if
+    /// program.toml or the command line grants an impossible right.
     pub(super) fn resolve(
         options: &'a Options,
         loaded: &'a Loaded,
@@ -118,8 +118,7 @@ impl<'a> Rights<'a> {
     }
 }
 
-/// Returns `grant` of `bash`, which does not reach the scripts of installed plugins: they run with rights of their
-/// own.
+/// Returns `grant` of `bash` without the scripts of installed plugins, which run with their own rights.
 fn without_scripts(grant: Grant, installed: &[Installed<'_>]) -> anyhow::Result<Grant> {
     let bundles = installed.iter().map(|one| &one.bundle);
     let mut with_scripts =
@@ -127,8 +126,8 @@ fn without_scripts(grant: Grant, installed: &[Installed<'_>]) -> anyhow::Result<
     with_scripts.try_fold(grant, |grant, bundle| Ok(grant.with_hidden(grants::root(&bundle.folder)?)))
 }
 
-/// Returns the remainder of `wanted`, the grant of an entry from `origin`, if the program works as an agent of
-/// another one.
+/// Returns the remainder of the grant `wanted` of an entry from `origin`, if the program is an agent of another
+/// program.
 fn bound(under: Option<&Under>, sealed: &Grant, wanted: &Grant, origin: &str) -> (Grant, Option<Problem>) {
     let Some(under) = under else { return (wanted.clone().with_protected_paths_of(sealed), None) };
     let withheld = under.withheld(wanted);
@@ -140,7 +139,7 @@ fn bound(under: Option<&Under>, sealed: &Grant, wanted: &Grant, origin: &str) ->
     (under.narrowed(wanted).with_protected_paths_of(sealed), problem)
 }
 
-/// Prepares for children if there will be many; returns why there cannot be any.
+/// Prepares for many children if `many_calls`. Returns a problem if no child can be confined.
 fn children(confiner: &Confiner, grant: &Grant, many_calls: bool) -> Option<Problem> {
     let refusal = confiner.refusal(grant);
     if refusal.is_none() && many_calls {
@@ -157,7 +156,7 @@ pub(super) fn engine<'g>(
     grants: impl Iterator<Item = &'g Grant>,
 ) -> anyhow::Result<Engine> {
     let cache = Root::resolve(Path::new("/"), &dirs.cache)?;
-    // Where nothing is covered for children, a directory that they may write is not haft's alone.
+    // Without a layer of confinement, processes can write the cache even if their grants hide it.
     let is_open = confiner.layers() == Layers::NONE;
     let exposed = grants.filter(|grant| is_open || !grant.hides(&cache));
     Ok(Engine::new(&EngineOptions {

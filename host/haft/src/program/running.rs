@@ -1,5 +1,5 @@
 //! The resources of a served program that outlive a call: MCP servers, the programs of its agents, its backend.
-//! Resources of an earlier reading of the program are closed in order once no call uses them.
+//! Resources of an earlier reading of the program are closed once no call uses them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use haft_mcp::server::http::Readiness;
 use haft_nats::{Gate, SharedState};
 use haft_sandbox::Backend;
 
-/// The running resources of a served program, over all of its readings. Clones share them.
+/// The running resources of all readings of a served program. Clones share the resources.
 #[derive(Clone, Debug, Default)]
 pub struct Running(Arc<Lock<State>>);
 
@@ -21,7 +21,7 @@ pub struct Running(Arc<Lock<State>>);
 struct State {
     servers: Servers,
     now: Arc<Parts>,
-    /// Of earlier readings, each for as long as a call uses it.
+    /// The resources of earlier readings, each until no call uses it.
     earlier: Vec<Arc<Parts>>,
     /// The gate to workers.
     gate: Option<Arc<Gate>>,
@@ -29,7 +29,7 @@ struct State {
     shared: Option<Arc<SharedState>>,
 }
 
-/// The resources of one reading that the next one does not take over.
+/// The resources of one reading that the next reading does not take over.
 #[derive(Debug, Default)]
 struct Parts {
     /// The agents with their own programs.
@@ -61,14 +61,14 @@ impl Running {
         self.0.lock().shared = Some(shared);
     }
 
-    /// Returns its missing parts before the first check.
+    /// Returns the missing parts of the program before the first check.
     pub fn readiness(&self) -> Readiness {
         let gate = self.0.lock().gate.is_some();
         let missing = gate.then(|| "workers have not been searched yet".to_owned()).into_iter().collect();
         Readiness { missing, notes: Vec::new() }
     }
 
-    /// Sends its missing parts to `sender`, with updates. Connects to NATS for that, if the program uses it.
+    /// Sends the missing parts of the program to `sender`, with updates. Connects to NATS if the program uses it.
     pub async fn watch_readiness(self, sender: watch::Sender<Readiness>) {
         let mut was_told = false;
         while !sender.is_closed() {
@@ -104,7 +104,7 @@ impl Running {
         }
     }
 
-    /// Ends `old` once no call uses it. Calls end within their own time.
+    /// Ends `old` once no call uses it. The time limits of calls bound the wait.
     async fn retire(self, old: Arc<Parts>) {
         while old.is_used() {
             tokio::time::sleep(PAUSE).await;
@@ -113,7 +113,7 @@ impl Running {
         self.0.lock().earlier.retain(|own| !Arc::ptr_eq(own, &old));
     }
 
-    /// Ends all that runs, at the same time and within a few seconds; of each reading the agents before the backend.
+    /// Ends all running resources concurrently, within a few seconds; of each reading the agents before the backend.
     pub async fn close(&self) {
         let (servers, parts) = {
             let state = self.0.lock();
@@ -133,7 +133,7 @@ impl Parts {
         self.agents.is_empty() && self.backend.is_none()
     }
 
-    /// Returns whether there are still tools of that reading, which only its snapshot and its calls have.
+    /// Returns whether tools of the reading exist outside of `Parts`: in a snapshot or in calls.
     fn is_used(&self) -> bool {
         let is_shared = |backend: &Arc<dyn Backend>| Arc::strong_count(backend) > 1;
         self.agents.are_used() || self.backend.as_ref().is_some_and(is_shared)

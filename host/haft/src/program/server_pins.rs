@@ -1,6 +1,6 @@
 //! The pins of the tools of a program's MCP servers. The user's consent is stored in haft's own state, keyed by
-//! program, server and configuration, with the agreed tool definitions. program.lock has the digests for everybody
-//! who uses the folder, and is not consent: it only narrows the first list. Prompts nobody.
+//! program, server and configuration, with the agreed tool definitions. program.lock has the digests for every
+//! user of the folder, but is not consent: it only narrows the first list. Prompts nobody.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -19,18 +19,18 @@ use haft_mcp::client::{Server, ToolList};
 use haft_mcp::pins::ToolPins;
 use haft_package::{Lock, ServerPin};
 
-/// Bytes of a record: a list of tools, which has half as many, and its pins.
+/// Maximum number of bytes of a record: twice the limit of a list of tools, with the pins.
 const MAX_RECORD: u64 = 16 << 20;
 
 /// The user's agreement to one server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Agreed {
-    /// For people who look at the file.
+    /// The program, for people who read the file.
     program: PathBuf,
     server: String,
     /// The pins of the tools.
     pub pins: ToolPins,
-    /// The tools as they were, as far as they are known.
+    /// The agreed definitions of the tools, if known.
     pub tools: Vec<Value>,
 }
 
@@ -43,7 +43,7 @@ pub struct PinRecord {
     file: PathBuf,
 }
 
-/// A server without agreement that has listed its tools.
+/// The first list of a server without agreement.
 #[derive(Clone, Debug)]
 pub struct FirstList {
     /// The server.
@@ -53,7 +53,7 @@ pub struct FirstList {
 }
 
 impl PinRecord {
-    /// Creates the record of `server` in the program at `program`; records are in `folder`.
+    /// Creates the record of `server` in the program at `program`, below `folder`.
     pub(super) fn new(folder: &Path, program: &Path, server: &Server) -> Self {
         let (name, configuration) = (server.config().name.clone(), server.config().configuration());
         let parts = [program.as_os_str().as_encoded_bytes(), name.as_bytes(), configuration.as_bytes()];
@@ -63,10 +63,10 @@ impl PinRecord {
         Self { program: program.to_owned(), server: name, configuration, file }
     }
 
-    /// Returns the agreement.
+    /// Returns the agreement; `None` without a record.
     ///
     /// # Errors
-    /// The record is there and cannot be read.
+    /// The record cannot be read.
     pub fn read(&self) -> io::Result<Option<Agreed>> {
         let file = match std::fs::File::open(&self.file) {
             Ok(file) => file,
@@ -88,7 +88,7 @@ impl PinRecord {
         written.map(|_| agreed).with_context(|| self.unwritable())
     }
 
-    /// Records the first agreement; returns that of another haft process if it was faster.
+    /// Records the first agreement. Returns the agreement of another haft process if that one came first.
     fn agree_first(&self, agreed: &Agreed) -> io::Result<Agreed> {
         match self.temporary(agreed)?.persist_noclobber(&self.file) {
             Ok(_) => Ok(agreed.clone()),
@@ -119,8 +119,8 @@ impl PinRecord {
         Agreed { program: self.program.clone(), server: self.server.clone(), pins, tools }
     }
 
-    /// Returns the list for the first agreement, without tools that differ from program.lock for this
-    /// configuration. Nobody has seen a list that is only in the lock.
+    /// Returns the list for the first agreement. Omits tools that differ from program.lock for this configuration,
+    /// and tools that are only in program.lock.
     pub(super) fn first(self, server: &Arc<Server>, listed: &ToolList, lock: &Lock) -> FirstList {
         let pins = self.of_lock(lock).unwrap_or_else(|| ToolPins::of(&listed.sent));
         let mut agreed = self.agreement(pins, listed);
@@ -137,7 +137,7 @@ impl PinRecord {
     /// Returns `pins` in the form of program.lock.
     ///
     /// # Errors
-    /// None that was seen: pins are a map of texts.
+    /// No known one: pins are a map of texts.
     pub fn for_lock(&self, pins: &ToolPins) -> anyhow::Result<ServerPin> {
         let tools = serde_json::from_value(serde_json::to_value(pins)?)?;
         Ok(ServerPin { name: self.server.clone(), configuration: self.configuration.clone(), tools })
@@ -145,14 +145,14 @@ impl PinRecord {
 }
 
 impl Program {
-    /// Returns the record of the user's agreement to `server`, which is one of this program.
+    /// Returns the record of the user's agreement to `server` of this program.
     pub fn pin_record(&self, server: &Server) -> PinRecord {
         PinRecord::new(&self.dirs.pins(), &canonical(&self.manifest.path), server)
     }
 }
 
 impl FirstList {
-    /// Returns the tools to agree to, as the server sent them.
+    /// Returns the tools that wait for agreement, as the server sent them.
     pub fn tools(&self) -> &[Value] {
         &self.agreed.tools
     }
@@ -160,7 +160,7 @@ impl FirstList {
     /// Records the agreement, and pins the server's tools.
     ///
     /// # Errors
-    /// The record cannot be written. The pins are in force in this process nevertheless.
+    /// The record cannot be written. This process uses the pins nevertheless.
     pub fn agree(&self) -> anyhow::Result<()> {
         let noted = self.record.agree_first(&self.agreed);
         let pins = noted.as_ref().map_or(&self.agreed.pins, |noted| &noted.pins);
@@ -168,7 +168,7 @@ impl FirstList {
         noted.map(drop).with_context(|| self.record.unwritable())
     }
 
-    /// Returns the result, in one line.
+    /// Returns the completed agreement as one line for the user.
     pub fn line(&self) -> String {
         let (server, count) = (&self.record.server, self.agreed.pins.names().len());
         let tools = if count == 1 { "tool" } else { "tools" };

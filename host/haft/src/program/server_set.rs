@@ -1,4 +1,4 @@
-//! The MCP servers of a program: their set, changes of their lists, and their shutdown.
+//! The MCP servers of a program, changes of their lists, and their shutdown.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use tokio::task::JoinSet;
 
 use haft_mcp::client::{Config, Host, MAX_AGE, Server};
 
-/// The servers of a program. Cheap to clone; the last one dropped kills what still runs.
+/// The servers of a program. Cheap to clone. The drop of the last clone kills the running servers.
 #[derive(Clone, Debug, Default)]
 pub struct Servers(pub(super) Vec<Tracked>);
 
 #[derive(Clone, Debug)]
 pub(super) struct Tracked {
     pub(super) server: Arc<Server>,
-    /// The number of changes of its list at the load of the program.
+    /// The changes of the server's list since the load of the program.
     pub(super) changes: watch::Receiver<u64>,
 }
 
 impl Servers {
-    /// Returns all of them, started or not, in the order of the file.
+    /// Returns all servers, started or not, in the order of program.toml.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Server>> {
         self.0.iter().map(|own| &own.server)
     }
 
-    /// Returns whether a queried server has no tools.
+    /// Returns whether any server has listed no tools.
     pub fn are_empty(&self) -> bool {
         self.iter().any(|server| server.remembered().is_some_and(|(list, _)| list.tools.is_empty()))
     }
@@ -42,7 +42,7 @@ impl Servers {
         self.iter().filter(|server| !server.config().on_use).filter(outdated).cloned().collect()
     }
 
-    /// Returns when the list of one of them differs from that at the program's load.
+    /// Returns when the list of a server differs from its list at the load of the program.
     pub async fn changed(&self) {
         let mut waiting = JoinSet::new();
         for mut changes in self.0.iter().map(|own| own.changes.clone()) {
@@ -56,12 +56,12 @@ impl Servers {
         std::future::pending::<()>().await;
     }
 
-    /// Returns the one that `config` and `host` would create again.
+    /// Returns the server with the configuration `config` and the host `host`, if any.
     pub(super) fn same(&self, config: &Config, host: &Host) -> Option<Arc<Server>> {
         self.iter().find(|server| server.is_same(config, host)).cloned()
     }
 
-    /// Ends all that run, in order, at the same time and within a few seconds.
+    /// Ends all running servers in order, concurrently and within a few seconds.
     pub async fn close(&self) {
         let mut closing = JoinSet::new();
         for server in self.iter() {

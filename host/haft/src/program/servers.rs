@@ -1,5 +1,5 @@
-//! MCP servers of a program as a source of tools. A server whose tools are cached is not started for listing; the
-//! others are started concurrently, and the wait for each is at most [`WAIT`].
+//! MCP servers of a program as a source of tools. A server with a cached list is not started to list its tools. The
+//! other servers are started concurrently, with a total wait of at most [`WAIT`].
 
 mod written;
 
@@ -33,26 +33,26 @@ use haft_mcp::client::{
 };
 use haft_mcp::pins::way_out;
 
-/// Total wait for servers whose tools are unknown. A slower server continues to start, and is available the next
-/// time.
+/// Time limit for all servers with unknown tools. A slower server continues to start, and is available at the next
+/// load.
 const WAIT: Duration = Duration::from_secs(30);
 
 /// A declared server, and its rights.
 struct Declared<'a> {
     server: &'a McpServer,
-    /// The program.toml that declares it.
+    /// The program.toml with the server.
     manifest: Arc<Manifest>,
-    /// The rights of its process, if it is a child.
+    /// The rights of the server's process, if there is one.
     rights: ProcessRights,
-    /// Where the program names it, or the package that it comes with.
+    /// The place of the server, or of its package, in program.toml.
     span: Span,
-    /// The package that it comes with, if it does.
+    /// The package that contains the server.
     package: Option<&'a Package>,
-    /// Whether the head of a skill names it: it is started when one of its tools is called.
+    /// Whether a skill declares the server, which is then started at the first call of a tool.
     is_of_skill: bool,
 }
 
-/// Returns the servers of a program, and their tools.
+/// Returns the contribution of all servers.
 pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribution> {
     let Rights { options, dirs, confiner, .. } = rights;
     let (declared, problems) = without_duplicates(declared(rights));
@@ -72,7 +72,7 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribu
     };
     let mut servers: Vec<_> = declared.iter().map(own).collect();
     let lists = lists(&servers, options).await;
-    // Before cached lists are read: a list that arrives after the wait is a change.
+    // A list that arrives after the wait is a change.
     for own in &mut servers {
         own.changes.mark_unchanged();
     }
@@ -85,8 +85,8 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribu
     Ok(found)
 }
 
-/// Returns the servers that run in this process: the program's own and, of installed packages, all, since
-/// installing one included consent to each of its servers.
+/// Returns the servers that run in this process: those of the program and all servers of installed packages,
+/// because the installation included consent to them.
 fn declared<'a>(rights: &Rights<'a>) -> Vec<Declared<'a>> {
     let Rights { manifest, placement, .. } = rights;
     let mut all = enabled(manifest, &rights.processes);
@@ -105,7 +105,7 @@ fn declared<'a>(rights: &Rights<'a>) -> Vec<Declared<'a>> {
     all
 }
 
-/// Returns the servers that a program.toml declares and has not switched off.
+/// Returns the enabled servers of a program.toml.
 fn enabled<'a>(manifest: &'a Manifest, processes: &Processes) -> Vec<Declared<'a>> {
     let shared = Arc::new(manifest.clone());
     let declared = |(server, rights): (&'a McpServer, &ProcessRights)| Declared {
@@ -120,7 +120,7 @@ fn enabled<'a>(manifest: &'a Manifest, processes: &Processes) -> Vec<Declared<'a
     all.filter(|(server, _)| server.enabled).map(declared).collect()
 }
 
-/// Returns the servers with unique names; of two the first, and the other is a problem.
+/// Returns the servers with unique names. Of two servers with one name the second is a problem.
 fn without_duplicates(declared: Vec<Declared<'_>>) -> (Vec<Declared<'_>>, Vec<Problem>) {
     let (mut kept, mut problems) = (Vec::<Declared<'_>>::new(), Vec::new());
     for server in declared {
@@ -134,7 +134,7 @@ fn without_duplicates(declared: Vec<Declared<'_>>) -> (Vec<Declared<'_>>, Vec<Pr
     (kept, problems)
 }
 
-/// Returns the contribution of one server. `list` is its answer, if it was queried.
+/// Returns the contribution of one server. `list` is the server's answer, if it was queried.
 fn of_one(
     rights: &Rights<'_>,
     declared: &Declared<'_>,
@@ -176,7 +176,7 @@ fn of_one(
 }
 
 impl Declared<'_> {
-    /// Returns the prefix of its tools' names, after `mcp__`.
+    /// Returns the server's name, which follows `mcp__` in the names of its tools.
     fn name(&self) -> &str {
         self.server.name.as_str()
     }
@@ -187,7 +187,7 @@ impl Declared<'_> {
         tools.map(|tool| self.new_tool(program, server, tool)).collect()
     }
 
-    /// Returns its prompts and its resources, which `tools` names as `prompts/NAME` and `resources/read`.
+    /// Returns the server's prompts and resources, which `tools` names as `prompts/NAME` and `resources/read`.
     fn prompts_and_resources(
         &self,
         program: &Manifest,
@@ -198,7 +198,7 @@ impl Declared<'_> {
         all.map(|(_, offer)| self.new_tool(program, server, Arc::new(offer))).collect()
     }
 
-    /// Its skills, which `tools` names as `skills/NAME`.
+    /// Returns the server's skills, which `tools` names as `skills/NAME`.
     fn skills(&self, server: &Arc<Server>, listed: &ToolList) -> Vec<Shelved> {
         let all = server_skills(server, listed).into_iter().filter(|(own, _)| self.offers(own));
         all.map(|(_, skill)| skill).collect()
@@ -250,7 +250,7 @@ impl Declared<'_> {
         }
     }
 
-    /// Returns the login at the server, if it supports one.
+    /// Returns the login at the server, if the server supports logins.
     fn account(
         &self,
         url: &str,
@@ -263,15 +263,15 @@ impl Declared<'_> {
         Some(Account::new(self.name(), url, settings, Arc::new(kept), redactor.clone()))
     }
 
-    /// Returns whether the server may have a value. A package's server gets the variables of the host that it was
-    /// granted, and its own program.toml is not a grant.
+    /// Returns whether the server may have a value. A package's server gets the variables granted to the package;
+    /// the package's own program.toml is not a grant.
     fn may_have(&self, value: &TextOrSecret) -> bool {
         match (self.package, value) {
             (None, _) | (_, TextOrSecret::Text(_)) => true,
             (Some(package), TextOrSecret::Secret(SecretSource::Env(name))) => {
                 package.grant.env.iter().any(|granted| granted == name.as_str())
             }
-            // The source is the text of the program that has the package.
+            // The source is the text in the program that has the package.
             (Some(package), TextOrSecret::Secret(SecretSource::Keyring(entry))) => {
                 matches!(&package.source.value, PackageSource::Foreign(source) if source.names(entry))
             }
@@ -279,7 +279,7 @@ impl Declared<'_> {
         }
     }
 
-    /// Returns the requested values that it does not get.
+    /// Returns a problem for each requested value that the server does not get.
     fn withheld(&self) -> Vec<Problem> {
         let values = match &self.server.transport {
             Transport::Stdio { env, .. } => env.clone(),
@@ -306,8 +306,8 @@ impl Declared<'_> {
         is_offered && self.package.is_none_or(|package| offers(package, &exposed))
     }
 
-    /// Pins the tools of `server`, before they are read. A first list is pinned unseen, or left for the user's
-    /// agreement.
+    /// Pins the tools of `server` before they are read. Without an agreement, the first list is pinned without
+    /// consent or waits for it.
     fn pinned(&self, rights: &Rights<'_>, server: &Arc<Server>) -> Contribution {
         let mut found = Contribution::default();
         if !self.server.pinned {
@@ -347,13 +347,13 @@ impl Declared<'_> {
         found
     }
 
-    /// Reports the differences of `server`'s list from the agreed one, one a line; tools that are held back are
-    /// absent, and calls of them get the reason.
+    /// Reports the differences between `server`'s list and the agreed one, one a line. Tools that are held back are
+    /// omitted, and their calls get the reason.
     fn tell_differences(&self, server: &Server, listed: &ToolList, found: &mut Contribution) {
         if !found.first_lists.is_empty() {
             return;
         }
-        // Patterns know a skill by its name, and pins by its URI.
+        // Patterns name a skill by its name, and pins by its URI.
         let is_offered = |own: &str| self.offers(skill_pattern(listed, own).as_deref().unwrap_or(own));
         let differences = listed.differences.iter().filter(|one| is_offered(one.tool()));
         let hint = way_out(&server.config().name);
@@ -381,7 +381,7 @@ impl Declared<'_> {
         Problem::new(what).at(self.span, "this server")
     }
 
-    /// Patterns of `tools` that no tool has.
+    /// Returns a problem for each pattern of `tools` without a tool.
     fn idle_patterns(&self, listed: &ToolList) -> Vec<Problem> {
         let prompts = listed.offers.prompts.iter().filter_map(|prompt| prompt["name"].as_str());
         let prompts: Vec<String> = prompts.map(|name| format!("prompts/{name}")).collect();
@@ -396,7 +396,7 @@ impl Declared<'_> {
     }
 }
 
-/// Returns the tools of each queried server; `None` if the cached list suffices, or none is needed.
+/// Returns the list of each queried server; `None` for a server that is not queried.
 async fn lists(servers: &[Tracked], options: &Options) -> Vec<Option<Result<Arc<ToolList>, ServerError>>> {
     let mut asking = JoinSet::new();
     for (index, own) in servers.iter().enumerate().filter(|(_, own)| must_ask(&own.server, options)) {
@@ -415,8 +415,8 @@ async fn lists(servers: &[Tracked], options: &Options) -> Vec<Option<Result<Arc<
     lists
 }
 
-/// Returns whether `server` has to be queried. If only one tool is called, its server is queried unless it is known
-/// to have the tool; a list of any age suffices.
+/// Returns whether `server` is queried. If only one tool is called, the server is queried unless its list, of any
+/// age, has the tool.
 fn must_ask(server: &Server, options: &Options) -> bool {
     if server.config().problem().is_some() {
         return false;

@@ -1,20 +1,20 @@
 //! Start-up files: files in writable directories that programs of this machine run by themselves. A tool that could
-//! change one would have the user's `git`, editor or shell run its code outside the sandbox.
+//! change such a file could make the user's `git`, editor or shell run code outside the sandbox.
 
 use haft_core::grant::{Grant, Reach, Root};
 
-/// Files, and directories with a `/` at their end; a path of the other kind is not one. Excludes files that are run
-/// on request (`Makefile`, `package.json`, `.husky/`), on which tools are meant to work.
+/// Files, and directories with a `/` at the end. A path of the other kind is not a start-up file. Excludes files
+/// that run on request (`Makefile`, `package.json`, `.husky/`), because tools have to edit them.
 const PLACES: &[&str] = &[
     // `git status` and the prompts of shells run `fsmonitor`, `pager`, filters and hooks. A file `.git` names the
-    // directory of all these.
+    // directory with the configuration and the hooks.
     ".git",
     ".git/config",
     ".git/config.worktree",
     ".git/hooks/",
     ".gitconfig",
     ".config/git/config",
-    // Tasks and the paths of interpreters, when the folder is opened.
+    // Tasks and paths of interpreters, which run when the folder is opened.
     ".vscode/",
     ".idea/",
     ".zed/",
@@ -39,8 +39,8 @@ const PLACES: &[&str] = &[
     ".mcp.json",
 ];
 
-/// Returns `grant` with write protection for the existing ones in its directories. A path that the grant itself
-/// names for writing, or a directory on the way there, is not protected.
+/// Returns `grant` with write protection for the existing start-up files in its writable directories. A path that
+/// the grant itself names for writing, or a directory above such a path, is not protected.
 pub(super) fn fixing(grant: Grant) -> Grant {
     let Reach::Roots(writable) = grant.writable().clone() else { return grant };
     let is_named = |directory: &Root, place: &Root| {
@@ -53,7 +53,8 @@ pub(super) fn fixing(grant: Grant) -> Grant {
     places.fold(grant, Grant::with_start_up)
 }
 
-/// Returns whether `root` is one of them, and a file: it is not preopened, but the directory around it is.
+/// Returns whether `root` is a start-up file and not a directory. Such a file is not preopened, but its directory
+/// is.
 pub(super) fn is_file(root: &Root) -> bool {
     PLACES.iter().any(|place| root.path().ends_with(place)) && root.path().is_file()
 }

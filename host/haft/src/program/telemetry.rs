@@ -20,8 +20,8 @@ static STARTED: OnceLock<Telemetry> = OnceLock::new();
 /// Whether metrics are served.
 static IS_SCRAPED: AtomicBool = AtomicBool::new(false);
 
-/// Serves metrics to Prometheus at `address`, with port 0 for any; returns the address. To be called before a
-/// program is loaded.
+/// Serves metrics to Prometheus at `address`; port 0 stands for any port. Returns the address. Has to be called
+/// before a program is loaded.
 pub async fn answer_at(address: SocketAddr) -> io::Result<SocketAddr> {
     let scrapes = Scrapes::bind(address).await?;
     let address = scrapes.address();
@@ -30,8 +30,8 @@ pub async fn answer_at(address: SocketAddr) -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// Returns the recorder of the program's calls, and the problem that prevents sending telemetry, which stops no
-/// call.
+/// Returns the recorder of the program's calls, and a problem if telemetry cannot be sent. Calls run
+/// nevertheless.
 pub(super) async fn of(loaded: &Loaded) -> (Trace, Option<Problem>) {
     if let Some(started) = STARTED.get() {
         return (started.trace(), None);

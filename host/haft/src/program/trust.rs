@@ -1,5 +1,5 @@
 //! Consent to a program.toml: the user agrees once, for the location of the file, to the permissions beyond tools
-//! that work in its own folder. Permissions without agreement are refused or left out. Prompts nobody, and starts
+//! that work in its own folder. Permissions without agreement are refused or omitted. Prompts nobody, and starts
 //! nothing.
 
 mod permission;
@@ -27,10 +27,10 @@ use haft_core::tool::exposed_name;
 use haft_manifest::{AgentKind, BackendTable, Builtins, Manifest, NatsTable, Sandbox};
 use haft_package::Lock;
 
-/// Maximal size in bytes of a record: the permissions of the longest program.toml.
+/// Maximum size in bytes of a record: the permissions of the longest program.toml.
 const MAX_RECORD: u64 = 1 << 20;
 
-/// The permissions of programs that hold without being asked for again, by their places.
+/// Permissions that need no further agreement, by the place of their program.
 pub type Known = Arc<BTreeMap<PathBuf, BTreeSet<String>>>;
 
 /// The treatment of a program.toml's permissions without agreement.
@@ -39,18 +39,18 @@ pub enum Trust {
     /// The program is refused ([`Untrusted`]).
     #[default]
     Agreed,
-    /// They are left out, except the known ones.
+    /// These permissions are omitted, except the known ones.
     LeftOut(Known),
-    /// They are in force: the user of this library, or `HAFT_TRUST`, vouches for every program.toml.
+    /// All permissions are in force: the user of this library, or `HAFT_TRUST`, trusts every program.toml.
     Everything,
 }
 
-/// The permissions of a program.toml and its agents' programs, and those agreed to for this location.
+/// The permissions of a program.toml and of its agents' programs, and the agreed ones for this location.
 #[derive(Clone, Debug, Default)]
 pub struct Agreement {
     /// The directory of agreements.
     records: PathBuf,
-    /// Its own file first.
+    /// The programs, the program itself first.
     programs: Vec<Asking>,
     /// Files with instructions to a model.
     guidance: Vec<String>,
@@ -68,7 +68,6 @@ struct Asking {
 #[error("{}", .0.sheet())]
 pub struct Untrusted(pub Box<Agreement>);
 
-/// An agreement, as stored.
 #[derive(Default, Serialize, Deserialize)]
 struct Record {
     program: PathBuf,
@@ -82,7 +81,7 @@ impl Agreement {
             permissions: permissions(manifest, lock, &dirs.home),
         };
         let own = std::iter::once(asking(manifest, lock));
-        // A lock file that cannot be read pins nothing, and the program that it is for is not loaded.
+        // A lock file that cannot be read pins nothing, and its program is not loaded.
         let members = family.members().iter().map(|member| {
             let lock = Lock::load(&haft_package::lock_path(&member.path)).ok().flatten();
             asking(member, &lock.unwrap_or_default())
@@ -91,13 +90,13 @@ impl Agreement {
         Self { records: dirs.trust(), programs, guidance: guidance(manifest) }
     }
 
-    /// Returns whether all requested permissions are agreed to.
+    /// Returns whether the user agreed to all requested permissions.
     pub fn is_complete(&self) -> bool {
         self.missing(&Known::default()).next().is_none()
     }
 
-    /// Returns the lines that the user agrees to, those without agreement first, each with whether it was agreed
-    /// to.
+    /// Returns the lines of the permissions, those without agreement first, each with whether the user agreed to
+    /// it.
     pub fn lines(&self) -> Vec<(String, bool)> {
         let nothing = Known::default();
         let missing: Vec<&Permission> = self.missing(&nothing).map(|(_, permission)| permission).collect();
@@ -121,15 +120,15 @@ impl Agreement {
         format!("`{place}` requests rights beyond its folder:{lines}{guidance}")
     }
 
-    /// Records that the user agreed to all of them. Earlier agreements stay.
+    /// Records the agreement to all permissions. Earlier agreements stay.
     ///
     /// # Errors
-    /// The note cannot be written.
+    /// The record cannot be written.
     pub fn agree(&self) -> anyhow::Result<()> {
         self.programs.iter().try_for_each(|program| self.agree_to(program, |_| true))
     }
 
-    /// Records the agreement to permissions that `before` did not have: the user wrote them.
+    /// Records the agreement to permissions that `before` did not have, because the user wrote them.
     ///
     /// # Errors
     /// Like [`Self::agree`].
@@ -153,7 +152,7 @@ impl Agreement {
         self.write(&program.place, agreed)
     }
 
-    /// Returns the lines about these without agreement.
+    /// Returns the lines of the permissions of entries of `haft add` without agreement.
     pub fn installed(&self) -> Vec<String> {
         let nothing = Known::default();
         let missing = self.missing(&nothing).map(|(_, permission)| permission);
@@ -163,7 +162,7 @@ impl Agreement {
     /// Removes the agreements for this location. Returns whether there were any.
     ///
     /// # Errors
-    /// The note cannot be removed.
+    /// The record cannot be removed.
     pub fn forget(&self) -> io::Result<bool> {
         let Some(own) = self.programs.first() else { return Ok(false) };
         match fs::remove_file(self.file(&own.place)) {
@@ -186,7 +185,8 @@ impl Agreement {
         Arc::new(self.programs.iter().map(|program| (program.place.clone(), texts(program))).collect())
     }
 
-    /// Removes the parts of `manifest` without agreement that are not `known`. Returns a warning.
+    /// Removes the parts of `manifest` whose permissions are neither agreed to nor `known`. Returns the removed
+    /// parts.
     pub(super) fn leave_out(&self, known: &Known, manifest: &mut Manifest) -> LeftOut {
         let mut left = LeftOut::default();
         for (index, permission) in self.missing(known) {
@@ -200,7 +200,7 @@ impl Agreement {
         left
     }
 
-    /// Returns the permissions without agreement that are not `known`, with the index of their program.
+    /// Returns the permissions that are neither agreed to nor `known`, with the index of their program.
     fn missing<'a>(&'a self, known: &'a Known) -> impl Iterator<Item = (usize, &'a Permission)> {
         self.programs.iter().enumerate().flat_map(|(index, program)| {
             let agreed =
@@ -245,7 +245,7 @@ impl Agreement {
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeftOut {
     parts: Vec<(Part, String)>,
-    /// Name prefixes of its absent tools, and the reasons.
+    /// Name prefixes of the omitted tools, and the reasons.
     pub(super) unseen: Vec<(String, String)>,
 }
 
@@ -268,7 +268,7 @@ impl LeftOut {
         self.parts.iter().any(|(part, _)| changes(part))
     }
 
-    /// Returns whether the callers are unknown.
+    /// Returns whether a caller was omitted.
     pub(super) fn has_callers(&self) -> bool {
         self.parts.iter().any(|(part, _)| matches!(part, Part::Caller(_)))
     }
@@ -318,13 +318,13 @@ fn prefix(manifest: &Manifest, part: &Part) -> Option<String> {
         Part::Plugin(name) => Some(plugin_prefix(name)),
         // Tools of packages may have any name.
         Part::Package(_) | Part::Children => Some(String::new()),
-        // Agents ask the provider.
+        // Agents need the provider.
         Part::Agents | Part::Provider => Some(exposed_name(&["agent", ""])),
         _ => None,
     }
 }
 
-/// Returns the files around the program with instructions to a model.
+/// Returns the files beside the program with instructions to a model.
 fn guidance(manifest: &Manifest) -> Vec<String> {
     let agent = &manifest.agent;
     let is_there = |name: &&str| manifest.folder.join(name).exists();

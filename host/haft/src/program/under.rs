@@ -1,6 +1,6 @@
-//! The bounds of a program that works as an agent of another: the most that its tools may do, the backend, the
-//! rules and refused commands of its callers, the hooks that see its calls, and the chain of calling programs.
-//! Widens no grant.
+//! The bounds of a program that is an agent of another program: the most rights of its tools, the backend, the
+//! rules and refused commands of the calling programs, the hooks that see its calls, and the chain of calling
+//! programs. Widens no grant.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub(super) const SHELL_CONFIRM: &str = "`shell_confirm = true` in `[builtins]`";
 /// The line that demands the user's approval before `fetch_url` requests a URL.
 pub(super) const FETCH_CONFIRM: &str = "`fetch_confirm = true` in `[builtins]`";
 
-/// The bounds of a program that works as an agent of another.
+/// The bounds of a program that is an agent of another program.
 #[derive(Clone, Debug)]
 pub struct Under {
     most: Grant,
@@ -31,15 +31,15 @@ pub struct Under {
 /// The settings of a program with agents.
 pub(super) struct Said<'a> {
     pub(super) manifest: &'a Manifest,
-    /// Its rules, with the folder that their relative paths start in.
+    /// The program's rules, with the base folder of their relative paths.
     pub(super) rules: Rules,
-    /// Its own bounds, if it works for others.
+    /// The program's own bounds, if it is an agent.
     pub(super) under: Option<&'a Under>,
 }
 
 impl Under {
-    /// Returns the bounds of the agents of the program with the settings `said`: they get at most `most`, their
-    /// commands run on `backend`, and `hooks` see their calls.
+    /// Returns the bounds of the agents of the program with the settings `said`. `most` limits their rights,
+    /// their commands run on `backend`, and `hooks` see their calls.
     pub(super) fn new(
         said: Said<'_>,
         most: Grant,
@@ -53,32 +53,31 @@ impl Under {
         Self { most, backend, chain, bounds, denied: denied(manifest, under), hooks }
     }
 
-    /// Returns the most that its tools may do.
+    /// Returns the most rights that the agent's tools may have.
     pub(super) fn most(&self) -> &Grant {
         &self.most
     }
 
-    /// Returns the backend of the calling program's commands; `None`: this machine.
+    /// Returns the backend of the calling program's commands; `None` for this machine.
     pub(super) fn backend(&self) -> Option<&BackendConfig> {
         self.backend.as_ref()
     }
 
-    /// Returns the files of the calling programs, outermost first.
     pub(super) fn chain(&self) -> &[PathBuf] {
         &self.chain
     }
 
-    /// Returns the rules of the calling programs for its calls, nearest first.
+    /// Returns the rules of the calling programs for the agent's calls, nearest first.
     pub(super) fn bounds(&self) -> &[Bounds] {
         &self.bounds
     }
 
-    /// Returns the hooks that also see its calls.
+    /// Returns the hooks of the calling programs.
     pub(super) fn hooks(&self) -> &[Watching] {
         &self.hooks
     }
 
-    /// Returns the remainder of `wanted`. A component's configuration values are not rights, and stay.
+    /// Returns the remainder of `wanted`. A component's configuration values are not rights, and remain.
     pub(super) fn narrowed(&self, wanted: &Grant) -> Grant {
         let grant = wanted.intersect(&self.most);
         // The paths that a process needs to run, and its private directory, are not rights either.
@@ -128,7 +127,7 @@ fn own_bounds(manifest: &Manifest, rules: Rules) -> Bounds {
     }
 }
 
-/// Returns the commands that never run in a program, including those of the calling programs.
+/// Returns the commands that a program refuses, including those of the calling programs.
 pub(super) fn denied(manifest: &Manifest, under: Option<&Under>) -> Vec<String> {
     let usual = || deny::DEFAULT.iter().map(|pattern| (*pattern).to_owned()).collect();
     let mut all: Vec<String> = manifest.builtins.shell_deny.clone().unwrap_or_else(usual);
@@ -138,8 +137,8 @@ pub(super) fn denied(manifest: &Manifest, under: Option<&Under>) -> Vec<String> 
     all
 }
 
-/// Returns the most that an agent of a program gets: files and processes as `files`, the rights of the built-in
-/// file tools; hosts, variables and storage as any tool of `toolbox`. Hosts blocked for `fetch_url` are blocked.
+/// Returns the most rights of an agent of a program: files and processes as `files`, the rights of the built-in
+/// file tools; hosts, variables and storage as any tool of `toolbox`; without the hosts in `fetch_block`.
 pub(super) fn most(files: &Grant, toolbox: &Toolbox, manifest: &Manifest) -> Grant {
     let blocked = manifest.builtins.fetch_block.iter().cloned();
     let mut most = blocked.fold(files.clone(), Grant::with_blocked_host);
@@ -166,7 +165,7 @@ mod tests {
         Under::new(said, Grant::none(), None, Vec::new(), Vec::new())
     }
 
-    /// Every program on the way counts, and none relaxes another's rules.
+    /// Every calling program adds its rules, and none relaxes the rules of another.
     #[test]
     fn what_callers_ask_and_deny_holds_all_the_way_down() {
         let asks = "[builtins]\nshell_confirm = true\nfetch_confirm = true\nshell_deny = [\"git push\"]\n";

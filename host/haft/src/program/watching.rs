@@ -5,12 +5,12 @@ use std::sync::Arc;
 use haft_core::tool::{Hook, Toolbox};
 use haft_manifest::ToolPattern;
 
-/// A hook and the tools whose calls it sees.
+/// A hook, and the tools whose calls it sees.
 #[derive(Clone)]
 pub(super) struct Watching {
     pub(super) tools: Vec<ToolPattern>,
     pub(super) hook: Arc<dyn Hook>,
-    /// Whether the hook is unavailable: every call that it should see is refused.
+    /// Whether the hook is unavailable, so that every call that it should see is refused.
     pub(super) is_absent: bool,
 }
 

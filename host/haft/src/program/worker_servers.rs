@@ -1,4 +1,4 @@
-//! MCP servers that run on workers: their tools, as the workers list them. Starts nothing.
+//! MCP servers that run on workers: their tools, as listed by the workers. Starts nothing.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use haft_manifest::{Manifest, McpServer, ToolPattern};
 use haft_mcp::client;
 use haft_nats::{Gate, Known, NatsTool};
 
-/// Returns the workers' tools of MCP servers that run there. Only workers know them.
+/// Returns the tools of MCP servers on workers. Only the workers know these tools.
 pub(super) async fn contribution(rights: &Rights<'_>) -> Contribution {
     let Rights { options, manifest, placement, .. } = rights;
     let mut found = Contribution::default();
@@ -60,7 +60,8 @@ async fn of_one(manifest: &Manifest, server: &McpServer, gate: &Arc<Gate>) -> Co
     found
 }
 
-/// Returns whether program.toml offers the tool here. The worker's own file was applied before.
+/// Returns whether program.toml offers the tool. The worker has applied its own program.toml
+/// before.
 fn is_offered(server: &McpServer, known: &Known) -> bool {
     let prefix = patterns::server_prefix(server.name.as_str());
     let own = known.def.name.strip_prefix(&prefix).unwrap_or(&known.def.name);

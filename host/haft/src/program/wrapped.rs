@@ -9,21 +9,22 @@ use haft_core::grant::Grant;
 use haft_manifest::{Manifest, Wrapped};
 use haft_sandbox::process::private;
 
-/// Directories in which packages that use each other lie beside each other.
+/// Directories in which packages that use each other are siblings.
 const PACKAGES: &[&str] = &["node_modules", "site-packages"];
 
-/// Returns the grant of `record` for a command that works in the current directory, even if it cannot read that.
-/// `key` names its private directory; it reads `files`, from which it starts, and the packages installed beside
-/// them.
+/// Returns the grant of `record` for a command that works in the current directory, even without the right to
+/// read that directory. `key` names the private directory. The command reads `files`, from which it starts, and
+/// the packages installed beside them.
 ///
 /// # Errors
-/// A right cannot be granted, or a directory not be made.
+/// A right cannot be granted, or a directory cannot be created.
 pub fn wrapped(dirs: &Dirs, key: &str, record: &Wrapped, files: &[PathBuf]) -> anyhow::Result<Grant> {
     let manifest = Manifest { source: record.source.clone(), ..Manifest::default() };
     let mut grants = Grants::new(&manifest, dirs, &[])?;
     let own = private::written(&dirs.processes.join(key));
     let grant = grants.table(&record.grant)?.of_process().with_workspace(root(&dirs.here)?);
-    // The files in a server's home belong to its user, as without haft, and nothing else removes them.
+    // The files in a server's home belong to its user, as without haft. No other process removes them, so that
+    // the size has no limit.
     let grant = grant.with_state(u64::MAX).with_private(root(&own)?);
     let grant = grant.with_caches(root(&private::caches(&own))?);
     let needs =

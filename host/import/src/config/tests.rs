@@ -3,8 +3,8 @@ use std::fs;
 use super::*;
 use crate::client::CLIENTS;
 
-/// The files of tests/import, written by hand in the form that these versions document, with the servers that are there:
-/// `*` marks one that is wrapped, `-` one that is off.
+/// The files of tests/import, written by hand in the form that these versions document, and their servers: `*` marks a
+/// wrapped server, `-` a disabled one.
 const FIXTURES: &[(&str, &str, &str, &[&str])] = &[
     (
         "claude.json",
@@ -89,7 +89,7 @@ fn a_second_time_changes_nothing_and_taking_it_out_gives_the_first_file() {
                 .map(|server| server.process().map(|one| one.words.clone()))
                 .collect::<Vec<_>>()
         };
-        // One fixture has a wrapped server already.
+        // One fixture contains a wrapped server.
         let is_other = name == &"claude.json";
         assert_eq!(words(&out) != words(&config), is_other, "{name}");
         assert_eq!(

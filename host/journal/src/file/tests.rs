@@ -91,7 +91,7 @@ fn a_program_that_keeps_less_leaves_what_another_keeps() {
     fill(more, 5);
     fill(less, 40);
     assert_eq!((count("-3MiB"), count("-1MiB")), (4, 3));
-    // The file is removed when newer files have enough bytes, of whichever program.
+    // The file is removed when newer files of any program have enough bytes.
     fill(more, 40);
     assert_eq!((count("-3MiB"), count("-1MiB")), (8, 0));
 }
@@ -115,7 +115,7 @@ fn who_puts_a_file_aside_keeps_it_for_who_keeps_most() {
     for _ in 0..2 {
         keeps.append(b"{}\n").unwrap();
         (0..5).for_each(|_| other.append(&line(100 << 10)).unwrap());
-        // Otherwise the next line may come before the rotation is noticed.
+        // Otherwise the next line may precede the detection of the rotation.
         (keeps.looked, other.looked) = (None, None);
     }
     let names = || aside(&place.directory()).unwrap();
@@ -146,11 +146,11 @@ fn a_file_that_went_away_is_made_again() {
     let mut file = place.file();
     file.append(b"one\n").unwrap();
     fs::rename(place.directory().join(CURRENT), place.directory().join("journal-x.jsonl")).unwrap();
-    // Otherwise the next line may come before the rotation is noticed; it is not lost.
+    // Otherwise the next line may precede the detection of the rotation; the line is not lost.
     file.looked = None;
     file.append(b"two\n").unwrap();
     assert_eq!(place.text(), "two\n");
-    // A removal is noticed at once.
+    // A removal is detected immediately.
     fs::remove_dir_all(place.directory()).unwrap();
     file.append(b"three\n").unwrap();
     assert_eq!(place.text(), "three\n");

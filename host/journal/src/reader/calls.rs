@@ -63,8 +63,8 @@ impl Calls {
         self.broken
     }
 
-    /// Reads the next line into `self.line`; returns whether there is one. A line longer than any record is split
-    /// into several, none of which is a record.
+    /// Reads the next line into `self.line`. Returns whether there is one. A line longer than any record is split
+    /// into several lines, none of which is a record.
     fn next_line(&mut self) -> io::Result<bool> {
         self.line.clear();
         loop {

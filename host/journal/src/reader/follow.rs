@@ -14,8 +14,8 @@ use super::super::{Outcome, Record};
 use super::open;
 use super::outline::record;
 
-/// The maximum number of files rotated between two reads that are still read: a busy server fills one in seconds,
-/// and each is an open file. Beyond it, the oldest are skipped.
+/// The maximum number of files rotated between two reads that are still read: a busy server fills a file in
+/// seconds, and each is an open file. Beyond it, the oldest files are skipped.
 const MAX_LATER: usize = 64;
 
 /// The calls that end from now on. The iterator ends when no line is available, and continues when called again.
@@ -71,7 +71,7 @@ impl Followed {
         Ok(followed)
     }
 
-    /// Follows the journal after `bookmark`; reads everything if there is none or its file was removed.
+    /// Follows the journal after `bookmark`; from the beginning without a bookmark, or if its file was removed.
     pub(super) fn after(directory: &Path, bookmark: Option<Bookmark>) -> io::Result<Self> {
         let mut followed = Self::new(directory, None, None)?;
         let aside = match aside(directory) {
@@ -116,8 +116,8 @@ impl Followed {
         Ok(())
     }
 
-    /// Returns the next line, of a call that starts or ends; `None` if there is none for now. Costs a fraction of
-    /// parsing it.
+    /// Returns the next line of a call that starts or ends; `None` if there is none for now. Costs a fraction of
+    /// parsing the line.
     pub fn next_line(&mut self) -> io::Result<Option<NewLine<'_>>> {
         let is_there = self.advance()?;
         Ok(is_there.then_some(NewLine(&self.partial)))
@@ -132,7 +132,7 @@ impl Followed {
         Ok(None)
     }
 
-    /// Reads the next complete line into `partial`; returns whether there is one.
+    /// Reads the next complete line into `partial`. Returns whether there is one.
     fn advance(&mut self) -> io::Result<bool> {
         loop {
             if self.advance_in_open()? {
@@ -159,7 +159,7 @@ impl Followed {
         Ok(self.is_whole)
     }
 
-    /// Finds the files after the open one; returns whether there are any.
+    /// Finds the files after the open one. Returns whether there are any.
     fn find_later(&mut self) -> io::Result<bool> {
         // Opened before the others are listed, so that a file rotated meanwhile is recognised.
         let Some(current) = open(&self.directory.join(CURRENT))? else { return Ok(false) };

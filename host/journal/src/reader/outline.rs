@@ -25,9 +25,9 @@ pub struct Outline {
     pub waited_ms: Option<f64>,
     /// The caller, in a server with several callers.
     pub caller: Option<String>,
-    /// The client or command that the call came through.
+    /// The client or command of the call.
     pub via: Option<String>,
-    /// The agents that the call came through.
+    /// The agents on the way to the call.
     pub agent: Option<String>,
     /// The program of the call.
     pub program: Program,
@@ -73,7 +73,7 @@ impl Outline {
     }
 
     /// Returns when the line was written, if stated: the lines of a file are in this order. Every call has a line
-    /// with a time; a separate last line has none, since a suspended machine does not count the time.
+    /// with a time; a separate last line has none, because a suspended machine does not count the time.
     pub fn written(&self) -> Option<Timestamp> {
         let says = (self.is_begin() || self.merged) && self.time > Timestamp::UNIX_EPOCH;
         let took = SignedDuration::try_from_secs_f64(self.duration_ms.unwrap_or_default() / 1e3);
@@ -92,7 +92,7 @@ pub(super) fn outline(line: &[u8]) -> Line {
     }
 }
 
-/// Parses a whole record.
+/// Parses a complete record.
 pub(super) fn record(line: &[u8]) -> Option<Record> {
     serde_json::from_slice(line).ok().filter(|record: &Record| !record.id.is_empty())
 }

@@ -1,6 +1,6 @@
-//! Finds a call by its id, the calls made for it, and the position of the calls since a time. Compares the
-//! bytes of lines, and parses only matching ones. Lines are in the order in which they were written, so a
-//! position is found by bisection.
+//! Finds a call by its id, the calls made for it, and the position of the calls since a time. Compares the bytes
+//! of lines, and parses only matching ones. Lines are in the order of their writing, so that bisection finds a
+//! position.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -134,7 +134,7 @@ fn within(file: &File, length: u64, since: Timestamp) -> io::Result<u64> {
 /// Returns the end of the first line after `from` that has a time, if that is before `since`. Without such a line,
 /// the time counts as later.
 fn is_older(file: &File, from: u64, to: u64, since: Timestamp) -> io::Result<Option<u64>> {
-    // Room for the rest of one line and another whole line, which is nearly always short.
+    // Room for the rest of one line and another complete line, which is nearly always short.
     let mut block = vec![0; usize::try_from((to - from).min(2 * MAX_LINE as u64)).unwrap_or_default()];
     let read = file.read_at(&mut block, from)?;
     block.truncate(read);
@@ -177,8 +177,8 @@ impl<'a> Backward<'a> {
         Self { view, files: view.count(), open: None }
     }
 
-    /// Reads the next line into `line`; returns whether there is one. A line longer than any record is split into
-    /// several, none of which is a record.
+    /// Reads the next line into `line`. Returns whether there is one. A line longer than any record is split into
+    /// several lines, none of which is a record.
     pub(super) fn next(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         line.clear();
         loop {
@@ -196,7 +196,7 @@ impl<'a> Backward<'a> {
 }
 
 impl Lines {
-    /// Takes the last line from the buffer; returns whether there is one.
+    /// Takes the last line from the buffer. Returns whether there is one.
     fn next(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         loop {
             let end = self.buffer.len();
@@ -257,7 +257,7 @@ impl View {
     }
 
     /// Passes the outlines of the lines to `visit`, from the last to the first, with a function that reads the
-    /// whole record, until `visit` breaks. A call has one or two lines.
+    /// complete record, until `visit` breaks. A call has one or two lines.
     pub fn backward(
         &self,
         mut visit: impl FnMut(&Outline, &dyn Fn() -> Option<Record>) -> ControlFlow<()>,

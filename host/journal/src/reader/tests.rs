@@ -24,7 +24,7 @@ fn merged(id: &str) -> String {
 struct Place(tempfile::TempDir);
 
 impl Place {
-    /// Makes a journal of these files; the last is the current one.
+    /// Creates a journal of these files; the last is the current one.
     fn new(files: &[String]) -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         let (current, aside) = files.split_last().unwrap();
@@ -80,7 +80,7 @@ fn every_call_comes_once_in_the_order_of_the_ends() {
     assert_eq!((told(&last.records), last.broken, last.is_cut), (all.map(str::to_owned).to_vec(), 2, false));
 }
 
-/// Reading from the end reads no more than necessary; the first line of an ended call is no separate call.
+/// Reading from the end reads no more than necessary; the first line of an ended call is not a separate call.
 #[test]
 fn the_last_calls_are_read_from_the_end() {
     let place = Place::new(&[
@@ -135,7 +135,7 @@ fn what_was_called_since_a_time_is_found() {
         let first = found.first().map(|first| first.split(' ').next().unwrap().parse::<usize>().unwrap());
         assert_eq!(first, (count > 0).then_some(12 * 3600 - count), "{time}");
     }
-    // Older files are not read, whatever they contain.
+    // Older files are not read, regardless of their content.
     fs::write(place.path("journal-001.jsonl"), "x").unwrap();
     assert_eq!(place.since("2026-08-02T11:59:50Z").len(), 10);
 }
@@ -210,7 +210,7 @@ fn a_journal_can_be_followed() {
     fs::write(place.path("journal-4.jsonl"), line("e", "started") + &line("e", "ok")).unwrap();
     fs::write(&current, line("f", "ok")).unwrap();
     assert_eq!(ids(), ["d", "e", "f"]);
-    // The open file may be removed by then.
+    // The open file may have been removed.
     fs::remove_file(&current).unwrap();
     fs::write(place.path("journal-5.jsonl"), line("g", "ok")).unwrap();
     fs::write(&current, line("h", "ok")).unwrap();

@@ -22,7 +22,7 @@ struct Place {
 }
 
 impl Place {
-    /// Makes a journal that gathers lines: the first line is written, and the thread is started.
+    /// Creates a journal that gathers lines: the first line is written, and the thread is started.
     fn gathering() -> Self {
         let place = Self::new();
         place.writer.gather();
@@ -60,7 +60,7 @@ impl Place {
         end(&self.writer, begun);
     }
 
-    /// Blocks the thread: it cannot write before this is dropped.
+    /// Blocks the thread, which cannot write before the drop of the guard.
     fn held(&self) -> std::sync::MutexGuard<'_, File> {
         self.writer.file.lock()
     }
@@ -77,7 +77,7 @@ fn record(call: &str) -> Arc<Record> {
     Arc::new(Record::begun(Program::default(), &call))
 }
 
-/// Without gathering, every line is in the file at once, and there is no thread.
+/// Without gathering, every line is written immediately, and there is no thread.
 #[test]
 fn without_groups_every_line_is_written_at_once() {
     let place = Place::new();
@@ -190,7 +190,7 @@ fn what_waits_is_written_at_the_end() {
     assert_eq!(place.lines().last().unwrap(), "late started");
 }
 
-/// Lines stay whole with several journals on one file.
+/// Lines stay complete with several journals on one file.
 #[test]
 fn groups_of_several_writers_do_not_mix() {
     const CALLS: usize = 500;

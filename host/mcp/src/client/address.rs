@@ -1,5 +1,5 @@
-//! The URLs of servers and of their logins. Plain HTTP is accepted for loopback addresses only, since every machine
-//! on the way could read the requests.
+//! The URLs of servers and of their logins. Plain HTTP is accepted for loopback addresses only, because every
+//! machine on the way could read the requests.
 
 use reqwest::Url;
 
@@ -27,7 +27,7 @@ pub(super) fn is_safe(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_this_machine(url))
 }
 
-/// Returns whether `url` leads to this machine.
+/// Returns whether `url` is on this machine.
 pub(super) fn is_this_machine(url: &Url) -> bool {
     url.host_str().is_some_and(haft_core::net::is_loopback)
 }

@@ -9,19 +9,19 @@ use super::calls::shortened;
 use haft_core::call::{Attachment, McpAnswer, ToolResult};
 use haft_core::tool::{Keep, Whole, clip, foreign};
 
-/// Bytes of all pictures and the like of one answer: a few photographs, and as much as vendors take.
+/// Maximum number of bytes of all attachments of one answer: a few photographs, the limit of vendors.
 const MAX_ATTACHED: usize = 8 << 20;
-/// Bytes of the structured data and `_meta` of one answer, as JSON.
+/// Maximum number of bytes of the structured data and `_meta` of one answer, as JSON.
 const MAX_DATA: usize = 8 << 20;
-/// Characters that a text without room keeps: enough for the notice that it was cut.
+/// Number of characters of a text without room: enough for the notice that it was cut.
 const MIN_TEXT: usize = 100;
 /// The media type of binary data that has none.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
-/// Maximal number of an answer's blocks for models.
+/// Maximum number of an answer's blocks for models.
 const MAX_BLOCKS: usize = 1000;
 
-/// Returns the tool result of `result`, from `tools/call`; at most `limit` characters of text, and the rest in
-/// `whole`.
+/// Returns the tool result for `result`, from `tools/call`. The text has at most `limit` characters; `whole` gets the
+/// complete text.
 pub(super) fn to_tool_result(mut result: Value, limit: usize, whole: &Whole) -> ToolResult {
     let answer = ContentBuilder { attachments: attachments(&mut result), ..ContentBuilder::default() };
     let told = text_of(&result, answer, limit, whole);
@@ -33,12 +33,12 @@ pub(super) fn to_tool_result(mut result: Value, limit: usize, whole: &Whole) -> 
     ToolResult { content: why + &told.content, is_error: true, structured: None, ..told }
 }
 
-/// Takes the binary data out of `result`, as far as there is room.
+/// Removes the binary data from `result`, up to the limit, and returns the data.
 pub(super) fn attachments(result: &mut Value) -> Vec<Attachment> {
     let (mut all, mut size) = (Vec::new(), 0);
     McpAnswer::each_binary(result, |media_type, place| {
         let Some(encoded) = place.as_str() else {
-            // A number of the server's would be taken for the index of an attachment.
+            // A number of the server must not become the index of an attachment.
             *place = Value::Null;
             return;
         };
@@ -84,21 +84,21 @@ fn text_of(result: &Value, mut answer: ContentBuilder, limit: usize, whole: &Who
     }
     let structured = result.get("structuredContent").filter(|data| !data.is_null());
     let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
-    // Beside an error there is no data that a schema was promised for.
+    // The data of an error need not match a schema.
     let structured = structured.and_then(|data| answer.structured(data, limit)).filter(|_| !is_error);
     if answer.lines.is_empty() {
         answer.push_line("(the answer is empty)".to_owned());
     }
     let text = answer.lines.join("\n");
-    // Marked as foreign, since haft's own errors are shown in the same place.
+    // Marked as foreign, because haft's own errors appear in the same place.
     let text = if is_error { foreign(&text) } else { text.into() };
     let content = clip(&text, limit, Keep::Ends);
     whole.leave(&content, || clip(&text, Whole::MAX, Keep::Ends));
     ToolResult { content, is_error, attachments: answer.attachments, structured, mcp: None }
 }
 
-/// The text of the messages in `result`, from `prompts/get`, of which `attachments` are the binary data; without messages,
-/// none. Each message says whose it is where the model says some.
+/// Returns the text of the messages in `result`, from `prompts/get`, and the `attachments`; `None` without messages.
+/// Each message names its role if one is of the model.
 pub(super) fn prompt_text(result: &Value, attachments: Vec<Attachment>) -> (Option<String>, Vec<Attachment>) {
     let mut said = ContentBuilder { attachments, ..ContentBuilder::default() };
     let messages = result.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -234,8 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// A number instead of binary data is not one of haft's indexes: one picture is not sent a thousand
-    /// times.
+    /// A number instead of binary data is not an index of haft: one picture is not sent a thousand times.
     #[test]
     fn an_index_of_the_server_leads_to_no_attachment() {
         let mut result = json!({ "content": [
@@ -294,7 +293,7 @@ mod tests {
         super::to_tool_result(result.clone(), limit, &Whole::default())
     }
 
-    /// A prompt is text for a conversation here: what each side says in it, and a line for a picture.
+    /// The text of a prompt has the messages of each role, and a line for a picture.
     #[test]
     fn a_prompt_is_the_text_of_its_messages() {
         let text = |text: &str| json!({ "type": "text", "text": text });

@@ -14,7 +14,7 @@ use super::http::from_transport_error;
 use super::tool_cache::Era;
 use haft_sandbox::service;
 
-/// Begins to speak with a server of `era`.
+/// Initializes the connection to a server of `era`.
 pub(super) async fn shake_hands<T, E, A>(
     handler: ServerRequestHandler,
     transport: T,
@@ -35,7 +35,7 @@ where
     serve_client_with_lifecycle_and_ct(handler, transport, lifecycle, CancellationToken::new()).await
 }
 
-/// Returns the connection, if the two speak a common version.
+/// Returns the connection, if both sides support a common version.
 pub(super) fn check_version(connection: Connection) -> Result<Connection, ServerError> {
     let version = connection.peer.peer_info().map(|info| info.protocol_version.clone());
     match version {
@@ -46,7 +46,7 @@ pub(super) fn check_version(connection: Connection) -> Result<Connection, Server
     }
 }
 
-/// Returns why a server did not start, if it is a child that may have ended.
+/// Returns the reason why a server did not start, if it is a child that may have ended.
 pub(super) async fn explain_end(child: &Child, error: &ClientInitializeError) -> ServerError {
     match error {
         ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {

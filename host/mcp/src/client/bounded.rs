@@ -11,16 +11,16 @@ use rmcp::model::{
 use rmcp::transport::Transport;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Requests of one server that are open at one time. Servers have one or two, beside each call.
+/// Maximum number of open requests of one server. Servers have one or two beside each call.
 pub(super) const MAX_OPEN: usize = 64;
 
-/// A transport that reads no more than is answered.
+/// A transport that limits unanswered requests by not reading more.
 pub(super) struct Bounded<T> {
     transport: T,
     room: Arc<Semaphore>,
     /// The permit of the next message, in case it is a request.
     place: Option<OwnedSemaphorePermit>,
-    /// By their ids, of which a server may use one twice.
+    /// The open requests by their ids. A server may use an id twice.
     open: HashMap<RequestId, Vec<OwnedSemaphorePermit>>,
 }
 
@@ -30,7 +30,7 @@ impl<T> Bounded<T> {
         Self { transport, room, place: None, open }
     }
 
-    /// Returns the place of one request with this id, which is open no more once that is dropped.
+    /// Returns the place of a request with this id. The drop of the place ends the request.
     fn end(&mut self, id: Option<&RequestId>) -> Option<OwnedSemaphorePermit> {
         let id = id?;
         let places = self.open.get_mut(id)?;
@@ -148,8 +148,7 @@ mod tests {
         serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "result": {}})).unwrap()
     }
 
-    /// Endless requests of a server, with new ids or one id, are not read before it reads answers; its other
-    /// messages are read (Y5).
+    /// Endless requests of a server are not read before it reads answers; its other messages are read (Y5).
     #[test]
     fn a_server_that_reads_no_answers_is_read_no_more() {
         for method in ["roots/list", "ping", "sampling/createMessage", "elicitation/create", "x/unknown"] {
@@ -167,7 +166,7 @@ mod tests {
         }
     }
 
-    /// A request that a server takes back is not answered, and open no more.
+    /// A cancelled request of a server is not answered, and is no longer open.
     #[test]
     fn what_a_server_takes_back_is_open_no_more() {
         let back = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});

@@ -12,7 +12,7 @@ use haft_core::sync::Lock;
 use haft_core::tool::{Client, Elicitor};
 use haft_core::trace::TraceParent;
 
-/// Characters of a message that is passed on.
+/// Maximum number of characters of a message that is passed on.
 const MAX_MESSAGE: usize = 2000;
 
 /// A call, and the receiver of its events.
@@ -20,13 +20,13 @@ const MAX_MESSAGE: usize = 2000;
 pub(super) struct Listener {
     /// The call's id.
     pub(super) call: String,
-    /// Receives its events.
+    /// Receives the events of the call.
     pub(super) events: Events,
     /// The trace context of the server's part of the call.
     pub(super) trace: Option<TraceParent>,
-    /// The client that makes it.
+    /// The client that makes the call.
     pub(super) client: Client,
-    /// Whom the server may ask during the call.
+    /// The user who answers questions of the server during the call.
     pub(super) person: Option<Arc<dyn Elicitor>>,
     /// The client's metadata in the call for the server.
     pub(super) meta: Option<Map<String, Value>>,
@@ -35,9 +35,9 @@ pub(super) struct Listener {
 /// Running calls.
 #[derive(Debug, Default)]
 pub(super) struct OngoingCalls {
-    /// Held while a request is sent, since a notification about it may arrive before it is registered.
+    /// Held while a request is sent, because a notification about it may arrive before it is registered.
     sending: tokio::sync::Mutex<()>,
-    /// In the order in which they were made.
+    /// The ongoing calls, oldest first.
     ongoing: Lock<Vec<Ongoing>>,
 }
 
@@ -70,7 +70,7 @@ impl OngoingCalls {
     }
 
     /// Returns the call that a question of the server belongs to: the latest one, if all are of one client. A
-    /// question names no call, and no client is asked about another one's call.
+    /// question names no call, and no client may answer a question about another client's call.
     pub(super) fn asking(&self) -> Option<Listener> {
         let ongoing = self.ongoing.lock();
         let last = &ongoing.last()?.listener;
@@ -91,8 +91,8 @@ impl OngoingCalls {
         events.emit(|| Event::Progress { call, done, total, message });
     }
 
-    /// Emits a log message of the server for the latest ongoing call, since the message does not name one. Without an
-    /// ongoing call it goes to haft's log alone.
+    /// Emits a log message of the server for the latest ongoing call, because the message names no call. Without an
+    /// ongoing call only haft's log gets the message.
     pub(super) fn log(&self, server: &str, message: LoggingMessageNotificationParam) {
         let text = shortened(match message.data {
             Value::String(text) => text,

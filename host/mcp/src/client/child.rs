@@ -11,7 +11,7 @@ use haft_core::grant::{Grant, RightsTable};
 use haft_sandbox::confine::Refusal;
 use haft_sandbox::service::Life;
 
-/// How long a server that closed its output may take to exit.
+/// Time limit for the exit of a server that closed its output.
 pub(super) const DYING: Duration = Duration::from_secs(1);
 
 /// A server that is a child.
@@ -25,7 +25,7 @@ pub(super) struct Child {
     pub(super) table: RightsTable,
 }
 
-/// Returns how a server ended that closed its output, or was stopped since it read nothing.
+/// Returns the end of a server that closed its output, or that was stopped because it read nothing.
 pub(super) async fn ended(child: &Child) -> ServerError {
     let Child { life, wire, grant, table } = child;
     let was_stopped = life.is_stopping();
@@ -38,7 +38,7 @@ pub(super) async fn ended(child: &Child) -> ServerError {
         }
     };
     let words = life.last_words();
-    // The last lines of standard error say more.
+    // The last lines of standard error have more information.
     let noise = if words.is_empty() { wire.noise() } else { String::new() };
     let hints = Refusal::hints(&life.refused(), (grant, table), &words);
     ServerError::Ended { how: how + &noise, words, hints }

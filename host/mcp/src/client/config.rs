@@ -20,40 +20,40 @@ use haft_manifest::ServerLimits;
 /// A server, as program.toml declares it.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its tools are called `mcp__<name>__<tool>`.
+    /// The server's name. Its tools are called `mcp__<name>__<tool>`.
     pub name: String,
-    /// How it is reached.
+    /// The connection to the server.
     pub endpoint: Endpoint,
-    /// For one request.
+    /// Time limit of one request.
     pub timeout: Duration,
     /// The limits of a child process.
     pub limits: ServerLimits,
-    /// Whether it is started when a call needs it and, once it is known what it has, for nothing else.
+    /// Whether the server is started only by calls, once its tools are known.
     pub on_use: bool,
-    /// Characters of one answer that the model is shown.
+    /// Maximum number of characters of one answer for the model.
     pub max_result: usize,
     /// Removes the server's secrets from its list of tools; answers of calls are redacted by the toolbox.
     pub redactor: Redactor,
 }
 
-/// How a server is reached.
+/// The connection to a server.
 #[derive(Clone, Debug)]
 pub enum Endpoint {
     /// A child process.
     Stdio {
-        /// The words that start it; at least one. The first is the bare name of a program on PATH,
-        /// a path, or `~/…`.
+        /// The command line of the server, with at least one word. The first word is the bare name of a program on
+        /// PATH, a path, or `~/…`.
         command: Vec<String>,
         /// The base of a relative path in the first word.
         folder: PathBuf,
         /// The expansion of `~`.
         home: PathBuf,
-        /// Variables that it gets besides those that every child gets.
+        /// The server's variables, in addition to those of every child.
         environment: Arc<dyn Values>,
     },
     /// Streamable HTTP.
     Http {
-        /// Where it answers.
+        /// The server's URL.
         url: String,
         /// Sent with every request.
         headers: Arc<dyn Values>,
@@ -107,7 +107,7 @@ impl Endpoint {
         }
     }
 
-    /// Adds what configures the server to a digest.
+    /// Adds the server's configuration to a digest.
     pub(super) fn hash(&self, digest: &mut Sha256) {
         for part in self.parts() {
             digest.update(part.len().to_le_bytes());
@@ -126,13 +126,13 @@ impl Config {
         hex(&digest.finalize())
     }
 
-    /// Returns whether both declare the same server.
+    /// Returns whether both configurations declare one server.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let bounds = |config: &Self| (config.timeout, config.max_result, config.limits);
         self.name == other.name && bounds(self) == bounds(other) && self.endpoint.is_same(&other.endpoint)
     }
 
-    /// Returns why this server cannot be used, as far as can be checked without starting it.
+    /// Returns the reason why this server cannot be used, as far as can be checked without starting it.
     pub fn problem(&self) -> Option<Problem> {
         let error = match &self.endpoint {
             Endpoint::Stdio { .. } => self.program().err(),
@@ -176,7 +176,7 @@ impl Config {
         self.sources(workspace).iter().filter_map(|script| script.canonicalize().ok()).collect()
     }
 
-    /// Returns its words that are files, and the module that comes after `-m`.
+    /// Returns the words of the command line that are files, and the module after `-m`.
     fn sources(&self, workspace: Option<&Path>) -> Vec<PathBuf> {
         let (Endpoint::Stdio { command, .. }, Some(workspace)) = (&self.endpoint, workspace) else {
             return Vec::new();
@@ -193,13 +193,13 @@ impl Config {
     }
 }
 
-/// Files of an import that are looked at.
+/// Maximum number of examined files of an import.
 const MAX_SOURCES: usize = 2000;
 /// Folders below that of the server's own file.
 const MAX_DEPTH: usize = 4;
 /// Folders that are looked into.
 const MAX_FOLDERS: usize = 500;
-/// How the names of sources end, in the languages that servers are written in.
+/// File name extensions of sources, in the languages of servers.
 const SOURCES: &[&str] = &["cjs", "cts", "go", "js", "mjs", "mts", "php", "pl", "py", "rb", "rs", "sh", "ts"];
 /// Files that name the packages of such sources.
 const PACKAGES: &[&str] = &[

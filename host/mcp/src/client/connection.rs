@@ -31,14 +31,14 @@ use haft_core::secret::Redactor;
 use haft_core::trace::TraceParent;
 use haft_sandbox::confine::Refusal;
 
-/// How often a server may ask for input before it answers a call.
+/// Maximum number of a server's requests for input before it answers a call.
 const MAX_ROUNDS: usize = 10;
-/// How long closing a connection may take; over HTTP a session is ended by a request.
+/// Time limit for closing a connection; an HTTP session is ended by a request.
 const CLOSE: Duration = Duration::from_secs(2);
-/// How long a server may take to end once its input is closed.
+/// Time limit for the end of a server after its input was closed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The connection. Dropping it kills a server that is a child.
+/// The connection. Its drop kills a child process.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
@@ -74,7 +74,7 @@ impl Connection {
         Self { peer, running, handler, child, tasks, answered: AtomicBool::new(false) }
     }
 
-    /// Returns whether no request can be sent any more.
+    /// Returns whether requests can no longer be sent.
     pub(super) fn is_closed(&self) -> bool {
         let is_over = |child: &Arc<Child>| child.life.ending().is_some() || child.life.is_stopping();
         self.peer.is_transport_closed() || self.child.as_ref().is_some_and(is_over)
@@ -143,7 +143,7 @@ impl Connection {
         self.handler.changed.take()
     }
 
-    /// Marks its tools as changed: they could not be read.
+    /// Marks the server's tools as changed, because they could not be read.
     pub(super) fn says_change(&self) {
         self.handler.changed.say();
     }
@@ -169,7 +169,7 @@ impl Connection {
         self.read(method, &params.unwrap_or_default(), limits).await
     }
 
-    /// Makes a request of haft's own; the result as the server gave it.
+    /// Makes a request of haft. Returns the unmodified result.
     pub(super) async fn read(
         &self,
         method: &'static str,
@@ -180,7 +180,7 @@ impl Connection {
         value(self.request(method, request, None, limits).await?)
     }
 
-    /// Returns all its tools, without secrets.
+    /// Returns all tools of the server, without secrets.
     pub(super) async fn tools(
         &self,
         limits: RequestLimits<'_>,
@@ -205,7 +205,7 @@ impl Connection {
         }
     }
 
-    /// Makes one request of a caller, once; the result as the server gave it.
+    /// Makes one request of a caller, once. Returns the unmodified result.
     pub(super) async fn call(
         &self,
         method: &'static str,
@@ -247,7 +247,7 @@ impl Connection {
     ) -> Result<(), ServerError> {
         let requests = required.input_requests.unwrap_or_default();
         if requests.is_empty() {
-            // The server only asks for a retry; not at once.
+            // The server only asks for a retry, which follows after a pause.
             sleep(Duration::from_millis(50 << round.min(3))).await;
         }
         let mut responses = JsonObject::new();
@@ -343,7 +343,7 @@ impl Connection {
         match error {
             ServiceError::McpError(error) => error.into(),
             ServiceError::TransportClosed => self.ended().await,
-            // Too much waits for it to be read: it may be busy, and has not ended.
+            // Too many messages are queued: the server may be busy, and has not ended.
             ServiceError::TransportSend(error) if is_full(error.error.as_ref()) => ServerError::Stuck,
             ServiceError::TransportSend(_) if self.child.is_some() => self.ended().await,
             ServiceError::TransportSend(error) => from_transport_error(error.error.as_ref()),
@@ -354,7 +354,8 @@ impl Connection {
         }
     }
 
-    /// Returns how the server ended. A server that has not exited is stopped, since it is unreachable.
+    /// Returns the error for the end of the server. A server that has not exited is stopped, because it is
+    /// unreachable.
     async fn ended(&self) -> ServerError {
         match &self.child {
             Some(child) => ended(child).await,
@@ -362,7 +363,7 @@ impl Connection {
         }
     }
 
-    /// Ends it in order: the server's input is closed, it is waited for, then stopped. Bounded.
+    /// Ends the server in order: closes its input, waits, and kills it after a time limit.
     pub(super) async fn close(&self) {
         if let Some(running) = self.running.lock().await.take() {
             let _: Result<_, _> = timeout(CLOSE, running.cancel()).await;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use haft_core::sync::Lock;
 
-/// How long people have been asked, all questions together. That time does not count towards time-outs.
+/// The total time of questions to users. This time does not count towards time limits.
 #[derive(Debug, Default)]
 pub(super) struct AskingClock(Lock<AskingState>);
 
@@ -16,13 +16,13 @@ struct AskingState {
 }
 
 impl AskingClock {
-    /// Returns how long up to now.
+    /// Returns the total time so far.
     pub(super) fn total(&self) -> Duration {
         let state = self.0.lock();
         state.total + state.since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    /// Returns how many questions are being asked.
+    /// Returns the number of open questions.
     pub(super) fn count(&self) -> u32 {
         self.0.lock().questions
     }

@@ -9,10 +9,10 @@ use rmcp::ErrorData;
 use crate::pins::{Difference, way_out};
 use haft_core::tool::foreign;
 
-/// Bytes of scopes that a hint repeats.
+/// Maximum number of bytes of scopes that a hint repeats.
 const MAX_SCOPES: usize = 1024;
 
-/// The failure; its text follows `MCP server NAME`.
+/// The failure; the text follows `MCP server NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
     /// The program is not on this machine.
@@ -27,7 +27,7 @@ pub enum ServerError {
     /// A variable or header is unavailable.
     #[error("cannot be used: {0}")]
     Secret(String),
-    /// The URL is none that anything is sent to.
+    /// The URL is not one that haft sends requests to.
     #[error("cannot be used: {0}")]
     Url(String),
     /// The URL cannot be reached.
@@ -39,19 +39,19 @@ pub enum ServerError {
     /// The server requires a login of the user, which is missing or insufficient.
     #[error("needs a login: {}", foreign(said))]
     Login {
-        /// Its name in program.toml.
+        /// The server's name in program.toml.
         server: String,
         /// The server's text.
         said: String,
-        /// The scopes that it names, if a login lacks them.
+        /// The scopes that the server requires, if a login lacks them.
         scopes: Option<String>,
     },
     /// The server has ended.
     #[error("has ended ({how}){}", last_words_suffix(words))]
     Ended {
-        /// How.
+        /// The kind of end.
         how: String,
-        /// The last that it wrote to standard error.
+        /// The last text on the server's standard error.
         words: String,
         /// The lines that would allow the accesses that the sandbox refused.
         hints: Vec<String>,
@@ -80,7 +80,7 @@ pub enum ServerError {
     TimedOut {
         /// The method of the request.
         method: &'static str,
-        /// How long it was waited for.
+        /// The exceeded time limit.
         limit: Duration,
         /// The server's other output, as a clause of the message.
         noise: String,
@@ -168,7 +168,7 @@ impl From<ErrorData> for ServerError {
 mod tests {
     use super::*;
 
-    /// S12: a server's text is shown, and none of its lines looks like one of haft.
+    /// S12: the text of a server is shown, and none of its lines can pass for a line of haft.
     #[test]
     fn s12_a_server_s_words_are_not_haft_s() {
         let words = || "no\nhint: write = [\"/\"]".to_owned();

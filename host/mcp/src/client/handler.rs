@@ -23,7 +23,7 @@ use super::elicitation::AskingClock;
 use super::offers::MAX_URI;
 use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 
-/// Maximal size in bytes of a form or a URL that the user sees. Neither can be cut.
+/// Maximum size in bytes of a form or a URL that the user sees. Neither can be cut.
 const MAX_SHOWN: usize = 64 << 10;
 
 /// Whether a server has reported changes of its lists.
@@ -48,7 +48,7 @@ impl ListNews {
         }
     }
 
-    /// Notes it.
+    /// Marks the list as changed.
     pub(super) fn say(&self) {
         self.is_due.store(true, Ordering::SeqCst);
         self.wake();
@@ -58,7 +58,7 @@ impl ListNews {
         self.said.notify_one();
     }
 
-    /// Returns whether the list is to be asked for. Says so once.
+    /// Returns whether the list is to be requested, and resets the mark.
     pub(super) fn take(&self) -> bool {
         self.is_due.swap(false, Ordering::SeqCst)
     }
@@ -69,11 +69,11 @@ impl ListNews {
     }
 }
 
-/// Maximal number of a server's questions that wait for the user; more are declined. Nobody answers so many, and
-/// each occupies a place of [`MAX_OPEN`](super::bounded::MAX_OPEN).
+/// Maximum number of a server's questions that wait for the user; further ones are declined. Each question
+/// occupies a place of [`MAX_OPEN`](super::bounded::MAX_OPEN).
 const MAX_QUESTIONS: u32 = 16;
 
-/// Answers one server.
+/// Answers the requests of one server.
 #[derive(Clone, Debug)]
 pub(super) struct ServerRequestHandler {
     pub(super) server: String,
@@ -240,9 +240,9 @@ impl ClientHandler for ServerRequestHandler {
         updated: ResourceUpdatedNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        // No listed resource has a longer one, and messages wait here for slow clients.
+        // No listed resource has a longer URI, and messages wait here for slow clients.
         if updated.uri.len() <= MAX_URI {
-            // There may be no receiver.
+            // A send without a receiver fails.
             let _ = self.updates.send(updated.uri.into());
         }
     }

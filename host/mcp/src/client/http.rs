@@ -1,5 +1,5 @@
-//! The streamable HTTP transport to a server. Redirects are followed within one origin only, since the headers,
-//! which may hold a token, are sent again to their target.
+//! The streamable HTTP transport to a server. Redirects are followed within one origin only, because the headers,
+//! which may contain a token, are sent to the target of a redirect.
 
 mod post;
 
@@ -24,19 +24,19 @@ use super::handler::ListNews;
 use super::oauth::Account;
 use haft_core::net::chain;
 
-/// How long it may take to reach a server.
+/// Time limit for a connection to a server.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How often a stream that broke off is taken up again.
+/// Maximum number of reconnections of one stream.
 const RECONNECTS: usize = 5;
 /// The most time between two attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// Default pause before the first reconnection.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Redirects of one request that are followed.
+/// Maximum number of redirects of one request.
 const MAX_REDIRECTS: usize = 5;
-/// Maximal wait for the beginning of a stream, which reveals the transport of 2024-11-05.
+/// Maximum wait for the beginning of a stream, which reveals the transport of 2024-11-05.
 const BEGINNING: Duration = Duration::from_secs(3);
-/// Bytes of that.
+/// Maximum number of bytes of the beginning of a stream.
 const MAX_BEGINNING: usize = 4096;
 
 /// The transport.

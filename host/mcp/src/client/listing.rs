@@ -13,17 +13,17 @@ use crate::pins::{Difference, ToolPins};
 use haft_core::call::Hints;
 use haft_core::tool::{Keep, MendedSchema, Schema, clip, mend};
 
-/// Maximal number of requested pages.
+/// Maximum number of requested pages.
 const MAX_PAGES: usize = 100;
-/// Tools of one server: no model makes use of a tenth of them.
+/// Maximum number of tools of one server: no model makes use of a tenth of them.
 const MAX_TOOLS: usize = 1000;
-/// Bytes of all of them, as JSON.
+/// Maximum number of bytes of all tools of one server, as JSON.
 const MAX_SIZE: usize = 8 << 20;
-/// Maximal number of characters of a name, which appears in messages.
+/// Maximum number of characters of a name, which appears in messages.
 const MAX_NAME: usize = 256;
-/// Maximal number of characters of a title, which appears in a list.
+/// Maximum number of characters of a title, which appears in a list.
 const MAX_TITLE: usize = 256;
-/// Characters of a description: longer ones are manuals, and every turn would pay for them.
+/// Maximum number of characters of a description, which every turn pays for.
 const MAX_DESCRIPTION: usize = 16_000;
 
 /// The name under which a server's instructions to models are pinned. A tool of this name shares the pin.
@@ -85,7 +85,7 @@ impl ToolList {
         self.sent.iter().find(|tool| tool.get("name").and_then(Value::as_str) == Some(name))
     }
 
-    /// Returns why `tool` is held back, if it is.
+    /// Returns the reason why `tool` is held back, if it is.
     pub fn held(&self, tool: &str) -> Option<&Difference> {
         self.differences.iter().find(|one| one.holds() && one.tool() == tool)
     }
@@ -101,7 +101,7 @@ pub struct RemoteTool {
     pub title: Option<String>,
     /// The description for the model.
     pub description: String,
-    /// JSON Schema of its arguments; an object schema.
+    /// JSON Schema of the arguments; an object schema.
     pub parameters: Value,
     /// Repaired and unchecked keywords of the schema.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -112,12 +112,12 @@ pub struct RemoteTool {
     pub hints: Hints,
 }
 
-/// Something that was left out of a list.
+/// Something that was omitted from a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
-    /// The name of the tool, if the item was one.
+    /// The name of the tool, if the item is a tool.
     pub tool: Option<String>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -189,7 +189,7 @@ impl ToolListBuilder {
 /// Refuses a name that cannot appear in messages.
 ///
 /// # Errors
-/// The name is too long, or would be displayed as another one.
+/// The name is too long, or would be displayed as another name.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
     if name.chars().count() > MAX_NAME {
         return Err(format!("its name has more than {MAX_NAME} characters"));
@@ -203,7 +203,7 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
 fn parse_tool(tool: &Value, name: Option<&str>) -> Result<RemoteTool, String> {
     let text = |key: &str| tool.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let name = name.filter(|name| !name.trim().is_empty()).ok_or("it has no name")?;
-    // Pins use original names: no other name may become equal to one.
+    // Pins use original names: no other name may become equal to an original name.
     check_name(tool.get("name").and_then(Value::as_str).unwrap_or(name))?;
     let none = json!({});
     let MendedSchema { schema, notes } =
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(listed.tools[6].output, None);
     }
 
-    /// A name that would be shown as another one cannot take the place of that.
+    /// A name that would be displayed as another name cannot replace that name.
     #[test]
     fn a_name_with_control_characters_is_no_name_of_a_tool() {
         let tools: Vec<_> = ["read\u{7}", "\u{1}read", "read\u{7f}", "re\nad", "read"]

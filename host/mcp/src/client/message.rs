@@ -9,7 +9,7 @@ use super::calls::shortened;
 use haft_core::json;
 use haft_core::scan::{MAX_VALUES, Scan};
 
-/// Messages of a batch that are read.
+/// Maximum number of messages of a batch that are read.
 const MAX_BATCH: usize = 1000;
 
 /// The places of objects in a message. `*` is every member, or every element.
@@ -84,7 +84,7 @@ fn message(mut value: Value) -> Option<ServerJsonRpcMessage> {
     let kept = value.get_mut("result").is_some_and(keep_whole);
     let is_of_protocol = value.get("jsonrpc").is_some_and(|version| version == "2.0");
     if kept && is_of_protocol && value.pointer("/result/tools").is_none() {
-        // Not tried as one type after the other: it may have many megabytes.
+        // Not tried as one type after the other, because a message may have many megabytes.
         let id = serde_json::from_value(value.get_mut("id")?.take()).ok()?;
         let result = CustomResult::new(value.get_mut("result")?.take());
         return Some(ServerJsonRpcMessage::response(result.into(), id));
@@ -109,7 +109,7 @@ const KEPT: &[&str] = &[
 ];
 
 /// Moves a result to the key [`WHOLE`], which rmcp leaves unmodified. A list of tools also stays in its place,
-/// since the HTTP transport reads from it which arguments are headers. Returns whether the result was moved.
+/// because the HTTP transport finds the arguments for headers there. Returns whether the result was moved.
 fn keep_whole(result: &mut Value) -> bool {
     let Some(fields) = result.as_object() else { return false };
     let is_asking = fields.get("resultType").is_some_and(|kind| kind != "complete");
@@ -143,7 +143,7 @@ fn memchr_empty(text: &[u8]) -> Option<usize> {
     opens.map(|(at, _)| at).find(|at| is_empty(*at))
 }
 
-/// Makes an empty object of an empty list at `place`.
+/// Replaces an empty list at `place` by an empty object.
 fn mend(value: &mut Value, place: &str) {
     let (key, rest) = place.split_once('/').unwrap_or((place, ""));
     let each = |value: &mut Value| match value {

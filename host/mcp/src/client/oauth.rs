@@ -33,16 +33,16 @@ pub use self::sign_in::SignIn;
 /// haft's identity at an authorization server, and the requested scopes.
 #[derive(Clone, Debug, Default)]
 pub struct OAuthSettings {
-    /// The client that was registered there by hand. It comes before the other two ways.
+    /// The id of a client that was registered at the server by hand. It precedes the other two ways.
     pub client_id: Option<String>,
     /// The client secret: one value, if there is one.
     pub client_secret: Option<Arc<dyn Values>>,
-    /// The requested scopes; empty: those that the server requires.
+    /// The requested scopes; if empty, the scopes that the server requires.
     pub scopes: Vec<String>,
     /// The URL of haft's client ID metadata document, for servers that support it. Otherwise haft is registered at
     /// each login (RFC 7591).
     pub client_metadata_url: Option<String>,
-    /// The port of 127.0.0.1 that the browser is sent back to; `None` for any free one.
+    /// The port of 127.0.0.1 for the redirect of the browser; `None` for any free port.
     pub callback_port: Option<u16>,
 }
 
@@ -55,13 +55,13 @@ impl OAuthSettings {
     }
 }
 
-/// Where the login at one server is kept, for every haft process of this user.
+/// The storage of the login at one server, for every haft process of this user.
 #[async_trait]
 pub trait LoginStore: Debug + Send + Sync {
-    /// Returns the stored login; `None` if nobody logged in.
+    /// Returns the stored login; `None` without a login.
     async fn read(&self) -> Result<Option<Login>, String>;
 
-    /// Returns the location of the stored login, as text; `None` if nobody logged in.
+    /// Returns the location of the stored login, as text; `None` without a login.
     fn place(&self) -> Option<String>;
 
     /// Replaces the stored login by `login`, completely or not at all.

@@ -1,5 +1,5 @@
-//! A server's prompt, or its resources, called like a tool, so that a tool's rules, journal and limits apply. Shown
-//! to users and clients, and not to models.
+//! A server's prompt, or its resources, called like a tool, so that a tool's rules, journal and limits apply. Users
+//! and clients see it, models do not.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const OF_PROMPTS: &[&str] = &["prompts/get", "completion/complete"];
 const OF_RESOURCES: &[&str] =
     &["resources/read", "resources/subscribe", "resources/unsubscribe", "completion/complete"];
 
-/// Bytes of the answer to one call, as JSON: what clients take from servers.
+/// Maximum number of bytes of the answer to one call, as JSON: the limit of clients for messages of servers.
 const MAX_ANSWER: usize = 16 << 20;
 
 /// A prompt of a server, or its resources.

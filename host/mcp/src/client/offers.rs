@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use haft_core::tool::ServerResources;
 
-/// Bytes of a resource's URI.
+/// Maximum number of bytes of a resource's URI.
 pub(super) const MAX_URI: usize = 2048;
 
 /// A server's offers besides its tools, as listed, without secrets.
@@ -20,7 +20,7 @@ pub struct ServerOffers {
     /// `Skill` of the extension for skills.
     #[serde(default)]
     pub skills: Vec<Value>,
-    /// What it says to models of itself.
+    /// The server's instructions to models.
     #[serde(default)]
     pub instructions: Option<String>,
     /// Omitted items, and the reasons.

@@ -12,7 +12,7 @@ use super::ServerError;
 use super::calls::OngoingCalls;
 use super::child::Child;
 
-/// How long writing the notification that a request is cancelled may take.
+/// Time limit for writing the notification that a request is cancelled.
 const CANCEL: Duration = Duration::from_secs(2);
 
 /// A request that was sent. Dropped before its answer, it is cancelled.

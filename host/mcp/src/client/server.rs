@@ -1,5 +1,5 @@
-//! One server: lists its tools, starts it at its first use, and restarts it after it has ended, with a growing
-//! pause after repeated failures.
+//! One server: lists its tools, starts the server at its first use, and restarts it after its end, with a growing pause
+//! after repeated failures.
 
 mod held;
 mod offers;
@@ -25,14 +25,14 @@ use haft_core::tool::{Context, Elicitor};
 use haft_core::trace::{Ended, Operation, Wire};
 use haft_sandbox::confine::Confiner;
 
-/// The pause after the second failure in a row; it doubles with every further one.
+/// The pause after the second failure in a row. Each further failure doubles the pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// The wait for further changes before a changed list is requested.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// Maximal number of queued resource changes for a slow client; beyond it gets the latest ones.
+/// Maximum number of queued resource changes for a slow client. Beyond it the client gets the latest ones.
 const MAX_UPDATES: usize = 256;
 
 /// The environment of servers that their program provides.
@@ -46,23 +46,23 @@ pub struct Host {
     pub table: RightsTable,
     /// Answers elicitation requests if the caller has no user; `None` without a user.
     pub elicitor: Option<Arc<dyn Elicitor>>,
-    /// Whether a caller may have a user of its own, as clients of `haft serve` do.
+    /// Whether a caller may have its own user, as clients of `haft serve` do.
     pub may_ask_callers: bool,
     /// The directory of the tool cache; `None` for no cache.
     pub cache: Option<PathBuf>,
 }
 
-/// A server. Dropping it kills a child process; [`Self::close`] ends it in order.
+/// A server. Its drop kills a child process; [`Self::close`] ends the server in order.
 #[derive(Debug)]
 pub struct Server {
     config: Config,
     host: Host,
     slot: tokio::sync::Mutex<ConnectionSlot>,
-    /// The cached list, or the one it sent since.
+    /// The cached list, or the list that the server sent later.
     known: Lock<Option<KnownTools>>,
-    /// The pins of its tools; `None` if every tool is accepted.
+    /// The pins of the server's tools; `None` if every tool is accepted.
     pins: Lock<Option<Arc<ToolPins>>>,
-    /// Counts how often its list has become another one.
+    /// Counts the changes of the server's list.
     changes: watch::Sender<u64>,
     /// The URIs of resources that have changed, of those that are watched.
     updates: broadcast::Sender<Arc<str>>,
@@ -71,7 +71,7 @@ pub struct Server {
 
 #[derive(Clone, Debug)]
 struct KnownTools {
-    /// The list as it was sent.
+    /// The unmodified list of the server.
     sent: Arc<ToolList>,
     /// The offered part of the list.
     listed: Arc<ToolList>,
@@ -84,11 +84,11 @@ struct KnownTools {
 struct ConnectionSlot {
     connection: Option<Arc<Connection>>,
     era: Era,
-    /// Failures since it last did anything.
+    /// The number of failures since the server last worked.
     failures: u32,
-    /// When it may be started again.
+    /// The earliest time of the next start.
     not_before: Option<Instant>,
-    /// Why its tools could not be listed.
+    /// The reason why the server's tools could not be listed.
     unlisted: Option<ServerError>,
 }
 
@@ -144,7 +144,7 @@ impl Server {
         known.is_some_and(|known| known.age > MAX_UNTOLD_AGE) && !self.config.is_told_by_files(workspace)
     }
 
-    /// Changes when its list of tools becomes known, or another one while it runs.
+    /// Returns a receiver of changes: the first list, and every other list of a running server.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -168,8 +168,8 @@ impl Server {
         &self.updates
     }
 
-    /// Makes a request of a caller, once, starting it if need be; the result as the server gave it. `tool` is the tool that
-    /// is called, if one is.
+    /// Makes a request of a caller, once, and starts the server if necessary. Returns the unmodified result. `tool` is
+    /// the called tool, if any.
     pub(super) async fn call(
         self: &Arc<Self>,
         (method, params): (&'static str, Map<String, Value>),
@@ -236,7 +236,7 @@ impl Server {
         }
     }
 
-    /// Forgets a connection whose session is over: the next call opens another one.
+    /// Removes a connection whose session is over. The next call opens a new connection.
     async fn drop_connection(&self, lost: &Arc<Connection>) {
         let mut slot = self.slot.lock().await;
         slot.connection.take_if(|own| Arc::ptr_eq(own, lost));
@@ -251,7 +251,7 @@ impl Server {
         connection.hints(&self.config.scripts(self.host.grant.base().map(Root::path)))
     }
 
-    /// Ends it in order, within a few seconds; it is not started again.
+    /// Ends the server in order, within a few seconds, and prevents another start.
     pub async fn close(&self) {
         self.closing.cancel();
         let connection = self.slot.lock().await.connection.take();
@@ -260,8 +260,8 @@ impl Server {
         }
     }
 
-    /// Returns the connection; it is opened if needed, in a separate task: a caller may stop waiting, and the next
-    /// one finds it.
+    /// Returns the connection, and opens it if necessary. A separate task opens it: if a caller stops waiting, the next
+    /// caller uses the connection.
     async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, ServerError> {
         if let Ok(slot) = self.slot.try_lock()
             && let Some(connection) = slot.open()
@@ -308,7 +308,7 @@ impl Server {
         Ok(connection)
     }
 
-    /// Asks for the list, and remembers it.
+    /// Requests and stores the list.
     async fn refresh(&self, connection: &Connection) -> Result<Arc<ToolList>, ServerError> {
         let limits = RequestLimits { timeout: self.config.timeout, cancel: &self.closing };
         let mut sent = connection.tools(limits, &self.config.redactor).await?;
@@ -326,7 +326,7 @@ impl Server {
             };
             (listed, known.replace(new))
         };
-        // A first list counts too: a caller may have gone on without it.
+        // A first list counts too: a caller may have continued without it.
         if before.is_none_or(|before| before.sent != sent) {
             self.changes.send_modify(|count| *count += 1);
         }
@@ -343,7 +343,7 @@ impl Server {
         self.known.lock().clone()
     }
 
-    /// Returns the path of its cache file.
+    /// Returns the path of the server's cache file.
     fn file(&self) -> Option<PathBuf> {
         // haft looks at files there, not the server.
         let workspace = self.host.grant.base().map(Root::path);
@@ -356,8 +356,8 @@ impl ConnectionSlot {
         self.connection.clone().filter(|connection| !connection.is_closed())
     }
 
-    /// Notes that the server has failed or ended. The first time costs nothing: the next call has
-    /// it back at once.
+    /// Records that the server has failed or ended. After the first failure the next call restarts the server without a
+    /// pause.
     fn note_end(&mut self, had_worked: bool) {
         self.failures = if had_worked { 1 } else { self.failures.saturating_add(1) };
         let doublings = self.failures.saturating_sub(2).min(10);
@@ -394,7 +394,7 @@ pub(super) struct Answer {
     pub(super) hints: Vec<String>,
 }
 
-/// Returns how a call of a server's tool ended, as a trace has it.
+/// Returns the end of a call of a server's tool, for a trace.
 fn told(result: &Result<Value, ServerError>) -> Ended<'static> {
     let error = match result {
         Ok(result) => return (result.get("isError") == Some(&Value::Bool(true))).into(),

@@ -1,5 +1,5 @@
-//! A skill of a server (SEP-2640): known by the server's list, read file by file when a model asks for it. A file that is not
-//! what was listed is not given, and none that was not listed is asked for.
+//! A skill of a server (SEP-2640): the server's list contains the skill, and its files are read one by one on request
+//! of a model. A file that differs from the list is refused; a file that is not in the list is not requested.
 
 use std::io;
 use std::path::Path;
@@ -21,10 +21,10 @@ struct ServerSkill {
     listed: Listed,
 }
 
-/// Refuses an entry of `skills/list` that cannot be used.
+/// Refuses an unusable entry of `skills/list`.
 ///
 /// # Errors
-/// It breaks a rule of the extension, has no digests, or is too large.
+/// The entry breaks a rule of the extension, has no digests, or is too large.
 pub(super) fn check(entry: &Value) -> Result<(), String> {
     let skill = read(entry)?;
     skill.validate().map_err(|error| error.to_string())?;
@@ -42,8 +42,8 @@ fn read(entry: &Value) -> Result<Listed, String> {
     serde_json::from_value(entry.clone()).map_err(|error| format!("it is none: {error}"))
 }
 
-/// Returns the name by which patterns of `tools` know the skill at `uri`: `skills/NAME`, or `skills/PATH` if `listed` has
-/// several of that name, held back or not.
+/// Returns the name of the skill at `uri` in patterns of `tools`: `skills/NAME`, or `skills/PATH` if `listed` has
+/// several skills with that name, held back or not.
 pub fn skill_pattern(listed: &ToolList, uri: &str) -> Option<String> {
     let name = skill_name_from_uri(uri)?;
     let is_same = |skill: &&Value| skill["uri"].as_str().and_then(skill_name_from_uri) == Some(name);
@@ -53,8 +53,8 @@ pub fn skill_pattern(listed: &ToolList, uri: &str) -> Option<String> {
     Some(format!("skills/{own}"))
 }
 
-/// Returns the skills of `server` for models, named after the server as its tools are; the first text of each is the name
-/// by which patterns of `tools` know it.
+/// Returns the skills of `server` for models, with the server's name like its tools. The first text of each is its name
+/// in patterns of `tools`.
 pub fn server_skills(server: &Arc<Server>, list: &ToolList) -> Vec<(String, Shelved)> {
     let shelved = |entry: &Value| {
         let (listed, config) = (read(entry).ok()?, server.config());
@@ -73,7 +73,7 @@ pub fn server_skills(server: &Arc<Server>, list: &ToolList) -> Vec<(String, Shel
 }
 
 impl ServerSkill {
-    /// What the URIs of its files begin with.
+    /// Returns the prefix of the URIs of the skill's files.
     fn root(&self) -> &str {
         self.listed.uri.strip_suffix(SKILL_MD).unwrap_or_default()
     }

@@ -20,16 +20,16 @@ use super::message::{self, failure};
 mod line;
 mod wire;
 
-/// Messages that wait to be written. A server that sends requests and reads no answers is not
-/// answered any more.
+/// Maximum number of messages that wait to be written. Beyond it, a server that sends requests and reads no answers
+/// gets no more answers.
 const MAX_UNWRITTEN: usize = 256;
-/// Messages that are received before other tasks get to run: rmcp makes a task of each, and a
-/// server that never stops writing would have them pile up.
+/// Number of received messages before other tasks run: rmcp creates a task for each message, and tasks would
+/// accumulate for a server that writes without a pause.
 const YIELD_AFTER: usize = 32;
 
 /// The transport.
 pub(super) struct StdioTransport {
-    /// `None` once it was closed.
+    /// The writer; `None` once closed.
     writer: Option<mpsc::Sender<Outgoing>>,
     reader: LineReader,
     /// Requests that were not answered yet.
@@ -70,7 +70,7 @@ impl StdioTransport {
         self.wire.clone()
     }
 
-    /// Queues a message at once, so that messages are sent in order.
+    /// Queues a message without waiting, so that messages are sent in order.
     fn queue(&self, outgoing: Outgoing) -> io::Result<()> {
         let writer = self.writer.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let full = || io::Error::new(io::ErrorKind::WouldBlock, "the server does not read its input");
@@ -87,8 +87,8 @@ impl StdioTransport {
     fn track_request(&mut self, message: &ClientJsonRpcMessage) {
         match message {
             ClientJsonRpcMessage::Request(request) => {
-                // Whatever was asked before is not waited for: a server that was slow to start may
-                // answer an earlier attempt now.
+                // Earlier requests are no longer awaited: a server that was slow to start may answer an earlier
+                // attempt now.
                 if matches!(request.request, ClientRequest::InitializeRequest(_)) {
                     self.awaited.clear();
                 }
@@ -122,7 +122,7 @@ impl StdioTransport {
         None
     }
 
-    /// Returns the message of a line, if it is one.
+    /// Returns the message in a line, if the line is a message.
     fn parse_line(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
         if let Ok(messages) = message::read(line) {
@@ -145,12 +145,12 @@ fn number(id: &RequestId) -> Option<RequestId> {
     }
 }
 
-/// Writes lines, each one whole, until all senders are gone.
+/// Writes complete lines until all senders are dropped.
 async fn write_all(mut input: Sender, mut lines: mpsc::Receiver<Outgoing>, wire: Arc<Wire>) {
     while let Some(Outgoing { line, written }) = lines.recv().await {
         let done = input.write_all(&line).await;
         wire.written(line.len());
-        // The sender may have given up; the line is written all the same.
+        // The sender may have stopped waiting; the line is written nevertheless.
         drop(written.send(done));
     }
 }

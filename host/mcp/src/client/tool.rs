@@ -19,10 +19,10 @@ const FAMILY: &str = "mcp";
 /// Time for starting a server and asking the user, in addition to a request's own time limit.
 const MARGIN: Duration = Duration::from_mins(15);
 
-/// Maximal size in bytes of an error's additional data, as JSON.
+/// Maximum size in bytes of an error's additional data, as JSON.
 const MAX_ERROR_DATA: usize = 64 << 10;
 
-/// Characters of an error's message.
+/// Maximum number of characters of an error's message.
 const MAX_ERROR: usize = 10_000;
 
 /// A tool of a server.
@@ -37,8 +37,8 @@ pub struct ServerTool {
 }
 
 impl ServerTool {
-    /// Returns the tool `tool` of `listed`, which belongs to `server`. MCP clients get its definition in that list:
-    /// a later one may not be agreed to.
+    /// Returns the tool `tool` of `listed`, which belongs to `server`. MCP clients get the definition in `listed`,
+    /// because a later definition may have no agreement.
     pub fn new(server: &Arc<Server>, listed: &ToolList, tool: &RemoteTool) -> Self {
         let def = ToolDef {
             name: exposed(&server.config().name, &tool.name),
@@ -84,7 +84,7 @@ pub(super) fn failed(config: &Config, error: ServerError) -> Result<ToolResult, 
     Ok(ToolResult { mcp, ..ToolResult::error(failure.to_string()) })
 }
 
-/// Notes facts for the journal about a call that ended with `result`.
+/// Records facts for the journal about a call that ended with `result`.
 pub(super) fn note(result: &Result<Answer, ServerError>, context: &Context<'_>) {
     if matches!(result, Err(ServerError::TimedOut { .. })) {
         context.notes.timed_out();
@@ -104,8 +104,8 @@ fn with_hints(text: String, hints: &[String]) -> String {
     hints.iter().fold(text, |text, hint| text + "\nhint: " + hint)
 }
 
-/// Returns the limits of one call of a server's tool. The server's own timeout normally ends it; this is the last
-/// resort.
+/// Returns the limits of one call of a server's tool. They are the last resort: the server's own time limit normally
+/// ends a call.
 pub fn limits(config: &Config) -> Limits {
     Limits { time: config.timeout.saturating_add(MARGIN).min(Limits::MAX_TIME), ..Limits::default() }
 }

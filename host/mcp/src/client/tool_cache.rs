@@ -13,28 +13,28 @@ use sha2::{Digest, Sha256};
 use super::{Config, ToolList};
 use haft_core::encoding::hex;
 
-/// How long a cached list is used without asking the server. A server that is called is asked anyway; this is for an
-/// updated server that is never called because its new tools are not known.
+/// Maximum age of a cached list that is used without a request to the server. A call requests the list anyway. This
+/// limit is for an updated server that is never called because its new tools are unknown.
 pub const MAX_AGE: Duration = Duration::from_hours(24);
 
-/// The maximal age for a server whose files do not show changes, such as a server of a package runner, if it can be
+/// The maximum age for a server whose files do not show changes, such as a server of a package runner, if it can be
 /// queried in the background.
 pub const MAX_UNTOLD_AGE: Duration = Duration::from_mins(10);
 
-/// Maximal size in bytes of a file; a list of tools has at most a quarter, stored as sent and as offered, and
+/// Maximum size in bytes of a file; a list of tools has at most a quarter, stored as sent and as offered, and
 /// prompts and resources together another quarter.
 const MAX_FILE: u64 = 32 << 20;
-/// Files unused for so long are removed when another one is written.
+/// Minimum age of an unused file that is removed when another file is written.
 const MAX_UNUSED_AGE: Duration = Duration::from_hours(24 * 30);
-/// Files that are checked for that.
+/// Maximum number of files that are checked for their age.
 const MAX_FILES: usize = 1000;
 /// Changes with the format of the file.
 const FORMAT: u32 = 6;
 
-/// The protocol era that a server speaks.
+/// The protocol era of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Era {
-    /// Not known: the stateless one is tried first.
+    /// Unknown: the stateless one is tried first.
     #[default]
     Unknown,
     /// `initialize`, up to 2025-11-25.
@@ -57,7 +57,7 @@ impl CachedTools {
         Self { at: seconds(), era, listed }
     }
 
-    /// Returns how old it is; a time in the future counts as infinitely old.
+    /// Returns the age of the list; infinite for a time in the future.
     pub(super) fn age(&self) -> Duration {
         seconds().checked_sub(self.at).map_or(Duration::MAX, Duration::from_secs)
     }
@@ -69,7 +69,7 @@ impl CachedTools {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Writes it to `file`, whole or not at all.
+    /// Writes the list to `file` atomically.
     pub(super) fn write(&self, file: &Path) -> io::Result<()> {
         let folder = file.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
@@ -99,8 +99,8 @@ fn remove_old(folder: &Path) {
     }
 }
 
-/// Returns the file in `folder` for the server with `config`: another one after any change that may change its
-/// tools. `workspace` is its working directory.
+/// Returns the file in `folder` for the server with `config`. Any change that may change the server's tools leads to
+/// another file. `workspace` is the server's working directory.
 pub(super) fn file(folder: &Path, config: &Config, workspace: Option<&Path>) -> PathBuf {
     let mut digest = Sha256::new();
     config.endpoint.hash(&mut digest);

@@ -52,7 +52,7 @@ fn a_tool_is_told_from_another_one_that_has_its_old_name() {
         told(std::slice::from_ref(&before), &[renamed.clone(), taken]),
         ["held: tool `read` has changed: description", "held: tool `read_file` was renamed from `read`"]
     );
-    // The old one stays: the other one is new, whatever it says of itself.
+    // The old tool stays, and the other one is new, regardless of its content.
     assert_eq!(
         told(std::slice::from_ref(&before), &[before.clone(), renamed]),
         ["held: tool `read_file` is new"]

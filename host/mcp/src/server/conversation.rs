@@ -21,11 +21,11 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use haft_core::sync::Lock;
 
-/// Maximal number of a client's open requests. Guests take turns at a quarter of it; each request holds memory, and
+/// Maximum number of a client's open requests. Guests take turns at a quarter of it; each request holds memory, and
 /// a client with more has lost count.
 pub(super) const MAX_RUNNING: usize = 256;
 
-/// Bytes of all of them: four of the largest. One alone may always be there.
+/// Maximum number of bytes of all requests: four of the largest. A single request is always accepted.
 const MAX_BYTES: usize = 64 << 20;
 
 /// The code of an error that the protocol has no name for: "server error" of JSON-RPC 2.0.
@@ -37,9 +37,9 @@ pub(super) struct Requester {
     pub(super) id: RequestId,
     /// The metadata of the request and of its client (`_meta`).
     pub(super) meta: RequestMetaObject,
-    /// Cancelled when the client takes the request back, or is gone.
+    /// Cancelled when the client cancels the request, or disconnects.
     pub(super) cancel: CancellationToken,
-    /// The agreement of its session; `None`: there is no session, and the request is self-contained.
+    /// The agreement of the client's session; `None` for a self-contained request.
     pub(super) session: Option<Agreed>,
     /// The headers of an HTTP request without a session that repeat arguments.
     pub(super) parameters: Option<HeaderMap>,
@@ -52,14 +52,14 @@ pub(super) struct Agreed {
     pub(super) version: ProtocolVersion,
     /// Whether the client shows forms to its person.
     pub(super) shows_forms: bool,
-    /// Whether the client has its person open URLs.
+    /// Whether the client asks its user to open URLs.
     pub(super) shows_urls: bool,
 }
 
 /// The channel to a client while its request is handled.
 #[async_trait]
 pub(super) trait Link: Send + Sync {
-    /// Sends a notification without waiting. `is_piece`: one of many, of which some may be dropped. Returns whether
+    /// Sends a notification without waiting. `is_piece`: some of many notifications may be dropped. Returns whether
     /// there was room.
     fn tell(&self, notification: ServerNotification, is_piece: bool) -> bool;
 
@@ -74,9 +74,9 @@ pub(super) trait Link: Send + Sync {
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     state: Lock<State>,
-    /// Notified when a request is answered or taken back.
+    /// Notified when a request is answered or cancelled.
     fewer: Notify,
-    /// Cancelled when the client is gone.
+    /// Cancelled when the client disconnects.
     life: CancellationToken,
 }
 
@@ -87,7 +87,7 @@ struct State {
     running: HashMap<RequestId, OpenRequest>,
     /// Questions that there were.
     questions: i64,
-    /// Where the answers to questions are waited for.
+    /// The receivers of answers to questions.
     asked: HashMap<i64, oneshot::Sender<Result<ClientResult, ErrorData>>>,
 }
 
@@ -106,14 +106,14 @@ pub(super) struct OpenRequest {
 pub(super) struct Running {
     conversation: Arc<Conversation>,
     id: RequestId,
-    /// Its place among the requests that there were.
+    /// The sequence number of the request.
     pub(super) number: u64,
     pub(super) cancel: CancellationToken,
 }
 
 /// A client's message other than a request.
 pub(super) enum Said {
-    /// Its session is open on its side too.
+    /// The client has confirmed the session too.
     Opened,
     /// The client cancelled the request of this number.
     TakenBack(u64),
@@ -196,7 +196,7 @@ impl Conversation {
     ) -> Result<Running, ErrorData> {
         let id = &request.id;
         let mut state = self.state.lock();
-        // Two of one id would count as one.
+        // Two requests with one id would count as one.
         if state.running.contains_key(id) {
             let why = format!("the id {} belongs to a request that is not answered yet", json!(id));
             return Err(ErrorData::invalid_request(why, None));
@@ -218,7 +218,7 @@ impl Conversation {
         Ok(Running { conversation: self.clone(), id: id.clone(), number, cancel })
     }
 
-    /// Takes a message that is no request: the answer to a question, or a request that is taken back and is not answered.
+    /// Processes a message that is not a request: the answer to a question, or the cancellation of a request.
     pub(super) fn take(&self, message: ClientJsonRpcMessage) -> Option<Said> {
         match message {
             JsonRpcMessage::Notification(notification) => match notification.notification {
@@ -237,7 +237,7 @@ impl Conversation {
         None
     }
 
-    /// Takes the client's answer to a question.
+    /// Processes the client's answer to a question.
     fn settle(&self, id: &RequestId, answer: Result<ClientResult, ErrorData>) {
         let number = match id {
             RequestId::Number(number) => Some(*number),
@@ -292,7 +292,7 @@ impl Conversation {
         }
     }
 
-    /// Stops the requests of a client that is gone.
+    /// Stops the requests of a disconnected client.
     pub(super) fn end(&self) {
         self.life.cancel();
     }
@@ -308,7 +308,7 @@ impl Conversation {
 }
 
 impl Running {
-    /// Returns whether the client has not taken the request back. Its id may be that of another one by now.
+    /// Returns whether the client has not cancelled the request. Another request may have its id by now.
     pub(super) fn is_awaited(&self) -> bool {
         let state = self.conversation.state.lock();
         state.running.get(&self.id).is_some_and(|open| open.number == self.number)
@@ -346,12 +346,12 @@ impl RunningCalls {
 
     /// Returns when no call is running, or after `most`.
     pub(super) async fn wait_until_idle(&self, most: Duration) {
-        // Calls may begin all the same.
+        // New calls may begin nevertheless.
         self.running.close();
         let _ = tokio::time::timeout(most, self.running.wait()).await;
     }
 
-    /// Stops every call, those to come too.
+    /// Stops every call, present and future.
     pub(super) fn close(&self) {
         self.closing.cancel();
     }

@@ -1,6 +1,6 @@
-//! Asks the person behind a client for approval, by MCP elicitation. Up to revision 2025-11-25 the question is a
-//! request to the client while the call waits; from 2026-07-28 on the call is answered with the question and sent again
-//! with the person's answer. Only an explicit yes to this very call counts as approval.
+//! Asks the user of a client for approval, by MCP elicitation. Up to revision 2025-11-25 the question is a request to
+//! the client while the call waits. From 2026-07-28 on the call is answered with the question, and sent again with the
+//! user's answer. Only an explicit yes to this call counts as approval.
 
 use std::io;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const CALL: &str = "this call";
 const SESSION: &str = "this session";
 const WRITTEN: &str = "always: write it to program.toml";
 
-/// The person behind one call. Clones share the call.
+/// The user of one call. Clones share the call.
 #[derive(Clone)]
 pub(super) struct ElicitingApprover(Arc<ApprovalRequest>);
 
@@ -94,8 +94,8 @@ impl ElicitingApprover {
         }))
     }
 
-    /// Returns why the call is refused: it has an answer to a question that was never asked about it, was answered
-    /// before, or has expired.
+    /// Returns the reason for a refusal of the call: it has an answer to a question that was never asked about it, that
+    /// was answered before, or that has expired.
     pub(super) fn refusal(&self) -> Option<ErrorData> {
         self.0.refusal.clone()
     }
@@ -134,7 +134,7 @@ impl ApprovalRequest {
         match fallback.ask(question).await {
             Decision::Unasked(other) => Decision::Unasked(format!("{why}; {other}")),
             decision => {
-                // The client lacks nothing any more.
+                // The client now has everything that it needs.
                 self.replacement.lock().take();
                 decision
             }
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// G11: a client that asked no user is not taken for a user who denied.
+    /// G11: a client that asked no user does not count as a denial of the user.
     #[test]
     fn g11_what_a_client_does_by_itself_is_no_person_s_answer() {
         for (answer, why) in [

@@ -41,13 +41,13 @@ use haft_core::sync::Lock;
 use haft_core::tool::{Approvals, Client, Keep, Widening, clip, inline};
 use haft_core::trace::Wire;
 
-/// Characters of a client's name and version in the journal.
+/// Maximum number of characters of a client's name and version in the journal.
 const MAX_CLIENT: usize = 100;
 
-/// Characters of a client's word that an error repeats.
+/// Maximum number of characters of a client's word that an error repeats.
 const MAX_SHOWN: usize = 200;
 
-/// How long the opening of a session waits for servers that were never seen before.
+/// Time limit of the wait for new servers while a session opens.
 const OPENING: Duration = Duration::from_secs(3);
 
 pub(super) type Answer = Result<ServerResult, ErrorData>;
@@ -59,14 +59,14 @@ pub(super) struct ServerShared {
     pub(super) calls: RunningCalls,
     watchers: Watchers,
     caller: Calling,
-    /// How clients are connected.
+    /// The transport of the clients.
     over: Wire,
 }
 
-/// Who calls.
+/// The caller.
 #[derive(Clone, Debug)]
 enum Calling {
-    /// Clients without separate identities, under this id: those with one token.
+    /// Clients without separate identities, such as those with one token, under this id.
     All(Arc<str>),
     /// An identified caller.
     One(Caller),
@@ -82,13 +82,13 @@ pub(super) struct Handler {
     client: Client,
     /// The name that the client gave of itself as it opened its session.
     name: Lock<Option<Arc<str>>>,
-    /// The rights that its person has given for the session.
+    /// The rights that the client's user has given for the session.
     widening: Widening,
     /// The user's approvals for the session.
     approvals: Approvals,
     /// The resources that the client of a session watches.
     watched: Watched,
-    /// When it opened its session.
+    /// The time when the client opened its session.
     opened: Lock<Option<Instant>>,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Handler {
 struct Era {
     /// Whether the request belongs to a session.
     has_session: bool,
-    /// Whether its revision is 2026-07-28 or later.
+    /// Whether the revision is 2026-07-28 or later.
     is_later: bool,
 }
 
@@ -151,10 +151,11 @@ impl ServerShared {
 }
 
 impl Handler {
-    /// Answers a request. May be polled first on a thread that runs calls inline: what may not run there leaves it.
+    /// Answers a request. May be polled first on a thread that runs calls inline; work that may not run there
+    /// leaves the thread.
     ///
     /// # Errors
-    /// The error of JSON-RPC that the request is answered with.
+    /// The JSON-RPC error in the answer.
     pub(super) async fn answer(&self, request: ClientRequest, requester: Requester) -> Answer {
         let era = Era::of(&request, &requester)?;
         let answer = match request {
@@ -163,7 +164,7 @@ impl Handler {
             }
             ClientRequest::PingRequest(_) if era.has_session => Ok(ServerResult::empty(())),
             ClientRequest::PingRequest(_) => Err(ErrorData::method_not_found::<PingRequestMethod>()),
-            // On the heap: the future of every call would have room for it.
+            // Boxed: otherwise the future of every call would have its size.
             request => Box::pin(self.answer_other(request, requester, era)).await,
         };
         era.dressed(answer)
@@ -255,8 +256,8 @@ impl Handler {
         server_config(&snapshots.now(), snapshots.tasks().is_some())
     }
 
-    /// Returns how long the lists of plugins and servers are waited for: together with the opening of the session
-    /// no longer than a client waits for a server to come up.
+    /// Returns the time limit of the wait for the lists of plugins and servers. Together with the opening of the
+    /// session it is at most the time that a client waits for the start of a server.
     fn patience(&self) -> Duration {
         let since = self.opened.lock().map(|opened| opened.elapsed());
         since.and_then(|since| PATIENCE.checked_sub(since)).unwrap_or(PATIENCE)
@@ -294,7 +295,7 @@ impl Handler {
         if requester.takes_tasks() { Ok(tasks) } else { Err(tasks_are_missing()) }
     }
 
-    /// Runs a call until its end or haft's.
+    /// Runs a call until its end or the end of haft.
     async fn while_open<T>(&self, call: impl Future<Output = Result<T, ErrorData>>) -> Result<T, ErrorData> {
         let _running = self.shared.calls.begin();
         tokio::select! {
@@ -305,10 +306,10 @@ impl Handler {
         }
     }
 
-    /// Identifies the calling client. One without a session is identified by its name and version.
+    /// Identifies the calling client. A client without a session is identified by its name and version.
     fn client(&self, requester: &Requester) -> Client {
         match requester.meta.client_info().filter(|_| requester.is_sessionless()) {
-            // Two callers may use one client name.
+            // Two callers may use clients with one name.
             Some(info) => Client::named(&[&**self.shared.caller(), &info.name, &info.version].join("\0")),
             None => self.client,
         }

@@ -42,66 +42,65 @@ pub const PATH: &str = "/mcp";
 /// Headers of a request. Clients send a dozen.
 const MAX_HEADERS: usize = 64;
 
-/// Bytes of a request's headers.
+/// Maximum number of bytes of a request's headers.
 const MAX_HEAD: usize = 64 << 10;
 
-/// How long the last answers may take to be written when haft ends.
+/// Time limit for writing the last answers when haft ends.
 const SETTLING: Duration = Duration::from_millis(500);
 
-/// How long streams may take to end that were cut off.
+/// Time limit for the end of interrupted streams.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// A pause after a connection could not be accepted: there is no file descriptor for it, and that
-/// does not change at once.
+/// The pause after a connection could not be accepted for lack of a file descriptor, which lasts for a while.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How clients are served.
+/// Settings of the HTTP server.
 #[derive(Debug)]
 pub struct Settings {
-    /// Where to listen.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// Who is let in.
+    /// The admission of clients.
     pub admission: Admission,
     /// The URL of the server for clients, if it differs from the host that they name (RFC 9728, "resource").
     pub url: Option<String>,
     /// Names that clients may call this machine, besides those of the loopback interface and the
     /// address itself.
     pub hosts: Vec<String>,
-    /// How many are served at once.
+    /// The limits on concurrent clients.
     pub room: Room,
-    /// How long to wait for slow clients.
+    /// The time limits for slow clients.
     pub patience: Patience,
     /// The missing parts, with updates.
     pub readiness: watch::Receiver<Readiness>,
-    /// How it ends.
+    /// The end of the server.
     pub drain: Drain,
 }
 
 /// The shutdown of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Drain {
-    /// How long the server still accepts calls while it reports that it is not ready.
+    /// The time during which the server accepts calls and reports that it is not ready.
     pub time: Duration,
     /// Cancelled to skip this time.
     pub hurry: CancellationToken,
 }
 
-/// How many clients are served at once.
+/// Limits on concurrent clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Sessions.
     pub sessions: usize,
-    /// Connections, of which a client has one or two. A few of them are for those that have not shown the token.
+    /// Connections, of which a client has one or two. A few of them are reserved for unauthenticated clients.
     pub connections: usize,
 }
 
-/// How long to wait for slow clients.
+/// Time limits for slow clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// The time for a new connection to show the token, in a request's headers; without a token, for its first
     /// request.
     pub first: Duration,
-    /// For the headers of a request, from the end of the one before.
+    /// Time limit for the headers of a request, from the end of the previous request.
     pub headers: Duration,
     /// For the body of a request.
     pub body: Duration,
@@ -166,7 +165,7 @@ impl Server {
         let ending = async {
             stop.cancelled().await;
             public.end();
-            // Without monitoring and calls there is no reason to wait.
+            // Without monitoring and calls no wait is necessary.
             if public.is_watched() || !acceptor.shared.calls.are_idle() {
                 let _ = tokio::time::timeout(drain.time, drain.hurry.cancelled()).await;
             }
@@ -175,7 +174,7 @@ impl Server {
             () = acceptor.accept(&listener, &closing) => {}
             () = ending => {}
         }
-        // New connections are refused, and open ones are notified: neither has begun a call.
+        // New connections are refused and open ones are notified; neither has begun a call.
         drop(listener);
         if public.is_watched() && !drain.hurry.is_cancelled() {
             // The last accepted client may be about to call.
@@ -235,7 +234,7 @@ impl Acceptor {
         place: ConnectionSlot,
         closing: CancellationToken,
     ) {
-        // Every message is written whole; waiting for more only delays it.
+        // Every message is written at once; waiting for more data would delay it.
         let _ = stream.set_nodelay(true);
         let (gate, patience) = (self.gate.clone(), self.patience);
         let connection = Arc::new(HttpConnection { place, local: stream.local_addr().ok() });
@@ -257,7 +256,7 @@ impl Acceptor {
     }
 }
 
-/// Answers the requests of one connection until it is closed, by whichever side.
+/// Answers the requests of one connection until either side closes it.
 async fn serve(
     stream: TcpStream,
     gate: Arc<Gate>,

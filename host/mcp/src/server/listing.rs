@@ -1,5 +1,5 @@
-//! The list of tools for clients. A tool whose definition some client would refuse is repaired or omitted, since
-//! many clients refuse the whole list because of one tool.
+//! The list of tools for clients. A tool whose definition some client would refuse is repaired or omitted,
+//! because many clients refuse the complete list because of one tool.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use haft_core::tool::{Entry, Offer, Schema, Served, Toolbox};
 pub(super) struct ListedTool {
     /// The name that clients know.
     pub(super) name: String,
-    /// Its name in the toolbox.
+    /// The tool's name in the toolbox.
     pub(super) own: String,
     pub(super) input_schema: Arc<JsonObject>,
-    /// Whether haft answers for data that its schema promises. What a server's tool promises is the server's.
+    /// Whether haft guarantees data that match the schema. For a server's tool the server guarantees them.
     pub(super) promises_data: bool,
     /// `Tool` of the protocol.
     pub(super) shown: Value,

@@ -22,14 +22,15 @@ use haft_core::call::{Attachment, ToolResult};
 use haft_core::json as text;
 use haft_core::scan::{MAX_VALUES, Scan};
 
-/// Bytes of one message on standard input: a file to be written, in JSON. What clients take from servers, too.
+/// Maximum number of bytes of one message on standard input: a file to be written, in JSON. Clients have this limit
+/// for messages of servers.
 pub(super) const MAX_LINE: usize = 16 << 20;
 
-/// Maximal number of values of a message other than a tool call: a hundred times that of any valid one. rmcp
+/// Maximum number of values of a message other than a tool call: a hundred times that of any valid one. rmcp
 /// determines the method by trying one after the other on a copy.
 const MAX_OTHER_VALUES: usize = 10_000;
 
-/// Maximal number of messages in a batch: as many as may run concurrently.
+/// Maximum number of messages in a batch: as many as may run concurrently.
 pub(super) const MAX_BATCH: usize = 256;
 
 /// The error for a client whose request panicked.
@@ -48,10 +49,10 @@ const PARAMETER: &str = "mcp-param-";
 /// The key of a schema that names the header which repeats the argument.
 const REPEATED: &str = "x-mcp-header";
 
-/// The revision of a request without a named one: the last revision whose requests name none.
+/// The revision of a request that names none: the last revision with such requests.
 const UNNAMED: ProtocolVersion = ProtocolVersion::V_2025_03_26;
 
-/// Returns why a message beyond the bounds is not read.
+/// Returns the reason why a message beyond the bounds is not read.
 pub(super) fn excess(scan: &Scan) -> Option<ErrorData> {
     if scan.method() == Some(CALL) || scan.is_batch() {
         beyond(scan, MAX_VALUES)
@@ -69,12 +70,12 @@ fn beyond(scan: &Scan, most: usize) -> Option<ErrorData> {
     })
 }
 
-/// Returns why a message is not read that is longer than any that is.
+/// Returns the error for a message that exceeds the maximum length.
 pub(super) fn too_long() -> ErrorData {
     ErrorData::invalid_request(format!("a message longer than {} MiB", MAX_LINE >> 20), None)
 }
 
-/// A call, as nearly all messages are. rmcp tries every other method first, each on a copy of the whole.
+/// A call, the most frequent message. rmcp tries every other method first, each on a complete copy.
 #[derive(Deserialize)]
 struct Call {
     jsonrpc: JsonRpcVersion2_0,
@@ -89,14 +90,14 @@ pub(super) struct Invalid {
     /// The id of the request that it would have been.
     pub(super) id: Option<RequestId>,
     pub(super) error: ErrorData,
-    /// Whether it needs no answer if there is another way: a notification, or an answer.
+    /// Whether the message needs no answer if there is another channel: a notification, or an answer.
     pub(super) is_unanswered: bool,
 }
 
 /// Returns the message in `bytes`, which `scan` has skipped.
 ///
 /// # Errors
-/// The bytes are not a message, or one beyond the bounds of its method.
+/// The bytes are not a message, or exceed the bounds of its method.
 pub(super) fn parse(bytes: &[u8], scan: &Scan) -> Result<ClientJsonRpcMessage, Box<Invalid>> {
     let invalid = |error| {
         let id = scan.id().filter(|_| !scan.is_answer());
@@ -181,8 +182,8 @@ pub(super) fn is_sessionless(headers: &HeaderMap) -> bool {
     named.is_some_and(|named| named >= ProtocolVersion::STANDARD_HEADERS.as_str())
 }
 
-/// Returns whether a client may send batches: later revisions have none, and the first with a header for its
-/// version is the next one.
+/// Returns whether a client may send batches. Later revisions have none, and the first revision with a version
+/// header is the next one.
 pub(super) fn may_have_batches(headers: &HeaderMap) -> bool {
     headers.get(VERSION).is_none_or(|version| version == UNNAMED.as_str())
 }
@@ -222,8 +223,8 @@ pub(super) fn is_of_session(
     Ok(!request.is_some_and(is_alone) && own.or(named).unwrap_or(UNNAMED).has_initialize())
 }
 
-/// Returns the revision in the headers. `may_be_unknown`: the request names one too, and is answered with the
-/// supported ones.
+/// Returns the revision in the headers. `may_be_unknown`: the request names a revision too, and is answered with
+/// the supported ones.
 fn named_version(headers: &HeaderMap, may_be_unknown: bool) -> Result<Option<ProtocolVersion>, ErrorData> {
     let Some(value) = headers.get(VERSION) else { return Ok(None) };
     let named =
@@ -264,7 +265,7 @@ fn name_of(request: &ClientRequest) -> Option<&str> {
     }
 }
 
-/// Returns those of `headers` that repeat arguments.
+/// Returns the `headers` that repeat arguments.
 pub(super) fn parameters(headers: &HeaderMap) -> HeaderMap {
     let own = headers.iter().filter(|(name, _)| name.as_str().starts_with(PARAMETER));
     own.map(|(name, value)| (name.clone(), value.clone())).fold(HeaderMap::new(), |mut all, (name, value)| {
@@ -345,7 +346,7 @@ pub(super) fn call_result(result: ToolResult, has_schema: bool) -> CallToolResul
     let has_text = !content.is_empty();
     let mut blocks = blocks(content, attachments);
     if is_missing {
-        // Clients refuse such an answer unless it is an error; the model should see it all the same.
+        // Clients refuse such an answer unless it is an error; the model should see the text nevertheless.
         blocks.push(ContentBlock::text(
             "(the tool returned no data, although its output schema requires data)",
         ));
@@ -365,7 +366,7 @@ pub(super) fn call_result(result: ToolResult, has_schema: bool) -> CallToolResul
 fn blocks(content: String, attachments: Vec<Attachment>) -> Vec<ContentBlock> {
     let (mut blocks, mut unmentioned) = (Vec::new(), Vec::new());
     if attachments.is_empty() {
-        // Not copied: it may have many megabytes.
+        // Moved, because the text may have many megabytes.
         blocks.extend((!content.is_empty()).then(|| ContentBlock::text(content)));
         return blocks;
     }

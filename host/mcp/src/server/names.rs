@@ -33,7 +33,7 @@ pub(super) struct Names {
     pub(super) prefix: String,
     /// The only served MCP server, which keeps its own names.
     pub(super) alone: Option<String>,
-    /// Whether URIs of MCP servers are their own.
+    /// Whether URIs of MCP servers are unchanged.
     pub(super) own_uris: bool,
 }
 
@@ -56,8 +56,8 @@ impl Names {
         }
     }
 
-    /// Returns the original URI at `server` of the resource that a client calls `shown`, if it is one of this
-    /// server.
+    /// Returns the original URI at `server` of the resource that a client calls `shown`, if `shown` is a resource
+    /// of this server.
     pub(super) fn own_uri(&self, server: &str, shown: &str) -> Option<String> {
         let after = |prefix: &str| shown.strip_prefix(prefix)?.strip_prefix(server)?.strip_prefix('/');
         match (after(INTERFACES), after(RESOURCES)) {

@@ -28,7 +28,7 @@ pub(super) struct ClientOffers {
     templates: Vec<Value>,
     /// `Skill` of the extension for skills.
     skills: Vec<Value>,
-    /// The names of the prompts, and those that they have in the toolbox, in the same order.
+    /// The names of the prompts for clients and in the toolbox, in order.
     names: Vec<(String, String)>,
     /// Whether arguments of some are completed.
     pub(super) completes: bool,
@@ -43,17 +43,17 @@ pub(super) struct Reader<'t> {
     pub(super) of: ReaderOf<'t>,
 }
 
-/// Whose resource is read.
+/// The owner of a resource.
 #[derive(Clone)]
 pub(super) enum ReaderOf<'t> {
-    /// A plugin's, with its media type as it was listed, or a skill's.
+    /// A plugin, with the listed media type; or a skill.
     Plugin(Option<&'t str>),
     /// An MCP server's, which calls it so.
     Server { server: &'t str, own: String, updates: &'t broadcast::Sender<Arc<str>> },
 }
 
 impl ClientOffers {
-    /// Returns the offers of `toolbox`, under these names. Of two prompts with one name the first is shown.
+    /// Returns the offers of `toolbox` under `names`. Of two prompts with one name the first is used.
     pub(super) fn of(toolbox: &Toolbox, names: &Names) -> Self {
         let (mut all, mut seen) = (Self::default(), HashSet::new());
         for entry in toolbox.offers() {
@@ -130,8 +130,8 @@ impl ClientOffers {
     }
 }
 
-/// Returns the reader of the resource `uri`. A URI belongs to the plugin or server that its prefix names; one
-/// without a prefix belongs to the only server whose URIs are unchanged.
+/// Returns the reader of the resource `uri`. The prefix of a URI names its plugin or server. A URI without a prefix
+/// belongs to the only server whose URIs are unchanged.
 pub(super) fn reader<'t>(toolbox: &'t Toolbox, names: &Names, uri: &str) -> Option<Reader<'t>> {
     let of_plugin = |entry: &'t Entry| match entry.offer()? {
         Offer::Resources { prefix, list } if uri.starts_with(prefix) => {

@@ -10,15 +10,15 @@ use super::conversation::{Link, Requester};
 use haft_core::random;
 use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 
-/// Bytes of the id of a question that leads to a URL.
+/// Number of bytes of the id of a question about a URL.
 const ID: usize = 16;
 
-/// The person behind one call.
+/// The user of one call.
 pub(super) struct ClientPerson {
     link: Arc<dyn Link>,
     shows_forms: bool,
     shows_urls: bool,
-    /// Whether one server is all that the client sees: its questions come as they are.
+    /// Whether the client sees one server only, whose questions need no name.
     is_one_server: bool,
 }
 
@@ -39,7 +39,7 @@ impl ClientPerson {
         let message = if self.is_one_server {
             message.clone()
         } else {
-            // Quoted line by line, so that no line looks like one of haft.
+            // Quoted line by line, so that no line can pass for a line of haft.
             let lines: Vec<_> = message.lines().collect();
             format!("MCP server `{server}` asks: {}", lines.join("\n> "))
         };

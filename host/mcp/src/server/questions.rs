@@ -1,7 +1,6 @@
 //! Questions sent in answer to a call, to be answered when the client repeats the call (2026-07-28, "multi round-trip
-//! requests"). The `requestState` that the client sends back is signed for one call, caller and program, and expires.
-//! Every process with the same key can verify it, also one that was started since, or another replica; [`Claims`] records
-//! that it was used.
+//! requests"). The `requestState` that the client returns is signed for one call, caller and program, and expires.
+//! Every process with the key can verify it, including later processes and other replicas; [`Claims`] records its use.
 
 mod claims;
 
@@ -21,7 +20,7 @@ use haft_core::random;
 use haft_core::replicas::Replicas;
 use haft_core::tool::Question;
 
-/// Maximal time for the user's answer, equal to that of a question during a call.
+/// Maximum time for the user's answer, equal to that of a question during a call.
 const LIFE: Duration = Duration::from_mins(10);
 
 /// The form of a state. Another form has another number.
@@ -33,7 +32,7 @@ const NONCE: usize = 16;
 /// Size in bytes of the signed payload: format, time, nonce and question.
 const PAYLOAD: usize = 1 + 8 + NONCE + size_of::<QuestionHash>();
 
-/// The questions of one program. Clones share them.
+/// The questions of one program. Clones share the questions.
 #[derive(Clone, Debug, Default)]
 pub struct Questions(Arc<QuestionsState>);
 
@@ -48,12 +47,12 @@ struct QuestionsState {
 /// The place of the key and of the claims.
 #[derive(Debug, Default)]
 enum Place {
-    /// In this process alone.
+    /// This process alone.
     #[default]
     Memory,
-    /// In a folder that processes of this user share.
+    /// A folder that processes of this user share.
     Folder(PathBuf),
-    /// Where replicas share it, on whichever machines they are.
+    /// The shared state of replicas on any machine.
     Replicas(Arc<dyn Replicas>),
 }
 
@@ -63,10 +62,10 @@ struct SigningState {
     claims: Box<dyn Claims>,
 }
 
-/// Why an answer is good for nothing.
+/// The reason why an answer is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UnusableAnswer {
-    /// The state is none, or one for another call, caller or program, or with another key.
+    /// The state is invalid, or belongs to another call, caller, program or key.
     #[error("this answer belongs to no question about this call, of this program and caller")]
     Foreign,
     /// The question has expired.
@@ -82,7 +81,8 @@ pub(super) enum UnusableAnswer {
 /// A hash that identifies a call.
 pub(super) type Fingerprint = [u8; 32];
 
-/// A hash of a question's text. It may change for the same call, as when program.toml changes the tool's command line.
+/// A hash of a question's text. The text may change between two equal calls, for example if program.toml changes the
+/// tool's command line.
 pub(super) type QuestionHash = [u8; 32];
 
 impl Questions {
@@ -92,7 +92,7 @@ impl Questions {
         Self::at(Place::Folder(folder), program)
     }
 
-    /// Returns the questions of `program`, valid at every one of `replicas`.
+    /// Returns the questions of `program`, valid at all of `replicas`.
     pub fn of_replicas(replicas: Arc<dyn Replicas>, program: Vec<u8>) -> Self {
         Self::at(Place::Replicas(replicas), program)
     }
@@ -101,7 +101,7 @@ impl Questions {
         Self(Arc::new(QuestionsState { place, program, signing_state: OnceCell::new() }))
     }
 
-    /// Gets the key, which the first question waits for otherwise.
+    /// Reads or creates the key, which the first question would wait for otherwise.
     pub async fn prepare(&self) -> io::Result<()> {
         self.signing_state().await.map(drop)
     }
@@ -119,8 +119,7 @@ impl Questions {
         Ok(BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat()))
     }
 
-    /// Returns the hash of the question, if `state` belongs to an unanswered one about `call`, and uses the state
-    /// up.
+    /// Returns the hash of the question and uses `state` up, if `state` belongs to an unanswered question about `call`.
     pub(super) async fn redeem(
         &self,
         state: &str,
@@ -139,7 +138,7 @@ impl Questions {
         Ok(hash.copied().ok_or(UnusableAnswer::Used))
     }
 
-    /// Returns the signed bytes: the payload, and what must be the same when the state comes back.
+    /// Returns the signed bytes: the payload, and the data that must be equal when the state returns.
     fn signed(&self, payload: &[u8], call: &Fingerprint) -> Vec<u8> {
         let program: [u8; 32] = Sha256::digest(&self.0.program).into();
         [b"haft question\0", payload, &program, call].concat()
@@ -165,7 +164,7 @@ impl SigningState {
     fn in_folder(folder: &Path) -> io::Result<Self> {
         match Key::shared(folder) {
             Ok(key) => Ok(Self { key, claims: Box::new(FolderClaims::new(folder)) }),
-            // Where the folder cannot be written, no other process shares it.
+            // No other process can share a folder that cannot be written.
             Err(error) if is_forbidden(&error) => {
                 tracing::warn!(%error, "approvals are valid only in this process");
                 Self::in_memory()
@@ -256,7 +255,7 @@ mod tests {
         }
     }
 
-    /// C07: no bit of it can be changed.
+    /// C07: no bit of a state can be changed.
     #[tokio::test]
     async fn c07_nobody_changes_a_state() {
         let questions = Questions::default();
@@ -273,7 +272,7 @@ mod tests {
         assert!(questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(state), &A).await.unwrap() == Ok(HASH));
     }
 
-    /// C07: a state is valid for the user's maximal answer time.
+    /// C07: a state is valid for the user's maximum answer time.
     #[tokio::test]
     async fn c07_a_state_ends() {
         let replicas = Questions::of_replicas(Arc::new(OneMap::default()), "a".into());

@@ -1,5 +1,5 @@
-//! The tools that are served at one moment, and the snapshot that replaces them when program.toml or a plugin
-//! changes. A call that is under way keeps the snapshot it began with.
+//! The served tools of one moment, and the snapshot that replaces them when program.toml or a plugin changes. A
+//! running call keeps its snapshot.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::tasks::Tasks;
 use haft_core::replicas::Replicas;
 use haft_core::tool::{Approver, Entry, Session, Toolbox, Widening};
 
-/// Maximal wait of a first answer for new plugins and MCP servers with unknown tools: within the ten seconds that
+/// Maximum wait of a first answer for new plugins and MCP servers with unknown tools: within the ten seconds that
 /// the least patient clients give a server to start. `notifications/tools/list_changed` announces later tools.
 pub const PATIENCE: Duration = Duration::from_secs(8);
 
@@ -40,16 +40,16 @@ pub struct ToolSnapshot {
 pub(super) struct FoundTool {
     /// The tool, if it exists.
     pub(super) entry: Option<Arc<Entry>>,
-    /// Its name in the toolbox, or the unknown name.
+    /// The tool's name in the toolbox, or the unknown name.
     pub(super) own: String,
-    /// Its index in the list for clients, if listed.
+    /// The tool's index in the list for clients, if listed.
     pub(super) listed: Option<usize>,
 }
 
-/// Maximal number of characters of the instructions to models. Some clients cut there.
+/// Maximum number of characters of the instructions to models. Some clients cut there.
 const MAX_INSTRUCTIONS: usize = 2000;
 
-/// How the server presents itself to clients.
+/// The description of the server for clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerInfo {
     /// A name for people; that of the program.
@@ -59,13 +59,13 @@ pub struct ServerInfo {
     /// The instructions of MCP servers to models: the prefix of the server's tool names, and the text. Clients get
     /// those of servers that they see something of.
     pub of_servers: Vec<(String, String)>,
-    /// Whether the program has one MCP server: its URIs are shown as they are.
+    /// Whether the program has one MCP server, whose URIs are unchanged.
     pub has_one_server: bool,
-    /// Whether some MCP server is starting, which may have words for models.
+    /// Whether an MCP server is starting, which may have instructions for models.
     pub awaits_servers: bool,
 }
 
-/// The snapshot at the moment. Clones see the same.
+/// The current snapshot. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ToolSnapshots {
     now: watch::Receiver<Arc<ToolSnapshot>>,
@@ -106,8 +106,8 @@ impl std::fmt::Debug for Fallback {
 pub struct Publisher(watch::Sender<Arc<ToolSnapshot>>);
 
 impl ToolSnapshot {
-    /// Returns the tools of `toolbox`. Calls get what `session` brings, with the events, the cancel token and the
-    /// approvals of their own client. `is_complete`: no plugin or server is still being listed.
+    /// Returns the tools of `toolbox`. Calls get the contents of `session`, with the events, the cancel token and
+    /// the approvals of their own client. `is_complete`: no plugin or server is still being listed.
     pub fn new(toolbox: Toolbox, session: Session, info: ServerInfo, is_complete: bool) -> Self {
         let names = Names { own_uris: info.has_one_server, ..Names::default() };
         Self::with_names(toolbox, session, names, info, is_complete)
@@ -133,7 +133,7 @@ impl ToolSnapshot {
         self.named(names)
     }
 
-    /// Returns the snapshot with the original names and URIs of the MCP server `server`, which is all that clients
+    /// Returns the snapshot with the original names and URIs of the MCP server `server`, the only one that clients
     /// see.
     #[must_use]
     pub fn of_server(self, server: String) -> Self {
@@ -169,7 +169,7 @@ impl ToolSnapshot {
         !self.is_like(other) || self.views.len() != other.views.len() || self.views.iter().any(is_other)
     }
 
-    /// Returns whether clients of one caller see the same.
+    /// Returns whether clients of one caller see no difference.
     fn is_like(&self, other: &Self) -> bool {
         self.tools == other.tools && self.offers == other.offers
     }
@@ -225,7 +225,7 @@ impl ToolSnapshot {
     }
 }
 
-/// Returns the place of each tool, by its name. Of two with one name the first counts.
+/// Returns the index of each tool by its name. Of two tools with one name the first counts.
 fn places(tools: &[ListedTool]) -> HashMap<String, usize> {
     let mut places = HashMap::with_capacity(tools.len());
     for (place, tool) in tools.iter().enumerate() {
@@ -250,7 +250,7 @@ impl Publisher {
         differs
     }
 
-    /// Ends when no client is served any more.
+    /// Returns when the last client's service has ended.
     pub async fn closed(&self) {
         self.0.closed().await;
     }
@@ -341,7 +341,7 @@ impl ToolSnapshots {
         let complete = receiver.wait_for(|snapshot| snapshot.is_complete);
         match tokio::time::timeout(most, complete).await {
             Ok(Ok(snapshot)) => self.seen_of(&snapshot),
-            // Nothing more will come, or not now.
+            // No later snapshot will be published in time.
             Ok(Err(_)) | Err(_) => self.now(),
         }
     }
@@ -358,7 +358,7 @@ impl ToolSnapshots {
         (complete, found)
     }
 
-    /// Waits until clients would see other tools than `seen`; nothing when none will come any more.
+    /// Waits until clients would see other tools than `seen`. Returns `None` if no other tools will follow.
     pub(super) async fn other_than(&self, seen: &Arc<ToolSnapshot>) -> Option<Arc<ToolSnapshot>> {
         let mut receiver = self.now.clone();
         let is_other = |snapshot: &Arc<ToolSnapshot>| !self.seen_of(snapshot).is_like(seen);
@@ -404,7 +404,7 @@ mod tests {
         ToolSnapshot::new(toolbox, Session::default(), ServerInfo::default(), true)
     }
 
-    /// A caller sees its own tools, and an unknown caller sees nothing.
+    /// A caller sees its own tools, and an unknown caller sees none.
     #[tokio::test]
     async fn callers_see_their_own_tools() {
         let own = |names: &[&str]| snapshot(names).toolbox;
@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(names(&ci), ["a"]);
     }
 
-    /// Every tool has its place under the name that clients see, with and without a prefix.
+    /// Every tool is found by the name that clients see, with and without a prefix.
     #[test]
     fn tools_are_found_by_the_names_that_clients_see() {
         let names = ["p__a", "p__b", "other"];

@@ -1,7 +1,7 @@
 //! Serves one client on standard input and output, one JSON-RPC message a line, until it closes its input. Requests
 //! read just before the close are answered first; other running calls are stopped.
 //!
-//! One thread reads and one writes, since both may block on a client. The reading thread starts every request and
+//! One thread reads and one writes, because both may block on a client. The reading thread starts every request and
 //! handles every other message; haft's runtime continues the requests that do not end on that thread.
 
 mod client;
@@ -24,20 +24,20 @@ use super::handler::ServerShared;
 use super::snapshot::{PATIENCE, ToolSnapshots};
 use haft_core::trace::Wire;
 
-/// Maximal time for answers to requests right before the end of standard input: the wait for new plugins, and two
+/// Maximum time for answers to requests right before the end of standard input: the wait for new plugins, and two
 /// seconds for the call.
 const ANSWERS: Duration = PATIENCE.saturating_add(Duration::from_secs(2));
 
 /// Time for running calls after the client has closed its input without a recent request.
 const LAST_WORDS: Duration = Duration::from_millis(10);
 
-/// How long stopped calls may take to be written to the journal.
+/// Time limit for writing stopped calls to the journal.
 const NOTING: Duration = Duration::from_millis(20);
 
-/// Maximal time for writing answers after the last one. The writer stops earlier if the client does not read.
+/// Time limit for writing answers after the last one. The writer stops earlier if the client does not read.
 const FLUSH: Duration = Duration::from_secs(30);
 
-/// Maximal time for running calls and their answers when haft is to end. Shorter than the ten seconds that service
+/// Maximum time for running calls and their answers when haft is to end. Shorter than the ten seconds that service
 /// managers and containers wait before they kill.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
@@ -49,12 +49,13 @@ const RECENT: Duration = Duration::from_millis(250);
 /// The caller id of the client: the process that starts haft.
 const CALLER: &str = "standard streams";
 
-/// The requests that a client writes one right behind the other.
+/// The requests that a client writes without a pause.
 #[derive(Debug, Default)]
 struct Burst {
-    /// When the first was read.
+    /// The time at which the first request was read.
     first: Option<Instant>,
-    /// When haft was last ready to read. The time that haft takes for a request is no pause of the client.
+    /// The time at which haft was last ready to read. Time that haft needs for a request is not a pause of the
+    /// client.
     ready: Option<Instant>,
 }
 
@@ -64,8 +65,7 @@ struct Hangup(Arc<HangupState>);
 
 #[derive(Debug, Default)]
 struct HangupState {
-    /// When the first request was read whose answer the client waits for: set if standard input ended with a
-    /// [`Burst`].
+    /// The time at which the first awaited request was read, set if standard input ended with a [`Burst`].
     since: OnceLock<Instant>,
     /// Standard input has ended.
     ended: CancellationToken,
@@ -103,7 +103,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Returns when serving should end, with the time limit for the remaining output.
+/// Returns at the end of serving, with the time limit for the remaining output.
 async fn ending(link: &StdioLink, hangup: &Hangup, stop: &CancellationToken) -> Duration {
     let answered = |since: Option<Instant>| {
         link.conversation.answered(move |open| !open.lasts && since.is_none_or(|since| open.since >= since))
@@ -140,7 +140,7 @@ impl Burst {
         self.ready = Some(Instant::now());
     }
 
-    /// Returns when the burst began that ended with the end of standard input; `None` if the client paused before.
+    /// Returns the beginning of the burst that ended with standard input; `None` if the client paused before.
     fn since(&self) -> Option<Instant> {
         self.first.filter(|_| !self.has_paused(Instant::now()))
     }
@@ -175,7 +175,7 @@ impl Hangup {
         self.0.since.get().copied()
     }
 
-    /// Ends with standard input, or when the client is gone.
+    /// Returns when standard input ends, or the client disconnects.
     async fn ended(&self) {
         self.0.ended.cancelled().await;
     }

@@ -20,23 +20,24 @@ use haft_core::encoding::hex;
 use haft_core::random;
 use haft_core::replicas::{Cancelled, KEPT, Replicas};
 
-/// How long a call may take before it becomes a task: most are over sooner, and no client waits less.
+/// The duration of a call before it becomes a task: most calls are shorter, and no client has a shorter time
+/// limit.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Tasks that this process runs at one time. A call beyond that stays one.
+/// Maximum number of concurrent tasks of this process. Further calls do not become tasks.
 const MAX_RUNNING: usize = 256;
 
-/// How often is recorded that a task runs.
+/// Interval of records that a task runs.
 const BEAT: Duration = Duration::from_secs(15);
 
 /// The age of the last sign of life at which a task of a silent replica counts as lost: several intervals, and the
 /// difference of clocks.
 const LOST: Duration = Duration::from_mins(1);
 
-/// How often a client should ask.
+/// Interval at which a client should poll.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Maximal size in bytes of a stored answer: several times the largest one of a plugin.
+/// Maximum size in bytes of a stored answer: several times the largest one of a plugin.
 const MAX_ANSWER: usize = 64 << 20;
 
 /// The waits before the end of a task is stored again after a failure.
@@ -46,7 +47,7 @@ const AGAIN: [Duration; 4] =
 /// The answer to a call.
 pub(super) type CallAnswer = Result<CallToolResponse, ErrorData>;
 
-/// The tasks of one program. Clones share them, and so do all replicas.
+/// The tasks of one program. Clones and replicas share the tasks.
 #[derive(Clone, Debug)]
 pub(super) struct Tasks {
     replicas: Arc<dyn Replicas>,
@@ -66,7 +67,7 @@ struct Running {
     _place: OwnedSemaphorePermit,
 }
 
-/// Where is recorded how far a task is.
+/// The stored state of a task.
 struct Page {
     replicas: Arc<dyn Replicas>,
     name: String,
@@ -80,7 +81,7 @@ impl Tasks {
         Self { replicas, program: program.into(), places, patience: PATIENCE }
     }
 
-    /// Makes `call` of `caller`, and continues it as a task if it takes long.
+    /// Makes `call` of `caller`, and continues a long call as a task.
     pub(super) async fn run<F>(
         &self,
         caller: &str,
@@ -91,7 +92,7 @@ impl Tasks {
         F: Future<Output = CallAnswer> + Send + 'static,
     {
         let Ok(place) = self.places.clone().try_acquire_owned() else { return call(requester).await };
-        // The request ends with its answer; the task continues.
+        // The request ends with this answer; the task continues.
         let (asked, stop) = (requester.cancel.clone(), CancellationToken::new());
         requester.cancel = stop.clone();
         let mut call = Box::pin(call(requester));
@@ -146,7 +147,7 @@ impl Tasks {
         hex(&hash.chain_update(caller).chain_update([0]).chain_update(id).finalize())
     }
 
-    /// Returns how far the task `id` of `caller` is.
+    /// Returns the state of the task `id` of `caller`.
     pub(super) async fn get(&self, caller: &str, id: &str) -> Result<GetTaskResult, ErrorData> {
         let name = self.name(caller, id);
         let record = self.load(&name).await?;
@@ -169,7 +170,7 @@ impl Tasks {
         Ok(record.followed_by(State::failed(&ErrorData::internal_error(why, None))))
     }
 
-    /// Tells the replica that runs the task `id` of `caller` to stop.
+    /// Requests the replica that runs the task `id` of `caller` to stop it.
     pub(super) async fn cancel(&self, caller: &str, id: &str) -> Result<(), ErrorData> {
         let name = self.name(caller, id);
         if self.load(&name).await?.is_working() {
@@ -178,7 +179,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// Handles a client's input for a task: no task asks for any.
+    /// Handles a client's input for a task, although no task requests input.
     pub(super) async fn update(&self, caller: &str, id: &str) -> Result<(), ErrorData> {
         self.load(&self.name(caller, id)).await?;
         Err(ErrorData::invalid_params("this task has no question", None))
@@ -261,7 +262,7 @@ mod tests {
         tasks.get("ada", id).await.unwrap().task.payload
     }
 
-    /// RP03: every replica reports a task of another one, to its caller alone.
+    /// RP03: every replica reports a task of another replica, only to the task's caller.
     #[tokio::test]
     async fn rp03_a_task_is_told_of_by_every_replica() {
         let shared = Arc::new(OneMap::default());

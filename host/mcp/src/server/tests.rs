@@ -11,13 +11,12 @@ use haft_core::sync::Lock;
 use secrecy::ExposeSecret;
 use tokio::sync::Notify;
 
-/// The shared state of replicas, in one process.
 #[derive(Debug, Default)]
 pub(super) struct OneMap {
     key: Lock<Option<[u8; 32]>>,
     entries: Lock<HashMap<String, Vec<u8>>>,
     running: Lock<HashMap<String, Arc<Notify>>>,
-    /// Whether nothing of it can be reached.
+    /// Whether the shared state is unreachable.
     pub(super) is_gone: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! One attempt at a call: sent to one worker, until it answers or is gone. Asks for the status of a call
+//! One attempt at a call: sent to one worker, until the worker answers or is gone. Asks for the status of a call
 //! whose answer may have been lost.
 
 use std::borrow::Cow;
@@ -21,10 +21,11 @@ use haft_core::call::{ToolCall, ToolResult};
 use haft_core::sync::Lock;
 use haft_core::tool::{Context, ToolError};
 
-/// How often a worker is asked for the status of a call: an answer is lost only if a connection broke.
+/// Interval of requests for the status of a call: an answer is lost only if a connection broke.
 const AFTER: Duration = Duration::from_secs(5);
 
-/// How many times a worker may report a claimed call as unknown: the first question may have come too early.
+/// The maximum number of reports of a worker that a claimed call is unknown: the first request may have come too
+/// early.
 const MAX_UNKNOWN: usize = 3;
 
 pub(super) struct Attempt<'a> {
@@ -158,7 +159,7 @@ impl<'a> Attempt<'a> {
     async fn last(&self, message: &Message) -> Result<Ended, ToolError> {
         let worker = &self.lease.worker;
         if message.status == Some(StatusCode::NO_RESPONDERS) {
-            // The worker takes no more calls. Its silence shows whether its running calls continue.
+            // The worker accepts no more calls. Its silence shows whether its running calls continue.
             self.fleet().takes_none(worker);
             return Ok(Ended::Unrun(format!("worker `{worker}` is gone")));
         }
@@ -292,7 +293,7 @@ pub(super) struct Expected {
 }
 
 impl Inbox {
-    /// Makes the inbox of `gate`, with answer subjects below `base`.
+    /// Creates the inbox of `gate`, with answer subjects below `base`.
     pub(super) fn new(base: String, gate: &str) -> Self {
         Self { base, gate: gate.to_owned(), waiting: Lock::default() }
     }

@@ -1,5 +1,5 @@
-//! One call of a gate, from its arguments to an answer, whatever happens to the workers meanwhile. A call that may
-//! have changed something is never repeated.
+//! One call of a gate, from its arguments to an answer, regardless of failing workers. A call that may have changed
+//! something is never repeated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,15 @@ use haft_core::tool::{Context, Subject, Tool, ToolError};
 use haft_manifest::Label;
 use serde_json::Value;
 
-/// How many times a call is sent again if it certainly did not run: its worker rejected it or disconnected first. Each
-/// time another place was free.
+/// The maximum number of repetitions of a call that certainly did not run, because its worker rejected it or
+/// disconnected first. Each repetition needs a free place.
 const MAX_UNRUN: usize = 8;
 
-/// How many times a worker may report that it is full although it seemed to have a place: other gates were faster.
+/// The maximum number of reports of workers that they are full although they seemed to have a place, because other
+/// gates were faster.
 const MAX_FULL: usize = 64;
 
-/// How long to wait for a server that does not answer whether a call has begun.
+/// Time limit for a server that does not answer whether a call has begun.
 const GIVING_UP: Duration = Duration::from_secs(10);
 
 /// The wait before asking the server again.
@@ -37,7 +38,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 struct Tries {
     full: usize,
     unrun: usize,
-    /// How many workers died during the call, which only reads.
+    /// The number of workers that died during the call, which only reads.
     deaths: usize,
 }
 
@@ -178,14 +179,14 @@ pub struct NatsTool {
 }
 
 impl NatsTool {
-    /// Makes the remote form of the tool `local`, on workers with one of the labels `on` that have the same
-    /// definition and, for a component, the same bytes.
+    /// Creates the remote form of the tool `local`, on workers with one of the labels `on` that have an equal
+    /// definition and, for a component, equal bytes.
     pub fn new(gate: &Arc<Gate>, local: Arc<dyn Tool>, on: &[Label]) -> Self {
         let (def, component) = (local.def().clone(), local.digest().map(str::to_owned));
         Self { local: Some(local), ..Self::of(gate, def, component, on) }
     }
 
-    /// Makes a tool that only workers have.
+    /// Creates a tool that only workers have.
     pub fn known(gate: &Arc<Gate>, known: &Known, on: &[Label]) -> Self {
         Self::of(gate, known.definition_of(), known.component.clone(), on)
     }

@@ -18,17 +18,17 @@ use self::member::{Member, Offered};
 use crate::message::{Beat, Known, WorkerId};
 use crate::subjects::ANY;
 
-/// How long a worker may be silent before the server is asked whether it is available: four beats. A death is then
-/// reported within three seconds.
+/// Maximum silence of a worker before the server is asked whether the worker is available: four beats. A death is
+/// then reported within three seconds.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
 
 /// The maximum number of queued calls; each holds its arguments in memory.
 const MAX_WAITING: usize = 1024;
 
-/// How long a call waits for a place: shorter than a caller's own timeout.
+/// Time limit of a call's wait for a place: shorter than a caller's own limit.
 const PLACE: Duration = Duration::from_secs(10);
 
-/// How long a call waits if no worker has its tool: a worker may be restarting.
+/// Time limit of a call's wait if no worker has its tool, because a worker may be restarting.
 const WORKER: Duration = Duration::from_secs(3);
 
 /// The maximum number of workers of a program; more are ignored.
@@ -76,7 +76,7 @@ struct Waiting {
 /// A place of a worker, released on drop.
 pub(super) struct Lease {
     pub(super) worker: WorkerId,
-    /// The label by which the worker was chosen.
+    /// The label that selected the worker.
     pub(super) label: String,
     /// Whether calls of the tool change nothing at that worker.
     pub(super) reads: bool,
@@ -88,7 +88,7 @@ pub(super) struct Lease {
 /// A worker with its labels, its places, its used places, and its tools.
 pub(super) type Listed = (WorkerId, Vec<String>, u32, u32, Vec<Known>);
 
-/// Why there is no place.
+/// The reason why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoPlace {
     /// No worker has the tool.
@@ -344,7 +344,7 @@ impl Inner {
         }
     }
 
-    /// Returns how many workers could run the call if they had a free place.
+    /// Returns the number of workers that could run the call if they had a free place.
     fn able(&self, wanted: &Wanted) -> usize {
         self.members.values().filter(|member| member.offers(wanted).is_some()).count()
     }

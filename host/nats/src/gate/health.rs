@@ -41,9 +41,9 @@ pub struct WorkerHealth {
     pub name: String,
     /// The labels.
     pub labels: Vec<String>,
-    /// How many calls it runs concurrently.
+    /// The maximum number of concurrent calls.
     pub places: u32,
-    /// How many of them are in use.
+    /// The number of used places.
     pub busy: u32,
     /// The names of the tools.
     pub tools: Vec<String>,
@@ -58,7 +58,7 @@ impl Gate {
         self.connected.initialized()
     }
 
-    /// Returns what prevents calls, and other problems, one line each. Connects, unless connected.
+    /// Returns problems that prevent calls, and other problems, one a line. Connects if necessary.
     pub async fn lacks(&self) -> (Vec<String>, Vec<String>) {
         let connected = match self.connected().await {
             Ok(connected) => connected,
@@ -121,16 +121,16 @@ impl Gate {
     }
 }
 
-// Detects workers that are gone: the server reports it within milliseconds if this user may subscribe to its
-// system account; otherwise the worker's silence shows it, unless the server itself is silent.
+// Detects workers that are gone. The server reports the disconnection within milliseconds if this user may
+// subscribe to its system account; otherwise the worker's silence shows it, unless the server is silent too.
 
-/// How often silence is checked.
+/// Interval of checks for silence.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A delay of a check that shows that this process itself was suspended.
 const STOOD_STILL: Duration = Duration::from_secs(1);
 
-/// How much longer a worker may be silent after the server was asked whether it is available: a delayed beat has
+/// Additional silence of a worker after the server was asked whether the worker is available: a delayed beat has
 /// arrived by then.
 const CONFIRMING: Duration = Duration::from_millis(500);
 

@@ -120,13 +120,13 @@ impl Worker {
         let result = read.toolbox.dispatch(call, &session).await;
         drop(session);
         if let Some(telling) = telling {
-            // Events come before the answer.
+            // Events precede the answer.
             let _ = telling.await;
         }
         result
     }
 
-    /// Sends the answer. The place is released first, since the caller may need it next.
+    /// Sends the answer. The place is released first, because the caller may need it next.
     async fn answer(&self, reply: Subject, (id, result): (String, ToolResult), taken: Taken) {
         drop(taken);
         let busy = self.places.busy();
@@ -204,8 +204,8 @@ fn tell(link: &Arc<Link>, reply: &Subject) -> (Events, Option<tokio::task::JoinH
     (events, Some(telling))
 }
 
-/// The approval given at the gate, which sends only whether a person was asked. A call that this machine's
-/// program.toml wants approved, and the gate did not, is refused.
+/// The approval given at the gate, which sends only whether a user was asked. If this machine's program.toml
+/// requires an approval that the gate did not, the call is refused.
 struct AtTheGate(bool);
 
 #[async_trait]

@@ -75,19 +75,19 @@ impl Drop for Taken {
 }
 
 // The threads of a worker's calls. Short calls run on the thread of its connection, which reads requests and
-// writes answers: no thread wakes another. If several are queued, idle threads of the same kind take some. All
-// other calls run on haft's runtime.
+// writes answers, so that no thread wakes another. If several calls are queued, idle threads of this kind take
+// some. All other calls run on haft's runtime.
 //
-// Such a thread is confined from its first call on and may not write anywhere. Later work of the connection on it,
-// during a reconnection, needs no such right: it resolves names and reads certificates.
+// Such a thread is confined from its first call on and may not write anywhere. Later work of the connection on the
+// thread, during a reconnection, needs no such right: it resolves names and reads certificates.
 
 /// The maximum size of a short call in bytes: checking larger arguments takes longer.
 pub(super) const MAX_SHORT: usize = 64 << 10;
 
-/// How many processors get no thread of `others`: one for the connection, and one for all other work.
+/// The number of processors without a thread of `others`: one for the connection, and one for all other work.
 const SPARE: usize = 2;
 
-/// How many short calls run before the connection writes their answers and reads again.
+/// The number of short calls before the connection writes their answers and reads again.
 const IN_A_ROW: usize = 16;
 
 pub(super) struct CallThreads {

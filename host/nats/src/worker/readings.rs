@@ -16,13 +16,13 @@ use crate::subjects::{Identity, definition};
 /// The maximum number of readings, each with its components in memory; beyond it, the oldest is dropped.
 const MAX: usize = 4;
 
-/// How long an earlier reading stays without a gate that wants it: three times the interval of greetings
+/// Time after which an earlier reading that no gate wants is removed: three times the interval of greetings
 /// ([`GREETING`]).
 ///
 /// [`GREETING`]: crate::gate::GREETING
 const UNWANTED: Duration = Duration::from_mins(1);
 
-/// How long an earlier reading stays at most: a change that removes rights is complete by then.
+/// Maximum age of an earlier reading: a change that removes rights is complete by then.
 const OVERLAP: Duration = Duration::from_hours(1);
 
 /// A program as read, with which a worker runs calls.
@@ -43,7 +43,7 @@ pub(super) struct Read {
     pub(super) subjects: Subjects,
     /// The tools as gates see them, by name.
     pub(super) known: HashMap<String, Known>,
-    /// When the next reading came, and when a gate last wanted a tool that only this reading has.
+    /// The time of the next reading, and of the last gate that wanted a tool of this reading alone.
     replaced: Lock<Option<(Instant, Instant)>>,
 }
 
@@ -104,12 +104,12 @@ impl Readings {
         for read in self.of(base) {
             tools.extend(read.known.values().filter(|tool| seen.insert(tool.definition.clone())).cloned());
         }
-        // Workers with the same tools send the same text.
+        // The order is fixed, so that workers with equal tools send equal texts.
         tools.sort_by(|first, second| first.def.name.cmp(&second.def.name));
         tools
     }
 
-    /// Records which definitions a gate wants; a gate without this information wants all.
+    /// Records the definitions that a gate wants; a gate without this information wants all.
     pub(super) fn are_wanted(&self, base: &str, wanted: Option<&HashSet<String>>) {
         let mut newer: HashSet<String> = HashSet::new();
         for read in self.of(base) {
@@ -130,7 +130,7 @@ impl Readings {
         self.all.lock().iter().for_each(|read| read.is_wanted());
     }
 
-    /// Drops the readings that no gate wants any more; returns whether there were any.
+    /// Drops the readings that no gate wants any more. Returns whether there were any.
     pub(super) fn retire(&self) -> bool {
         let mut all = self.all.lock();
         let before = all.len();

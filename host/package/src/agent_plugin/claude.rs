@@ -27,7 +27,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("monitors", "monitors"),
 ];
 
-/// Maximal number of reported names of each kind.
+/// Maximum number of reported names of each kind.
 const MAX_NAMED: usize = 6;
 
 /// Reads a plugin of Claude Code.
@@ -81,7 +81,7 @@ fn skills(
         match text(files, &folder) {
             Ok(text) => {
                 let skill = Skill::parse(&text, name);
-                // Claude Code calls a skill as its folder is called, whatever its head says.
+                // Claude Code names a skill by its folder, regardless of its head.
                 let skill = if folder.is_empty() { skill } else { Skill { name: name.to_owned(), ..skill } };
                 put(files, skill, folder, permissions, (&mut skills, faults));
             }
@@ -95,7 +95,7 @@ fn skills(
 }
 
 /// Returns the folders with a SKILL.md: those in `skills`, those that the manifest names, and those within the
-/// named ones; the plugin itself if there is no other.
+/// named ones; the plugin itself without any other.
 fn folders(files: &Files<'_>, fields: &Map<String, Value>) -> Vec<String> {
     let has = |folder: &str| files.has(&format!("{folder}/{}", haft_core::skill::FILE));
     let named = paths(fields.get("skills")).into_iter().map(own);
@@ -149,7 +149,7 @@ fn entries_of(document: &Value) -> Map<String, Value> {
     all.filter(|(key, _)| *key != "$schema").map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// One server in the form of Claude Code.
+/// Parses one server in the form of Claude Code.
 pub(super) fn entry(value: &Value) -> Result<Start, Skipped> {
     let fields = value.as_object().ok_or("expected an object")?;
     let kind = fields.get("type").and_then(Value::as_str);

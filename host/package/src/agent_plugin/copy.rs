@@ -17,7 +17,7 @@ use crate::listing::{TreeError, io_error, joined};
 /// Directories of version control systems, which are not a part of a plugin.
 const HISTORY: &[&str] = &[".git", ".hg", ".svn"];
 
-/// Entries of one folder at most; the inventory has the same limit for all of them.
+/// Maximum number of entries of one folder; the inventory has this limit for all of them.
 const MAX_ENTRIES: usize = 10_001;
 
 /// Copies `from` to the new folder `to`. Returns the omitted paths, one line each.
@@ -31,7 +31,7 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<Vec<String>, TreeError> {
     Ok(copying.left_out.into_iter().collect())
 }
 
-/// Links to folders that are followed one below the other: a second one may lead to the first.
+/// Maximum number of nested links to folders that are followed: a second link may lead to the first.
 const MAX_LINKS: usize = 1;
 
 struct Copying<'a> {

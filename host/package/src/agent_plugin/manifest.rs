@@ -9,7 +9,7 @@ use super::{AGENT, About, AgentPlugin, Fault, FaultKind, Files, Form, PluginErro
 /// The schema of the only version that is read (§5.2, §10.1).
 pub const SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json";
 
-/// Characters of a name (§5.5).
+/// Maximum number of characters of a name (§5.5).
 const MAX_NAME: usize = 64;
 
 /// Reads an Agent Plugin.

@@ -1,4 +1,4 @@
-//! Marketplaces of Claude Code: `.claude-plugin/marketplace.json` lists plugins and their locations, in the same
+//! Marketplaces of Claude Code: `.claude-plugin/marketplace.json` lists plugins and their locations, in its own
 //! repository or in another one. Fetches nothing itself.
 
 use std::fs;
@@ -17,7 +17,7 @@ use crate::listing::{TreeError, io_error};
 /// The file of a marketplace.
 pub(crate) const FILE: &str = ".claude-plugin/marketplace.json";
 
-/// Maximal number of listed names of plugins.
+/// Maximum number of listed names of plugins.
 const MAX_NAMED: usize = 40;
 
 /// Fields of an entry that a manifest has too.
@@ -26,18 +26,18 @@ const OF_MANIFEST: &[&str] = &["name", "description", "version", "author", "lice
 /// Reasons why a marketplace has no such plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum MarketplaceError {
-    /// There is no marketplace.
+    /// The folder is not a marketplace.
     #[error("`#{0}` selects a plugin of a marketplace, but there is no `{FILE}`: {1}")]
     Absent(String, String),
-    /// There is no marketplace, and no plugin is named.
+    /// The folder is not a marketplace, and no plugin is named.
     #[error("there is no marketplace: no `{FILE}`: {0}")]
     Missing(String),
-    /// It has no plugin of this name.
+    /// The marketplace has no plugin with this name.
     #[error("the marketplace has no plugin `{name}`; it has {known}")]
     Unknown {
         /// The name.
         name: String,
-        /// The names that it has.
+        /// The names in the marketplace.
         known: String,
     },
     /// The plugin's source has no known form.
@@ -58,9 +58,9 @@ pub enum MarketplaceError {
 /// A plugin of a marketplace.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
-    /// Where it is.
+    /// The place of the plugin.
     pub(crate) place: Place,
-    /// The manifest of a plugin without one.
+    /// The manifest for a plugin without one.
     pub(crate) manifest: Manifest,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Manifest(Value);
 
-/// Where a plugin of a marketplace is.
+/// The place of a plugin of a marketplace.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Place {
     /// A folder of the marketplace, without `..`.
@@ -84,8 +84,8 @@ pub(crate) enum Place {
     },
 }
 
-/// Finds the plugin `name` of the marketplace in `folder`. Unless that is the user's own (`is_local`), the plugin
-/// may be in the same repository or on a public host.
+/// Finds the plugin `name` of the marketplace in `folder`. Unless the marketplace is the user's own (`is_local`),
+/// the plugin has to be in its repository or on a public host.
 pub(crate) fn find(folder: &Path, name: &str, is_local: bool) -> Result<Entry, MarketplaceError> {
     let absent = |why: String| MarketplaceError::Absent(plain(name), plain(&why));
     let market = read(folder).map_err(absent)?;
@@ -106,7 +106,7 @@ pub(crate) fn find(folder: &Path, name: &str, is_local: bool) -> Result<Entry, M
 pub(crate) struct Told {
     pub(crate) name: String,
     pub(crate) description: String,
-    /// Its keywords, tags and category.
+    /// The keywords, tags and category.
     pub(crate) keywords: String,
 }
 

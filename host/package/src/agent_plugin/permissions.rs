@@ -15,7 +15,7 @@ const NAMESPACE: &str = "dev.haft";
 /// The file in the folder, for plugins whose manifest has no `extensions`.
 const FILE: &str = "dev.haft/permissions.json";
 
-/// Rights of one server or skill at most: what fits on a screen.
+/// Maximum number of rights of one server or skill: as many as fit on a screen.
 const MAX_RIGHTS: usize = 64;
 
 /// The author's proposal.

@@ -7,31 +7,31 @@ use haft_core::grant::Right;
 pub struct PluginServer {
     /// The name in the plugin.
     pub name: String,
-    /// The name in haft, of which no two servers have the same.
+    /// The unique name in haft.
     pub called: String,
-    /// The skill that names it in its head; `None` for a server of the plugin.
+    /// The skill whose head names the server; `None` for a server of the plugin.
     pub skill: Option<String>,
-    /// How it is reached.
+    /// The connection to the server.
     pub start: Start,
     /// The author's proposal; `None` if nothing is proposed for any part of the plugin.
     pub proposed: Option<Vec<Right>>,
 }
 
-/// How a server is reached. Words and variables have the placeholders of §9.2.
+/// The connection to a server. Words and variables have the placeholders of §9.2.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Start {
     /// A child process.
     Stdio {
-        /// The words that start it.
+        /// The words of the command line.
         words: Vec<String>,
         /// Variables, in the order of the file: the value, or the variable of haft's environment that has the value.
         env: Vec<(String, Text)>,
-        /// Where it works.
+        /// The working directory.
         directory: Directory,
     },
     /// Streamable HTTP.
     Http {
-        /// Where it answers.
+        /// The server's URL.
         url: String,
         /// Headers, as above.
         headers: Vec<(String, Text)>,
@@ -60,8 +60,8 @@ pub enum Text {
 /// The working directory of a server (§7.2.1); the path has no `..`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Directory {
-    /// Below the plugin's folder; empty for the folder itself.
+    /// A path below the plugin's folder; empty for the folder itself.
     Root(String),
-    /// Below the directory that the plugin keeps; empty for the directory itself.
+    /// A path below the plugin's data directory; empty for the directory itself.
     Data(String),
 }

@@ -1,5 +1,5 @@
-//! mcp.json of an Agent Plugin (§7.2): a closed schema for the file, whose violation disables all servers, and one
-//! for each server, whose violation omits that server.
+//! mcp.json of an Agent Plugin (§7.2): a closed schema for the file, whose violation disables all servers, and a
+//! closed schema for each server, whose violation omits that server.
 
 use haft_core::grant::Right;
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ pub const FILE: &str = "mcp.json";
 /// The schema of the only version that is read (§7.2.1).
 pub const SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json";
 
-/// Servers of one plugin at most: more fit no model.
+/// Maximum number of servers of one plugin: more are too many for a model.
 const MAX_SERVERS: usize = 64;
 
 /// Reads mcp.json.
@@ -60,11 +60,11 @@ fn top(document: &Value) -> Result<&Map<String, Value>, String> {
     fields.get("mcpServers").and_then(Value::as_object).ok_or("expected `mcpServers`, an object".to_owned())
 }
 
-/// Why a server is left out.
+/// The reason why a server is omitted.
 pub(super) enum Skipped {
     /// The entry breaks a rule.
     Invalid(String),
-    /// haft does not speak its transport.
+    /// haft does not support the server's transport.
     Transport,
 }
 
@@ -80,7 +80,7 @@ impl From<&str> for Skipped {
     }
 }
 
-/// Adds the servers of `entries` that can be used; `read` knows the form of one.
+/// Adds the usable servers of `entries`. `read` parses one entry.
 pub(super) fn put_all(
     entries: &Map<String, Value>,
     (servers, faults): (&mut Vec<PluginServer>, &mut Vec<Fault>),
@@ -172,7 +172,7 @@ pub(super) fn program(command: &str) -> Result<String, String> {
     }
 }
 
-/// Parses a working directory, which has one of three forms (§7.2.1).
+/// Parses a working directory in one of three forms (§7.2.1).
 pub(super) fn directory(written: &str) -> Result<Directory, String> {
     let below = |anchor: &str| {
         let rest = written.strip_prefix(anchor)?;
@@ -192,7 +192,7 @@ pub(super) fn placeholder(name: &str) -> String {
     format!("${{{name}}}")
 }
 
-/// Returns a path without `.` and `..`; `None` if it leads out.
+/// Returns a path without `.` and `..`; `None` for a path to the outside.
 fn inside(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -234,7 +234,7 @@ pub(super) fn pairs(fields: &Map<String, Value>, key: &str) -> Result<Vec<(Strin
 /// §7.2.1: HTTPS, or HTTP on this machine; no user information and no fragment.
 pub(super) fn url(fields: &Map<String, Value>) -> Result<String, String> {
     let text = fields.get("url").and_then(Value::as_str).ok_or("expected `url`, a string")?;
-    // Not every program ends the host at a backslash.
+    // Some programs do not end the host at a backslash.
     let url = Url::parse(text).ok().filter(|_| text.contains("://") && !text.contains('\\'));
     let url = url.ok_or("its `url` is not an absolute URL")?;
     let has_user = !url.username().is_empty() || url.password().is_some();

@@ -12,7 +12,7 @@ use super::skills::text;
 use super::{Fault, FaultKind, Files, PluginSkill};
 use crate::listing::listed;
 
-/// Maximal number of faults of one head that are reported.
+/// Maximum number of reported faults of one head.
 const MAX_FAULTS: usize = 8;
 
 /// The key below which the others may be too.
@@ -52,7 +52,7 @@ pub(super) fn discovered(
     }
 }
 
-/// The servers by their names, of all keys that name some.
+/// Returns the servers by their names, of all keys for servers.
 fn entries(head: &Map<String, Value>, skipped: &mut Vec<String>) -> Map<String, Value> {
     let inner = head.get(METADATA).and_then(Value::as_object);
     let mut all = Map::new();
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// MC14: every form that names servers is read, and what does not say how a server is started is told.
+    /// MC14: every form of servers in a head is read, and a server without a start is reported.
     #[test]
     fn mc14_every_form_of_a_head_names_its_servers() {
         for head in [

@@ -14,7 +14,7 @@ use crate::listing::listed;
 /// The folder of the skills (§6.1).
 pub const FOLDER: &str = "skills";
 
-/// Maximal number of skills of one plugin; models get no more.
+/// Maximum number of skills of one plugin, as for models.
 const MAX_SKILLS: usize = haft_core::skill::MAX_SKILLS;
 
 /// The folder of scripts in a skill's folder.
@@ -23,7 +23,7 @@ const SCRIPTS: &str = "scripts/";
 /// The end of a component's name.
 const WASM: &str = ".wasm";
 
-/// Scripts of one skill at most that its tool names.
+/// Maximum number of scripts of one skill that its tool names.
 const MAX_SCRIPTS: usize = 200;
 
 /// A skill of a plugin.
@@ -31,13 +31,13 @@ const MAX_SCRIPTS: usize = 200;
 pub struct PluginSkill {
     /// The name and description.
     pub skill: Skill,
-    /// Its folder in the plugin.
+    /// The skill's folder in the plugin.
     pub folder: String,
-    /// Its scripts, by their paths in the folder.
+    /// The scripts, by their paths in the folder.
     pub scripts: Vec<String>,
-    /// Its components, by the names of their plugins and their paths in the folder.
+    /// The components, by the names of their plugins and their paths in the folder.
     pub components: Vec<(String, String)>,
-    /// The name of the tool that runs the scripts, of which no two skills have the same.
+    /// The unique name of the tool that runs the scripts.
     pub tool: String,
     /// The author's proposal; `None` if nothing is proposed for any part of the plugin.
     pub proposed: Option<Vec<Right>>,
@@ -106,7 +106,7 @@ pub(super) fn put(
     skills.push(PluginSkill { skill, folder, scripts, components, tool, proposed });
 }
 
-/// The files in `scripts` that are components; what is none is told.
+/// Returns the files in `scripts` that are components, and reports invalid ones.
 fn components(
     files: &Files<'_>,
     (folder, tool): (&str, &str),

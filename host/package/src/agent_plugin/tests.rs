@@ -82,7 +82,7 @@ fn a_manifest_has_its_form_or_nothing_is_used() {
     assert!(read(&[("plugin.json", "{")]).unwrap_err().contains("not valid JSON"));
 }
 
-/// §7.2: a fault leaves out what has it, and no more.
+/// §7.2: a fault disables only the part that has it.
 #[test]
 fn a_server_is_what_the_specification_says_or_left_out() {
     let servers = |entries: &str| {
@@ -188,7 +188,7 @@ fn a_proposal_is_for_one_part_and_no_other() {
     assert_eq!(texts(&read(&files).unwrap().servers[0].proposed), ["read=."]);
 }
 
-/// Proposals follow their published schema, and the schema has exactly the rights that are read.
+/// Proposals follow their published schema, and the schema has exactly the supported rights.
 #[test]
 fn the_schema_of_proposals_has_the_rights_that_are_read() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
@@ -272,7 +272,7 @@ fn outcome(folder: &Path) -> Outcome {
     })?;
     let sse = plugin.faults.iter().filter(|fault| fault.kind == FaultKind::TransportUnsupported).count();
     let mut faults: Vec<String> = codes(&plugin).into_iter().map(str::to_owned).collect();
-    // A transport that a client does not speak is no fault of the plugin (§11.3).
+    // A transport that a client does not support is not a fault of the plugin (§11.3).
     faults.retain(|code| code != "transport-unsupported");
     let skills = plugin.skills.iter().map(|skill| skill.skill.name.clone()).collect();
     Ok((plugin.about.name.clone(), skills, plugin.servers.len() + sse, faults))

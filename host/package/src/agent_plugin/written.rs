@@ -21,7 +21,7 @@ pub(super) fn text(plugin: &AgentPlugin) -> String {
     put_list(&mut all, "tools", runnable.map(script_tool));
     put_list(&mut all, "mcp_servers", plugin.servers.iter().map(server));
     put_list(&mut all, "plugins", plugin.skills.iter().flat_map(components));
-    // Serialization cannot fail: there are texts, and lists and tables of them.
+    // Serialization cannot fail: the tables contain only texts and lists.
     toml::to_string(&all).unwrap_or_default()
 }
 
@@ -32,7 +32,7 @@ pub(super) fn check_server(written: &PluginServer) -> Result<(), String> {
     check(&all)
 }
 
-/// Fails where program.toml cannot say what the components of a skill are, or what is proposed for them.
+/// Fails if program.toml cannot express the components of a skill, or the proposed rights.
 pub(super) fn check_components(skill: &PluginSkill) -> Result<(), String> {
     let mut all = Table::new();
     put_list(&mut all, "plugins", components(skill));
@@ -124,7 +124,7 @@ fn put_values(entry: &mut Table, key: &str, values: &[(String, Text)]) {
     }
 }
 
-/// Writes a table for every process of a plugin: without one it would have the rights of `[sandbox]`.
+/// Writes a grant for every process of a plugin: without a grant the process would have the rights of `[sandbox]`.
 fn put_grant(entry: &mut Table, proposed: Option<&[Right]>) {
     let mut grant = Table::new();
     for right in proposed.unwrap_or_default() {

@@ -65,7 +65,7 @@ fn program() -> Made {
     Made::default().file("program.toml", b"x")
 }
 
-/// PR07: flat and nested, plain and compressed, with and without folders of their own.
+/// PR07: flat and nested, plain and compressed, with and without entries for folders.
 #[test]
 fn pr07_both_layouts_are_unpacked() {
     let flat = program().file("bin/run", b"y").end();
@@ -77,7 +77,7 @@ fn pr07_both_layouts_are_unpacked() {
         .file("./bin/run", b"y")
         .file("./program.toml", b"x");
     assert_eq!(unpacked(&dotted.end()).unwrap(), ["bin/run", "program.toml"]);
-    // C19: `.` components are ignored, however many.
+    // C19: any number of `.` components is ignored.
     let dots = Made::default()
         .kind("./././", EntryType::Directory)
         .kind("././bin/./", EntryType::Directory)

@@ -57,7 +57,7 @@ fn pass(file: &Path, to: Option<&Path>) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-/// Writes one file, and reads on to its end, where the size and the checksum are compared.
+/// Writes one file, and reads its entry to the end, so that the size and the checksum are compared.
 fn put(from: impl Read, to: &Path, size: u64, is_executable: bool) -> Result<(), ArchiveError> {
     if let Some(parent) = to.parent() {
         fs::create_dir_all(parent).map_err(written(parent))?;

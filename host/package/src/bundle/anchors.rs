@@ -8,8 +8,8 @@ use crate::agent_plugin::{DATA, Directory, Form, PluginServer, ROOT};
 use haft_manifest::{GrantTable, McpServer, TextOrSecret, Transport};
 
 impl Bundle {
-    /// Returns the package with the paths of its own folder and of `data`, its data directory, in the words and
-    /// variables of its servers; unchanged unless it is a plugin of another program.
+    /// Returns the package with the paths of its own folder and of its data directory `data` in the words and
+    /// variables of its servers; unchanged unless the package is a plugin of another program.
     #[must_use]
     pub fn with_anchors(mut self, data: &Path) -> Self {
         let Some(form) = self.agent_plugin.as_ref().map(|plugin| plugin.form) else { return self };
@@ -28,7 +28,7 @@ impl Bundle {
                     *text = expanded(text, &anchors);
                 }
             }
-            // After the configured ones (§9.1).
+            // Appended after the configured variables (§9.1).
             for &(name, path) in variables.clone() {
                 env.retain(|(known, _)| known != name);
                 env.push((name.to_owned(), TextOrSecret::Text(path.to_owned())));
@@ -56,7 +56,8 @@ impl Bundle {
         })
     }
 
-    /// Returns the processes of a plugin that get all that the package is granted: their author proposes nothing.
+    /// Returns the processes of a plugin that get all rights granted to the package, because the author proposes
+    /// none.
     pub(super) fn open_parts(&self) -> impl Iterator<Item = &str> {
         let (plugin, servers) = (self.agent_plugin.as_ref(), self.plugin_servers());
         // haft itself asks a server that is elsewhere.
@@ -71,7 +72,8 @@ impl Bundle {
         self.agent_plugin.iter().flat_map(|plugin| &plugin.servers).zip(&self.manifest.mcp_servers)
     }
 
-    /// Returns where each server of a plugin works, in the order of the manifest; nothing of any other package.
+    /// Returns the working directory of each server of a plugin, in the order of the manifest; empty for any
+    /// other package.
     pub fn directories(&self) -> Vec<Option<&Directory>> {
         let servers = self.agent_plugin.iter().flat_map(|plugin| &plugin.servers);
         servers.map(|server| server.start.directory()).collect()

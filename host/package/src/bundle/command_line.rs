@@ -1,7 +1,7 @@
-//! Finds the package's own files in its command lines, whatever the spelling of their paths.
+//! Finds the package's own files in its command lines, with any spelling of their paths.
 //!
 //! The first word is resolved against the package's folder if it contains a `/`. Any other word is the
-//! package's own if it begins with `./` and the package has such a file or folder; all other words are resolved
+//! package's own if it begins with `./` and the package has such a file or folder. All other words are resolved
 //! in the workspace, where the process runs.
 
 use std::path::Path;
@@ -68,7 +68,7 @@ fn normal(path: &str) -> Option<String> {
 
 impl Bundle {
     /// Returns the package under the name that the user gave it. A name other than the declared one becomes a
-    /// prefix of the plugins' and servers' names, since another package may use the same names: `words` of
+    /// prefix of the plugins' and servers' names, because another package may have these names: `words` of
     /// `mine` is `mine-words`. A plugin or server with the package's declared name gets the new name itself.
     ///
     /// # Errors

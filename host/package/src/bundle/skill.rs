@@ -26,9 +26,9 @@ pub struct BundledSkill {
 struct PackagedSkill {
     /// The folder of the package.
     package: PathBuf,
-    /// The skill's folder in it.
+    /// The skill's folder in the package.
     inside: String,
-    /// The whole path of that.
+    /// The complete path of the skill's folder.
     folder: PathBuf,
     listing: Listing,
 }

@@ -96,7 +96,8 @@ fn a_package_asks_for_what_all_its_parts_ask_for() {
     assert!(offered.bundle.unwrap().runs_its_own());
 }
 
-/// A file beside a skill's folder, whose path begins with the same characters, is not one of the skill.
+/// A file beside a skill's folder, whose path begins with the folder's name, does not belong to the
+/// skill.
 #[test]
 fn a_file_is_of_the_skill_whose_folder_it_lies_in() {
     let manifest: &[u8] =

@@ -10,7 +10,7 @@ use similar::{ChangeTag, TextDiff};
 use super::{Disclosure, DisclosureDigests, Item, ItemKind};
 use crate::Digest;
 
-/// Lines of context around a change.
+/// Number of lines of context around a change.
 const AROUND: usize = 3;
 
 /// Time limit for the shortest diff of one item; after it a longer diff is accepted.
@@ -98,7 +98,7 @@ fn changed(item: &Item, digests: &DisclosureDigests, before: &Disclosure) -> Opt
     let is_tool = item.kind == ItemKind::Tool;
     let change = |what: String, lines| Some(Change { kind: item.kind, name: item.name.clone(), what, lines });
     let known = if is_tool { &digests.tools } else { &digests.files }.get(&item.name);
-    // The kept content was shown to the user only if its digest is the recorded one.
+    // The user has seen the old content only if its digest is the recorded one.
     let is_shown = |old: &&Item| known.is_none_or(|known| *known == old.digest);
     match (before.find(is_tool, &item.name).filter(is_shown), known) {
         (Some(old), _) if old.digest == item.digest && old.executable == item.executable => None,

@@ -32,7 +32,7 @@ pub fn grant_process(
 pub struct NewServer<'a> {
     /// The server's name.
     pub name: &'a str,
-    /// The words that start it; empty if it has an address.
+    /// The words of the command line; empty for a server with a URL.
     pub command: &'a [String],
     /// The address.
     pub url: Option<&'a str>,

@@ -47,7 +47,7 @@ pub enum FetchError {
     /// git failed.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// No package can be made of an MCP server of others.
+    /// An MCP server in another format cannot become a package.
     #[error(transparent)]
     Foreign(#[from] ForeignError),
     /// The archive cannot be unpacked.

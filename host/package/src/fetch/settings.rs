@@ -23,7 +23,7 @@ pub struct Fetching<'a> {
     pub expected: Option<Digest>,
     /// The credentials for registries.
     pub access: &'a Access,
-    /// Whether secrets without a place are [`ForeignError::Secrets`](crate::ForeignError::Secrets).
+    /// Whether secrets without a source are [`ForeignError::Secrets`](crate::ForeignError::Secrets).
     pub asks: bool,
     /// The required signer.
     pub trust: &'a Trust,
@@ -38,7 +38,7 @@ pub struct Fetching<'a> {
 /// The rights of the programs of a fetch.
 #[derive(Clone, Debug)]
 pub struct FetchGrants {
-    /// Of `git`, `npm` and `uv`.
+    /// The grant of `git`, `npm` and `uv`.
     pub fetch: Grant,
     /// The rights of fetched code during its build.
     pub build: Grant,

@@ -17,10 +17,10 @@ use crate::runner::Runner;
 use crate::signature::{self, MAX_DOCUMENT, Statement, Subject, Trust, Verdict};
 use crate::{Digest, Fetching};
 
-/// Maximal number of characters of npm's metadata of one version: a hundred times the usual.
+/// Maximum number of characters of npm's metadata of one version: a hundred times the usual.
 const MAX_DIST: usize = 100_000;
 
-/// Limit on the bytes of an index's page of one project: twice the longest.
+/// Limit on the bytes of an index's page of one project: twice the longest page.
 const MAX_PAGE: usize = 16 << 20;
 
 /// The media type of that page (PEP 691).
@@ -33,13 +33,13 @@ const PROVENANCE: &str = "application/vnd.pypi.integrity.v1+json";
 const INDEX: &str = "https://pypi.org/simple";
 const INDEX_VARIABLES: &[&str] = &["UV_DEFAULT_INDEX", "UV_INDEX_URL"];
 
-/// Limit on the wheels of one version whose attestations are fetched: servers have one, for all machines.
+/// Limit on the wheels of one version whose attestations are fetched: servers have one wheel for all machines.
 const MAX_WHEELS: usize = 20;
 
-/// The list of requirements whose main package is one of its attested wheels, in the directory of a fetch.
+/// The list of requirements whose main package is an attested wheel, in the directory of a fetch.
 const ATTESTED: &str = "attested.txt";
 
-/// Bytes of a SHA-512 digest.
+/// Number of bytes of a SHA-512 digest.
 const SHA512: usize = 64;
 
 /// npm's metadata of one version.
@@ -71,7 +71,7 @@ pub(super) async fn of_npm(
         Some((url, tarball)) => fetched(&url, &tarball, ("application/json", MAX_DOCUMENT), fetching).await?,
         None => (None, None),
     };
-    // With several digests, npm's choice is unknown: no attestation counts as one of the installed content then.
+    // With several digests, npm's choice is unknown: no attestation then counts for the installed content.
     let Some(digest) = integrity.and_then(sha512) else {
         return Ok((refused_unless_nobody(fetching)?, trouble));
     };
@@ -81,8 +81,8 @@ pub(super) async fn of_npm(
     Ok((judge(&statements, Subject::Sha512(&digest), fetching)?, trouble))
 }
 
-/// Returns the SHA-512 digest of an integrity text (W3C Subresource Integrity) with this single digest: npm accepts
-/// a tarball with any one of several.
+/// Returns the SHA-512 digest of an integrity text (W3C Subresource Integrity) with only this digest: npm accepts a
+/// tarball with any one of several digests.
 fn sha512(integrity: &str) -> Option<Vec<u8>> {
     let digest = STANDARD.decode(integrity.strip_prefix("sha512-")?).ok()?;
     (digest.len() == SHA512).then_some(digest)
@@ -127,8 +127,8 @@ impl Listed {
     }
 }
 
-/// Checks the attestations of the wheels of `name` that the list of requirements `locked` allows. All of them must be
-/// signed by one signer: which of them is installed depends on the machine.
+/// Checks the attestations of the wheels of `name` that the list of requirements `locked` allows. All of them must
+/// have one signer, because the machine determines which wheel is installed.
 pub(super) async fn of_pypi(
     name: &str,
     locked: &Path,
@@ -186,7 +186,7 @@ async fn judged(
     Ok((judge(&statements, Subject::Sha256(&digest), fetching)?, trouble))
 }
 
-/// Returns the verdict on all wheels: the common signer, or the result of the first with another one.
+/// Returns the verdict on all wheels: the common signer, or the result of the first wheel with another one.
 fn common(verdicts: Vec<Verdict>, fetching: &Fetching<'_>) -> Result<Verdict, ForeignError> {
     let mut verdicts = verdicts.into_iter();
     let Some(first) = verdicts.next() else { return refused_unless_nobody(fetching) };
@@ -245,7 +245,7 @@ fn refuse_elsewhere(url: &str, known: &str) -> Result<(), DownloadError> {
 fn index() -> String {
     let named =
         INDEX_VARIABLES.iter().find_map(|name| std::env::var(name).ok().filter(|url| !url.is_empty()));
-    // `NAME=URL` names one for other settings.
+    // `NAME=URL` names an index for other settings.
     let named =
         named.map(|url| url.split_once("=http").map_or(url.clone(), |(_, rest)| format!("http{rest}")));
     named.unwrap_or_else(|| INDEX.to_owned())
@@ -265,7 +265,7 @@ fn requirements(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the one spelling of a name of PyPI that has several.
+/// Returns the normalised spelling of a PyPI name.
 pub(super) fn spelt(name: &str) -> String {
     name.to_lowercase().replace(['-', '.'], "_")
 }

@@ -24,7 +24,7 @@ const START: &str = "start.sh";
 /// The variable of the folder that the bundle is unpacked to.
 const FOLDER: &str = "${__dirname}";
 
-/// Makes a package of an unpacked bundle; returns notes for the user.
+/// Creates a package from an unpacked bundle. Returns notes for the user.
 pub(super) async fn make(
     foreign: &Foreign,
     tree: &Path,
@@ -66,7 +66,7 @@ pub(super) async fn make(
     Ok(notes)
 }
 
-/// Returns the program that starts the server: its own file, which becomes executable, or one on PATH.
+/// Returns the program that starts the server: its own file, which becomes executable, or a program on PATH.
 fn program(tree: &Path, written: &str) -> Result<String, ForeignError> {
     let written = if written == "python" { "python3" } else { written };
     let word = own(tree, written)?;

@@ -8,7 +8,7 @@ use crate::download::DownloadError;
 use crate::runner::ProgramError;
 use crate::signature::SignatureError;
 
-/// Reasons why no package can be made of an MCP server of others.
+/// Reasons why an MCP server in another format cannot become a package.
 #[derive(Debug, thiserror::Error)]
 pub enum ForeignError {
     /// `npm`, `uv` or `python3` failed.
@@ -17,13 +17,13 @@ pub enum ForeignError {
     /// The signature is missing or invalid.
     #[error("it is refused: {0}")]
     Signature(#[from] SignatureError),
-    /// The attestations of what must be signed cannot be fetched.
+    /// The attestations of a package that must be signed cannot be fetched.
     #[error("its attestations cannot be fetched: {0}")]
     Attestations(#[from] DownloadError),
     /// A version has more wheels than are judged, and must be signed.
     #[error("it has {count} wheels; haft checks the attestations of at most {most}")]
     Wheels {
-        /// Its wheels.
+        /// The number of wheels.
         count: usize,
         /// The limit.
         most: usize,
@@ -51,7 +51,7 @@ pub enum ForeignError {
     Commands {
         /// The package.
         name: String,
-        /// Its commands.
+        /// The package's commands.
         commands: Vec<String>,
     },
     /// A package has no wheel for this machine, and a build was not requested.
@@ -68,10 +68,10 @@ pub enum ForeignError {
     /// The bundle requires settings that are missing.
     #[error("it needs {}", .0.join(", "))]
     Missing(Vec<String>),
-    /// The bundle requires secrets, which are to be asked for.
+    /// The bundle requires secrets, which the user has to enter.
     #[error("it needs secrets")]
     Secrets {
-        /// Its name.
+        /// The server's name.
         server: String,
         /// The secrets.
         fields: Vec<SecretField>,
@@ -87,7 +87,7 @@ pub enum ForeignError {
     /// The bundle has the older form.
     #[error("it has the older form `{0}`")]
     Old(String),
-    /// The bundle wants something that haft does not do.
+    /// The bundle requires a function that haft does not have.
     #[error("{0}")]
     Unsupported(String),
 }

@@ -45,7 +45,7 @@ struct Lock {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Locked {
-    /// The digests of its tarball, which npm compared.
+    /// The digests of the tarball, which npm compared.
     integrity: Option<String>,
     #[serde(default)]
     has_install_script: bool,
@@ -63,7 +63,7 @@ struct Package {
     scripts: BTreeMap<String, String>,
 }
 
-/// Its commands: one with the package's name, or several.
+/// The commands: one with the package's name, or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Bin {
@@ -90,7 +90,7 @@ pub(super) async fn make(
     fs::create_dir(tree).map_err(io_error("create folder", tree))?;
     let wanted = format!("{name}@{}", version.unwrap_or("latest"));
     let prefix = format!("--prefix={}", tree.display());
-    // The lock's promise to another machine holds for this one.
+    // The lock, possibly from another machine, determines the versions.
     let before = format!("--before={before}");
     let arguments = ["install", &prefix, &before].into_iter().chain(SETTINGS.iter().copied());
     let arguments = arguments.chain(["--", &wanted]);

@@ -32,14 +32,14 @@ const SETTINGS: &[&str] =
 /// The subcommand that finds versions, in errors.
 const COMPILING: &str = "pip compile";
 
-/// Source distributions that are built for one server: each takes a resolution more.
+/// Maximum number of source distributions that are built for one server: each needs another resolution.
 const MAX_BUILT: usize = 20;
 
-/// Prints the Python version: packages with compiled code are made for one.
+/// Prints the Python version, which packages with compiled code depend on.
 const VERSION: &str = "import sys; print('%d.%d' % sys.version_info[:2])";
 
-/// Compiles the folder of the first argument, below the second one: a start without compiled files takes twice as
-/// long. The output depends on the sources only, and is not compared with them, since the digest covers the whole
+/// Compiles the folder of the first argument, below the second one: a start without compiled files takes twice as long.
+/// The output depends only on the sources, and is not compared with them, because the digest covers the complete
 /// package.
 const COMPILE: &str = "import compileall, py_compile, sys; compileall.compile_dir(sys.argv[1], quiet=2, \
                        stripdir=sys.argv[2], invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)";
@@ -152,7 +152,7 @@ struct Uv<'a> {
 }
 
 impl Uv<'_> {
-    /// Runs one subcommand; returns its output.
+    /// Runs one subcommand. Returns its output.
     async fn run(
         &self,
         action: &'static str,
@@ -213,8 +213,8 @@ pub(super) async fn latest(name: &str, fetching: &Fetching<'_>) -> Result<String
     Ok(version.ok_or_else(failed)?)
 }
 
-/// Removes what differs between machines and is not used: the commands, with the path of Python in them, and the lists
-/// that contain their digests.
+/// Removes unused files that differ between machines: the commands, which contain the path of Python, and the lists
+/// with their digests.
 fn tidy(site: &Path) -> Result<(), ForeignError> {
     for folder in infos(site)? {
         let record = folder.join("RECORD");
@@ -225,7 +225,7 @@ fn tidy(site: &Path) -> Result<(), ForeignError> {
     gone(&lock, fs::remove_file(&lock))
 }
 
-/// Returns the result of removing what need not be there.
+/// Converts the result of a removal; a missing file is not an error.
 fn gone(path: &Path, removed: std::io::Result<()>) -> Result<(), ForeignError> {
     match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error("remove", path)(error)),
@@ -258,8 +258,8 @@ fn header(text: &str, key: &str) -> Option<String> {
     fields.find(|(name, _)| *name == key).map(|(_, value)| value.trim().to_owned())
 }
 
-/// Returns the commands of `entry_points.txt`: name, module and function. Those with anything but dotted names are left
-/// out: they become source code.
+/// Returns the commands of `entry_points.txt`: name, module and function. Those with anything but dotted names are
+/// omitted: they become source code.
 pub(super) fn console_scripts(text: &str) -> Vec<(String, (String, String))> {
     let is_dotted = |name: &str| {
         let is_word = |part: &str| {

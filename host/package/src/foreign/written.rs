@@ -50,13 +50,13 @@ impl Env {
 /// A server, and its description.
 #[derive(Debug)]
 pub(super) struct Server {
-    /// A text that becomes its name.
+    /// A text that becomes the server's name.
     pub(super) name: String,
     pub(super) version: Version,
     pub(super) description: Option<String>,
     pub(super) author: Option<String>,
     pub(super) license: Option<String>,
-    /// The words that start it. A word that begins with `./` is a file of the package.
+    /// The words of the command line. A word that begins with `./` is a file of the package.
     pub(super) command: Vec<String>,
     pub(super) env: Vec<(String, Env)>,
 }
@@ -101,7 +101,7 @@ struct Entry {
 }
 
 impl Server {
-    /// Writes the program.toml into `folder`, which must not have one.
+    /// Writes the program.toml into `folder`, which must not contain one.
     pub(super) fn write(self, folder: &Path) -> Result<(), ForeignError> {
         let unusable = |error| {
             let name = haft_core::report::plain(&self.name);
@@ -132,7 +132,7 @@ impl Server {
     }
 }
 
-/// Writes a new file; an existing one of the package is not replaced.
+/// Writes a new file. An existing file of the package is not replaced.
 pub(super) fn put(path: &Path, text: &str) -> Result<(), ForeignError> {
     let written = crate::folder::write(text.as_bytes(), path, text.len() as u64, false);
     written.map(|_| ()).map_err(io_error("write", path))

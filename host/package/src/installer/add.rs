@@ -82,7 +82,7 @@ impl Installer<'_> {
         Ok(Added::New(Box::new(candidate.installed(granted))))
     }
 
-    /// Returns the entry with the same name and the same source as `candidate`, apart from the version.
+    /// Returns the entry with the name and the source of `candidate`, apart from the version.
     fn other_version(&self, candidate: &Candidate) -> Option<ProjectEntry> {
         let offered = &candidate.offered;
         let entry =
@@ -128,8 +128,8 @@ impl Installer<'_> {
     }
 }
 
-/// Reports whether two sources are the same place: one repository, one URL apart from digits, or both on this
-/// machine. Content with the same name from the same place is another version; from elsewhere it is unrelated.
+/// Reports whether two sources are one place: one repository, one URL apart from digits, or both on this
+/// machine. Content with one name from one place is another version; content from another place is unrelated.
 fn is_same_place(one: &PackageSource, other: &PackageSource) -> bool {
     match (one, other) {
         (PackageSource::Path(_), PackageSource::Path(_)) => true,

@@ -59,7 +59,7 @@ pub enum Operation {
 /// The installed version.
 #[derive(Clone, Debug)]
 pub struct Previous<'a> {
-    /// Its pin in program.lock.
+    /// The pin in program.lock.
     pub pin: &'a Pin,
     /// The differences from the agreed content; `None` if an earlier haft recorded nothing to compare with.
     pub changes: Option<Vec<Change>>,

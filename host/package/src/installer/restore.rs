@@ -111,7 +111,7 @@ impl Installer<'_> {
     }
 }
 
-/// Asks for consent; returns the grants to add to program.toml, or `None` if the user declined.
+/// Asks for consent. Returns the grants to add to program.toml, or `None` if the user declined.
 async fn ask_to_adopt(
     candidate: &Candidate,
     entry: &ProjectEntry,

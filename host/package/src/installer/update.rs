@@ -31,11 +31,11 @@ pub enum Updated {
 
 impl Installer<'_> {
     /// Fetches an entry again. It must be signed by `signer`, if given, else by the signer that program.toml names,
-    /// else by the pinned one. Another signer in program.toml takes the place of the pinned one only if it is `signer`.
+    /// else by the pinned one. Another signer in program.toml replaces the pinned one only if it is `signer`.
     ///
     /// # Errors
-    /// The source cannot be fetched, lacks the required signature, declares another name, clashes with another
-    /// entry, or cannot be written.
+    /// The source cannot be fetched, lacks the required signature, declares another name, clashes with another entry,
+    /// or cannot be written.
     pub async fn update(
         &self,
         entry: &ProjectEntry,
@@ -158,8 +158,8 @@ fn update_reason(old: Option<&Pin>, candidate: &Candidate, asks_for_more: bool) 
     }
 }
 
-// Looks for versions newer than the installed one in the tag lists of registries and repositories. Fetches no
-// content and changes nothing.
+// Finds versions newer than the installed one in the tag lists of registries and repositories. Fetches no content and
+// changes nothing.
 
 /// The result of [`Installer::newer`].
 #[derive(Clone, Debug, PartialEq)]
@@ -188,7 +188,7 @@ struct Listed {
 }
 
 impl Installer<'_> {
-    /// Looks for a version newer than `pin`.
+    /// Finds a version newer than `pin`.
     ///
     /// # Errors
     /// The registry or repository does not respond.
@@ -217,7 +217,7 @@ impl Installer<'_> {
         })
     }
 
-    /// Looks for a version newer than `pin` of an MCP server of others.
+    /// Finds a version newer than `pin` of an MCP server in another format.
     async fn newer_foreign(&self, pin: &Pin, foreign: &Foreign) -> Result<Newer, InstallError> {
         let installing = self.store.install()?;
         let fetching = self.fetching(installing.directory(), &Trust::Nobody);
@@ -238,8 +238,8 @@ impl Installer<'_> {
         })
     }
 
-    /// Lists the tags and resolves the reference. A registry's tags are fetched only if `wanted`: they take
-    /// another request.
+    /// Lists the tags and resolves the reference. The tags of a registry are fetched only if `wanted`, because they
+    /// need another request.
     async fn listed(&self, source: &PackageSource, wanted: bool) -> Result<Listed, InstallError> {
         let installing = self.store.install()?;
         let fetching = self.fetching(installing.directory(), &Trust::Nobody);
@@ -288,7 +288,7 @@ fn tag(source: &PackageSource) -> Option<&str> {
     last.split_once(':').map(|(_, tag)| tag)
 }
 
-/// Reports whether a source always names the same content: a commit, a digest.
+/// Reports whether a source always has one content: a commit, or a digest.
 fn is_fixed(source: &PackageSource) -> bool {
     match source {
         PackageSource::Git { reference, .. } => reference.is_some(),

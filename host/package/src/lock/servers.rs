@@ -13,7 +13,7 @@ use super::Lock;
 pub struct ServerPin {
     /// The server's name.
     pub name: String,
-    /// The digest of what configures it.
+    /// The digest of the server's configuration.
     pub configuration: String,
     /// The digests of each tool, by name.
     pub tools: BTreeMap<String, String>,

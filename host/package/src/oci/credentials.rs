@@ -126,7 +126,7 @@ impl Stored {
     }
 }
 
-/// Returns the server name by which a helper stores a registry.
+/// Returns the server name under which a helper stores a registry.
 fn server_of(reference: &Reference) -> String {
     match reference.registry() {
         "docker.io" => "https://index.docker.io/v1/".to_owned(),

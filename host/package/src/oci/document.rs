@@ -99,7 +99,7 @@ pub async fn tags(reference: &Reference, access: &Access) -> Result<Vec<String>,
         let has_more = response.headers().contains_key("link");
         let page = page(response).await.map_err(|failure| registry.failed(failure))?;
         let new: Vec<String> = page.into_iter().filter(|tag| !tags.contains(tag)).collect();
-        // A registry without pagination sends the same page again, whatever its `Link` header.
+        // A registry without pagination sends one page again, regardless of its `Link` header.
         if new.is_empty() {
             break;
         }

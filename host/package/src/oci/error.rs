@@ -149,7 +149,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Reports whether the same request may succeed later.
+    /// Reports whether an equal request may succeed later.
     pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Connect(_) | Self::Interrupted(_) => true,

@@ -20,7 +20,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(30);
 /// Limit on the redirects of one request: a registry, its storage, and the storage's mirror.
 const MAX_REDIRECTS: usize = 5;
-/// Bytes of an error response that are read: its message is at the start.
+/// Maximum number of bytes of an error response that are read: its message is at the start.
 const MAX_ERROR_BODY: usize = 16 << 10;
 /// The `User-Agent` header.
 const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
@@ -82,8 +82,8 @@ impl Ask {
 
 /// The HTTP clients. Redirects are followed only here, and requests are repeated only in [`super::registry`].
 ///
-/// Once a public server has responded, every server that it leads to must be public too: it must not reach this
-/// machine's network.
+/// Once a public server has responded, every server that it redirects to must be public too: it must not reach
+/// this machine's network.
 pub(super) struct Asking {
     /// The client for the server that the user named.
     first: Client,
@@ -211,7 +211,7 @@ pub(super) fn without_query(url: &Url) -> String {
     excerpt(url.as_str())
 }
 
-/// Reads the whole body, of at most `limit` bytes, within `within`.
+/// Reads the complete body, of at most `limit` bytes, within `within`.
 pub(super) async fn read(
     response: Response,
     what: &'static str,
@@ -226,7 +226,7 @@ pub(super) async fn read(
     }
 }
 
-/// Reads the body up to `limit` bytes; returns whether that is all of it.
+/// Reads the body up to `limit` bytes. Returns whether the body is complete.
 async fn read_up_to(mut response: Response, limit: usize) -> Result<(Vec<u8>, bool), Failure> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {

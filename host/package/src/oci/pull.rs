@@ -300,7 +300,7 @@ async fn simple(registry: &Registry<'_>, digest: &Digest) -> Result<Vec<Statemen
     Ok(statements)
 }
 
-/// Returns the manifests that refer to this one and have a bundle's type.
+/// Returns the manifests that refer to this manifest and have a bundle's type.
 async fn referrers(
     registry: &Registry<'_>,
     reference: &Reference,

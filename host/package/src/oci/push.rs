@@ -1,5 +1,5 @@
 //! Publishes an artifact: the blobs first, then the manifest that names them, so that no client finds an
-//! incomplete artifact. The manifest depends on the content alone: the same content has the same digest again.
+//! incomplete artifact. The manifest depends only on the content: equal content has an equal digest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ pub struct Pushed {
     pub was_there: bool,
 }
 
-/// Publishes `publication` as `reference`. Its tag must be free or name the same content, unless `replace` is
+/// Publishes `publication` as `reference`. Its tag must be unused or name this content, unless `replace` is
 /// set.
 pub async fn push(
     reference: &Reference,

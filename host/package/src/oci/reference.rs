@@ -71,7 +71,7 @@ impl Reference {
         self.digest.as_ref()
     }
 
-    /// Returns the same repository with another tag.
+    /// Returns this repository with another tag.
     #[must_use]
     pub(crate) fn with_tag(&self, tag: &str) -> Self {
         Self { tag: Some(tag.to_owned()), digest: None, ..self.clone() }
@@ -83,7 +83,7 @@ impl Reference {
         Self { digest: Some(digest), ..self.clone() }
     }
 
-    /// Returns the manifest with this digest in the same repository, without a tag.
+    /// Returns the manifest with this digest in this repository, without a tag.
     #[must_use]
     pub fn at_digest(&self, digest: Digest) -> Self {
         Self { tag: None, digest: Some(digest), ..self.clone() }

@@ -39,7 +39,7 @@ pub(super) struct Registry<'a> {
     shown: Lock<Option<HeaderValue>>,
 }
 
-/// A failed attempt, and the delay that the registry asks for.
+/// A failed attempt, and the delay that the registry requests.
 struct Miss {
     failure: Failure,
     retry_after: Option<Duration>,

@@ -30,7 +30,7 @@ pub(super) struct Asker<'a> {
     pub(super) registry: &'a Url,
     pub(super) scope: &'a str,
     pub(super) credential: Option<&'a Credential>,
-    /// Whether the challenge came from a public server.
+    /// Whether the challenge is from a public server.
     pub(super) from_public: bool,
 }
 
@@ -158,7 +158,7 @@ fn header(text: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Reports whether two hosts are of one site by their names: `registry.gitlab.com` and `gitlab.com`,
+/// Reports whether the names of two hosts are of one site: `registry.gitlab.com` and `gitlab.com`,
 /// `registry-1.docker.io` and `auth.docker.io`. A site has two labels in common, or three below suffixes with
 /// two levels (`co.uk`).
 fn is_same_site(one: &str, other: &str) -> bool {

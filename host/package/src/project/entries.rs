@@ -41,10 +41,10 @@ impl Project {
         packages.chain(plugins).collect()
     }
 
-    /// Returns the entry of this name.
+    /// Returns the entry with this name.
     ///
     /// # Errors
-    /// There is no such entry; the error names the nearest one.
+    /// The entry does not exist; the error contains the nearest name.
     pub fn entry(&self, name: &str) -> Result<ProjectEntry, ProjectError> {
         let entries = self.entries();
         if let Some(entry) = entries.iter().find(|entry| entry.name.as_str() == name) {
@@ -61,7 +61,7 @@ impl Project {
     }
 }
 
-/// Checks that each `signer` is one.
+/// Checks that each `signer` is valid.
 pub(super) fn check_signers(manifest: &Manifest) -> Result<(), Report> {
     let packages = manifest.packages.iter().map(|package| package.signer.as_ref());
     let written = packages.chain(manifest.plugins.iter().map(|plugin| plugin.signer.as_ref())).flatten();

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{RegistryError, Wanted};
 
-/// Schemas that are read: those before 2025-12-11 have fewer fields of the same meaning.
+/// Supported schemas: those before 2025-12-11 have fewer fields with equal meanings.
 const SCHEMAS: [&str; 4] = ["2025-09-29", "2025-10-11", "2025-10-17", "2025-12-11"];
 
 /// An answer of the API.
@@ -18,7 +18,7 @@ pub(super) struct Answer {
     meta: Meta,
 }
 
-/// What the registry says of an entry.
+/// The registry's metadata of an entry.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Meta {
     #[serde(rename = "io.modelcontextprotocol.registry/official")]
@@ -107,7 +107,7 @@ pub(super) struct Pair {
 pub(super) struct Argument {
     #[serde(rename = "type")]
     pub(super) kind: ArgumentKind,
-    /// Of a named one: with its dashes.
+    /// The name of a named argument, with its dashes.
     pub(super) name: Option<String>,
     /// The name of a positional argument in settings.
     pub(super) value_hint: Option<String>,
@@ -185,7 +185,7 @@ impl Answer {
 }
 
 impl Meta {
-    /// What the author says of the entry.
+    /// Returns the author's status of the entry.
     pub(super) fn status(&self) -> Option<Status> {
         self.official.as_ref().and_then(|official| official.status)
     }

@@ -22,7 +22,7 @@ pub enum RegistryError {
     Unknown {
         /// The name, perhaps with a version.
         name: String,
-        /// Names that are like it.
+        /// Similar names.
         near: Vec<String>,
     },
     /// The entry has nothing that haft installs.
@@ -39,7 +39,7 @@ pub enum RegistryError {
     /// Values are missing.
     #[error("it needs {}", .0.join(", "))]
     Missing(Vec<String>),
-    /// Secrets are to be asked for.
+    /// The server requires secrets, which the user has to enter.
     #[error("it needs secrets")]
     Secrets(Vec<SecretField>),
     /// A value is not usable. It is not part of the text: it may be a secret.
@@ -55,7 +55,7 @@ pub enum RegistryError {
     Setting {
         /// The setting.
         key: String,
-        /// The existing ones.
+        /// The existing settings.
         known: String,
     },
 }

@@ -97,7 +97,7 @@ impl<'a> Values<'a> {
         Ok(secret.map(Value::Secret))
     }
 
-    /// Returns a text with the values inserted; `None` if one is missing.
+    /// Returns a text with the values inserted; `None` if a value is missing.
     fn filled(&mut self, parts: &[Part<'_>]) -> Result<Option<String>, RegistryError> {
         let mut text = Some(String::new());
         for part in parts {
@@ -113,7 +113,7 @@ impl<'a> Values<'a> {
         Ok(text)
     }
 
-    /// Returns an address with its variables, none of which may be a secret.
+    /// Returns a URL with its variables, none of which may be a secret.
     pub(super) fn address(&mut self, template: &str, input: &Input) -> Result<Option<String>, RegistryError> {
         let parts = parts(template, input);
         if parts.iter().any(Part::is_secret) {

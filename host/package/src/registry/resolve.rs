@@ -28,7 +28,7 @@ pub(super) fn resolved(answer: &Answer, wanted: &Wanted) -> Result<Registered, R
     let entry = &answer.server;
     let start = match chosen(answer, used.as_deref())? {
         Chosen::Package(package) if package.registry_type == "mcpb" => {
-            // Its manifest defines the settings.
+            // The bundle's manifest defines the settings.
             return Ok(Registered {
                 version: entry.version.clone(),
                 start: bundle(package, &settings)?,
@@ -80,7 +80,7 @@ fn chosen<'a>(answer: &'a Answer, used: Option<&str>) -> Result<Chosen<'a>, Regi
     Err(unusable(entry.packages.iter().find(|package| is_meant(&package.registry_type))))
 }
 
-/// Says why nothing of an entry is installed.
+/// Returns the error for an entry of which nothing can be installed.
 fn unusable(package: Option<&Package>) -> RegistryError {
     let Some(package) = package else {
         let what = "it has neither a package nor a streamable HTTP URL: haft does not support the older \

@@ -1,5 +1,5 @@
-//! What sources answered, one file a question. Damaged, foreign and old files are as if they were not there, and a file
-//! that cannot be written is asked for again.
+//! The cached answers of sources, one file for each question. Damaged, foreign and old files count as missing. A
+//! question whose file cannot be written is asked again.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::Offer;
 use crate::Digest;
 
-/// How long an answer is taken for one of now.
+/// Maximum age of an answer that counts as current.
 const FRESH: Duration = Duration::from_hours(1);
 
-/// How long an answer is of use at all.
+/// Maximum age of an answer that is used at all.
 const MAX_AGE: Duration = Duration::from_hours(24 * 30);
 
 /// Limit on the bytes of a file: the largest answer that is read.
@@ -33,7 +33,7 @@ const FORM: u32 = 2;
 pub struct Cache<'a> {
     /// The folder, which may be absent.
     pub folder: &'a Path,
-    /// Whether nothing but the cache is asked.
+    /// Whether only the cache is used.
     pub is_offline: bool,
 }
 
@@ -67,7 +67,7 @@ impl Cache<'_> {
         (age < MAX_AGE).then_some((kept, age))
     }
 
-    /// Keeps an answer of now.
+    /// Stores a current answer.
     pub(super) fn keep(&self, key: &str, mut kept: Kept) -> Kept {
         kept.at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         if let Err(error) = self.write(key, &kept) {
@@ -86,7 +86,7 @@ impl Cache<'_> {
         self.prune()
     }
 
-    /// Removes the oldest files beyond the limits, and those that are of no use.
+    /// Removes the oldest files beyond the limits, and useless ones.
     fn prune(&self) -> io::Result<()> {
         let mut files = Vec::new();
         for entry in fs::read_dir(self.folder)? {

@@ -1,5 +1,5 @@
-//! The marketplaces and registries that are searched: `sources.toml` in a person's own configuration. No program.toml can
-//! name one.
+//! The searched marketplaces and registries: `sources.toml` in the user's own configuration. A program.toml cannot add
+//! one.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::registry::Registry;
 /// The file in the folder of a person's configuration.
 pub const FILE: &str = "sources.toml";
 
-/// Sources of each kind: every one is asked.
+/// Maximum number of sources of each kind: all of them are queried.
 const MAX_SOURCES: usize = 32;
 
 /// The places that a person named.
@@ -20,7 +20,7 @@ const MAX_SOURCES: usize = 32;
 pub struct Sources {
     /// Marketplaces of Claude Code: git repositories, or folders of this machine.
     pub marketplaces: Vec<PackageSource>,
-    /// Registries of MCP servers; `haft add mcp:NAME` asks the first one.
+    /// Registries of MCP servers; `haft add mcp:NAME` uses the first one.
     pub registries: Vec<Registry>,
 }
 
@@ -53,7 +53,7 @@ struct Written {
 }
 
 impl Sources {
-    /// Reads the file in `config`; without one there are no sources. A folder may begin with `~`, which is `home`.
+    /// Reads the file in `config`; without a file there are no sources. A folder may begin with `~`, which is `home`.
     ///
     /// # Errors
     /// The file cannot be read, has another form, or names an invalid place.
@@ -68,7 +68,7 @@ impl Sources {
             if text.len() > haft_manifest::MAX_FILE {
                 return Err(format!("it has more than {} KiB", haft_manifest::MAX_FILE >> 10));
             }
-            // The whole error quotes the line, in which a password may be.
+            // The complete error quotes the line, which may contain a password.
             let Written { marketplaces, registries } =
                 toml::from_slice(&text).map_err(|error: toml::de::Error| error.message().to_owned())?;
             if marketplaces.len().max(registries.len()) > MAX_SOURCES {
@@ -82,7 +82,7 @@ impl Sources {
         read().map_err(|why| SourcesError::Form { path, why })
     }
 
-    /// Whether there is nothing to search.
+    /// Returns whether there are no sources.
     pub fn is_empty(&self) -> bool {
         self.marketplaces.is_empty() && self.registries.is_empty()
     }

@@ -1,7 +1,7 @@
 //! Signatures of cosign: with a key over a payload that names a manifest ("simple signing"), or in a Sigstore
 //! bundle, a DSSE envelope around a statement that names a manifest. A payload about another manifest is refused,
-//! even with a valid signature. The fields of a certificate are only claims here, for messages, since anyone could
-//! have made the certificate; `keyless.rs` verifies certificates.
+//! even with a valid signature. The fields of a certificate are only claims here, for messages, because the
+//! certificate may be forged; `keyless.rs` verifies certificates.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -97,7 +97,7 @@ pub(super) fn claim_of_bundle(bytes: &[u8]) -> String {
     }
 }
 
-/// Returns the certificate of a bundle, in base64, if it is a keyless one.
+/// Returns the certificate of a bundle, in base64, if the bundle is keyless.
 pub(super) fn certificate(bundle: &Value) -> Option<&str> {
     let places = [
         "/verificationMaterial/certificate/rawBytes",

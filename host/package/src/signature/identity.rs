@@ -15,13 +15,13 @@ const REFERENCE: &str = "@refs/";
 /// Between the repository and the workflow of another repository that built for it.
 const VIA: &str = " via ";
 
-/// Whom a certificate names. Written `sigstore:ISSUER#SUBJECT`.
+/// The identity in a certificate. Written `sigstore:ISSUER#SUBJECT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The URL of the issuer, which has no fragment (OIDC Discovery 1.0, 3).
     issuer: String,
-    /// An e-mail address or the address of a workflow. Of a workflow that another repository keeps:
-    /// `REPOSITORY via WORKFLOW`, since anyone may use that.
+    /// An e-mail address or the URL of a workflow. For a workflow of another repository `REPOSITORY via WORKFLOW`,
+    /// because every repository may use such a workflow.
     subject: String,
 }
 
@@ -42,7 +42,7 @@ impl Identity {
         is_right.then(|| Self { issuer: issuer.to_owned(), subject: subject.to_owned() })
     }
 
-    /// Returns the identity of a workflow's certificate: `repository` is the one whose code was built, if stated.
+    /// Returns the identity of a workflow's certificate. `repository` is the repository of the built code, if stated.
     pub(super) fn of_workflow(issuer: &str, workflow: &str, repository: Option<&str>) -> Option<Self> {
         let is_own =
             |repository: &str| workflow.strip_prefix(repository).is_some_and(|rest| rest.starts_with('/'));
@@ -63,8 +63,8 @@ impl Identity {
         Self { issuer: self.issuer.clone(), subject: subject.to_owned() }
     }
 
-    /// Reports whether this required identity admits the identity of a certificate: the same one, or a workflow of which
-    /// no branch and no tag is required.
+    /// Reports whether this required identity admits the identity of a certificate: an equal one, or, if this one has
+    /// no branch and no tag, that of the workflow with any.
     pub(super) fn admits(&self, found: &Self) -> bool {
         self == found || *self == found.lasting()
     }

@@ -19,15 +19,15 @@ const P256: &[u8] = &[
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
     0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
-/// Bytes of the uncompressed point.
+/// Number of bytes of the uncompressed point.
 const P256_POINT: usize = 65;
 
 /// The DER prefix of an Ed25519 key (RFC 8410).
 const ED25519_PREFIX: &[u8] = &[0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-/// Bytes of the key.
+/// Number of bytes of the key.
 const ED25519_KEY: usize = 32;
 
-/// Bytes of a minisign key: the algorithm (2), the identifier (8), the key (32).
+/// Number of bytes of a minisign key: the algorithm (2), the identifier (8), the key (32).
 const MINISIGN: usize = 2 + 8 + 32;
 
 const PEM_BEGIN: &str = "-----BEGIN PUBLIC KEY-----";
@@ -43,9 +43,9 @@ pub struct PublicKey(Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The whole DER.
+    /// The complete DER.
     P256(Vec<u8>),
-    /// The whole DER.
+    /// The complete DER.
     Ed25519(Vec<u8>),
     /// The decoded bytes of minisign's form.
     Minisign([u8; MINISIGN]),

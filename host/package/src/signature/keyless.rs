@@ -21,10 +21,10 @@ use super::identity::Identity;
 use super::{Statement, Subject, provider};
 use crate::Digest;
 
-/// Limit on the bytes of a trust root: twenty times Sigstore's with all that it ever used.
+/// Limit on the bytes of a trust root: twenty times Sigstore's, which has all of its earlier keys.
 const MAX_ROOT: u64 = 1 << 20;
 
-/// The predicates of statements by which a signer vouches for a subject: a signature, the record of a build (SLSA),
+/// The predicates of statements in which a signer vouches for a subject: a signature, the record of a build (SLSA),
 /// the record of a publication on PyPI (PEP 740).
 const PREDICATES: &[&str] = &[
     cosign::PREDICATE,
@@ -84,7 +84,7 @@ fn read(file: &Path) -> Result<Option<String>, String> {
 }
 
 impl Verified {
-    /// Returns the identity, as it is pinned.
+    /// Returns the identity in its pinned form.
     pub(super) fn identity(&self) -> Identity {
         self.0.lasting()
     }
@@ -95,7 +95,7 @@ impl Verified {
     }
 }
 
-/// Verifies a keyless signature of the subject; `None` if the statement is no keyless one.
+/// Verifies a keyless signature of the subject; `None` if the statement is not keyless.
 pub(super) fn verify(
     statement: &Statement,
     subject: Subject<'_>,
@@ -142,7 +142,7 @@ fn digested(algorithm: HashAlgorithm, bytes: &[u8]) -> Result<Artifact<'static>,
 /// Verifies a bundle: certificate, log, time, signature and subject.
 fn checked(bundle: &Value, artifact: Artifact<'_>, root: &TrustRoot) -> Result<Verified, String> {
     let trusted = root.load()?;
-    // One text is parsed for the claims and for the verification.
+    // The claims and the verification use one parsed text.
     let bundle =
         Bundle::from_json(&bundle.to_string()).map_err(|error| format!("it is not a bundle: {error}"))?;
     let message = artifact.blob().map(<[u8]>::to_vec).unwrap_or_default();

@@ -1,5 +1,5 @@
 //! Signatures of files by minisign. Reads the file in chunks, except for legacy signatures, which sign the
-//! whole file instead of its hash.
+//! complete file instead of its hash.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use minisign_verify::{Error, PublicKey as Verifier, Signature};
 use super::{PublicKey, SignatureError, key};
 use crate::MAX_SIZE;
 
-/// Bytes per read.
+/// Number of bytes per read.
 const CHUNK: usize = 64 << 10;
 
 /// Returns the claims of the signature about its signer.

@@ -27,7 +27,7 @@ struct Hashing(Context);
 
 /// Runs `work`, which verifies a signature of `message`.
 pub(super) fn verifying<T>(message: &[u8], work: impl FnOnce() -> T) -> T {
-    // Fails once it was called before.
+    // Every call but the first one fails.
     let _ = install_default_provider(&Ring);
     MESSAGE.set(message.to_vec());
     let done = work();

@@ -46,7 +46,7 @@ fn a_file_is_judged_by_the_signature_beside_it() {
     assert!(matches!(changed, SignatureError::Other { .. }), "{changed}");
 }
 
-/// A key pair that makes legacy signatures over the whole file.
+/// A key pair for legacy signatures over the complete file.
 struct Pair(Ed25519KeyPair);
 
 impl Pair {

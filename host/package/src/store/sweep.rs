@@ -40,7 +40,7 @@ pub struct Swept {
 pub struct SweptEntry {
     /// The digest of the content.
     pub digest: Digest,
-    /// Bytes of its files.
+    /// The number of bytes of the files.
     pub size: u64,
 }
 

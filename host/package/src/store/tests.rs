@@ -60,7 +60,7 @@ fn pr08_what_is_not_kept_is_gone() {
     assert_eq!(names(&store), [LOCK]);
 }
 
-/// X12: an installation removes the remains of a killed one, and keeps those of a running one.
+/// X12: an installation removes the remains of a killed installation, but not those of a running one.
 #[test]
 fn x12_what_a_killed_install_left_is_removed_by_the_next() {
     let (_directory, store) = store();
@@ -190,7 +190,8 @@ fn c19_installs_at_once_do_not_disturb_each_other() {
     assert_eq!(names(&store), [LOCK]);
 }
 
-/// C19: damaged content that several installations replace at once is valid afterwards for each of them.
+/// C19: damaged content that several installations replace concurrently is valid afterwards for each of
+/// them.
 #[test]
 fn c19_damaged_content_is_mended_by_one_at_a_time() {
     let (_directory, store) = store();
@@ -226,7 +227,7 @@ fn c19_a_note_that_was_cut_off_is_written_anew() {
     assert!(store.has(&used));
 }
 
-/// C19: locked content is not removed; without any installation there is nothing to lock.
+/// C19: locked content is not removed; without any installation no lock is needed.
 #[test]
 fn c19_what_is_held_is_not_swept() {
     let (_directory, store) = store();

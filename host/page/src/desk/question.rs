@@ -19,8 +19,8 @@ use haft_core::random;
 use haft_core::sync::Lock;
 use haft_core::tool::{Difference, Keep, Question, clip};
 
-/// The maximum number of characters of each text in the arguments; a longer one is shortened in the middle, and the
-/// page says so.
+/// The maximum number of characters of each text in the arguments. A longer text is shortened in the middle, and
+/// the dashboard states that.
 const MAX_TEXT: usize = 20_000;
 
 /// The maximum size, in bytes, of arguments as JSON that are shown value by value.
@@ -52,7 +52,7 @@ pub(crate) struct Waiting {
     /// The caller's id of the call.
     pub(crate) call: String,
     pub(crate) time: Timestamp,
-    /// When the question expires.
+    /// The time at which the question expires.
     pub(crate) until: Timestamp,
     pub(crate) tool: String,
     pub(crate) agent: Option<String>,
@@ -120,7 +120,7 @@ pub(super) fn digest(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Returns the arguments as shown, and whether something is left out.
+/// Returns the arguments as shown, and whether something is omitted.
 fn shown(arguments: &Value) -> (Value, bool) {
     let (cut, is_cut) = cut(arguments);
     let text = cut.to_string();
@@ -157,7 +157,7 @@ fn cut(value: &Value) -> (Value, bool) {
 /// The prefix of the files.
 const OPEN: &str = "open-";
 
-/// How long a page counts as open after its last browser is gone: a reload takes less.
+/// Time that a dashboard counts as open after its last browser disconnects: a reload takes less.
 pub(super) const RELOAD: Duration = Duration::from_secs(10);
 
 /// Marks a page as open, as long as a browser shows it.
@@ -213,7 +213,7 @@ impl Sign {
         let name = format!("{OPEN}{}-{}", std::process::id(), hex(&random::bytes::<8>()?));
         let (path, new) = (desk.folder.join(&name), desk.folder.join(format!(".{name}")));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        // Locked before it can be found: an unlocked file is removed.
+        // Locked before other processes can find the file, because an unlocked file is removed.
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         fs::rename(&new, &path)?;
         Ok(Self { path, _file: file })
@@ -221,7 +221,7 @@ impl Sign {
 }
 
 impl Drop for Shown {
-    /// Lets the page count as open for a while longer: the browser may be reloading it.
+    /// Marks the dashboard as open for a while longer, because the browser may be reloading it.
     fn drop(&mut self) {
         if let (Some(sign), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {

@@ -1,6 +1,6 @@
-//! Checks the `Host`, `Origin` and `Sec-Fetch` headers before anything else of a request. Another page can send
-//! requests to this machine, also under a name of its own that resolves to it (DNS rebinding), and the pages of
-//! other programs on this machine are other pages: only the names and the origin of this page are accepted.
+//! Checks the `Host`, `Origin` and `Sec-Fetch` headers before anything else of a request. A foreign web page
+//! can send requests to this machine, also under its own name that resolves to it (DNS rebinding). The pages of
+//! other programs on this machine are foreign too: only the names and the origin of the dashboard are accepted.
 
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Method, StatusCode};
@@ -50,7 +50,7 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     only.to_str().ok()
 }
 
-/// Returns whether there is no `Origin`, or the page's own.
+/// Returns whether `Origin` is missing, or names the dashboard.
 fn is_own_origin(headers: &HeaderMap, host: &str) -> bool {
     !headers.contains_key(ORIGIN)
         || only(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://")) == Some(host)

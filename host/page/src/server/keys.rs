@@ -16,7 +16,7 @@ use haft_core::sync::Lock;
 /// The random bytes of a key: 128 bits. Narrow terminals would break a longer link.
 const KEY: usize = 16;
 
-/// How long a link is valid.
+/// Time limit of a link.
 const LINK_LIFE: Duration = Duration::from_hours(1);
 
 /// The maximum number of admitted browsers; one more replaces the first.
@@ -64,7 +64,7 @@ impl Keys {
         Self { address, state: Lock::default() }
     }
 
-    /// Makes a new link, which replaces the previous one.
+    /// Creates a new link, which replaces the previous one.
     pub(super) fn link(&self) -> io::Result<Link> {
         let key = random::name::<KEY>()?;
         self.state.lock().link = Some((hash(&key), Instant::now() + LINK_LIFE));
@@ -98,7 +98,8 @@ impl Keys {
         shown.is_some_and(|shown| self.state.lock().browsers.iter().any(|known| is_same(known, &shown)))
     }
 
-    /// Returns the name of the cookie: browsers send the same cookies to all ports of a host.
+    /// Returns the name of the cookie, with the port, because browsers send the cookies of a host to all of its
+    /// ports.
     fn cookie_name(&self) -> String {
         format!("haft-page-{}", self.address.port())
     }

@@ -1,7 +1,6 @@
-//! The responses of the page and its embedded files: one HTML page, its style and its code, uPlot, which
-//! draws the curves, and marked, which parses Markdown. The common headers forbid the browser to load
-//! anything from elsewhere, to interpret text as HTML, to cache anything, and to embed the page in another
-//! one.
+//! The responses of the dashboard and its embedded files: one HTML page, its style and its code, uPlot, which
+//! draws the curves, and marked, which parses Markdown. The common headers forbid the browser to load anything
+//! from elsewhere, to interpret text as HTML, to cache anything, and to embed the page in another one.
 
 use std::convert::Infallible;
 
@@ -30,8 +29,8 @@ const HEADERS: &[(&str, &str)] = &[
     ("x-frame-options", "DENY"),
 ];
 
-/// The page after a link: it leads on by a request of this page, since a cookie of this kind is not sent with a
-/// request that another page began.
+/// The page after a link: it leads on by a request of this page, because a cookie of this kind is not sent with
+/// a request that another page began.
 const ENTERED: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>haft</title>\
     <meta http-equiv=\"refresh\" content=\"0;url=/\"><p><a href=\"/\">Open the page</a></p></html>\n";
 
@@ -50,12 +49,12 @@ fn whole(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -
     with(status, media_type, Full::new(body.into()).boxed())
 }
 
-/// Makes the response for one of the page's files.
+/// Returns the response for one of the dashboard's files.
 pub(super) fn asset(asset: &'static Asset) -> Reply {
     whole(StatusCode::OK, asset.media_type, asset.bytes)
 }
 
-/// Makes the response for an admitted browser.
+/// Returns the response for an admitted browser.
 pub(super) fn entered(cookie: &str) -> Reply {
     let mut reply = whole(StatusCode::OK, HTML, ENTERED);
     if let Ok(cookie) = HeaderValue::from_str(cookie) {
@@ -71,7 +70,7 @@ pub(super) fn json(value: &impl Serialize) -> Reply {
     }
 }
 
-/// Makes an error response of one line.
+/// Returns an error response of one line.
 pub(super) fn refused(status: StatusCode, why: &str) -> Reply {
     tracing::info!(status = status.as_u16(), why, "request to the page refused");
     whole(status, "text/plain; charset=utf-8", format!("{why}\n"))

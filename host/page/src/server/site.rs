@@ -35,7 +35,7 @@ const MAX_STREAMS: usize = 32;
 /// The maximum size of an answer to a question in bytes.
 const MAX_BODY: usize = 4 << 10;
 
-/// How long the body of a request may take.
+/// Time limit for the body of a request.
 const BODY: Duration = Duration::from_secs(10);
 
 /// The maximum number of hours of statistics: a week.
@@ -244,7 +244,7 @@ fn failed(error: impl std::fmt::Display) -> (StatusCode, String) {
 /// The maximum number of events queued for a browser; while it is full, updates are dropped.
 const WAITING: usize = 4;
 
-/// How long a browser may read nothing.
+/// Maximum time for which a browser may read nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The interval of messages that detect a lost browser.
@@ -266,7 +266,7 @@ impl Events {
     }
 }
 
-/// Sends events until the browser is gone or does not read.
+/// Sends events until the browser disconnects or does not read.
 async fn tell(
     mut rows: broadcast::Receiver<Bytes>,
     mut questions: watch::Receiver<Bytes>,
@@ -298,7 +298,7 @@ async fn tell(
     }
 }
 
-/// Returns one event. JSON on one line has no line ends.
+/// Returns one event. The JSON has one line, without line ends.
 fn event(name: &str, data: &[u8]) -> Bytes {
     let mut text = BytesMut::with_capacity(name.len() + data.len() + 16);
     for part in [b"event: ", name.as_bytes(), b"\ndata: ", data, b"\n\n"] {

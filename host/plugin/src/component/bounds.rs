@@ -1,6 +1,6 @@
 //! Bounds of a component, checked before compilation. wasmtime reads types by unbounded recursion, so that a file
-//! of some hundred kilobytes would crash the process, and needs gigabytes for some files of a kilobyte. The cost of
-//! compilation is therefore estimated from the file, and an excessive one is refused.
+//! of some hundred kilobytes would crash the process; some files of one kilobyte need gigabytes. The cost of
+//! compilation is therefore estimated from the file, and an excessive cost is refused.
 
 mod expansion;
 
@@ -10,9 +10,9 @@ use wasmparser::{FunctionBody, Operator, Parser, Payload};
 
 use self::expansion::Expansion;
 
-/// Functions of all modules: half a gigabyte while they are compiled.
+/// Maximum number of functions of all modules: half a gigabyte while they are compiled.
 const MAX_FUNCTIONS: u64 = 80_000;
-/// Maximal estimate of the compiler's memory in bytes: a third more than for the official TypeScript SDK with its
+/// Maximum estimate of the compiler's memory in bytes: a third more than for the official TypeScript SDK with its
 /// engine, the largest tested component.
 const MAX_ESTIMATE: u64 = 3 << 29;
 
@@ -21,14 +21,14 @@ const MAX_ESTIMATE: u64 = 3 << 29;
 #[derive(Clone, Copy)]
 struct Part(&'static str, u64);
 
-/// The file itself: it is read, stripped, compiled and kept.
+/// The file, which is read, stripped, compiled and stored.
 const FILE: Part = Part("bytes", 4);
 const FUNCTION: Part = Part("functions", 6 << 10);
 const CODE: Part = Part("bytes of code", 26);
-/// An unused one takes time and no memory.
+/// An unused local variable takes time but no memory.
 const LOCAL: Part = Part("local variables", 4);
 const CALL: Part = Part("calls", 170);
-/// A call by a table, or an instruction of a table or memory that becomes one.
+/// A call through a table, or an instruction for a table or memory that becomes such a call.
 const INDIRECT: Part = Part("indirect calls", 1 << 10);
 /// The memory in bytes of the largest functions beyond the usual. It is released after each compilation, so only as
 /// many count as are compiled concurrently.
@@ -84,11 +84,12 @@ impl Estimate {
     }
 }
 
-/// Reads every type of `bytes` with a parser that has a bound of 100 levels, and estimates what compiling it takes.
+/// Reads every type of `bytes` with a parser that has a bound of 100 levels, and estimates the cost of the
+/// compilation.
 ///
 /// # Errors
-/// Returns an error for a type that cannot be read, or for an excessive cost. Other errors in the file are left to
-/// wasmtime, whose messages are better.
+/// A type cannot be read, or the cost is excessive. wasmtime reports other errors in the file, with better
+/// messages.
 pub(crate) fn check(bytes: &[u8]) -> Result<(), wasmtime::Error> {
     let (mut estimate, mut expansion, mut functions) = (Estimate::default(), Expansion::default(), 0_u64);
     estimate.add(FILE, bytes.len() as u64);
@@ -118,7 +119,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), wasmtime::Error> {
 pub(crate) mod tests {
     use super::check;
 
-    /// Returns a component type within a component type, within one, …
+    /// Returns component types nested `depth` levels deep.
     pub(crate) fn nested(depth: usize) -> Vec<u8> {
         let mut types = b"\x41\x01\x01".repeat(depth);
         types.extend(b"\x41\x00");
@@ -166,7 +167,7 @@ pub(crate) mod tests {
         check(&wat::parse_str(text).unwrap()).err().map(|error| error.to_string())
     }
 
-    /// X12: what would take gigabytes to compile is refused before, whatever it is that there is too much of.
+    /// X12: a component that takes gigabytes to compile is refused, regardless of the excessive part.
     #[test]
     fn x12_what_compiling_takes_is_bounded() {
         let module = |fields: &str| format!("(component (core module {fields}))");
@@ -219,13 +220,14 @@ const USUAL: u64 = 16 << 20;
 struct Counts {
     calls: u64,
     indirect: u64,
-    /// Places where control goes to or comes from.
+    /// The number of edges of the control flow.
     edges: u64,
     /// Writes to local variables.
     writes: u64,
 }
 
-/// Adds what compiling `body` takes. What cannot be read ends it: it is no component then.
+/// Adds the cost of compiling `body`. An unreadable body ends the estimate, because it is not a part of a
+/// component.
 fn add(estimate: &mut Estimate, body: &FunctionBody<'_>) {
     let range = body.range();
     let bytes = range.end - range.start;
@@ -235,7 +237,7 @@ fn add(estimate: &mut Estimate, body: &FunctionBody<'_>) {
     estimate.add(LOCAL, locals);
     estimate.add(CALL, counts.calls);
     estimate.add(INDIRECT, counts.indirect);
-    // Where control joins, each variable that was written may have become another.
+    // At each join of the control flow every written variable may need a new value.
     let joins = locals.min(counts.writes).saturating_mul(counts.edges);
     let work = 150 * bytes + 750 * counts.calls + 7000 * counts.indirect + 500 * counts.edges;
     estimate.at_once(work.saturating_add(joins.saturating_mul(300)).saturating_sub(USUAL));

@@ -1,5 +1,5 @@
 //! The cache on disk: compiled code of components and the tools they list. Content-addressed, so an entry is right
-//! or absent; safe under concurrent writers, since every file is written to a temporary name and renamed.
+//! or absent; safe under concurrent writers, because every file is written to a temporary name and renamed.
 //!
 //! **Compiled code is native code that haft itself executes.** No tool may therefore be able to write the
 //! directory: [`Cache::open`] gets the paths that tools may write and refuses a directory below them, and refuses a
@@ -20,10 +20,10 @@ use crate::component::listing::Listing;
 use crate::component::source::{Digest, Source, Stamp};
 use haft_core::grant::{Reach, Root};
 
-/// Maximal size in bytes of a cached listing: far above the limits of a plugin's list.
+/// Maximum size in bytes of a cached listing: far above the limits of a plugin's list.
 const MAX_RECORD: u64 = 8 << 20;
 
-/// Bytes of most records: they are read at once.
+/// Usual maximum number of bytes of a record, read at once.
 const USUAL_RECORD: usize = 4 << 10;
 
 /// A directory with compiled code and listings, kept between runs.
@@ -47,7 +47,7 @@ pub(crate) struct CompiledCode {
     pub(crate) tier: Tier,
 }
 
-/// The digest of a file, valid while its stamp is the same.
+/// The digest of a file, valid while the file has this stamp.
 #[derive(Serialize, Deserialize)]
 struct CachedDigest {
     stamp: Stamp,
@@ -55,9 +55,9 @@ struct CachedDigest {
 }
 
 impl Cache {
-    /// Opens the cache in `directory`, making it if need be; `engine` names what compiles.
+    /// Opens the cache in `directory`, and creates it if necessary. `engine` identifies the compiler.
     ///
-    /// Fails when tools may write there (`writable`), or when the directory is another user's.
+    /// Fails if tools may write there (`writable`), or if the directory belongs to another user.
     pub(crate) fn open(directory: &Path, engine: String, writable: &[&Reach]) -> io::Result<Self> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(directory)?;
@@ -116,7 +116,7 @@ impl Cache {
         self.read(&self.code_record(compiled, tier))
     }
 
-    /// Removes code for which `better` exists; processes that have it loaded keep it.
+    /// Removes code for which `better` exists. Processes that have loaded the code keep using it.
     pub(crate) fn remove_code(&self, compiled: &Digest, tier: Tier, better: &CompiledCode) {
         let worse = self.code(compiled, tier).filter(|code| code.checksum != better.checksum);
         let Some(code) = worse else { return };
@@ -196,7 +196,7 @@ fn checksum_of(bytes: &[u8]) -> String {
     format!("{:032x}", xxh3_128(bytes))
 }
 
-/// Returns the checksum of a file, read in pieces: mapping it whole would count as haft's memory.
+/// Returns the checksum of a file, read in pieces: a mapped file would count as haft's memory.
 fn checksum_of_reader(mut source: impl Read) -> io::Result<String> {
     let mut hasher = Xxh3::new();
     let mut piece = vec![0; 128 << 10];

@@ -13,21 +13,22 @@ use crate::threads::Threads;
 use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
 
-/// Maximal number of concurrent compilations. One of many functions uses every processor itself; two of few
-/// functions keep them busy.
+/// Maximum number of concurrent compilations. The compilation of many functions uses every processor; two
+/// compilations of few functions do too.
 const MAX_AT_ONCE: u32 = 2;
 
-/// Size in bytes from which a component is compiled alone: the compiler takes some 300 MB for one of 18 MB.
+/// Size in bytes from which a component is compiled alone: the compiler takes some 300 MB for a component of 18
+/// MB.
 const LARGE: u64 = 4 << 20;
 
-/// How long a compilation takes before it is reported.
+/// Duration of a compilation before it is reported.
 const SLOW: Duration = Duration::from_millis(500);
 
 /// The optimization level of the compiler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Tier {
-    /// To be done: less than half the time of the other, and code that is larger and slower.
+    /// Less than half of the time, for larger and slower code.
     Quick,
     /// Quick code.
     #[default]
@@ -35,7 +36,7 @@ pub(crate) enum Tier {
 }
 
 impl Tier {
-    /// Settings of a compiler of this tier. Code is the same for whichever engine: nothing else depends on them.
+    /// Sets the compiler options of this tier. Code does not depend on anything else of the engine.
     pub(crate) fn configure(self, config: &mut Config) {
         match self {
             Self::Quick => {
@@ -52,7 +53,7 @@ pub(crate) struct Compilations {
     permits: Semaphore,
     /// Held while quickly compiled code is compiled again.
     optimizing: AsyncMutex<()>,
-    /// A lock for each component that is being found out about, by the key of its record in the cache.
+    /// A lock for each component under discovery, by the key of its record in the cache.
     locks: Lock<HashMap<Digest, Weak<ComponentLock>>>,
     events: Events,
 }
@@ -75,7 +76,7 @@ struct CompileNotice {
     state: Lock<NoticeState>,
 }
 
-/// Which of its events were emitted.
+/// The emitted events of a compilation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NoticeState {
     Nothing,
@@ -111,7 +112,7 @@ impl Compilations {
     /// dropped.
     pub(crate) async fn begin(&self, threads: &Threads, plugin: &str, bytes: u64) -> Compilation<'_> {
         let share = if bytes >= LARGE { MAX_AT_ONCE } else { 1 };
-        // The semaphore is never closed, so there is a permit.
+        // The semaphore is never closed, so that a permit is always available.
         let permit = self.permits.acquire_many(share).await.ok();
         tracing::info!(plugin, bytes, "compiling");
         let (events, state) = (self.events.clone(), Lock::new(NoticeState::Nothing));
@@ -204,7 +205,7 @@ mod tests {
         assert_eq!(recorded.recv_timeout(HANG).unwrap(), "compiled long");
     }
 
-    /// One task at a time has the lock of a record; ended ones leave nothing.
+    /// One task at a time has the lock of a record. The lock is removed with its last task.
     #[tokio::test]
     async fn one_at_a_time_finds_out_about_a_component() {
         let compilations = Compilations::new(Events::none());

@@ -28,21 +28,21 @@ use crate::threads::{NoAnswer, landlock};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
-/// Maximal number of instances for listing the tools of one component: more than an MCP server has pages.
+/// Maximum number of instances for listing the tools of one component: more than an MCP server has pages.
 const MAX_INSTANCES: usize = 120;
 
 /// Which component a source is.
 pub(crate) struct Identity {
     pub(crate) digest: Digest,
-    /// The key of its record in the cache: its digest, and that of the WIT file beside it.
+    /// The key of the component's record in the cache: its digest, and that of the WIT file beside it.
     pub(crate) key: Digest,
     sibling_wit: Option<String>,
 }
 
-/// Finds out which component a source is.
+/// Determines the identity of a source's component.
 ///
 /// # Errors
-/// The file cannot be read, or is not the pinned one.
+/// The file cannot be read, or differs from the pinned one.
 pub(crate) fn identify(engine: &Engine, source: &Source) -> Result<Identity, LoadError> {
     let digest = engine.digest(source).map_err(|error| unreadable(source, error))?;
     if !source.admits(&digest) {
@@ -59,8 +59,8 @@ pub(crate) fn known(engine: &Engine, source: &Source, identity: &Identity) -> Op
     recorded.or_else(|| Some(engine.cache()?.lookup(&identity.key)?.listing))
 }
 
-/// Compiles a component seen for the first time and asks it for its tools, granting nothing. Without the component,
-/// where another plugin of the same was compiled meanwhile: its code is then in the cache.
+/// Compiles an unknown component and lists its tools without rights. Returns no component if another plugin has
+/// compiled it meanwhile: its code is then in the cache.
 pub(crate) async fn compile_and_list(
     engine: &Engine,
     name: &str,
@@ -90,8 +90,8 @@ pub(crate) async fn compile_and_list(
     Ok((listing, Some((linked, tier))))
 }
 
-/// Waits for another plugin of the same component, whose result is in the cache afterwards; at most for this
-/// plugin's own time limit.
+/// Waits for another plugin of this component, whose result is then in the cache, at most for this plugin's own
+/// time limit.
 async fn wait_for_others(engine: &Engine, key: &Digest, limits: &Limits) -> Option<OwnedMutexGuard<()>> {
     engine.cache()?;
     tokio::time::timeout(limits.time, engine.compilations().lock(key)).await.ok()
@@ -100,11 +100,11 @@ async fn wait_for_others(engine: &Engine, key: &Digest, limits: &Limits) -> Opti
 /// A component that was compiled.
 struct Compiled {
     linked: LinkedComponent,
-    /// Where the types alone give it.
+    /// The listing, if the types are sufficient for it.
     listing: Option<Listing>,
-    /// In the cache.
+    /// The code in the cache.
     code: Option<CompiledCode>,
-    /// The schema of its configuration.
+    /// The schema of the component's configuration.
     config: Option<Value>,
     /// The classes of actions that it declares.
     classes: Vec<DeclaredClass>,
@@ -151,7 +151,7 @@ async fn list_in_new_instance(
         });
         // Dropped before the answer is sent, so that the receiver can drop the last reference to the code.
         drop((own, own_linked));
-        // The receiver may be gone, which is no error.
+        // The send fails if the receiver was dropped, which is not an error.
         let _ = sender.send(listed);
     });
     listed.await.map_err(no_answer)?
@@ -165,7 +165,7 @@ async fn list(
 ) -> Result<Listing, LoadError> {
     let _ticking = engine.clock().keep_ticking();
     let (begun, mut left) = (Instant::now(), *limits);
-    // Each of a server's answers may take an instance, all of them no longer than one may.
+    // Each answer of a server may need a new instance. The time limit of one instance applies to all of them.
     for _ in 0..MAX_INSTANCES {
         let instance = instance_to_ask(engine, linked, &name, &left).await?;
         if let Listed::Tools { tools, manner } = instance.list().await.map_err(|end| not_listed(&end))?? {
@@ -202,7 +202,7 @@ pub(crate) fn recompile(
     Ok((component, tier))
 }
 
-/// Compiles a component once more, optimized, unless it has become another one.
+/// Compiles a component again, optimized, unless its file has changed.
 pub(crate) fn optimize(
     engine: &Engine,
     source: &Source,
@@ -240,15 +240,15 @@ fn not_listed(end: &End) -> LoadError {
     LoadError::Listing(end.told(&[]))
 }
 
-// The recorded listing of a component, made at its build and embedded with it, so that listing it compiles and runs
-// nothing. A record is valid for one component and one version of haft's listing.
+// The recorded listing of a built-in component, made at its build and embedded with it, so that a listing compiles
+// and runs nothing. A record is valid for one component and one version of haft's listing.
 
 /// The record of one component.
 #[derive(Serialize, Deserialize)]
 struct Record {
     /// SHA-256 of the component.
     component: Digest,
-    /// The [`LISTING`] that made it.
+    /// The version [`LISTING`] at the time of the record.
     version: u32,
     listing: Listing,
 }

@@ -1,4 +1,4 @@
-//! Checks a plugin's list of tools: names, sizes and schemas. The text comes from the plugin's author and goes to
+//! Checks a plugin's list of tools: names, sizes and schemas. The text is written by the plugin's author and read by
 //! models.
 
 use serde::{Deserialize, Serialize};
@@ -13,37 +13,37 @@ use crate::failure::LoadError;
 use haft_core::call::{Hints, Offers, ToolDef};
 use haft_core::tool::{Schema, exposed_name};
 
-/// Raised whenever the same component is listed in other words or with other schemas.
+/// The version of listings, raised when a component gets other texts or schemas.
 pub(crate) const LISTING: u32 = 4;
 
-/// Tools of one plugin. More than a model can choose from.
+/// Maximum number of tools of one plugin: more than a model can choose from.
 pub(crate) const MAX_TOOLS: usize = 256;
 
-/// Maximal number of characters in the name of an MCP server's tool, by the specification.
+/// Maximum number of characters in the name of an MCP server's tool, by the specification.
 const MAX_MCP_NAME: usize = 128;
 
-/// Maximal size in bytes of all definitions of one plugin, which every start reads.
+/// Maximum size of all definitions of one plugin in bytes, because every start reads them.
 const MAX_SIZE: usize = 4 << 20;
 
-/// The tools of a component, as the cache keeps them.
+/// The tools of a component, in the form of the cache.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Listing {
     pub(crate) contract: Contract,
-    /// Its tools, by the names it gives them.
+    /// The tools, by their original names.
     #[serde(with = "whole")]
     pub(crate) tools: Vec<ToolDef>,
     /// Exported functions that cannot be tools.
     pub(crate) uncallable: Vec<Uncallable>,
-    /// How an MCP server wants to be spoken to.
+    /// The protocol of an MCP server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) manner: Option<Manner>,
     /// The classes of actions that it declares, of an `act:tools` component.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) classes: Vec<DeclaredClass>,
-    /// Its prompts and resources.
+    /// The prompts and resources.
     #[serde(default, skip_serializing_if = "Offers::is_empty")]
     pub(crate) offers: Offers,
-    /// The JSON Schema of its configuration, if it has one.
+    /// The JSON Schema of the component's configuration, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) config: Option<Value>,
 }
@@ -63,7 +63,7 @@ pub(crate) enum Listed {
         tools: Vec<ListedTool>,
         manner: Option<Manner>,
     },
-    /// There is more to ask, in another instance.
+    /// The listing continues in another instance.
     Again,
 }
 
@@ -79,8 +79,8 @@ pub(crate) struct ListedTool {
     pub(crate) hints: Hints,
 }
 
-/// Checks the tools that a guest lists. What an MCP server lists was written for many clients, so that one tool that cannot be
-/// used hides no other there.
+/// Checks the tools that a guest lists. An MCP server's list is written for many clients, so that an unusable tool is
+/// omitted there.
 ///
 /// # Errors
 /// There are too many tools, or an invalid one.
@@ -121,12 +121,12 @@ impl Listing {
         Self { contract, tools, uncallable, manner, classes, offers, config }
     }
 
-    /// Returns its tools, and the definitions of its offers, for a program that calls it `name`.
+    /// Returns the tools, and the definitions of the offers, for a program that calls the plugin `name`.
     pub(crate) fn definitions(&self, name: &str) -> Vec<ToolDef> {
         self.tools.iter().cloned().chain(offered::definitions(name, &self.offers)).collect()
     }
 
-    /// Returns the listing, if it is at most [`MAX_SIZE`] bytes large.
+    /// Returns the listing; an error if it exceeds [`MAX_SIZE`] bytes.
     pub(crate) fn bounded(self) -> Result<Self, LoadError> {
         let schema = |value: &Value| value.to_string().len();
         let one = |tool: &ToolDef| {
@@ -178,7 +178,7 @@ fn json(text: &str, what: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("its {what} not JSON: {error}"))
 }
 
-/// Tools with what [`ToolDef`] leaves out of a prompt.
+/// Serializes tools with the fields that [`ToolDef`] omits from prompts.
 mod whole {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use serde_json::Value;

@@ -1,5 +1,5 @@
-//! Checks a plugin's prompts and resources, and makes the definitions that consent, argument checks and clients
-//! use. The text comes from the plugin's author and goes to people and models.
+//! Checks a plugin's prompts and resources, and builds the definitions that consent, argument checks and clients
+//! use. The text is written by the plugin's author and read by people and models.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use crate::failure::LoadError;
 use haft_core::call::{Hints, Offers, PromptDef, ResourceDef, ResourceList, ToolDef};
 use haft_core::tool::exposed_name;
 
-/// Characters of a description; the longest in use are some thousands.
+/// Maximum number of characters of a description; the longest in use are some thousands.
 pub(crate) const MAX_DESCRIPTION: usize = 16_000;
 
-/// Maximal number of characters of a title, which appears in lists.
+/// Maximum number of characters of a title, which appears in lists.
 pub(crate) const MAX_TITLE: usize = 200;
 
 /// The prefix of a prompt's original name.
@@ -24,24 +24,25 @@ pub(crate) const READ: &str = "resources/read";
 /// The argument of [`READ`], as the component gets it.
 pub(crate) const PATH: &str = "path";
 
-/// Prompts of one plugin: as many as tools.
+/// Maximum number of prompts of one plugin: the limit of tools.
 const MAX_PROMPTS: usize = 256;
 
-/// Arguments of a prompt. A person fills them in one by one.
+/// Maximum number of arguments of a prompt, which a user fills in one by one.
 const MAX_ARGUMENTS: usize = 32;
 
-/// Resources of one plugin, which clients show as one list. More of a kind are a template.
+/// Maximum number of resources of one plugin, which clients show as one list. A template replaces similar
+/// resources.
 const MAX_RESOURCES: usize = 1024;
 
 const MAX_TEMPLATES: usize = 64;
 
-/// Bytes of a path within a plugin.
+/// Maximum number of bytes of a path within a plugin.
 const MAX_PATH: usize = 1024;
 
-/// Characters of the name of a resource.
+/// Maximum number of characters of the name of a resource.
 const MAX_NAME: usize = 200;
 
-/// Maximal number of characters of a client's URI, if a template has no limit of its own.
+/// Maximum number of characters of a client's URI, if a template has no limit of its own.
 const MAX_URI: usize = 2048;
 
 /// Returns the prefix of the URIs of the plugin `name` for clients.
@@ -52,7 +53,7 @@ pub(crate) fn prefix(name: &str) -> String {
 /// Returns the offers, if all of them can be used.
 ///
 /// # Errors
-/// The first that cannot, with the reason.
+/// The first unusable offer, with the reason.
 pub(crate) fn check(offers: Offers) -> Result<Offers, LoadError> {
     let Offers { prompts, resources } = &offers;
     let checked = count(prompts.len(), MAX_PROMPTS, "prompts")
@@ -143,7 +144,7 @@ fn count(count: usize, most: usize, what: &str) -> Result<(), String> {
     if count > most { Err(format!("{count} {what}; the limit is {most}")) } else { Ok(()) }
 }
 
-/// Checks all of one kind, of which no two have one name.
+/// Checks all items of one kind, whose names must be unique.
 fn all<T>(
     items: &[T],
     name: impl Fn(&T) -> &String,
@@ -207,7 +208,7 @@ fn check_resource(resource: &ResourceDef, is_place: fn(&str) -> bool) -> Result<
     check_texts(resource.title.as_deref(), &resource.description)
 }
 
-/// Returns whether the text is a relative URI path that no client resolves to another one: without `.`, `..` or
+/// Returns whether the text is a relative URI path that every client resolves to itself: without `.`, `..` or
 /// empty parts.
 fn is_path(path: &str) -> bool {
     let is_part = |part: &str| !part.is_empty() && part != "." && part != "..";

@@ -1,5 +1,5 @@
 //! Reads the sections of a component's file at any depth of nesting: names and custom sections, no code. Everything
-//! read is bounded in size and number, since the file may be hostile.
+//! read is bounded in size and number, because the file may be hostile.
 
 use serde_json::Value;
 use wasmparser::{ComponentExternalKind, CustomSectionReader, Parser, Payload};
@@ -22,49 +22,49 @@ pub const CONFIG_SECTION: &str = "haft:config";
 /// Custom section with the metadata of an `act:tools` component, in CBOR.
 pub const ACT_SECTION: &str = "act:component";
 
-/// Sections and functions of one file, those of everything inside it included. A component with a
-/// whole Python in it has some ten thousand; a file made of empty ones has millions.
+/// Maximum number of sections and functions of one file, including nested ones. A component with a complete Python
+/// has some ten thousand; a hostile file may have millions of empty ones.
 const MAX_SECTIONS: usize = 1 << 20;
 
-/// Names of imports or exports. A library of a thousand functions exports them by interface.
+/// Maximum number of names of imports or exports. A library of a thousand functions exports them by interface.
 const MAX_NAMES: usize = 20_000;
 
 const MAX_CUSTOM: usize = 1000;
 
-/// Bytes of a WIT package with its documentation; all of WASI 0.2 has 250 KB.
+/// Maximum number of bytes of a WIT package with its documentation; all of WASI 0.2 has 250 KB.
 const MAX_WIT: usize = 2 << 20;
 
-/// WIT packages of one file: of components that were put together of others.
+/// Maximum number of WIT packages of one file: a composed component has several.
 const MAX_WITS: usize = 32;
 
-/// Bytes of a package's program.toml.
+/// Maximum number of bytes of a package's program.toml.
 const MAX_PROGRAM: usize = 256 << 10;
 
-/// Bytes of the schema of a configuration.
+/// Maximum number of bytes of the schema of a configuration.
 const MAX_CONFIG: usize = 256 << 10;
 
-/// Maximal size in bytes of an `act:tools` component's metadata.
+/// Maximum size in bytes of an `act:tools` component's metadata.
 const MAX_ACT: usize = 256 << 10;
 
 const MAX_PRODUCERS: usize = 200;
 
-/// Maximal size in bytes of a short text for registries.
+/// Maximum size in bytes of a short text for registries.
 const MAX_LABEL: usize = 4096;
 
 /// The sections of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sections {
-    /// The component's exports, in their order.
+    /// The component's exports, in order.
     pub exports: Vec<Extern>,
-    /// The component's imports, in their order.
+    /// The component's imports, in order.
     pub imports: Vec<Extern>,
-    /// The custom sections, those of everything inside it included.
+    /// The custom sections, including nested ones.
     pub custom: Vec<Custom>,
-    /// The tools that produced it.
+    /// The tools that produced the component.
     pub producers: Vec<Producer>,
-    /// Core modules inside it.
+    /// The number of nested core modules.
     pub modules: usize,
-    /// Components inside it, itself not counted.
+    /// The number of nested components.
     pub components: usize,
     /// Bytes of code.
     pub code: u64,
@@ -88,9 +88,9 @@ pub struct Sections {
 /// Something that is imported or exported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extern {
-    /// Its name: `wasi:cli/environment@0.2.6`, or a plain one.
+    /// The name: `wasi:cli/environment@0.2.6`, or a plain one.
     pub name: String,
-    /// Its kind: an interface, a function or another kind.
+    /// The kind: an interface, a function or another kind.
     pub kind: ExternKind,
 }
 
@@ -110,9 +110,9 @@ pub enum ExternKind {
 /// A custom section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Custom {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its size in bytes, without the name.
+    /// The size in bytes, without the name.
     pub size: usize,
     /// The number of surrounding modules and components; 0 for the component's own.
     pub depth: usize,
@@ -123,13 +123,13 @@ pub struct Custom {
 pub struct Producer {
     /// The role: `language`, `processed-by`, `sdk`.
     pub field: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its version; may be empty.
+    /// The version; may be empty.
     pub version: String,
 }
 
-/// Why the sections of a file cannot be read.
+/// The reason why the sections of a file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SectionsError {
     /// The file is not WebAssembly, or malformed.
@@ -140,7 +140,7 @@ pub enum SectionsError {
         "a core WebAssembly module without a `main`, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`"
     )]
     CoreModule,
-    /// A core module that is a program, but not one for WASI preview 1.
+    /// The core module is a program, but not for WASI preview 1.
     #[error("a core WebAssembly module that cannot be adapted from WASI preview 1: {0}")]
     Adapt(String),
     /// The file has too many sections.
@@ -151,10 +151,10 @@ pub enum SectionsError {
 /// The custom sections that registries read (as `wasm-tools metadata` writes them).
 const LABELS: [&str; 7] = ["version", "description", "authors", "licenses", "source", "homepage", "revision"];
 
-/// Lines about what cannot be used.
+/// Maximum number of lines about unusable sections.
 const MAX_PROBLEMS: usize = 20;
 
-/// Characters of a name.
+/// Maximum number of characters of a name.
 const MAX_NAME: usize = 400;
 
 /// The state of the walk through a file.
@@ -199,7 +199,7 @@ fn read_component(bytes: &[u8]) -> Result<Sections, SectionsError> {
 }
 
 impl Sections {
-    /// Returns one of the [labels](Self::labels).
+    /// Returns the [label](Self::labels) called `name`.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.iter().find(|(own, _)| own == name).map(|(_, text)| text.as_str())
     }

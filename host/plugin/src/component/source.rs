@@ -14,10 +14,10 @@ use sha2::{Digest as _, Sha256};
 
 use haft_core::encoding::hex;
 
-/// The largest component that is read: ten times one with a whole Python inside.
+/// Maximum number of bytes of a component: ten times a component with a complete Python.
 const MAX_COMPONENT: u64 = 256 << 20;
 
-/// Bytes of a WIT package beside a component.
+/// Maximum number of bytes of a WIT package beside a component.
 const MAX_SIBLING_WIT: u64 = 2 << 20;
 
 /// A file changed this lately could change again without its time stamps telling.
@@ -40,7 +40,7 @@ pub enum Source {
     },
     /// A file.
     File(PathBuf),
-    /// A file that must be one component and no other: SHA-256, in hexadecimal.
+    /// A file whose component has this SHA-256 digest, in hexadecimal.
     Pinned(PathBuf, String),
 }
 
@@ -67,7 +67,7 @@ impl Source {
         }
     }
 
-    /// Returns whether a component of this digest may be used as this one.
+    /// Returns whether a component with this digest may be used.
     pub(crate) fn admits(&self, digest: &Digest) -> bool {
         match self {
             Self::Embedded(_) | Self::Packed { .. } | Self::File(_) => true,
@@ -107,7 +107,7 @@ impl Source {
     pub fn size(&self) -> u64 {
         match self {
             Self::Embedded(bytes) => bytes.len() as u64,
-            // A member ends with its uncompressed size.
+            // A gzip member ends with its uncompressed size.
             Self::Packed { gzip, .. } => {
                 gzip.last_chunk().map_or(0, |size| u64::from(u32::from_le_bytes(*size)))
             }

@@ -43,15 +43,14 @@ use serde_json::{Value, json};
 /// The interface that identifies this world; its version follows.
 const INTERFACE: &str = "act:tools/tool-provider@";
 
-/// The versions that are spoken here, for people.
+/// The supported versions, for people.
 const SUPPORTED: &str = "0.1 and 0.2";
 
 /// The reason why a bridge to other tools is unavailable.
 const BRIDGE: &str = "it is a bridge, whose tools are known only within a session; a plugin must list its \
                       tools at installation";
 
-/// Returns whether a version is one of [`SUPPORTED`]. 0.2 has its types in a separate interface with the same
-/// shapes.
+/// Returns whether a version is one of [`SUPPORTED`]. Version 0.2 has equal types in a separate interface.
 fn is_spoken(version: &str) -> bool {
     version.starts_with("0.1.") || version.starts_with("0.2.")
 }
@@ -132,21 +131,21 @@ impl Guest for ActGuest {
 
 // Collects a streamed answer until it ends, fails or is too long. Progress is passed on as it arrives.
 
-/// Events taken at once.
+/// Maximum number of events that are read at once.
 const AT_ONCE: usize = 64;
 
-/// Size in bytes that one event counts besides its content.
+/// Additional size of an event in bytes, besides its content.
 const EVENT: usize = 64;
 
-/// Reads a stream to its end, a failure, or slightly more than the transfer limit, so that the check of the answer's
-/// length fails.
+/// Reads a stream to its end, to a failure, or to slightly more than the transfer limit, so that the check of the
+/// answer's length fails.
 async fn collect(store: &mut Store<GuestState>, stream: StreamReader<Event>) -> wasmtime::Result<Vec<Event>> {
     let (sender, ended) = oneshot::channel();
     let events: Arc<Lock<Vec<Event>>> = Arc::default();
     let limit = store.hostcall_fuel();
     let collector = Collector { events: events.clone(), size: 0, limit, _alive: sender };
     stream.pipe(&mut *store, collector)?;
-    // The collector is dropped when nothing more comes.
+    // The collector is dropped at the end of the stream.
     store.run_concurrent(async |_| ended.await).await?.ok();
     let mut events = events.lock();
     Ok(std::mem::take(&mut *events))
@@ -215,7 +214,7 @@ fn progress(state: &mut GuestState, event: &Event) {
 // sessions gets one for each call, opened with its configuration (`[plugins.config]`) and closed after the answer,
 // so that tools that need only one call work.
 
-/// The interface; its version follows.
+/// The interface, without its version.
 const SESSIONS: &str = "act:sessions/session-provider@";
 
 /// The key of a session in the metadata of a call.
@@ -234,7 +233,7 @@ struct Session<'a> {
 }
 
 impl Sessions {
-    /// Returns the sessions of a component, if it has any; 0.1 and 0.2 have the same functions.
+    /// Returns the functions for sessions, if the component has them; 0.1 and 0.2 have equal functions.
     fn of(component: &Component, exports: &[&str]) -> Option<Self> {
         let is_spoken = |name: &&&str| {
             let version = name.strip_prefix(SESSIONS).unwrap_or_default();
@@ -246,7 +245,7 @@ impl Sessions {
         Some(Self { open, close })
     }
 
-    /// Opens one; or why the component does not.
+    /// Opens a session. The error is that of the component.
     async fn open<'a>(
         &'a self,
         instance: &Instance,
@@ -330,7 +329,7 @@ fn localized(value: &Cbor) -> Option<String> {
     shapes::choose_language(&texts.collect::<Vec<_>>(), None).map(str::to_owned)
 }
 
-/// Returns the schema of parameters; one without a type is an object's, since arguments always are one.
+/// Returns the schema of parameters. A schema without a type becomes an object's, because arguments are an object.
 fn parameters(schema: &str) -> String {
     match serde_json::from_str(schema) {
         Ok(Value::Object(mut object)) if !object.contains_key("type") => {

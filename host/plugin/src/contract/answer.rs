@@ -25,7 +25,7 @@ pub(crate) enum Piece {
 pub(crate) enum Structured {
     /// JSON text, as the guest wrote it.
     Text(String),
-    /// Decoded by haft; the model has the same as text.
+    /// A value that haft decoded; the model gets it as text.
     Value(Value),
 }
 

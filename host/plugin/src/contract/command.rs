@@ -1,6 +1,6 @@
 //! Commands: components that export `wasi:cli/run`, as toolchains produce them from a program with a `main`. Each
-//! is one tool, whose arguments are the words of a command line and the standard input, and whose answer is the
-//! program's output. WASI distinguishes success and failure; few programs set another exit code.
+//! component is one tool, whose arguments are the words of a command line and the standard input, and whose
+//! answer is the program's output. WASI distinguishes success and failure; few programs set another exit code.
 
 use std::sync::Arc;
 
@@ -99,7 +99,7 @@ enum CommandGuest {
 }
 
 impl CommandGuest {
-    /// Runs the program; whether it succeeded.
+    /// Runs the program. Returns whether it succeeded.
     async fn run(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Result<(), ()>> {
         match self {
             Self::Earlier(guest) => guest.wasi_cli_run().call_run(store).await,

@@ -31,7 +31,7 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// C10: every number goes there and back.
+    /// C10: every number stays equal in both conversions.
     #[test]
     fn c10_every_number_goes_there_and_back() {
         for (one, written) in

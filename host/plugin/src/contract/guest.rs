@@ -17,7 +17,7 @@ use crate::instance::state::GuestState;
 use haft_core::call::Offers;
 use haft_core::tool::ToolError;
 
-/// A contract: what haft does with the components that keep it.
+/// A contract: haft's functions for the components that follow it.
 pub(crate) struct Kind {
     pub(crate) contract: Contract,
     /// Returns whether a component with these exports follows the contract. Fails for an unsupported version.
@@ -50,7 +50,7 @@ pub(crate) type ListingOf = fn(&Component, &Sections, Option<&str>) -> Result<Li
 pub(crate) type MakeGuest =
     Arc<dyn Fn(&mut Store<GuestState>, Instance) -> wasmtime::Result<Box<dyn Guest>> + Send + Sync>;
 
-/// An instance of a component, whatever its contract. The outer error of each function ends the instance.
+/// An instance of a component with any contract. The outer error of each function ends the instance.
 #[async_trait]
 pub(crate) trait Guest: Send + Sync {
     /// Requests the list of tools; empty if they are known without an instance.
@@ -58,7 +58,7 @@ pub(crate) trait Guest: Send + Sync {
         Ok(Ok(Listed::tools(Vec::new())))
     }
 
-    /// Requests its prompts and resources.
+    /// Requests the prompts and resources.
     async fn offers(&self, _: &mut Store<GuestState>) -> wasmtime::Result<Offers> {
         Ok(Offers::default())
     }
@@ -66,7 +66,7 @@ pub(crate) trait Guest: Send + Sync {
     /// Runs a tool to its end.
     async fn call(&self, store: &mut Store<GuestState>, call: &Call) -> Answer;
 
-    /// Returns whether it may be called again.
+    /// Returns whether the instance may be called again.
     fn is_reusable(&self) -> bool {
         true
     }

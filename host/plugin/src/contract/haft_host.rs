@@ -9,10 +9,10 @@ use crate::contract::bindings::haft::plugin::host::{self, Host};
 use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
 use haft_core::event::Event;
 
-/// Messages of one call that are passed on; a guest in a loop could write for ever.
+/// Maximum number of forwarded messages of one call, which bounds a guest in a loop.
 pub(crate) const MAX_MESSAGES: usize = 1000;
 
-/// Characters of one message.
+/// Maximum number of characters of one message.
 pub(crate) const MAX_MESSAGE: usize = 2000;
 
 /// The `tracing` target of messages that are also events, so that a subscriber that shows events can filter them out.

@@ -22,7 +22,7 @@ use haft_core::tool::ToolError;
 /// The interface that identifies this world; its version follows.
 const INTERFACE: &str = "haft:plugin/tools@";
 
-/// The version of `wit/` that is spoken here.
+/// The supported version of `wit/`.
 const SUPPORTED: &str = "0.1.0";
 
 /// Returns whether an interface of the world's package is among `exports`.

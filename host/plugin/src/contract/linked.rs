@@ -12,20 +12,19 @@ use crate::engine::Engine;
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 
-/// Every contract. A component has the first one that it follows: typed functions come before a server and a
-/// command, which have no other exports, and a server before a command, since server toolchains export an empty
-/// `main`.
+/// Every contract. A component has the first matching one: typed functions precede a server and a command, which
+/// have no other exports, and a server precedes a command, because server toolchains export an empty `main`.
 const KINDS: [&Kind; 6] =
     [&haft_world::KIND, &act::KIND, &typed::HOOK, &typed::KIND, &mcp::KIND, &command::KIND];
 
 /// A component linked to everything it may import, with its exports resolved.
 #[derive(Clone)]
 pub(crate) struct LinkedComponent {
-    /// The contract that it keeps.
+    /// The contract of the component.
     pub(crate) kind: &'static Kind,
     linked: InstancePre<GuestState>,
     make: MakeGuest,
-    /// Whether it has prompts or resources.
+    /// Whether the component has prompts or resources.
     pub(crate) has_offers: bool,
 }
 
@@ -76,7 +75,7 @@ impl LinkedComponent {
         self.linked.component()
     }
 
-    /// Makes an instance in `store`.
+    /// Creates an instance in `store`.
     pub(crate) async fn instantiate(
         &self,
         store: &mut Store<GuestState>,

@@ -3,9 +3,9 @@
 //! supported, and answers as JSON or as a stream.
 //!
 //! Hosts of such components create an instance for every request, and the instances of some toolchains serve no
-//! second one (those of `StarlingMonkey`). A call is therefore one request to an instance of its own, unless the
-//! server opens a session: then `initialize` and the call go to one instance, which `[plugins.reuse]` keeps
-//! together with its session.
+//! second request (those of `StarlingMonkey`). A call is therefore one request to a separate instance, unless the
+//! server opens a session: then one instance gets `initialize` and the call, and `[plugins.reuse]` stores the
+//! instance with its session.
 
 mod inquiry;
 mod message;
@@ -37,10 +37,10 @@ use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
 use haft_core::tool::ToolError;
 
-/// Maximal size in bytes of a page of tools; all definitions may have half as many.
+/// Maximum size in bytes of a page of tools; all definitions may have half as many.
 const MAX_PAGE: u64 = 8 << 20;
 
-/// Maximal size in bytes of an answer beyond the result limit: JSON syntax, and base64 of pictures.
+/// Maximum size in bytes of an answer beyond the result limit: JSON syntax, and base64 of pictures.
 const MAX_OVERHEAD: u64 = 1 << 20;
 
 /// The contract. A request for its tools shows whether a component serves MCP.
@@ -66,20 +66,20 @@ fn link(Linked { pre, exports, listing }: &Linked<'_>) -> Result<MakeGuest, Load
 /// The state that the instances of a component share.
 struct Shared {
     manner: OnceLock<Manner>,
-    /// How far the inquiry for its tools is.
+    /// The state of the inquiry for the tools.
     inquiry: Lock<Inquiry>,
 }
 
 struct McpGuest {
     guest: Server,
     shared: Arc<Shared>,
-    /// Its session between two calls.
+    /// The session between two calls.
     session: Lock<Option<Session>>,
 }
 
 #[async_trait]
 impl Guest for McpGuest {
-    /// Takes the inquiry for the tools one instance further.
+    /// Continues the inquiry for the tools with one instance.
     async fn list(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Result<Listed, LoadError>> {
         let mut channel = Channel::new(&self.guest, News::none(), MAX_PAGE);
         let inquiry = std::mem::take(&mut *self.shared.inquiry.lock());
@@ -164,7 +164,7 @@ fn answer(result: &Value) -> Result<Output, ToolError> {
     Ok(Output { pieces, structured })
 }
 
-/// Returns what the result is if it is not an answer yet: a question, or a task.
+/// Returns the kind of a result that is not an answer yet: a question, or a task.
 fn unfinished(result: &Value) -> Option<String> {
     let kind = result.get("resultType").and_then(Value::as_str).filter(|kind| *kind != "complete");
     kind.map(shown)
@@ -230,7 +230,7 @@ fn named(resource: &Value) -> String {
     ))
 }
 
-/// Where the news of one call go.
+/// The destination of the notifications of one call.
 struct News {
     plugin: Arc<str>,
     call: String,
@@ -246,13 +246,13 @@ impl News {
         Self { plugin, call, events, told: 0, done: f64::NEG_INFINITY }
     }
 
-    /// Belongs to no component.
+    /// Returns notifications that are not forwarded.
     fn none() -> Self {
         let (plugin, call, events) = (Arc::from(""), String::new(), Events::none());
         Self { plugin, call, events, told: 0, done: f64::NEG_INFINITY }
     }
 
-    /// Passes a notification on, if it is one for people.
+    /// Forwards a notification, if it is one for people.
     fn tell(&mut self, method: &str, params: &Value) {
         self.told += 1;
         if self.told > MAX_MESSAGES {

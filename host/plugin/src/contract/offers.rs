@@ -32,10 +32,10 @@ use haft_core::call::{
 };
 use haft_core::tool::ToolError;
 
-/// The interface; its version follows.
+/// The interface, without its version.
 const INTERFACE: &str = "haft:plugin/offers@";
 
-/// Returns whether an export is the interface, in whatever version.
+/// Returns whether an export is the interface, in any version.
 pub(crate) fn is_interface(name: &str) -> bool {
     name.starts_with(INTERFACE)
 }
@@ -73,7 +73,7 @@ impl Guest for Offering {
         Ok(Offers { prompts: prompts.into_iter().map(prompt).collect(), resources })
     }
 
-    /// Gets a prompt or reads a resource, or runs a tool.
+    /// Returns a prompt, reads a resource, or runs a tool.
     async fn call(&self, store: &mut Store<GuestState>, call: &Call) -> Answer {
         let prompt = call.tool.strip_prefix(PROMPTS);
         if prompt.is_none() && call.tool != READ {

@@ -96,7 +96,7 @@ fn link(Linked { pre, .. }: &Linked<'_>) -> MakeGuest {
     })
 }
 
-/// A function; its index and types are resolved at the first call.
+/// A function, whose index and types are resolved at the first call.
 struct Function {
     exported: Exported,
     resolved: OnceLock<Option<ResolvedFunction>>,
@@ -158,10 +158,11 @@ impl Function {
 
 // The tools of typed functions: names, descriptions and schemas, or the reason why a function cannot be a tool.
 
-/// Maximal size in bytes of one schema. A type that is used ten times occurs ten times in it and in every prompt.
+/// Maximum size of one schema in bytes. A type that is used ten times occurs ten times in the schema and in every
+/// prompt.
 const MAX_SCHEMA: usize = 64 << 10;
 
-/// Functions that are named as none that can be called.
+/// Maximum number of functions that are reported as uncallable.
 const MAX_UNCALLABLE: usize = 100;
 
 /// Returns the tools of a component's functions.

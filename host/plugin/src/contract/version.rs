@@ -2,8 +2,8 @@
 
 use crate::failure::LoadError;
 
-/// Returns whether an interface, which `prefix` names up to its version, is among `exports` in a version that is
-/// spoken here; another version alone is an error.
+/// Returns whether an interface, which `prefix` names up to its version, is among `exports` in a supported
+/// version. An unsupported version alone is an error.
 pub(crate) fn exported_version(
     exports: &[&str],
     prefix: &str,

@@ -7,10 +7,11 @@ use super::frame::{Frame, Place, is_generated, is_library};
 use super::lines::{Lines, Writer};
 use super::modules::Module;
 
-/// Bytes of DWARF that are read: a Rust plugin without optimisation and with its dependencies has ten million.
+/// Maximum number of bytes of DWARF that are read: a Rust plugin without optimisation and with its dependencies
+/// has ten million.
 const MAX_DWARF: usize = 64 << 20;
 
-/// Functions inlined into each other at one address.
+/// Maximum number of functions inlined into each other at one address.
 const MAX_INLINED: usize = 32;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;

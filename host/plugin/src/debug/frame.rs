@@ -4,13 +4,13 @@ use std::fmt;
 
 use haft_core::net::one_line;
 
-/// Characters of a function's name or a file's path.
+/// Maximum number of characters of a function's name or a file's path.
 const MAX_NAME: usize = 160;
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
-    /// The path as its compiler or interpreter names it, relative to the project's folder if that is known.
+    /// The path that the compiler or interpreter records, relative to the project's folder if that is known.
     pub(crate) file: String,
     /// Counted from 1; 0 if unknown.
     pub(crate) line: u32,
@@ -64,7 +64,8 @@ fn end_of(path: &str) -> String {
     if beyond == 0 { path.to_owned() } else { ['…'].into_iter().chain(path.chars().skip(beyond)).collect() }
 }
 
-// Whether a file is an author's own, or that of a language's library or a dependency: a mistake is looked for in one's own.
+// Whether a file is the author's own, or that of a language's library or a dependency. A mistake is usually in the
+// author's own file.
 
 /// Parts of the paths of Rust's library, of crates from a registry, of wasi-libc, of zig's library and of interpreters.
 const LIBRARIES: &[&str] = &[

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::frame::{Frame, Place};
 
-/// Bytes of a section when it is no longer compressed: the lines of a program of some million lines.
+/// Maximum number of bytes of a section when it is no longer compressed: the lines of a program of some million
+/// lines.
 const MAX_PLAIN: u64 = 16 << 20;
 
 /// The table of one core module.
@@ -23,11 +24,12 @@ pub(super) struct Lines {
     files: Vec<String>,
     /// The frames at an address, inlined functions first: function, file, line.
     chains: Vec<Vec<(u32, u32, u32)>>,
-    /// From where on which chain holds: the distance to the row before, and the chain's number from 1 on; 0 is none.
+    /// The validity of the chains: the distance to the previous row, and the number of the chain from 1 on; 0 for
+    /// none.
     rows: Vec<(u32, u32)>,
 }
 
-/// Makes a table, row by row.
+/// Builds a table, row by row.
 #[derive(Default)]
 pub(super) struct Writer {
     lines: Lines,
@@ -85,7 +87,7 @@ impl Writer {
     }
 }
 
-/// Returns the index of a value in its list, and adds a new one.
+/// Returns the index of a value in its list. Appends a new value.
 fn number<T: Clone + Eq + std::hash::Hash>(known: &mut HashMap<T, u32>, all: &mut Vec<T>, item: &T) -> u32 {
     if let Some(number) = known.get(item) {
         return *number;

@@ -6,28 +6,28 @@ use std::ops::Range;
 use wasmparser::{Encoding, KnownCustom, Name, Parser, Payload};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Sections and functions of one file, as in `component::sections`.
+/// Maximum number of sections and functions of one file, as in `component::sections`.
 const MAX_SECTIONS: usize = 1 << 20;
 
-/// Core modules of one file: one with a whole Python inside has some 30.
+/// Maximum number of core modules of one file: a component with a complete Python has some 30.
 const MAX_MODULES: usize = 1000;
 
 /// A core module.
 #[derive(Debug, Default)]
 pub(super) struct Module<'a> {
-    /// The range of its code in the file, including the number of functions: DWARF addresses are relative to its
+    /// The range of the code in the file, including the number of functions: DWARF addresses are relative to its
     /// start.
     pub(super) code: Range<usize>,
-    /// The range of each of its own functions in the file.
+    /// The range of each function of the module in the file.
     pub(super) functions: Vec<Range<usize>>,
-    /// How many functions it imports, which are counted first.
+    /// The number of imported functions, which are counted first.
     pub(super) imported: u32,
     pub(super) custom: HashMap<&'a str, &'a [u8]>,
     pub(super) names: HashMap<u32, &'a str>,
 }
 
-/// Returns all core modules of a file in their order, which is the same whatever its custom sections are, and the
-/// content of the custom sections `wanted` of the whole file.
+/// Returns all core modules of a file in their order, which custom sections do not change, and the content of the
+/// custom sections `wanted` of the complete file.
 pub(super) fn read<'a>(bytes: &'a [u8], wanted: &str) -> (Vec<Module<'a>>, Vec<&'a [u8]>) {
     let (mut modules, mut found, mut open) = (Vec::new(), Vec::new(), Vec::new());
     for payload in Parser::new(0).parse_all(bytes).map_while(Result::ok).take(MAX_SECTIONS) {
@@ -74,7 +74,7 @@ impl<'a> Module<'a> {
         }
     }
 
-    /// Returns a hash of its code: debugging information elsewhere applies only to code with this hash.
+    /// Returns a hash of the code: separate debugging information applies only to code with this hash.
     pub(super) fn hash(&self, bytes: &[u8]) -> u64 {
         xxh3_64(bytes.get(self.code.clone()).unwrap_or_default())
     }

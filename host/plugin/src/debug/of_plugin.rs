@@ -1,5 +1,5 @@
-//! What a plugin's author learns about its calls: a profile, and where a guest ended. Read from the component's
-//! file, which no guest's thread opens.
+//! The information about calls for a plugin's author: a profile, and the place where a guest ended. Read from
+//! the component's file, which no guest's thread opens.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ impl PluginShared {
         };
         let plugin = self.clone();
         let name = move || plugin.discovered.bytes().iter().for_each(|bytes| recorder.name(bytes));
-        // Without a thread for it there is no profile.
+        // There is no profile if no thread can be started.
         let _ = self.engine.threads().own(name).await;
     }
 
-    /// Returns how a guest ended, and where in its author's files.
+    /// Returns a text about the end of a guest, with the place in its author's files.
     pub(crate) async fn told(self: &Arc<Self>, end: &End) -> String {
         end.told(&self.frames(end).await)
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use wasmparser::{BinaryReader, BinaryReaderError};
 
-/// Modules and components in each other. Deeper ones are left as they are.
+/// Maximum nesting of modules and components. Deeper ones stay unmodified.
 const MAX_DEPTH: usize = 8;
 
 /// The version field of a core module's preamble, in which a component has another value.
@@ -28,10 +28,10 @@ pub(crate) fn for_compiler(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Returns a component or module without the custom sections that `goes` names, at every depth.
+/// Returns a component or module without the custom sections that `goes` accepts, at every depth.
 ///
 /// # Errors
-/// A section that ends beyond the file, or a custom one without a name.
+/// A section ends beyond the file, or a custom section has no name.
 pub(crate) fn without(bytes: &[u8], goes: &dyn Fn(&str) -> bool) -> Result<Vec<u8>, BinaryReaderError> {
     copy(bytes, goes, 0)
 }

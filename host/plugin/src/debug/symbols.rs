@@ -13,10 +13,10 @@ use super::modules::{self, Module};
 use super::{LINES_SECTION, strip};
 use haft_core::sync::Lock;
 
-/// Maximal number of resolved stacks of one plugin: a component may be large, and every call of a plugin can trap.
+/// Maximum number of resolved stacks of one plugin: a component may be large, and every call of a plugin can trap.
 const MAX_STACKS: usize = 64;
 
-/// Maximal number of reported frames of the author.
+/// Maximum number of reported frames of the author.
 pub(crate) const MAX_FRAMES: usize = 12;
 
 /// A guest's stack: offsets in the compiled code, innermost first.
@@ -52,7 +52,7 @@ impl Stack {
         };
         let mut all: Vec<String> = self.0.iter().flat_map(names).collect();
         all.reverse();
-        // Consecutive functions without a name are shown as one.
+        // Consecutive functions without a name are shown as one line.
         all.dedup_by(|next, before| next == before && next == "(library)");
         all
     }

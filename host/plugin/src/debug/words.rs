@@ -5,10 +5,10 @@ use super::frame::{Frame, Place, is_generated, is_library};
 use haft_core::net::one_line;
 use haft_core::report::shortened;
 
-/// Characters of a message.
+/// Maximum number of characters of a message.
 const MAX_MESSAGE: usize = 300;
 
-/// Maximal number of read frames; deeper ones are less informative.
+/// Maximum number of read frames; deeper frames are less informative.
 const MAX_FRAMES: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +42,8 @@ impl LastWords {
     }
 }
 
-/// Python: `Traceback (most recent call last):`, files and functions, the exception. Of several the last is the
-/// unhandled one.
+/// Parses Python's `Traceback (most recent call last):`, with files, functions and the exception. Of several
+/// tracebacks the last one is unhandled.
 fn traceback(stderr: &str) -> Option<LastWords> {
     let (_, text) = stderr.rsplit_once("Traceback (most recent call last):\n")?;
     let mut frames: Vec<Frame> = text

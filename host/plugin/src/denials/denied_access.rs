@@ -1,5 +1,5 @@
-//! The accesses that a guest attempted without a grant: the source of hints. Keeps a few examples of each kind,
-//! whatever the number of attempts.
+//! The accesses that a guest attempted without a grant: the source of hints. Stores a few examples of each kind,
+//! regardless of the number of attempts.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ pub(crate) struct DeniedAccess {
     unopened: Vec<UnopenedDirectory>,
     /// Whether the guest has its preopened directories.
     pub(crate) opened: bool,
-    /// Directories it was refused to read below.
+    /// Directories that the guest was refused to read.
     pub(crate) reads: PathSamples,
-    /// Directories it was refused to write below.
+    /// Directories that the guest was refused to write.
     pub(crate) writes: PathSamples,
     /// Links in a granted directory that point outside all granted directories and were to be followed.
     pub(crate) escaping_links: PathSamples,
@@ -29,7 +29,7 @@ pub(crate) struct DeniedAccess {
     pub(crate) names: bool,
     /// The guest created a UDP socket, which no grant allows.
     pub(crate) datagrams: bool,
-    /// The guest asked for its configuration, and has none.
+    /// The guest requested its configuration, and has none.
     pub(crate) config: bool,
     /// The guest opened a key-value store, which is not granted.
     pub(crate) state: bool,
@@ -46,13 +46,13 @@ struct UnopenedDirectory {
     is_missed: bool,
 }
 
-/// Unnamed paths that are recorded. The latest ones count: an interpreter probes many paths when it starts, before the
-/// tool itself opens any.
+/// Maximum number of recorded paths without a name. The latest paths count: an interpreter probes many paths at its
+/// start, before the tool opens any.
 const MAX_UNNAMED: usize = 16;
 
 impl DeniedAccess {
-    /// Records that `path` was refused to a guest with the rights of `grant`, unless a link leads to it out of a
-    /// granted directory.
+    /// Records that `path` was refused to a guest with the rights of `grant`, unless a link from a granted directory
+    /// leads to `path`.
     pub(crate) fn refuse(&mut self, path: &Path, what_for: AccessKind, grant: &Grant) {
         let path = normalise(path);
         let (reach, few) = match what_for {
@@ -103,7 +103,7 @@ impl DeniedAccess {
         missed.map(|unopened| (&*unopened.name, &*unopened.problem))
     }
 
-    /// Forgets which granted directories cannot be opened: they are opened again.
+    /// Clears the record of granted directories that cannot be opened, because they are opened again.
     pub(crate) fn open(&mut self) {
         self.opened = true;
         self.unopened.clear();
@@ -121,7 +121,7 @@ impl DeniedAccess {
         }
     }
 
-    /// Records that `path` is protected, whatever is granted.
+    /// Records that `path` is protected, regardless of the grants.
     pub(crate) fn record_protected(&mut self, level: Protection, path: PathBuf, what_for: AccessKind) {
         if self.protected.len() < PathSamples::MAX {
             self.protected.insert((level, what_for, path));
@@ -143,10 +143,10 @@ impl PathSamples {
     /// As many as `hints` shows.
     const MAX: usize = 4;
 
-    /// Bytes of one, the longest path that Linux knows.
+    /// Maximum number of bytes of a path: the longest path of Linux.
     const MAX_LENGTH: usize = 4096;
 
-    /// Keeps a path if there is room.
+    /// Records a path if there is room.
     pub(crate) fn record(&mut self, text: impl Into<PathBuf>) {
         let text = text.into();
         if self.0.len() < Self::MAX && text.as_os_str().len() <= Self::MAX_LENGTH {

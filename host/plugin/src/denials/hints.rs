@@ -1,5 +1,5 @@
-//! Hints: the lines of program.toml that would have allowed a refused access, or that there is no such line. A hint
-//! depends on haft's own refusals in this call, never on the guest's message alone.
+//! Hints: the lines of program.toml that would have allowed a refused access, or the statement that there is no
+//! such line. A hint depends on haft's own refusals in this call, never on the guest's message alone.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -17,7 +17,7 @@ use haft_core::tool::PLAN_HINT;
 use haft_core::units::format_size;
 use haft_state::Kept;
 
-/// Hints of one refusal; more would bury the message.
+/// Maximum number of hints of one refusal: more would distract from the message.
 const MAX_HINTS: usize = 4;
 
 /// The words that identify a message about a variable. A read of the environment alone causes no hint: interpreters
@@ -94,7 +94,7 @@ impl HintContext<'_> {
         }
     }
 
-    /// Returns how to grant a host. The tools that come with haft have no table of their own for it.
+    /// Returns the way to grant a host. Built-in tools have no table of their own for it.
     fn host(&self, destination: &Destination) -> String {
         match self.place {
             GrantPlace::Sandbox => format!("use `--allow host={destination}`"),
@@ -106,7 +106,7 @@ impl HintContext<'_> {
         }
     }
 
-    /// Returns whether the tool did not come with haft.
+    /// Returns whether the tool is not built in.
     fn is_installed(&self) -> bool {
         matches!(self.place, GrantPlace::Plugin | GrantPlace::Package(_))
     }
@@ -130,7 +130,7 @@ impl HintContext<'_> {
     }
 }
 
-/// Returns the message, and below it the hints, one a line. A name in a hint may be a guest's own, and hold line
+/// Returns the message and the hints below it, one a line. A name in a hint may be a guest's own, and contain line
 /// ends.
 pub(crate) fn with_hints(mut message: String, hints: Vec<String>) -> String {
     for hint in hints {
@@ -305,7 +305,7 @@ fn request(context: &HintContext<'_>, refusal: &Refusal) -> String {
         Refusal::Address(destination, address, why) => {
             let leads = format!("`{destination}` resolves to {address}: {why}");
             let granted = match why {
-                // The metadata service hands out the credentials of a cloud machine, and no tool needs it.
+                // The metadata service returns the credentials of a cloud machine, and no tool needs it.
                 AddressError::Metadata | AddressError::NotLoopback | AddressError::Blocked => return leads,
                 AddressError::Loopback if destination.is_localhost() => destination.clone(),
                 _ => destination.at(*address),
@@ -316,7 +316,7 @@ fn request(context: &HintContext<'_>, refusal: &Refusal) -> String {
     }
 }
 
-/// Returns the hint for a missing variable. Which one is not known: WASI hands over all of them at once.
+/// Returns the hint for a missing variable. The name is unknown, because WASI passes all variables at once.
 fn environment(context: &HintContext<'_>, state: &GuestState, message: &str) -> Option<String> {
     let (plugin, table) = (context.plugin, context.table());
     let is_about_one = state.shared.denied.environment && message.to_lowercase().contains(VARIABLE);

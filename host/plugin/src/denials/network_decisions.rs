@@ -9,16 +9,16 @@ use haft_core::event::{Event, Events};
 use haft_core::grant::{AddressError, Destination};
 use haft_core::sync::Lock;
 
-/// Decisions of one call that are kept; a guest in a loop could be refused for ever.
+/// Maximum number of recorded decisions of one call, which bounds a guest in a loop.
 const MAX_DECISIONS: usize = 100;
 
-/// Characters of one: a host name may have 253.
+/// Maximum number of characters of a decision: a host name may have 253.
 const MAX_LENGTH: usize = 400;
 
 /// Refusals that are kept; see `hints`, which shows as many.
 const MAX_REFUSALS: usize = 4;
 
-/// The decisions for one guest. Clones share them, since wasmtime owns some of the callbacks that decide.
+/// The decisions for one guest. Clones share the decisions, because wasmtime owns some of the deciding callbacks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NetworkDecisions(Arc<Lock<DecisionList>>);
 
@@ -29,15 +29,15 @@ struct DecisionList {
     refusals: Vec<Refusal>,
 }
 
-/// Why a guest's request was refused.
+/// The reason why a guest's request was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Host(Destination),
-    /// Its destination is blocked by `fetch_block`.
+    /// The destination is blocked by `fetch_block`.
     Blocked(Destination),
-    /// The destination is granted, and leads to an address that is not.
+    /// The destination is granted, but its address is not permitted.
     Address(Destination, IpAddr, AddressError),
-    /// Something that no grant would change, in one line.
+    /// A refusal that no grant would change, in one line.
     Other(String),
 }
 
@@ -51,7 +51,7 @@ impl NetworkDecisions {
         self.0.lock().push(&format!("refused {what}: {why}"));
     }
 
-    /// Keeps a refusal for the hints, if it is a new one and there is room.
+    /// Records a refusal for the hints, if it is new and there is room.
     pub(crate) fn hint(&self, refusal: Refusal) {
         let refusals = &mut self.0.lock().refusals;
         if refusals.len() < MAX_REFUSALS && !refusals.contains(&refusal) {
@@ -59,14 +59,14 @@ impl NetworkDecisions {
         }
     }
 
-    /// Returns the decisions, each in one line; the last line counts those that were not kept.
+    /// Returns the decisions, each in one line; the last line has the number of omitted ones.
     pub(crate) fn list(&self) -> Vec<String> {
         let list = self.0.lock();
         let more = (list.more > 0).then(|| format!("and {} decisions more", list.more));
         list.lines.iter().cloned().chain(more).collect()
     }
 
-    /// Forgets all decisions, when they have been emitted.
+    /// Removes all decisions after their emission.
     pub(crate) fn clear(&self) {
         *self.0.lock() = DecisionList::default();
     }

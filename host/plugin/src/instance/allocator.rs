@@ -1,10 +1,10 @@
-//! The allocator of instances' memory and stacks, and wasmtime's settings for it. Compiled code is the same with
-//! every allocator.
+//! The allocator of instances' memory and stacks, and wasmtime's settings for it. Compiled code does not depend on
+//! the allocator.
 //!
-//! A used slot of the pool is reset page by page if the kernel reports which pages were written (`PAGEMAP_SCAN`,
-//! Linux 6.7): three to four times faster than mapping it again. A part of the slot then stays resident; pages that
-//! a guest wrote beyond are mapped again. wasmtime releases a slot only with its component, so the bounds fit the
-//! memory that small tools touch.
+//! A used slot of the pool is reset page by page if the kernel reports the written pages (`PAGEMAP_SCAN`, Linux
+//! 6.7): three to four times faster than a new mapping. A part of the slot then stays resident; other written pages
+//! are mapped again. wasmtime releases a slot only with its component, so that the bounds fit the memory that small
+//! tools touch.
 
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
@@ -18,27 +18,27 @@ pub(crate) const GUEST_STACK: usize = 2 << 20;
 /// Stack that a guest and haft's functions for it run on.
 const ASYNC_STACK: usize = GUEST_STACK + (1 << 20);
 
-/// Maximal number of instances: those of running guests, and nearly as many that are prewarmed, idle or not yet
-/// dropped. From 128 on wasmtime gives each thread its own slots at first, and in time all of them hold memory;
-/// below, it prefers a used slot.
+/// Maximum number of instances: those of running guests, and nearly as many prewarmed or idle ones, or ones that
+/// are not dropped yet. From 128 on wasmtime at first gives separate slots to each thread, and in time all of them
+/// hold memory; below, it prefers a used slot.
 const POOL: u32 = 120;
 
-/// Maximal number of idle instances: the rest of the pool, so that every call finds a slot.
+/// Maximum number of idle instances: the rest of the pool, so that every call finds a slot.
 pub(crate) const MAX_IDLE: usize = POOL as usize - MAX_GUESTS;
 
-/// Core instances of a component on average: as many as one with an interpreter inside has.
+/// Average number of core instances of a component, as with an interpreter.
 const CORE_INSTANCES: u32 = 32;
 
-/// Core instances of one component: one with a whole Python inside has about 30.
+/// Maximum number of core instances of one component: with a complete Python about 30.
 const MAX_CORE_INSTANCES: u32 = 128;
 
-/// Memories of one component; nearly all have one.
+/// Maximum number of memories of one component; nearly all have one.
 const MAX_MEMORIES: u32 = 8;
 
-/// Entries of one table: CPython has 20,000 functions.
+/// Maximum number of entries of one table: CPython has 20,000 functions.
 const MAX_TABLE: usize = 100_000;
 
-/// Bytes that wasmtime needs to know about one instance.
+/// Maximum number of bytes of wasmtime's data about one instance.
 const MAX_METADATA: usize = 4 << 20;
 
 /// Size in bytes of a used slot that stays resident: the memory that small tools touch. Measured: 50 to 150 KiB,
@@ -48,7 +48,7 @@ const WARM: usize = 512 << 10;
 /// Size in bytes of a used stack that stays resident; without a bound, the most that any guest ever used.
 const WARM_STACK: usize = 64 << 10;
 
-/// Unused slots that keep their resident memory.
+/// Number of unused slots with resident memory.
 const WARM_SLOTS: u32 = 16;
 
 /// Returns the settings of an engine whose instances use a pool or separately mapped memory.
@@ -63,7 +63,7 @@ pub(crate) fn config(pooling: bool) -> Config {
     config
 }
 
-/// Returns a pool with this number of slots, each of the maximal size of a component. It reserves address space for
+/// Returns a pool with this number of slots, each of the maximum size of a component. It reserves address space for
 /// all, and memory for touched pages only.
 fn pool() -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();

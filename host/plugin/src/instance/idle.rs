@@ -1,5 +1,5 @@
-//! Idle instances of a plugin: one that was made ahead of a call (`prewarm`), or those that have served calls and
-//! may serve more (`reuse`). Each is dropped after a maximal idle time.
+//! Idle instances of a plugin: one that was created before its call (`prewarm`), or those that have served calls and
+//! may serve more (`reuse`). Each is dropped after a maximum idle time.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::sync::Lock;
 
-/// How long an instance that was made ahead waits for its call. It holds the pages that it wrote: some 100 KiB, a few MiB
-/// with an interpreter.
+/// Maximum idle time of a prewarmed instance. It holds the pages that it wrote: some 100 KiB, a few MiB with an
+/// interpreter.
 pub(crate) const PREWARMED: Duration = Duration::from_secs(10);
 
 /// The instances of one plugin that wait.
 pub(crate) struct IdleInstances {
-    /// How long one waits at most.
+    /// Maximum idle time of an instance.
     max_idle: Duration,
     list: Lock<List>,
 }
@@ -41,7 +41,7 @@ struct Waiting {
     since: Instant,
 }
 
-/// The dependencies of a used instance besides its grant: the caller, since its memory may contain data of earlier
+/// The dependencies of a used instance besides its grant: the caller, because its memory may contain data of earlier
 /// calls; its open directories, and the runtime that drives its timers and sockets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InstanceRights {
@@ -66,7 +66,8 @@ impl IdleInstances {
         Self { max_idle, list: Lock::default() }
     }
 
-    /// Takes an instance with exactly the rights and limits of `call`. `rights`: where instances serve several calls.
+    /// Takes an instance with exactly the rights and limits of `call`. `rights` is set if instances serve several
+    /// calls.
     pub(crate) fn take(&self, call: &Call, rights: Option<&InstanceRights>) -> Option<Instance> {
         let mut list = self.list.lock();
         let found = list.waiting.iter().rposition(|waiting| {
@@ -80,12 +81,12 @@ impl IdleInstances {
         self.list.lock().waiting.iter().any(|waiting| self.fits(waiting, grant, limits))
     }
 
-    /// Returns how many wait.
+    /// Returns the number of idle instances.
     pub(crate) fn count(&self) -> usize {
         self.list.lock().waiting.len()
     }
 
-    /// Has an instance wait, which holds `slot` meanwhile.
+    /// Adds an idle instance, which holds `slot`.
     pub(crate) fn put(
         self: &Arc<Self>,
         engine: &Engine,
@@ -119,7 +120,8 @@ impl IdleInstances {
         waiting.since.elapsed() >= self.max_idle
     }
 
-    /// Drops instances that have waited for too long; when to check again, or `None` when no instance is left.
+    /// Drops instances after their maximum idle time. Returns the time of the next check; `None` if no instance
+    /// remains.
     fn expire(&self) -> Option<Duration> {
         let mut list = self.list.lock();
         let stale: Vec<Waiting> = list.waiting.extract_if(.., |waiting| self.is_stale(waiting)).collect();
@@ -131,7 +133,7 @@ impl IdleInstances {
     }
 }
 
-/// Drops instances in time, until none is left.
+/// Drops instances in time, until none remains.
 async fn expire_in_background(idle: Weak<IdleInstances>, first: Duration) {
     let mut wait = first;
     loop {

@@ -14,13 +14,13 @@ use crate::threads::landlock;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
-/// Bytes of linear memory of an instance that waits, at most: twice what an interpreter begins with.
+/// Maximum number of bytes of linear memory of an idle instance: twice the initial memory of an interpreter.
 const MAX_MEMORY: u64 = 32 << 20;
 
-/// How long a plugin is not called before an instance is made for its next call.
+/// Time without a call of a plugin before an instance is created for its next call.
 const QUIET_TIME: Duration = Duration::from_millis(1);
 
-/// Waits until a plugin has not been called for a moment; nothing when it is gone.
+/// Waits until a plugin has not been called for a moment. Returns `None` if the plugin was dropped.
 async fn wait_until_quiet(plugin: &Weak<PluginShared>) -> Option<Arc<PluginShared>> {
     loop {
         let before = plugin.upgrade()?.calls.load(Ordering::Relaxed);
@@ -32,7 +32,7 @@ async fn wait_until_quiet(plugin: &Weak<PluginShared>) -> Option<Arc<PluginShare
     }
 }
 
-/// A plugin whose instance is being created, until a drop: also if there is no thread for it.
+/// A plugin whose instance is being created, until a drop, including the case without a thread.
 struct Prewarming(Arc<PluginShared>);
 
 impl Drop for Prewarming {
@@ -42,7 +42,8 @@ impl Drop for Prewarming {
 }
 
 impl PluginShared {
-    /// Has an instance made for a call with these rights and limits as soon as the plugin is quiet, unless one waits.
+    /// Requests an instance for a call with these rights and limits, created once the plugin is quiet, unless one is
+    /// idle.
     pub(crate) fn prewarm_later(plugin: &Arc<Self>, grant: Arc<Grant>, limits: Limits) {
         let is_in_use = plugin.engine.prewarms() && plugin.calls.load(Ordering::Relaxed) > 1;
         if !is_in_use
@@ -63,8 +64,8 @@ impl PluginShared {
         });
     }
 
-    /// Creates an idle instance in place of the one before. Not after an instance that used the network or
-    /// requested directories, nor with a large memory.
+    /// Creates an idle instance that replaces the previous one. Creates none after an instance that used the network
+    /// or requested directories, and none with a large memory.
     async fn prewarm(&self, grant: &Arc<Grant>, limits: &Limits) {
         let (Ok(linked), Some(slot)) = (self.linked(), self.engine.idle_slot()) else { return };
         let _ticking = self.engine.clock().keep_ticking();

@@ -1,7 +1,7 @@
-//! Instances that serve several calls, if program.toml asks for it (`[plugins.reuse]`). An instance serves one call
+//! Instances that serve several calls, if program.toml enables it (`[plugins.reuse]`). An instance serves one call
 //! at a time, and only calls of one caller with its original rights, limits and directories. It is replaced after a
-//! trap, a timeout or a cancellation, if a call left a resource open, and when it is old or idle. Its memory is not
-//! cleared between calls.
+//! trap, a timeout or a cancellation, after a call that left a resource open, and after its maximum age or idle
+//! time. Its memory is not cleared between calls.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
 use crate::instance::Instance;
 use haft_core::limit::{self, Limits};
 
-/// Calls of one plugin that wait for an instance. Each holds its arguments.
+/// Maximum number of calls of one plugin that wait for an instance. Each holds its arguments.
 const MAX_WAITING: usize = 256;
 
-/// How often the instances of a plugin are reused, and the permits to use them.
+/// The settings of reuse of a plugin's instances, and the permits to use them.
 pub(crate) struct Reuse {
     settings: limit::Reuse,
     permits: Arc<Semaphore>,
@@ -29,7 +29,7 @@ pub(crate) struct Reuse {
 /// The right to use one instance, until it is dropped.
 pub(crate) struct InstancePermit(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
 
-/// Why a call gets no instance.
+/// The reason why a call gets no instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoInstance {
     #[error("was cancelled while it waited for its plugin")]
@@ -50,7 +50,7 @@ impl Reuse {
         Self { settings, permits, waiting: Semaphore::new(MAX_WAITING) }
     }
 
-    /// Waits for a permit, for as long as the whole call may take.
+    /// Waits for a permit, at most for the time limit of the call.
     pub(crate) async fn acquire(
         &self,
         limits: &Limits,
@@ -67,7 +67,7 @@ impl Reuse {
         }
     }
 
-    /// Returns how many instances are not used.
+    /// Returns the number of unused instances.
     pub(crate) fn free(&self) -> usize {
         self.permits.available_permits()
     }
@@ -78,8 +78,8 @@ impl Reuse {
     }
 }
 
-// The check for resources that a guest left open after a call. It counts kinds of resources only; rights are checked
-// where things are opened.
+// Checks for resources that a guest left open after a call. Counts only kinds of resources; rights are checked when
+// resources are opened.
 
 /// Streams that every guest may keep: its standard input, output and error.
 const STANDARD_STREAMS: usize = 3;

@@ -27,23 +27,23 @@ use haft_core::limit::Limits;
 /// Handles of resources, streams, futures and tasks that a guest may own; see also [`MAX_RESOURCES`].
 pub(crate) const MAX_HANDLES: usize = 10_000;
 
-/// Entries of a guest's tables, all together: function pointers, of which CPython has 20,000.
+/// Maximum number of entries of a guest's tables, all together: function pointers, of which CPython has 20,000.
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 1_000_000;
 
-/// Maximal number of core instances of a component: a Rust one has 4, one that embeds an interpreter some 30.
+/// Maximum number of core instances of a component: a Rust component has 4, one with an interpreter some 30.
 const MAX_INSTANCES: usize = 256;
 
 /// Tables and memories of a component.
 const MAX_TABLES: usize = 256;
 
-/// Makes the store's data of a list of capabilities.
+/// Defines the store's data by a list of capabilities.
 macro_rules! capabilities {
     ($($name:ident: $capability:ty,)*) => {
         /// The data of a guest's store.
         pub(crate) struct GuestState {
             pub(crate) shared: Shared,
             pub(crate) budget: Budget,
-            /// Of the processor, when the guest computes long.
+            /// The guest's turn on a processor during a long computation.
             pub(crate) turn: Turn,
             $(pub(crate) $name: $capability,)*
         }
@@ -84,7 +84,7 @@ macro_rules! capabilities {
             Ok(())
         }
 
-        /// Returns whether an interface is one of those that few components import.
+        /// Returns whether few components import the interface.
         pub(crate) fn has_later(interface: &str) -> bool {
             [$(<$capability>::has_later(interface)),*].contains(&true)
         }
@@ -104,7 +104,8 @@ macro_rules! capabilities {
     };
 }
 
-// In an order: of two that link an interface of WASI 0.3 the later one counts, and `Basics` links some that others have.
+// Ordered: of two that link an interface of WASI 0.3 the later one counts, and `Basics` links some that other
+// capabilities have.
 capabilities! {
     basics: Basics,
     stdio: Stdio,
@@ -182,7 +183,7 @@ impl Budget {
 
 impl ResourceLimiter for Budget {
     fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        // wasmtime reports one memory at a time; the limit is for all of them together.
+        // wasmtime reports one memory at a time; the limit is for their total.
         let used = self.used - current.min(self.used) + desired;
         if used > self.memory {
             self.exceeded = Some(ExceededLimit::Memory);

@@ -1,5 +1,5 @@
-//! Guests whose preopened directories are wider than the Landlock rules of their thread. Only tests can make such a
-//! guest: in haft both come from one grant.
+//! Guests whose preopened directories exceed the Landlock rules of their thread. Only tests can create such a
+//! guest: in haft both have one grant.
 
 #![cfg(target_os = "linux")]
 
@@ -20,7 +20,7 @@ use crate::wasi::files::named;
 use crate::{EngineOptions, LandlockState};
 use haft_core::grant::Root;
 
-/// The hostile guest with `/` to write, on threads that may write one directory.
+/// The hostile guest with the right to write `/`, on threads that may write one directory.
 struct MismatchedGuest {
     directory: tempfile::TempDir,
     engine: Engine,

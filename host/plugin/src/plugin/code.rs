@@ -15,7 +15,7 @@ use crate::contract::linked::LinkedComponent;
 use crate::failure::LoadError;
 use crate::threads::NoAnswer;
 
-/// Calls in one process after which quick code is worth being optimized: of fewer, compiling takes longer than all of them.
+/// Number of calls in one process after which quick code is optimized: fewer calls take less time than the compilation.
 const MANY: u64 = 32;
 
 /// Duration of a call from which optimized code pays off for the next one.
@@ -55,7 +55,7 @@ impl PluginShared {
         self.code.get_or_init(load).as_ref().map_err(String::clone)
     }
 
-    /// Returns the component, if its code is in the cache.
+    /// Returns the component, if the cache has its code.
     fn cached_component(&self, engine: &wasmtime::Engine) -> Option<(Component, Tier)> {
         let code = self.engine.cache()?.lookup(&self.discovered.key)?.code;
         Some((self.engine.load(engine, &code)?, code.tier))
@@ -75,7 +75,7 @@ impl PluginShared {
         threads.own(move || _ = own.code()).await
     }
 
-    /// Loads the component if its code is in the cache; whether it is.
+    /// Loads the component if the cache has its code. Returns whether it was loaded.
     fn link_cached(&self) -> bool {
         let cached = self.engine.wasmtime().ok().and_then(|engine| self.cached_component(engine));
         let link = |component, tier| self.code_of(&component, tier).map_err(|error| unloadable(&error));
@@ -105,8 +105,8 @@ impl PluginShared {
         first.is_some_and(|code| code.tier == Tier::Quick) && self.optimized.get().is_none()
     }
 
-    /// Begins the `nth` call of this process, counted from 0. Quick code is optimized for later ones if there were
-    /// many, or if the call still runs after a while: a drop of the returned value ends it.
+    /// Begins the `nth` call of this process, counted from 0. Quick code is optimized for later calls if there were
+    /// many, or if this call runs for a while. A drop of the returned value ends the wait.
     pub(crate) fn consider_optimizing(plugin: &Arc<Self>, nth: u64) -> Option<DropGuard> {
         if !plugin.is_quick() || plugin.is_optimizing.load(Ordering::Relaxed) {
             return None;
@@ -128,7 +128,7 @@ impl PluginShared {
         Some(over.drop_guard())
     }
 
-    /// Compiles the component once more for calls to come, once.
+    /// Compiles the component again, for later calls, once.
     async fn optimize(plugin: &Arc<Self>) {
         if plugin.is_optimizing.swap(true, Ordering::Relaxed) {
             return;
@@ -163,7 +163,7 @@ mod tests {
     use crate::{Engine, EngineOptions, Plugin};
     use haft_core::limit::Limits;
 
-    /// A06: calls have the optimized code as soon as there is some, and it is made once.
+    /// A06: calls use the optimized code once it exists, and it is compiled once.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a06_calls_have_the_optimized_code() {
         let directory = tempfile::tempdir().unwrap();

@@ -7,13 +7,13 @@ use crate::threads::permits::MAX_GUESTS;
 use crate::wasi::capability::MAX_RESOURCES;
 use haft_core::limit::original_open_files;
 
-/// Number of descriptors that all guests may open together, and as many as one of them for haft itself: a guest
-/// with all of its files open must not prevent another, or a child process, from opening one.
+/// Number of descriptors that all guests may open together, and for haft as many as one guest: a guest with all of
+/// its files open must not prevent another guest, or a child process, from opening one.
 const NEEDED: u64 = ((MAX_GUESTS + 1) * MAX_RESOURCES) as u64;
 
 /// Raises the soft limit of open files to the needed or the allowed number.
 pub(crate) fn make_room() {
-    // Children get it back.
+    // Stored first, because children get the original limit.
     original_open_files();
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let limit = maximum.map_or(NEEDED, |maximum| maximum.min(NEEDED));

@@ -16,7 +16,7 @@ const TICK: Duration = Duration::from_millis(5);
 /// Interval of sampling guests' stacks, for a profile: some hundred samples for a call of a tenth of a second.
 const PROFILE_TICK: Duration = Duration::from_millis(1);
 
-/// Advances the epoch of its engine while there is an [`EpochTicks`].
+/// Advances the epoch of its engine while an [`EpochTicks`] exists.
 pub(crate) struct EpochClock(Arc<Shared>);
 
 struct Shared {
@@ -52,7 +52,7 @@ impl EpochClock {
         Ok(())
     }
 
-    /// Keeps the clock going until the answer is dropped.
+    /// Keeps the clock running until the returned value is dropped.
     pub(crate) fn keep_ticking(&self) -> EpochTicks {
         let mut state = self.0.state.lock();
         state.running += 1;

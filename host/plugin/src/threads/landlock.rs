@@ -1,6 +1,6 @@
-//! Landlock for guests' threads: the second layer, should the preopened directories have a hole. The kernel keeps the
-//! thread from writing outside the granted directories, from making device nodes, and from the signals and abstract
-//! sockets of other processes. The restriction is permanent, and threads inherit it.
+//! Landlock for guests' threads: the second layer, in case of a defect in the preopened directories. The kernel
+//! prevents the thread from writing outside the granted directories, from creating device nodes, and from using the
+//! signals and abstract sockets of other processes. The restriction is permanent, and threads inherit it.
 //!
 //! haft itself is not restricted: it mounts file systems for its children.
 
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use crate::threads::writable::Writable;
 
-/// How much of the Landlock restrictions the kernel of this machine enforces.
+/// The Landlock restrictions that the kernel of this machine enforces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LandlockState {
     /// All rules are enforced.
@@ -22,9 +22,9 @@ pub enum LandlockState {
         /// The kernel's version of Landlock.
         abi: u32,
     },
-    /// Nothing: guests are held by their preopened directories alone.
+    /// None: only the preopened directories restrict guests.
     None {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

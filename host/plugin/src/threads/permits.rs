@@ -1,4 +1,4 @@
-//! Permits to run a guest: a bounded number of concurrent ones, shared between plugins and clients (`shares`) so
+//! Permits to run a guest: a bounded number of concurrent guests, shared between plugins and clients (`shares`) so
 //! that none starves another. Further calls wait in a bounded queue, each at most for its own time limit.
 
 use std::collections::{HashSet, VecDeque};
@@ -11,18 +11,18 @@ use tokio_util::sync::CancellationToken;
 use crate::threads::shares::{Shares, Tenant};
 use haft_core::sync::Lock;
 
-/// Maximal number of concurrent guests. Each holds a thread, a memory and a few file descriptors. One client of one
+/// Maximum number of concurrent guests. Each holds a thread, a memory and a few file descriptors. One client of one
 /// plugin gets at most a third.
 pub(crate) const MAX_GUESTS: usize = 64;
 
-/// Maximal number of waiting calls. Each of the sessions served by default (2,048) may have one call of one plugin,
+/// Maximum number of waiting calls. Each of the sessions served by default (2,048) may have one call of one plugin,
 /// which gets less than half of the places.
 const MAX_WAITING: usize = 4608;
 
-/// Maximal size in bytes of the arguments of all waiting calls.
+/// Maximum size in bytes of the arguments of all waiting calls.
 const MAX_WAITING_BYTES: usize = 256 << 20;
 
-/// Calls of one client of one plugin that wait. Each holds its arguments.
+/// Maximum number of waiting calls of one client of one plugin. Each holds its arguments.
 const MAX_OF_ONE: usize = 256;
 
 /// The permits of an engine. Clones share them.
@@ -32,9 +32,9 @@ pub(crate) struct Permits(Arc<Lock<Queue>>);
 struct Queue {
     running: Shares,
     waiting: Shares,
-    /// In the order that they came, which is that of their numbers.
+    /// The waiting calls, in the order of their numbers.
     waiters: VecDeque<Waiter>,
-    /// Bytes of their arguments.
+    /// The number of bytes of their arguments.
     bytes: usize,
     next: u64,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Permit {
     tenant: Tenant,
 }
 
-/// Why a call gets no permit; the text follows the tool's name.
+/// The reason why a call gets no permit; the text follows the tool's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoPermit {
     #[error("was cancelled while it waited for other calls")]
@@ -80,8 +80,7 @@ impl Default for Permits {
 }
 
 impl Permits {
-    /// Waits until one more guest of the tenant may run, for `time` at most. The call holds `bytes` bytes
-    /// meanwhile.
+    /// Waits until the tenant may run one more guest, for at most `time`. The waiting call holds `bytes` bytes.
     pub(crate) async fn acquire(
         &self,
         tenant: Tenant,
@@ -92,7 +91,7 @@ impl Permits {
         if self.0.lock().take_free(tenant) {
             return Ok(Permit { permits: self.clone(), tenant });
         }
-        // Without the lock: arguments of some MiB are gone through.
+        // Without the lock, because the arguments may have some MiB.
         let bytes = bytes();
         let (number, receiver) = {
             let mut queue = self.0.lock();
@@ -111,18 +110,18 @@ impl Permits {
         }
     }
 
-    /// Hands permits to the waiting calls that may have one.
+    /// Gives permits to the waiting calls that may have one.
     fn grant_waiting(&self) {
         let ready = self.0.lock().ready();
         for waiter in ready {
-            // Where the receiver is gone, the permit is dropped and so returned at once.
+            // If the receiver was dropped, the permit is dropped too, and thereby returned.
             drop(waiter.sender.send(Permit { permits: self.clone(), tenant: waiter.tenant }));
         }
     }
 }
 
 impl Queue {
-    /// Takes a permit that is free, for a tenant of which no other call waits: first come, first served within it.
+    /// Takes a free permit for a tenant without a waiting call, so that its calls stay in order.
     fn take_free(&mut self, tenant: Tenant) -> bool {
         self.waiting.has(tenant) == 0 && self.running.take(tenant)
     }
@@ -145,8 +144,8 @@ impl Queue {
 
     /// Removes from the queue the calls that have a permit now.
     fn ready(&mut self) -> Vec<Waiter> {
-        // A tenant that is refused one now is refused until the next one is returned: order within it is kept. So is
-        // every tenant of a plugin that has too many, and once all are there is no need to look further.
+        // A tenant without a permit now gets none before the next return, which preserves its order. A plugin with too
+        // many permits gets none for any tenant. The search ends once every plugin is refused.
         let (mut refused, mut refused_plugins) = (HashSet::new(), HashSet::new());
         let (mut ready, mut at) = (Vec::new(), 0);
         while refused_plugins.len() < self.waiting.plugins()
@@ -191,7 +190,7 @@ impl Drop for Permit {
     }
 }
 
-/// A queued call. Dropped, it leaves the queue.
+/// A queued call, which leaves the queue at its drop.
 struct QueuedWait<'a> {
     permits: &'a Permits,
     number: u64,
@@ -231,7 +230,7 @@ mod tests {
         }
     }
 
-    /// Takes as many permits as a plugin gets at once.
+    /// Takes the maximum number of permits of a plugin.
     fn all(permits: &Permits, plugin: u64) -> Vec<Permit> {
         std::iter::from_fn(|| now(pin!(acquire(permits, plugin, LONG)))?.ok()).collect()
     }
@@ -282,7 +281,7 @@ mod tests {
         assert_eq!(permits.acquire(tenant(1), || 0, LONG, &cancel).await.err(), Some(NoPermit::Cancelled));
     }
 
-    /// C05: of as many clients as have a session, each gets its one call of the same plugin, and another plugin's too.
+    /// C05: with a call of each session's client, every call of one plugin is served, and another plugin's too.
     #[tokio::test]
     async fn c05_a_call_of_each_of_two_thousand_clients_is_served() {
         let permits = Permits::default();
@@ -302,7 +301,7 @@ mod tests {
         assert_eq!((queue.waiters.len(), queue.waiting.plugins(), queue.running.plugins()), (0, 0, 0));
     }
 
-    /// S08: what waits holds so much and no more, and is counted for as long as it waits.
+    /// S08: waiting calls have a limit on their bytes, and count as long as they wait.
     #[tokio::test]
     async fn s08_arguments_of_calls_that_wait_are_bounded() {
         let permits = Permits::default();

@@ -1,6 +1,6 @@
-//! Pools of guests' threads, one for each set of writable directories. Landlock restrictions are never lifted from a
-//! thread, so a call runs on a thread that may write exactly the directories of the call. The number of pools is
-//! bounded: an idle one is dropped for a new one, the least recently used first.
+//! Pools of guests' threads, one for each set of writable directories. Landlock restrictions of a thread are
+//! permanent, so that a call runs on a thread that may write exactly the directories of the call. The number of
+//! pools is bounded: an idle pool is dropped for a new one, the least recently used first.
 
 use std::cell::Cell;
 use std::io;
@@ -15,11 +15,11 @@ use crate::threads::landlock::{FirstState, LandlockRules, LandlockState, write_n
 use crate::threads::writable::{Extent, Writable};
 use haft_core::sync::Lock;
 
-/// Maximal number of pools kept for later calls. A program needs about two: one for tools that read, one for tools
+/// Maximum number of pools for later calls. A program needs about two, one for tools that read and one for tools
 /// that write, and one more for each plugin with a grant of its own.
 const MAX_POOLS: usize = 16;
 
-/// How long an idle thread waits for the next guest.
+/// Time that an idle thread waits for the next guest.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 thread_local! {
@@ -33,7 +33,7 @@ pub(crate) struct ThreadPools {
     threads: usize,
 }
 
-/// Threads with the same Landlock rules.
+/// Threads with equal Landlock rules.
 pub(crate) struct Pool {
     extent: Extent,
     runtime: Option<Runtime>,
@@ -73,7 +73,8 @@ impl ThreadPools {
         Ok(pool)
     }
 
-    /// Returns how far the kernel enforces the rules; tests it on a separate thread if no guest has run yet.
+    /// Returns the extent to which the kernel enforces the rules. If no guest has run yet, tests it on a
+    /// separate thread.
     pub(crate) fn state(&self) -> LandlockState {
         let failed = |reason: String| LandlockState::None { reason };
         if self.verdict.get().is_none() {
@@ -111,7 +112,7 @@ impl Pool {
             .max_blocking_threads(threads)
             .thread_keep_alive(KEEP_ALIVE)
             .thread_name("haft-guest")
-            // A thread that cannot be restricted now tries again when there is work for it.
+            // A thread that cannot be restricted now tries again when there is work.
             .on_thread_start(move || drop(own.enter()))
             .enable_all()
             .build()?;
@@ -121,7 +122,7 @@ impl Pool {
     /// Runs `work` on a restricted thread; where the thread cannot be restricted, `work` gets the reason.
     pub(crate) fn start(self: &Arc<Self>, work: impl FnOnce(Result<&Handle, String>) + Send + 'static) {
         let Some(runtime) = &self.runtime else { return };
-        // The clone counts as a use, which keeps the pool from being dropped.
+        // The clone counts as a use, which prevents the drop of the pool.
         let (pool, handle) = (self.clone(), runtime.handle().clone());
         runtime.spawn_blocking(move || work(pool.confinement.enter().map(|()| &handle)));
     }
@@ -142,7 +143,7 @@ impl Pool {
 }
 
 impl Drop for Pool {
-    /// Does not wait: a guest stuck in the kernel must not keep haft from ending.
+    /// Does not wait: a guest stuck in the kernel must not prevent haft's end.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

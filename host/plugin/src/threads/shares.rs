@@ -1,4 +1,4 @@
-//! Fair shares of a bounded number: no tenant takes so many that a new one gets none. Counts only.
+//! Fair shares of a bounded number, so that a new tenant always gets one. Counts only.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -25,11 +25,11 @@ impl Tenant {
     }
 }
 
-/// How many are free, and how many each tenant has.
+/// The number of free permits, and the number of each tenant.
 #[derive(Debug)]
 pub(crate) struct Shares {
     free: usize,
-    /// No entry is zero, so there are never more of them than things.
+    /// No count is zero, so that the number of entries is bounded.
     taken: HashMap<Tenant, usize>,
     /// The sums by plugin and by client.
     of_plugins: HashMap<u64, usize>,
@@ -42,10 +42,10 @@ impl Shares {
         Self { free: count, taken, of_plugins, of_clients }
     }
 
-    /// Takes one, if enough remain for others: the free ones must exceed the tenant's own plus all of its plugin or
-    /// its client, whichever has more. One client of one plugin thus gets a third of all, a plugin or a client less
-    /// than half, and a tenant without any gets one while there are any: the more tenants, the fewer each may have.
-    /// (Dynamic thresholds, as switches use them for their buffers: Choudhury and Hahne, 1998.)
+    /// Takes one permit, if enough remain for others: the free ones must exceed the tenant's own plus all of its
+    /// plugin or its client, whichever has more. One client of one plugin thus gets a third of all, and a plugin or
+    /// a client less than half. A tenant without a permit gets one while any is free: the more tenants, the fewer
+    /// each may have. (Dynamic thresholds, as switches use them for their buffers: Choudhury and Hahne, 1998.)
     pub(crate) fn take(&mut self, tenant: Tenant) -> bool {
         let of_client = self.of_clients.get(&tenant.client).copied().unwrap_or_default();
         let admits = self.has(tenant) + self.of_plugin(tenant.plugin).max(of_client) < self.free;
@@ -66,28 +66,28 @@ impl Shares {
         }
     }
 
-    /// Returns whether every tenant of the plugin would be refused now, even one without any.
+    /// Returns whether every tenant of the plugin would be refused now, even a tenant without a permit.
     pub(crate) fn is_full(&self, plugin: u64) -> bool {
         self.of_plugin(plugin) >= self.free
     }
 
-    /// Returns how many the tenants of a plugin have.
+    /// Returns the number of permits of a plugin's tenants.
     pub(crate) fn of_plugin(&self, plugin: u64) -> usize {
         self.of_plugins.get(&plugin).copied().unwrap_or_default()
     }
 
-    /// Returns how many plugins have any.
+    /// Returns the number of plugins with a permit.
     pub(crate) fn plugins(&self) -> usize {
         self.of_plugins.len()
     }
 
-    /// Returns how many the tenant has.
+    /// Returns the number of permits of the tenant.
     pub(crate) fn has(&self, tenant: Tenant) -> usize {
         self.taken.get(&tenant).copied().unwrap_or_default()
     }
 }
 
-/// Takes one from a count, which goes with its last; whether there was one.
+/// Takes one from a count, and removes a count of zero. Returns whether there was one.
 fn take_one<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) -> bool {
     let Entry::Occupied(mut count) = counts.entry(key) else { return false };
     *count.get_mut() -= 1;
@@ -101,7 +101,7 @@ fn take_one<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) -> bool {
 mod tests {
     use super::*;
 
-    /// Takes until the tenant is refused; how many it got.
+    /// Takes permits until the tenant is refused. Returns their number.
     fn take_all(shares: &mut Shares, plugin: u64, client: Client) -> usize {
         (0..1000).take_while(|_| shares.take(Tenant { plugin, client })).count()
     }

@@ -15,12 +15,12 @@ use haft_core::sync::Lock;
 /// notice. An unoptimised build of haft needs more.
 const SHORT_CALL: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 1 });
 
-/// Maximal duration of a short call that waits for its processor or a disk.
+/// Maximum duration of a short call that waits for its processor or a disk.
 const LONGEST: Duration = SHORT_CALL.saturating_mul(50);
 
 /// Returns the output of a call, and whether it was short. Other threads may use the processor in between: for a
-/// call that does not wait, its processor time counts. Otherwise calls would count as long on a busy machine, since
-/// long calls run on separate threads, which delay each other.
+/// call that does not wait, its processor time counts. Otherwise calls would count as long on a busy machine,
+/// because long calls run on separate threads, which delay each other.
 pub(crate) async fn measure<F: Future>(call: F) -> (F::Output, bool) {
     let (begun, used, mut polls) = (Instant::now(), processor_time(), 0_usize);
     let mut call = pin!(call);
@@ -29,7 +29,7 @@ pub(crate) async fn measure<F: Future>(call: F) -> (F::Output, bool) {
         call.as_mut().poll(cx)
     });
     let output = output.await;
-    // A call that is polled once began and ended on the same thread.
+    // A call that is polled once began and ended on one thread.
     let computed = || polls == 1 && processor_time().saturating_sub(used) < SHORT_CALL;
     let took = begun.elapsed();
     (output, took < SHORT_CALL || took < LONGEST && computed())
@@ -45,7 +45,7 @@ pub(crate) struct LastCalls {
 #[derive(Debug)]
 struct Read {
     directories: Reach,
-    /// Whether all of them, and what calls followed paths to, are on this machine.
+    /// Whether the directories, and the targets of paths that calls followed, are on this machine.
     is_local: bool,
 }
 
@@ -58,28 +58,29 @@ impl Default for LastCalls {
 
 impl LastCalls {
     /// Number of long calls after short ones that are ignored: any call may be long on a busy machine, and calls
-    /// that are read meanwhile would all go to separate threads, where they delay each other.
+    /// that are read meanwhile would all run on separate threads, where they delay each other.
     const FORGIVEN: u8 = 1;
 
     /// Records whether a call was short. A call that another machine may delay next time is not recorded.
     pub(crate) fn note(&self, is_short: bool, grant: &Grant) {
         if !is_short {
             let less = |left: u8| left.checked_sub(1);
-            // There is nothing to subtract without short calls.
+            // Without short calls there is nothing to subtract.
             let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         } else if self.is_local(grant) {
             self.left.store(1 + Self::FORGIVEN, Ordering::Relaxed);
         }
     }
 
-    /// Returns whether the next one, with these rights, is likely to be short.
+    /// Returns whether the next call with these rights is likely to be short.
     pub(crate) fn were_short(&self, grant: &Grant) -> bool {
         let has_short = self.left.load(Ordering::Relaxed) > 0;
         let read = self.read.lock();
         has_short && read.is_local && read.directories == grant.readable()
     }
 
-    /// Notes that a call with these rights followed a path to another file system: so will the next.
+    /// Records that a call with these rights followed a path to another file system, which the next call will
+    /// probably do too.
     pub(crate) fn led_elsewhere(&self, grant: &Grant) {
         *self.read.lock() = Read { directories: grant.readable(), is_local: false };
     }
@@ -103,7 +104,7 @@ impl LastCalls {
 /// count, up to [`LONGEST`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InlineTime {
-    /// Of the thread's processor time.
+    /// The end, in the thread's processor time.
     end: Duration,
     begun: Instant,
 }

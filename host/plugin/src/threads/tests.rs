@@ -3,7 +3,8 @@ use std::fs;
 use super::*;
 use crate::threads::landlock::write_nowhere;
 
-/// WA02: what haft does for a guest it does with its own rights, whichever thread asked for it first.
+/// WA02: work of haft for a guest has haft's own rights, regardless of the thread that first
+/// requested it.
 #[test]
 fn wa02_what_haft_does_for_a_guest_is_not_held_to_the_guests_directories() {
     let place = tempfile::tempdir().unwrap();

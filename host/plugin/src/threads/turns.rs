@@ -1,6 +1,6 @@
-//! Turns of guests that compute for long: at most as many compute at once as there are processors. The kernel
-//! shares the processors between threads, so with dozens of computing threads a thread with a moment's work would
-//! wait for tens of milliseconds. The first ticks of a call take no turn: most calls end within them.
+//! Turns of guests that compute for long: at most as many compute concurrently as there are processors. The kernel
+//! shares the processors between threads, so that with dozens of computing threads a thread with a moment's work
+//! would wait for tens of milliseconds. The first ticks of a call need no turn: most calls end within them.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use tokio_util::sync::CancellationToken;
 
 use haft_core::sync::Lock;
 
-/// Ticks of the epoch clock that a guest computes before it takes a turn, and that a turn lasts where others wait. As
-/// long as the kernel's own turns: shorter ones would cost more in switching.
+/// Number of epoch ticks that a guest computes before it needs a turn, and that a turn lasts if others wait. As long
+/// as the kernel's own time slices: shorter turns would cost more in switching.
 const TICKS: u8 = 2;
 
-/// Maximal wait of a guest for its turn. With the maximal number of guests on one processor the usual wait is less
-/// than half of it. If no turn comes, since other guests are stuck in the kernel with theirs, the guest continues
-/// without one.
+/// Maximum wait of a guest for its turn. With the maximum number of guests on one processor the usual wait is less
+/// than half of it. If no turn is free, because other guests are stuck in the kernel, the guest continues without a
+/// turn.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The turns of all guests. Clones are the same.
+/// The turns of all guests. Clones share the turns.
 #[derive(Clone)]
 pub(crate) struct Turns {
     free: Arc<Semaphore>,

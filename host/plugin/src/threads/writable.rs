@@ -1,6 +1,6 @@
-//! The directories that one call may write, opened once for the call: the guest's preopens and the Landlock rules
-//! of its thread use the same open directories. None is opened a second time by name, since the name may lead
-//! elsewhere by then.
+//! The directories that one call may write, opened once for the call: the guest's preopens and the Landlock rules of
+//! its thread use the same open directories. No directory is opened again by name, because the name may lead elsewhere
+//! by then.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, StatxFlags, fstatfs, makedev, statx};
 use crate::storage::{self, PrivateDirectory, Storage};
 use haft_core::grant::{Grant, Reach, Root};
 
-/// The writable directories of one call. Clones share them.
+/// The writable directories of one call. Clones share the directories.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Writable(Arc<OpenedDirectories>);
 
@@ -39,12 +39,12 @@ pub(crate) struct DirectoryId {
     mount: u64,
 }
 
-/// Where a call may write. Calls with the same extent share threads.
+/// The paths that a call may write. Calls with equal extents share threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Everywhere: there are no directories to keep to.
+    /// Every path: the call has no directories that bound it.
     Everywhere,
-    /// Below these directories; nowhere when empty.
+    /// Paths below these directories; no path if empty.
     Below(BTreeSet<DirectoryId>),
 }
 
@@ -94,7 +94,7 @@ impl Writable {
         self.0.private.iter().for_each(|private| private.quota.release());
     }
 
-    /// Returns a handle of `root`, or why there is none. Only for writable directories.
+    /// Returns a handle of `root`, or the reason why there is none. Only for writable directories.
     pub(crate) fn directory(&self, root: &Root) -> Result<File, String> {
         let text = |error: io::Error| error.to_string();
         match self.0.roots.iter().find(|(own, _)| own == root) {

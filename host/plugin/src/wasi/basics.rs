@@ -1,6 +1,6 @@
 //! The imports that every guest may use and that grant nothing: `wasi:io`, `wasi:clocks`, `wasi:random`, and
 //! `wasi:cli` without the environment, as wasmtime implements them. wasmtime's function that links all of WASI is
-//! not called, since it would compile the interfaces that haft implements itself.
+//! not called, because it would compile the interfaces that haft implements itself.
 
 use wasmtime::component::Linker;
 use wasmtime_wasi::cli::{WasiCli, WasiCliView};
@@ -11,7 +11,7 @@ use wasmtime_wasi::{WasiCtxBuilder, p2, p3};
 use crate::call::Call;
 use crate::wasi::capability::{Capability, HasCapability, NewGuest};
 
-/// Bytes of random numbers in one request.
+/// Maximum number of random bytes in one request.
 const MAX_RANDOM: u64 = 1 << 20;
 
 /// The beginning of the version of every interface of WASI 0.3.

@@ -1,6 +1,6 @@
 //! The trait of a capability: a set of imports, restricted to the grant of the guest. Each capability has one file
 //! with its data, its interfaces, which are implemented for a [`View`] of a guest's store, and its [`Capability`].
-//! `instance/state.rs` lists them. A capability knows neither the others nor the store.
+//! `instance/state.rs` lists the capabilities. A capability knows neither other capabilities nor the store.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::wasi::files::protected::ProtectedPaths;
 use crate::wasi::http::client::Connector;
 use haft_core::limit::Limits;
 
-/// Maximal number of a guest's open files, streams and pollables. A tool needs a few dozen; each open file is one
-/// of haft's own file descriptors.
+/// Maximum number of a guest's open files, streams and pollables. A tool needs a few dozen; each open file is a
+/// file descriptor of haft.
 pub(crate) const MAX_RESOURCES: usize = 1000;
 
 /// A set of imports, and a guest's data for it.
@@ -27,12 +27,12 @@ pub(crate) trait Capability: Sized + Send + 'static {
     /// Creates the data of a new guest.
     fn new(guest: &NewGuest<'_>) -> Self;
 
-    /// Links its interfaces except those of [`has_later`](Self::has_later).
+    /// Links the interfaces except those of [`has_later`](Self::has_later).
     fn link<S: HasCapability<Self>>(_: &mut Linker<S>) -> wasmtime::Result<()> {
         Ok(())
     }
 
-    /// Returns whether an interface is one of those that few components import and that are linked only for these.
+    /// Returns whether few components import the interface, which is linked only for these.
     fn has_later(_: &str) -> bool {
         false
     }
@@ -48,7 +48,7 @@ pub(crate) trait Capability: Sized + Send + 'static {
     /// Begins a call.
     fn begin(&mut self, _: &ActiveCall) {}
 
-    /// Ends a call; the guest may serve another one.
+    /// Ends a call; the guest may serve another call.
     fn renew(&mut self, _: &Limits) {}
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct NewGuest<'a> {
     pub(crate) belongings: &'a Belongings,
     /// Whether the guest can ask haft for the path of its workspace.
     pub(crate) can_ask: bool,
-    /// Where haft does work for the guest that the guest's thread may not do.
+    /// The threads of haft for work that the guest's thread may not do.
     pub(crate) own_threads: OwnThreads,
     pub(crate) connector: &'a Arc<Connector>,
     pub(crate) protected_paths: Arc<ProtectedPaths>,

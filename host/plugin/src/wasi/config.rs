@@ -1,4 +1,4 @@
-//! A plugin's configuration as it reads it; `host` implements the interface.
+//! A plugin's configuration. `host` implements the interface.
 
 pub(crate) mod host;
 

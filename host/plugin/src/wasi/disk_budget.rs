@@ -26,10 +26,10 @@ const ENTRY: u64 = 4096;
 pub(crate) struct Disk {
     left: AtomicU64,
     exceeded: AtomicBool,
-    /// The error of a stream's write, until the guest asks for it: an errno of the kernel, or 0. C libraries of
-    /// guests report only that a stream failed.
+    /// The errno of a failed write to a stream, until the guest requests it; 0 for none. C libraries of guests
+    /// report only that a stream failed.
     failed: AtomicI32,
-    /// Where it counts for a private directory: what else counts.
+    /// The further limit of a private directory.
     private: Option<Private>,
 }
 
@@ -59,7 +59,7 @@ impl Disk {
         Self { private: Some(Private { call, quota, goes_on }), ..Self::new(0) }
     }
 
-    /// Makes it ready for another call.
+    /// Prepares the budget for another call.
     pub(crate) fn renew(&self, limit: u64) {
         self.left.store(limit, Ordering::Relaxed);
         self.exceeded.store(false, Ordering::Relaxed);
@@ -86,7 +86,7 @@ impl Disk {
         self.exceeded.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes`, or nothing where less is left.
+    /// Takes `bytes`, or nothing if less remains.
     fn charge(&self, bytes: u64) -> Result<(), Refused> {
         if let Some(private) = &self.private {
             return private.charge(bytes, &self.exceeded);
@@ -99,7 +99,7 @@ impl Disk {
         })
     }
 
-    /// Gives back the charge for an object that was not created.
+    /// Returns the charge for an object that was not created.
     fn refund(&self, bytes: u64) {
         match &self.private {
             Some(private) => {
@@ -110,7 +110,7 @@ impl Disk {
         }
     }
 
-    /// Makes one more file, directory or link. What could not be made costs nothing.
+    /// Charges and runs the creation of a file, directory or link. A failed creation costs nothing.
     pub(crate) fn charge_entry<T>(
         &self,
         make: impl FnOnce() -> rustix::io::Result<T>,
@@ -167,7 +167,7 @@ impl Private {
     }
 }
 
-/// Why nothing may be written.
+/// The reason why nothing may be written.
 #[derive(Clone, Copy)]
 enum Refused {
     /// The disk limit is reached, or a quota. Guests know both as their quota.
@@ -203,7 +203,7 @@ impl From<Refused> for FsError {
 struct Counted {
     stream: DynOutputStream,
     file: Arc<File>,
-    /// Where it writes next; `None` at the end of the file.
+    /// The position of the next write; `None` for the end of the file.
     at: Option<u64>,
     disk: Arc<Disk>,
     /// Whether a write was refused: a stream is unusable after an error.
@@ -232,7 +232,7 @@ impl Counted {
 impl OutputStream for Counted {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         self.charge(bytes.len())?;
-        // A guest's thread may block. wasmtime's own `write` would wake another one for every 64 KiB.
+        // A guest's thread may block. wasmtime's own `write` would wake another thread for every 64 KiB.
         let written = pin!(self.stream.blocking_write_and_flush(bytes));
         match written.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(written) => {

@@ -14,7 +14,7 @@ use haft_core::limit::Limits;
 /// A guest's environment besides the granted variables, which wasmtime keeps.
 #[derive(Default)]
 pub(crate) struct Environment {
-    /// A command's arguments, its name first; empty for all other guests.
+    /// A command's arguments, beginning with its name; empty for all other guests.
     pub(crate) arguments: Vec<String>,
 }
 

@@ -11,7 +11,7 @@
 //!   secrets, and its memory: all three are refused to every grant.
 //! - **Every guest has a working directory:** the workspace, with only the granted content (`stand_in`), so that
 //!   relative paths work.
-//! - **Every write is charged** (`disk_budget`), whatever the operation.
+//! - **Every write is charged** (`disk_budget`), regardless of the operation.
 //! - **A plugin's own directories** (`enter`) lie among haft's own files, and have quotas.
 //! - **A replaced file keeps its mode, owner and attributes,** for which WASI has no operation.
 //! - **The error of a stream's write** is returned by the next `sync`, as by the kernel.
@@ -47,7 +47,7 @@ pub(crate) use protected::{ProtectedPaths, ProtectedPathsCache};
 pub(crate) use relative::named;
 pub(crate) use view::{FileState, Files, HasFiles};
 
-/// Returns why reading or writing an open file failed.
+/// Returns the reason why reading or writing an open file failed.
 pub(crate) fn io_error_code(error: &wasmtime::Error) -> ErrorCode {
     let failed = error.downcast_ref::<std::io::Error>();
     failed.map_or(ErrorCode::Io, |failed| resolve::code(failed).unwrap_or_else(|| ErrorCode::from(failed)))

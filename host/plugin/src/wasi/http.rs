@@ -31,20 +31,20 @@ use haft_core::grant::{Destination, Grant};
 use haft_core::limit::Limits;
 use haft_core::trace::TraceParent;
 
-/// Maximal number of requests of one call. A tool makes a handful, a walk through the pages of an API some hundred;
+/// Maximum number of requests of one call. A tool makes a handful, a walk through the pages of an API some hundred;
 /// more is a load on the server. Far below `MAX_RESOURCES`: wasmtime keeps the options of a request as long as the
 /// guest lives.
 const MAX_REQUESTS: usize = 500;
 
-/// Maximal number of concurrent requests of one call, as many as a browser makes to three hosts. Further ones wait.
+/// Maximum number of concurrent requests of one call, as many as a browser makes to three hosts. Further ones wait.
 /// Each holds a connection.
 const MAX_OPEN: usize = 16;
 
-/// Methods that are no requests: one asks for a tunnel, the others for the request itself, with the
-/// headers that haft added. Browsers refuse the same.
+/// Refused methods: CONNECT requests a tunnel, the others a copy of the request, with the headers that haft added.
+/// Browsers refuse these methods too.
 const REFUSED_METHODS: &[&str] = &["CONNECT", "TRACE", "TRACK"];
 
-/// Characters of a method in a decision. The longest registered one has 17.
+/// Maximum number of characters of a method in a decision. The longest registered method has 17.
 const MAX_METHOD: usize = 20;
 
 /// A guest's data for requests.

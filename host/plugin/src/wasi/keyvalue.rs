@@ -14,7 +14,7 @@ use haft_state::{Change, Store, StoreError};
 /// The result of a call of the interface: the outer error ends the guest.
 type Answer<T> = wasmtime::Result<Result<T, Error>>;
 
-/// Where a guest's plugin keeps its keys and values.
+/// The key-value storage of a guest's plugin.
 pub(crate) struct KeyValues {
     storage: Option<Storage>,
     own_threads: OwnThreads,

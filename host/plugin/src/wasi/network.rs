@@ -40,7 +40,7 @@ impl Capability for Sockets {
         Self { refused: RefusedAddresses::new(&guest.decisions) }
     }
 
-    /// As wasmtime implements them, except names and the creation of UDP sockets.
+    /// Links wasmtime's implementation, except names and the creation of UDP sockets.
     fn link<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
         tcp::add_to_linker::<_, WasiSockets>(linker, S::sockets)?;
         tcp_create_socket::add_to_linker::<_, WasiSockets>(linker, S::sockets)?;

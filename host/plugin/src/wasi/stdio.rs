@@ -103,11 +103,11 @@ impl StdinStream for Input {
 // Captures a guest's standard output and error: the beginning and the end are kept, the rest is counted and dropped.
 // Nothing reaches haft's own standard output.
 
-/// Maximal number of bytes kept of each stream's beginning, and of its end: some hundred lines, and the last lines
+/// Maximum number of bytes kept of each stream's beginning, and of its end: some hundred lines, and the last lines
 /// of a guest.
 const MAX_KEPT: usize = 8 << 10;
 
-/// The write size that wasmtime asks for; nothing here depends on it.
+/// The write size that wasmtime requires; no code here depends on it.
 const CHUNK: usize = 64 << 10;
 
 /// A captured stream. Clones share the captured bytes.
@@ -129,7 +129,7 @@ impl Default for CapturedBytes {
 }
 
 impl Captured {
-    /// Keeps `bytes` bytes of the beginning, of later output.
+    /// Stores `bytes` bytes of the beginning of later output.
     pub(crate) fn keep_first(&self, bytes: usize) {
         self.0.lock().room = bytes.max(MAX_KEPT);
     }

@@ -21,7 +21,7 @@ const HANG: Duration = Duration::from_mins(5);
 
 /// A host that saves conversations.
 struct Keeping {
-    /// How many were begun, how many are loaded, and how many were at the same time, of one id.
+    /// The number of begun conversations; for one id the loaded ones, and the maximum of concurrently loaded ones.
     begun: AtomicUsize,
     loaded: Lock<BTreeMap<String, usize>>,
     most: AtomicUsize,
@@ -29,7 +29,7 @@ struct Keeping {
     said: Lock<BTreeMap<String, Vec<Said>>>,
     /// Whether the saved conversations cannot be read.
     is_broken: AtomicBool,
-    /// Who has a place in it may load a kept conversation.
+    /// A permit is required to load a stored conversation.
     gate: Semaphore,
     /// The number of waiting calls.
     waiting: AtomicUsize,
@@ -65,7 +65,7 @@ impl Keeping {
     }
 }
 
-/// The host itself, since conversations hold it too.
+/// The host itself, because conversations hold it too.
 struct Shared(Arc<Keeping>);
 
 #[async_trait]
@@ -246,14 +246,14 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
     tokio::time::timeout(HANG, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-/// Lets the other tasks run, which all share the thread of the test.
+/// Runs the other tasks, which all share the thread of the test.
 async fn others_run() {
     for _ in 0..1000 {
         tokio::task::yield_now().await;
     }
 }
 
-/// A session that cannot be loaded is an answer, and nothing else changes: those that are open can be spoken to.
+/// A session that cannot be loaded leads to an error, and nothing else changes: open sessions stay usable.
 #[tokio::test]
 async fn a_load_that_fails_leaves_what_is_open() {
     let mut editor = Editor::start().await;
@@ -269,8 +269,8 @@ async fn a_load_that_fails_leaves_what_is_open() {
     assert_eq!(editor.host.most.load(Ordering::SeqCst), 1);
 }
 
-/// A session that was closed answers nothing, and can be loaded like any other that is kept; no session is loaded twice
-/// at the same time.
+/// A closed session answers nothing, and can be loaded like any other stored session. No session is loaded twice
+/// concurrently.
 #[tokio::test]
 async fn a_session_that_was_closed_is_loaded_again_and_none_twice() {
     let mut editor = Editor::start().await;
@@ -309,7 +309,7 @@ async fn a_prompt_is_cancelled_while_its_program_loads() {
     assert_eq!(editor.prompt(&first).await, "end_turn");
 }
 
-/// Of pictures no more is held for an editor than it may leave unread, and one that no editor shows is mentioned.
+/// The limit on unread bytes of an editor applies to pictures, and a picture that no editor can show is mentioned.
 #[tokio::test]
 async fn large_pictures_are_shown_again_as_fast_as_they_are_read() {
     let mut editor = Editor::start().await;
@@ -323,7 +323,7 @@ async fn large_pictures_are_shown_again_as_fast_as_they_are_read() {
     let id = editor.send("session/load", &json!({ "sessionId": "kept", "cwd": "/here", "mcpServers": [] }));
     let host = editor.host.clone();
     until("it is loaded", || host.loaded("kept") == 1).await;
-    // Without waiting all of it would be shown.
+    // Without the wait, all of it would be shown.
     others_run().await;
     drop(paused);
     assert!(editor.answer(id).await["error"].is_null());

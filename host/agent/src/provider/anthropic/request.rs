@@ -13,8 +13,8 @@ use crate::provider::{Ask, Exchange, Message, Reply, schema};
 use haft_core::call::{Attachment, ToolDef, ToolResult};
 use haft_core::model::Effort;
 
-/// The default `max_tokens`, since the API requires a number: the smallest output limit of the models of the fourth
-/// generation and later, so that a long file fits one call.
+/// The default `max_tokens`, because the API requires a number: the smallest output limit of the models of the
+/// fourth generation and later, so that a long file fits one call.
 const MAX_TOKENS: u32 = 32_000;
 /// The defaults by the first matching part of the model name, for smaller models and those of other vendors.
 const LESS_TOKENS: &[(&str, u32)] = &[
@@ -37,15 +37,15 @@ const BY_BUDGET: &[&str] = &[
 ];
 /// The smallest thinking budget that the API accepts, in tokens.
 const LEAST_BUDGET: u32 = 1024;
-/// How many messages at the end get a cache mark: the last one, and the last one of the previous request. With the
-/// mark for system prompt and tools, this is one less than the API allows.
+/// The number of messages at the end with a cache mark: the last message, and the last message of the previous
+/// request. With the mark for system prompt and tools, this is one less than the limit of the API.
 const MARKED: usize = 2;
-/// The text of a failure without text: the API rejects an empty one.
+/// The text of a failure without text, because the API rejects an empty text.
 pub(super) const NO_WORDS: &str = "(no output)";
 /// The text that marks a failure with files: an error result accepts text alone, and a picture of the failure helps
 /// a model more than the error flag.
 const FAILED: &str = "[The call failed.]";
-/// The published limits: 5 MB a picture, 32 MB and 100 pictures a request; the difference is left for text.
+/// The published limits: 5 MB per picture, 32 MB and 100 pictures per request; the difference is for text.
 pub(super) const TAKES: Takes = Takes {
     kinds: &[
         Kind { media_types: PICTURES, most: 5 << 20 },
@@ -100,7 +100,7 @@ fn thinking(model: &str, effort: Effort, most: u32) -> Option<(&'static str, Val
             Effort::High => 16_384,
             Effort::XHigh | Effort::Max => 32_768,
         };
-        // At least half of the limit is left for the answer.
+        // At least half of the limit remains for the answer.
         let tokens = tokens.min(most / 2);
         let enabled = || ("thinking", json!({ "type": "enabled", "budget_tokens": tokens }));
         return (tokens >= LEAST_BUDGET).then(enabled);
@@ -112,7 +112,7 @@ fn thinking(model: &str, effort: Effort, most: u32) -> Option<(&'static str, Val
     })
 }
 
-/// Returns whether the model takes a thinking budget in tokens, and does not think without one.
+/// Returns whether the model has a thinking budget in tokens, and does not think without one.
 pub(super) fn is_by_budget(model: &str) -> bool {
     BY_BUDGET.iter().any(|name| model.starts_with(name))
 }

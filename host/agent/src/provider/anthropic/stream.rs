@@ -1,4 +1,4 @@
-//! Folds a streamed message into a complete one. Each block is kept unmodified; an event or a delta of an unknown
+//! Folds a streamed message into a complete one. Each block stays unmodified; an event or a delta of an unknown
 //! type is ignored.
 
 use serde_json::{Map, Value, json};
@@ -108,7 +108,7 @@ impl Message {
             }
             return Ok(());
         }
-        // A repeated start of the same block.
+        // A repeated start of one block.
         if text.is_empty()
             && self.last(block.get("index"), |known| known.get("type") == block.get("type")).is_some()
         {
@@ -152,8 +152,8 @@ impl Message {
         Ok(())
     }
 
-    /// Appends a piece to the block with this index, or to the last block of its type; text may come without the
-    /// start of a block.
+    /// Appends a piece to the block with this index, or to the last block of its type; text may arrive without
+    /// the start of a block.
     fn grow(
         &mut self,
         index: Option<&Value>,
@@ -238,7 +238,7 @@ pub(super) fn decode(blocks: &[Value], cut: bool, earlier: usize) -> Reply {
 }
 
 /// Returns the separator between `text` and a text block that follows `before`: consecutive text blocks are one
-/// text (citations split them), others are separate paragraphs.
+/// text (citations split them), other text blocks are separate paragraphs.
 pub(super) fn gap(text: &str, before: Option<&Value>) -> &'static str {
     let goes_on = before.is_some_and(|before| before.get("type") == Some(&"text".into()));
     if text.is_empty() || goes_on { "" } else { "\n\n" }

@@ -54,7 +54,7 @@ fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
     );
 }
 
-/// G10: a long file fits one call; no model is asked for more than it can write.
+/// G10: a long file fits one call; no request exceeds the output limit of its model.
 #[test]
 fn g10_the_default_limit_is_that_of_the_model() {
     let rows = [
@@ -135,7 +135,7 @@ fn pl13_pictures_are_sent_as_pictures() {
     assert_eq!(sent[2]["content"][0]["content"], json!([image, document, text]));
 }
 
-/// The API rejects a failure without text, and one with files.
+/// The API rejects a failure without text, and a failure with files.
 #[test]
 fn a_failure_has_words_and_no_mark_beside_files() {
     let picture = || vec![Attachment::new("image/png", vec![0, 255])];
@@ -204,7 +204,7 @@ fn pl14_stop_reasons_are_told_apart() {
     assert_eq!((refused.stop, refused.reply.is_empty()), (Stop::Refused, true));
 }
 
-/// PL14: an interrupted turn is kept whatever it contains, and sent back unmodified.
+/// PL14: an interrupted turn is stored regardless of its content, and sent back unmodified.
 #[test]
 fn pl14_an_interrupted_turn_goes_back_as_it_is() {
     let content = json!([{ "type": "server_tool_use", "id": "s", "name": "web_search", "input": {} }]);

@@ -15,7 +15,7 @@ fn told(failure: &Failure) -> (&'static str, Option<f64>) {
 }
 
 /// (A02, A05): an `error` as vendors write it, its HTTP status, and its class. In the body of a success and in a
-/// stream, the same object has the same class if its code is specific enough.
+/// stream, the object has this class too if its code is specific enough.
 const ERRORS: &[(&str, u16, &str, Option<f64>)] = &[
     // OpenAI.
     (
@@ -153,7 +153,7 @@ fn errors_without_a_code_are_told_by_their_words() {
     assert_eq!(told(&refusal(501, &Value::Null, String::new())).0, "no");
 }
 
-/// (HB6): the kind for telemetry is the same for all vendors.
+/// (HB6): the kind for telemetry is equal for all vendors.
 #[test]
 fn a_conversation_that_is_too_long_has_a_kind_of_its_own() {
     let error = json!({ "error": { "code": "context_length_exceeded", "message": "too long" } });

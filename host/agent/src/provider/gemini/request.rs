@@ -74,7 +74,7 @@ pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
     body
 }
 
-/// Returns the thinking parameter: the second generation takes tokens, later ones a level. The larger models of
+/// Returns the thinking parameter: tokens for the second generation, a level for later ones. The larger models of
 /// both cannot turn thinking off.
 fn thinking(model: &str, effort: Effort) -> Value {
     let is_pro = model.contains("pro");

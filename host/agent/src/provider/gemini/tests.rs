@@ -175,7 +175,7 @@ fn pl16_a_malformed_call_is_reported_and_worth_another_try() {
     assert!(error.passing().is_some());
 }
 
-/// G04: a turn without its call or its end is no success, even with text.
+/// G04: a turn without its call or its end is not a success, even with text.
 #[test]
 fn g04_a_botched_turn_with_text_is_no_success() {
     let ends = |parts: Value, reason: &str| {

@@ -7,7 +7,7 @@ use super::Renames;
 
 /// The maximum number of values in an enumeration: OpenAI's limit.
 const MAX_ENUM: usize = 1000;
-/// The maximum depth of a schema: deeper ones are known to be rejected, and no model fills them.
+/// The maximum depth of a schema: vendors reject deeper ones, and no model fills them.
 const MAX_DEPTH: usize = 24;
 /// The maximum number of nodes of a schema.
 const MAX_NODES: usize = 4096;
@@ -192,7 +192,7 @@ impl<'s> Mending<'s> {
         value.is_array().then(|| required.into())
     }
 
-    /// Returns whether a reference leads to a part of this schema that keeps its path.
+    /// Returns whether a reference names a part of this schema that keeps its path.
     fn leads_somewhere(&self, reference: &Value) -> bool {
         let in_place = |path: &&str| ["/$defs/", "/definitions/"].iter().any(|start| path.starts_with(start));
         let mut reference = reference;

@@ -16,7 +16,8 @@ fn argument(schema: &Value) -> (Value, Vec<String>) {
     }
 }
 
-/// Returns why some vendor rejects `schema`, according to its documentation and responses.
+/// Returns the reason why some vendor rejects `schema`, according to its documentation and
+/// responses.
 fn refusal(schema: &Value) -> Option<String> {
     if !jsonschema::meta::is_valid(schema) {
         return Some("no JSON Schema 2020-12".into());
@@ -150,7 +151,7 @@ fn g03_what_a_vendor_refuses_is_mended_and_told() {
     }
 }
 
-/// References keep their place, are written out, or are cut if endless.
+/// References stay, are expanded, or are cut if endless.
 #[test]
 fn g03_references_lead_somewhere() {
     let node = json!({ "type": "object", "properties": { "next": { "$ref": "#/$defs/node" } } });

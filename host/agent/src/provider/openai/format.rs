@@ -34,7 +34,7 @@ fn named(output: &OutputSchema, is_vendor: bool) -> Map<String, Value> {
 }
 
 /// Removes regular expressions without both anchors: llama.cpp cannot convert them to a grammar, and would reject
-/// the whole schema.
+/// the complete schema.
 fn anchored(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(node) => {

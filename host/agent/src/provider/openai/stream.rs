@@ -1,4 +1,4 @@
-//! Folds a streamed chat completion into a complete one. Servers differ in what a chunk contains; a missing member
+//! Folds a streamed chat completion into a complete one. Servers differ in the content of a chunk; a missing member
 //! never ends a turn.
 
 use serde_json::{Map, Value, json};
@@ -71,7 +71,7 @@ impl Completion {
         self.has_choice = true;
         let finish = choice.shift_remove("finish_reason");
         let is_told = |finish: &Value| finish.as_str().is_some_and(|word| !word.is_empty());
-        // Some servers end a stream with the whole message, and some send nothing else.
+        // Some servers end a stream with the complete message, and some send only that.
         let whole =
             choice.shift_remove("message").filter(|_| self.message.is_empty() && self.calls.is_empty());
         let delta = choice.shift_remove("delta").filter(Value::is_object).or(whole);
@@ -162,7 +162,7 @@ pub(super) fn part_text(part: &Value) -> Option<&str> {
     part.as_str().or_else(|| part.get("text")?.as_str())
 }
 
-/// Returns the message to send back: all its keys, including unknown ones, corrected where the API would reject its
+/// Returns the message to send back: all its keys, including unknown ones, corrected if the API would reject its
 /// own output.
 fn echo(message: &Map<String, Value>, text: &str, calls: Vec<Value>) -> Value {
     let mut echo = message.clone();
@@ -190,7 +190,7 @@ fn echo_call(entry: &Map<String, Value>, requested: &RequestedCall) -> Value {
     echo.insert("type".into(), "function".into());
     let mut function = function(entry).cloned().unwrap_or_default();
     function.insert("name".into(), echo_name(&requested.call.tool).into());
-    // Servers that put the arguments into a template parse them again, and return 500 for invalid ones in every
+    // Servers that insert the arguments into a template parse them again, and return 500 for invalid ones in every
     // later request. The answer of the call reports the problem to the model.
     if requested.problem.is_some() || !function.get("arguments").is_some_and(is_object_text) {
         function.insert("arguments".into(), echo_arguments(requested).to_string().into());

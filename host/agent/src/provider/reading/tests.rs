@@ -359,7 +359,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// (A04, A12): framings of a body, whatever its headers declare.
+/// (A04, A12): framings of a body, regardless of its headers.
 fn transports(format: &Format) -> Vec<(&'static str, Vec<u8>)> {
     let frames = (format.write)(&[text(is("hello")), call(I0, is("c1"), is("read"), is(A))]);
     let bytes = |end: &str| stream(format, &frames, end);
@@ -425,7 +425,7 @@ fn there_are_sixty_forms() {
     assert!(FORMS.len() + transports(&FORMATS[0]).len() >= 60);
 }
 
-/// A body that ends early is no answer, nor is one that needs too much memory.
+/// A body that ends early is not an answer, and neither is one that needs too much memory.
 #[test]
 fn half_an_answer_is_none() {
     let frames = |format: &Format| (format.write)(&[text(is("hello"))]);

@@ -18,7 +18,7 @@ use haft_core::usage::Usage;
 
 /// 16 MiB for an unstreamed body: ten times a list of models.
 const MAX_BODY: usize = 16 << 20;
-/// How long an open connection is read after the end of an answer: its usage may follow.
+/// Time limit for reading an open connection after the end of an answer, because its usage may follow.
 const AFTER_END: Duration = Duration::from_secs(2);
 /// 64 KiB for an error body: its message is at the start.
 const MAX_ERROR_BODY: usize = 64 << 10;
@@ -168,7 +168,7 @@ async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, reqwest::
     Ok(body)
 }
 
-/// Returns the message of an error body: one of the members that vendors use, with its code, or else the whole
+/// Returns the message of an error body: a member that vendors use, with its code, or otherwise the complete
 /// body.
 pub(super) fn explain(parsed: &Value, body: &[u8]) -> String {
     let text = |path: &str| parsed.pointer(path).and_then(Value::as_str);

@@ -1,6 +1,6 @@
 //! Remembers, within this process, the files and the schemas that a server rejected for a model, and does not
-//! send them to that model again. A rejection seldom names one of several files; since it costs nothing, the
-//! files are left out one after the other.
+//! send them to that model again. A rejection seldom names one of several files. Because it costs nothing,
+//! the files are omitted one after the other.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,7 +10,7 @@ use super::super::error::Failure;
 use super::super::files::{Anchored, Takes, files};
 use haft_core::sync::Lock;
 
-/// How many files of a request are left out singly; beyond that, all new files are left out.
+/// The maximum number of files of a request that are omitted singly; beyond that, all new files are omitted.
 const MAX_SINGLE: usize = 4;
 /// The maximum number of remembered files: more than a session sends.
 const MAX_KNOWN: usize = 10_000;
@@ -37,9 +37,9 @@ pub(super) struct Search {
     model: String,
     /// Every file of the conversation, with its description.
     all: Vec<(Key, String)>,
-    /// The files left out of the current attempt.
+    /// The files omitted from the current attempt.
     left_out: BTreeSet<Key>,
-    /// The files left out of the first attempt.
+    /// The files omitted from the first attempt.
     before: BTreeSet<Key>,
     /// The sets of files to leave out next, last first.
     candidates: Vec<BTreeSet<Key>>,
@@ -78,7 +78,7 @@ impl RefusedFiles {
         has_next
     }
 
-    /// Returns the sets of files that may be left out, last first.
+    /// Returns the sets of files that may be omitted, last first.
     fn candidates(&self, search: &Search, failure: &Failure) -> Vec<BTreeSet<Key>> {
         let known = self.known.lock();
         let shown = || search.all.iter().map(|(key, _)| *key).filter(|key| !search.left_out.contains(key));
@@ -99,7 +99,7 @@ impl RefusedFiles {
         candidates
     }
 
-    /// Learns from a successful request; returns a note for the user if further files were left out, with the
+    /// Learns from a successful request; returns a note for the user if further files were omitted, with the
     /// reason.
     pub(super) fn answered(&self, search: &Search) -> Option<String> {
         let mut known = self.known.lock();
@@ -121,7 +121,7 @@ impl RefusedFiles {
 }
 
 impl Search {
-    /// Returns whether a file is left out.
+    /// Returns whether a file is omitted.
     pub(super) fn leaves_out(&self, file: &Anchored<'_>) -> bool {
         !self.left_out.is_empty() && self.left_out.contains(&key(&self.model, file))
     }

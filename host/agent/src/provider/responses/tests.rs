@@ -101,7 +101,7 @@ fn g09_files_are_parts_of_what_is_said_and_answered() {
     assert_eq!(input[2]["output"], parts("Error: two"));
 }
 
-/// Items that the vendor would reject are corrected or left out.
+/// Items that the vendor would reject are corrected or omitted.
 #[test]
 fn what_cannot_go_back_does_not() {
     let unkept = json!({ "id": "rs", "type": "reasoning", "summary": [], "encrypted_content": null });

@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 6;
 /// Elements of a list, unless the schema requires more.
 const MAX_ITEMS: usize = 6;
 
-/// Characters of an ordinary text.
+/// Maximum number of characters of an ordinary text.
 const MAX_TEXT: usize = 20;
 
 /// Characters of a long text.
@@ -78,7 +78,7 @@ fn of(schema: &Value, rng: &mut Rng, depth: usize) -> Value {
     }
 }
 
-/// Returns the type of the value; a random one of several.
+/// Returns the type of the value; a random type of several.
 fn kind<'s>(schema: &'s Value, rng: &mut Rng) -> &'s str {
     const ANY: &[&str] = &["boolean", "integer", "number", "string", "null"];
     match schema.get("type") {

@@ -68,7 +68,7 @@ fn clones_learn_from_each_other() {
     assert_eq!(other.redact(KEY), "***");
 }
 
-/// A text that repeats the beginning of a secret costs no more than another.
+/// A text that repeats the beginning of a secret takes no longer than another text.
 #[test]
 fn repetition_is_cheap() {
     let secret = format!("{}b", "a".repeat(2000));
@@ -85,7 +85,7 @@ fn bytes_are_treated_as_texts_are() {
 }
 
 proptest! {
-    /// A secret is redacted whatever surrounds it.
+    /// A secret is redacted in any surrounding text.
     #[test]
     fn no_text_shows_a_secret(secret in "[a-cöß\\n\"]{8,40}", before in "[a-cöß]{0,20}", after in "[a-cöß]{0,20}") {
         prop_assume!(secret.trim().len() >= MIN_SECRET);
@@ -109,7 +109,7 @@ fn stream() -> Stream {
     Stream::new(REDACTOR.clone())
 }
 
-/// CL04: a secret is redacted wherever the text is split.
+/// CL04: a secret is redacted for any split of the text.
 #[test]
 fn cl04_a_secret_is_left_out_wherever_it_is_cut() {
     let text = format!("a {} b {}{} c", SECRETS[0], SECRETS[1], SECRETS[2]);

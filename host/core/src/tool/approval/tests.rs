@@ -25,7 +25,7 @@ impl Tool for Shell {
     }
 }
 
-/// Gives every question the same answer, and records the questions.
+/// Gives one answer to every question, and records the questions.
 #[derive(Clone)]
 struct Person(Decision, Arc<Mutex<Vec<Question>>>);
 
@@ -57,7 +57,7 @@ async fn call(decision: Decision, arguments: Value) -> (ToolResult, Vec<Question
     (result, asked)
 }
 
-/// RS06: approved it runs, denied it says so.
+/// RS06: an approved call runs; the answer to a denied call states the denial.
 #[tokio::test]
 async fn rs06_a_person_s_yes_runs_it_and_a_no_does_not() {
     let (result, asked) = call(Decision::Approved, json!({"command": "ls\r\u{1b}[2K\u{202e}x"})).await;
@@ -83,7 +83,7 @@ async fn rs06_a_person_s_yes_runs_it_and_a_no_does_not() {
     assert_eq!(result, ToolResult::error("Command execution denied by user."));
 }
 
-/// RS07: where no person can be asked, the call does not run, and the error says what to do.
+/// RS07: if no user can be asked, the call does not run, and the error names the remedy.
 #[tokio::test]
 async fn rs07_where_nobody_can_be_asked_nothing_runs() {
     let call = ToolCall { id: "1".into(), tool: "bash".into(), arguments: json!({"command": "ls"}) };
@@ -128,7 +128,7 @@ fn what_is_too_long_is_not_hidden_in_silence() {
     assert!(shown.contains("40000 total chars") && shown.len() <= MAX_QUESTION, "{}", shown.len());
 }
 
-/// Rules allowed to agents are listed, and can be withdrawn from all of them or from one.
+/// Rules for agents are listed, and can be removed from all of them or from one.
 #[test]
 fn rules_that_agents_have_are_seen_and_taken_back() {
     let all = Approvals::default();

@@ -1,6 +1,6 @@
-//! Bounds the work of a schema check before the check: a schema of 2 KB can demand 2^32 steps, or endless ones,
-//! since a definition is checked again at every reference to it. Counts each schema once for each value, so that
-//! the count itself is bounded. Checks no value.
+//! Bounds the work of a schema check before the check: a schema of 2 KB can require 2^32 steps, or endless ones,
+//! because a definition is checked again at every reference to it. Counts each schema once for each value, so that the
+//! count itself is bounded. Checks no value.
 
 use std::collections::HashMap;
 
@@ -8,22 +8,22 @@ use jsonschema::{Draft, Registry};
 use referencing::Resolver;
 use serde_json::Value;
 
-/// Steps that a check may take: seconds. Arguments of common tools take a few hundred.
+/// Maximum number of steps that a check may take: seconds. Arguments of common tools take a few hundred.
 const MAX_STEPS: u64 = 30_000_000;
 
-/// Schemas that a check may be within at once, nested or referred to: each takes stack.
+/// Maximum number of schemas that a check is within at one time, nested or referenced: each needs stack.
 const MAX_DEPTH: usize = 256;
 
 /// Pairs of a schema and a value that are counted: each takes memory.
 const MAX_PAIRS: usize = 1 << 18;
 
-/// Steps of a check that need no counting: they take less time than one for another thread would.
+/// Number of steps of a check that runs without another thread: they take less time than the start of one.
 const FEW_STEPS: usize = 50_000;
 
-/// Steps for a pattern: it may have to go back.
+/// Number of steps of a pattern, which may have to backtrack.
 const PATTERN: usize = 200;
 
-/// Where the resolver starts: what `jsonschema` uses for a schema without `$id`.
+/// The base URI of the resolver: that of `jsonschema` for a schema without `$id`.
 const BASE: &str = "json-schema:///";
 
 /// Keywords whose checks depend on more than their nested schemas.
@@ -32,13 +32,13 @@ const REFERRING: [&str; 5] =
 
 pub(super) struct Work {
     draft: Draft,
-    /// How many values the schema has, nested ones counted, and the steps of its patterns.
+    /// The number of values of the schema, including nested ones, and of its patterns' steps.
     size: usize,
     /// Resolves references; `None` if the schema has no references.
     registry: Option<Registry<'static>>,
 }
 
-/// Why a check is not done.
+/// The reason why a check is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooMuch {
     #[error("a definition of the schema refers to itself endlessly")]
@@ -105,7 +105,7 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// A schema, and how it was reached.
+/// A schema and the path to it.
 #[derive(Clone, Copy)]
 struct At<'a, 's> {
     schema: &'a Value,
@@ -121,7 +121,7 @@ impl<'a> At<'a, '_> {
 
 struct Count {
     draft: Draft,
-    /// Steps by the places of a schema and a value in memory; `None` while they are counted. Values without parts share
+    /// The steps by the places of a schema and a value in memory; `None` during their count. Values without parts share
     /// one place.
     counted: HashMap<(*const Value, *const Value), Option<u64>>,
 }
@@ -262,7 +262,7 @@ mod tests {
         json!({ "type": "object", "properties": { "x": x }, "$defs": definitions })
     }
 
-    /// Returns a definition of `levels` levels, each of which refers to the next one as `twice` builds it.
+    /// Returns a definition of `levels` levels, each of which refers to the next one by `twice`.
     fn doubled(levels: usize, twice: impl Fn(Value) -> Value) -> Value {
         let next = |level: usize| json!({ "$ref": format!("#/$defs/a{}", level + 1) });
         let mut all: serde_json::Map<String, Value> =
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(check(&doubled(8, ways[0]), &json!({ "x": "s" })), Ok(()));
     }
 
-    /// Its anchors and ids hide nothing.
+    /// Anchors and ids do not hide the references.
     #[test]
     fn x1_a_schema_that_doubles_by_anchors_and_ids_is_not_followed() {
         for (name, reference) in [("$anchor", "#"), ("$dynamicAnchor", "#"), ("$id", "http://a.example/")] {
@@ -341,11 +341,11 @@ mod tests {
         for value in [json!(1), json!({ "a": [1, { "b": null }] }), many.into(), deep] {
             assert_eq!(check(&schema, &json!({ "x": value })), Ok(()));
         }
-        // Names are checked by what checks the value that they are in.
+        // A check of names is a check of the value that contains them.
         let named = json!({ "propertyNames": { "$ref": "#/$defs/a" } });
         let schema = object(&json!({ "$ref": "#/$defs/a" }), &json!({ "a": named }));
         assert_eq!(check(&schema, &json!({ "x": { "k": 1 } })), Ok(()));
-        // Every level asks twice for the next one.
+        // Every level refers twice to the next one.
         let twice =
             json!({ "allOf": [{ "items": { "$ref": "#/$defs/a" } }, { "items": { "$ref": "#/$defs/a" } }] });
         let schema = object(&json!({ "$ref": "#/$defs/a" }), &json!({ "a": twice }));
@@ -364,7 +364,7 @@ mod tests {
         );
         let schema = json!({ "type": "object", "properties": { "x": { "pattern": "^[\\w-]{1,255}$" } } });
         assert_eq!(check(&schema, &json!({ "x": "usual" })), Ok(()));
-        // Goes back without a bound.
+        // Backtracks without a bound.
         let schema = json!({ "type": "object", "properties": { "x": { "pattern": "^(?=(a+)+$)\\1b" } } });
         assert!(check(&schema, &json!({ "x": "a".repeat(10_000) })).is_err());
     }

@@ -8,7 +8,7 @@ use crate::grant::Grant;
 use crate::limit::Limits;
 use crate::tool::{Context, Session, Tool, ToolError};
 
-/// Answers with its own name and its arguments.
+/// Answers with its own name and arguments.
 pub(in super::super) struct Named(pub(in super::super) ToolDef);
 
 #[async_trait::async_trait]
@@ -51,7 +51,7 @@ fn cost(toolbox: &Toolbox) -> usize {
     tokens(toolbox.defs().into_iter().map(bytes).sum())
 }
 
-/// PR15: the first tools that fit, and two that stand for the rest; never more than the budget.
+/// PR15: the first tools that fit, and two that reach the others; never more than the budget.
 #[test]
 fn pr15_what_is_told_of_fits_the_budget() {
     let all = many();
@@ -69,7 +69,7 @@ fn pr15_what_is_told_of_fits_the_budget() {
     }
 }
 
-/// G03: no more than a vendor takes in one request, and a way to the others.
+/// G03: a request has at most as many tools as a vendor accepts, and a way to the others.
 #[test]
 fn g03_no_more_tools_than_a_vendor_takes() {
     let all = many();

@@ -111,7 +111,7 @@ fn any_keep() -> impl Strategy<Value = Keep> {
 }
 
 proptest! {
-    /// However the bytes are cut into pieces, the text is that of the whole.
+    /// The pieces of a text decode to the complete text, regardless of the cuts.
     #[test]
     fn pieces_decode_as_the_whole(bytes in any_bytes(), size in 1_usize..9) {
         let mut clipper = Clipper::new(1000, Keep::Head);

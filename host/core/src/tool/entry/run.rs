@@ -29,7 +29,7 @@ impl Entry {
         let given = widening.given(&self.def().name, &self.grant);
         let grant = given.as_ref().unwrap_or(&self.grant);
         let ended = self.run_with(grant, (call, approved), watch, (session, trace)).await;
-        // On the heap: the future of every call would have room for it.
+        // Boxed: otherwise the future of every call would have its size.
         let wider = match &ended {
             Ended::Answered(result) if !result.is_error => None,
             _ if widening.is_possible() => Box::pin(self.wider(grant, call, watch.notes(), session)).await,
@@ -123,8 +123,8 @@ impl Entry {
         }
     }
 
-    /// Notes a call whose changes are not stored for an undo, unless it cannot change anything, or declares that it
-    /// does not.
+    /// Records a call whose changes are not stored for an undo, unless the call cannot change anything, or declares
+    /// that.
     fn note_uncovered(&self, call: &ToolCall, session: &Session) {
         if !self.tool.keeps_changes() && !self.def().hints.read_only && self.may_have_effects() {
             let subject = || self.tool.subject(&call.arguments);

@@ -6,19 +6,19 @@
 //! **Allowing.** A rule with a star allows a command only if the shell starts exactly one program with exactly the
 //! written words: no list, pipe, background, redirection, substitution, expansion, comment, assignment or second
 //! line outside quotes, and inside double quotes nothing that a shell replaces. A command that is not known to be
-//! plain is not allowed. A rule without a star allows exactly its own text, byte for byte, since the user has seen
-//! all of it. Rules do not know programs: `git *` allows everything that `git` can do, including to start other
-//! programs.
+//! plain is not allowed. A rule without a star allows exactly its own text, byte for byte, because the user has
+//! seen all of it. Rules do not know programs: `git *` allows everything that `git` can do, including the start of
+//! other programs.
 //!
 //! **Refusing and asking.** Every command that a shell may derive from the text counts: in a list, in a
-//! substitution, in braces, in quotes (a shell may be told to run their content), in a text that a shell reads
-//! (`<<<`, `echo … | sh`), and after `sudo`, `env`, `xargs` and similar programs. For some programs the use of
-//! their arguments is known (`starts`): `echo` and `grep` run none of them, `docker` runs those after `exec`. For
-//! every other program each word and each quoted text may be a command, which may be a false alarm. Options before
-//! the words of a rule are skipped (`line`): `git -C x push` is `git push`. If words are known only when the
-//! command runs (`$X`, `$(…)`), a rule applies if it matches the words before them. These rules find plainly
-//! written commands, not deliberately hidden ones (a script that is written first and then run, an encoded text):
-//! the sandbox protects against those, and `otherwise` restricts an agent to allowed calls.
+//! substitution, in braces, in quotes (a shell may run their content), in a text that a shell reads (`<<<`,
+//! `echo … | sh`), and after `sudo`, `env`, `xargs` and similar programs. For some programs the use of their
+//! arguments is known (`starts`): `echo` and `grep` run none of them, `docker` runs those after `exec`. For every
+//! other program each word and each quoted text may be a command, which may be a false alarm. Options before the
+//! words of a rule are skipped (`line`): `git -C x push` is `git push`. If words are known only when the command
+//! runs (`$X`, `$(…)`), a rule applies if it matches the words before them. These rules find plainly written
+//! commands, not deliberately hidden ones (a script that is written first and then run, an encoded text): the
+//! sandbox protects against those, and `otherwise` restricts an agent to allowed calls.
 
 mod parts;
 mod starts;
@@ -29,16 +29,16 @@ use self::parts::{Parts, Quotes, UNKNOWN, expanded, is_held, restored, without_r
 use self::starts::{Start, adds_words, command_setting, is_reader, may_be_shell, name_of, starts};
 use super::glob::Glob;
 
-/// Words before a command that are skipped. What has more is taken for anything.
+/// Maximum number of skipped words before a command. With more, the command may be any.
 const MAX_LEADS: usize = 32;
 
-/// Words of one program that may be commands. What has more is taken for anything.
+/// Maximum number of words of one program that may be commands. With more, the program may be any.
 const MAX_STARTS: usize = 4096;
 
-/// Maximal nesting of quotes in which commands are searched. Deeper text counts as any command.
+/// Maximum nesting of quotes in which commands are searched. Deeper text counts as any command.
 const MAX_QUOTED: usize = 4;
 
-/// Letters of short options that the value may follow in the same word: `-qec'rm x'`.
+/// Maximum number of letters of short options before a value in one word: `-qec'rm x'`.
 const MAX_LETTERS: usize = 5;
 
 /// Returns whether a rule that allows means this command.
@@ -112,16 +112,16 @@ struct Search<'s> {
     is_meant: &'s dyn Fn(&[String], bool) -> bool,
 }
 
-/// How a text is read.
+/// The interpretation of a text.
 #[derive(Clone, Copy)]
 struct Reading {
     /// The remaining depth of nested quotes.
     depth: usize,
     /// Whether the text is certainly run.
     is_certain: bool,
-    /// Whether a shell runs what other programs print.
+    /// Whether a shell runs the output of other programs.
     is_data_run: bool,
-    /// Whether quotes hold words together, so that it is known which words are one program's.
+    /// Whether quotes join words, so that the words of one program are known.
     is_whole: bool,
 }
 
@@ -195,11 +195,11 @@ fn values(word: &str) -> impl Iterator<Item = &str> {
 
 // A rule about a command line, word by word: options before the words of the rule are skipped.
 
-/// Maximal number of positions of a rule's words. More count as any command.
+/// Maximum number of positions of a rule's words. More count as any command.
 const MAX_PLACES: usize = 64;
 
 struct Line {
-    /// Its first words, as far as nothing in them is a star.
+    /// The first words, up to the first one with a star.
     words: Vec<String>,
     /// The pattern after the words.
     rest: Glob,
@@ -268,7 +268,7 @@ impl Line {
     }
 }
 
-/// Returns whether a word that is only known when the command runs may be `own`, and whatever follows it.
+/// Returns whether a word that is known only when the command runs may become `own`.
 fn may_become(word: &str, own: &str) -> bool {
     word.split_once(UNKNOWN).is_some_and(|(known, _)| own.starts_with(known))
 }

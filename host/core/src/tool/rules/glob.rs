@@ -56,7 +56,7 @@ impl Glob {
         left.ends_with(last.as_str())
     }
 
-    /// Returns whether a text that begins with `prefix` may be meant.
+    /// Returns whether the pattern may match a text that begins with `prefix`.
     pub(super) fn may_begin_with(&self, prefix: &str) -> bool {
         let head = self.head();
         head.starts_with(prefix) || (self.literal().is_none() && prefix.starts_with(head))

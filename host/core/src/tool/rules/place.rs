@@ -42,7 +42,7 @@ fn is_address_meant(about: &str, url: &str, of_host: impl Fn(&str) -> bool) -> b
         (Some((about, about_path)), Some((own, path))) => {
             let is_path =
                 if about_path.is_empty() { of_host(path) } else { Glob::new(about_path).matches(path) };
-            // Case counts in neither, and the other one is lower already.
+            // Case does not matter in either, and `own` is in lower case already.
             Glob::new(&about.to_lowercase()).matches(own) && is_path
         }
         _ => Glob::new(about).matches(url),
@@ -59,9 +59,9 @@ fn parted(text: &str) -> Option<(&str, &str)> {
 /// The bases of relative paths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Places<'a> {
-    /// Relative ones of the rule; `None`: where those of the call do.
+    /// The base of relative paths in the rule; `None` for that of the call.
     pub(crate) base: Option<&'a Path>,
-    /// Relative ones of the call.
+    /// The base of relative paths in the call.
     pub(crate) workspace: Option<&'a Path>,
     /// The base of paths that begin with `~`.
     pub(crate) home: Option<&'a Path>,
@@ -77,8 +77,8 @@ pub(super) fn is_path_touched(about: &str, path: &str, places: Places<'_>) -> bo
     is_path_meant(about, path, places).unwrap_or(true)
 }
 
-/// Returns whether a pattern matches a path; one that begins with a star matches files anywhere. `None` if the base
-/// of either is unknown.
+/// Returns whether a pattern matches a path. A pattern that begins with a star matches files anywhere. `None` if a
+/// base is unknown.
 fn is_path_meant(about: &str, path: &str, places: Places<'_>) -> Option<bool> {
     let path = resolved(path, places.workspace, places.home)?;
     if about.starts_with('*') {

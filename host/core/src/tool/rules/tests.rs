@@ -35,7 +35,7 @@ impl Tool for Fake {
     }
 }
 
-/// Says yes to everything, and counts.
+/// Approves every question, and records it.
 #[derive(Clone, Default)]
 struct Yes(Arc<std::sync::Mutex<Vec<Question>>>);
 
@@ -174,7 +174,7 @@ fn only_what_may_ask_is_slow() {
     assert!(!is_fast(&[(Effect::Allow, "*")], None, "bash"), "`shell_confirm` asks");
 }
 
-/// Who types a call has answered; what never runs does not run all the same.
+/// A typed call is approved; a denied call does not run.
 #[tokio::test]
 async fn a_person_who_types_the_call_is_not_asked_by_a_rule() {
     let written = [(Effect::Ask, "read"), (Effect::Deny, "git__log"), (Effect::Allow, "bash(ls)")];
@@ -213,7 +213,7 @@ async fn a_session_can_allow_what_a_rule_means() {
     assert!(call("ls -l").await.contains("no person can be asked"));
 }
 
-/// The rule offered to the user matches exactly the one call, and contains no secret.
+/// The rule in the question to the user matches exactly the one call, and contains no secret.
 #[tokio::test]
 async fn the_rule_that_is_offered_means_one_call() {
     let toolbox = toolbox(&Rules::default());
@@ -228,7 +228,7 @@ async fn the_rule_that_is_offered_means_one_call() {
     assert_eq!(person.0.lock().unwrap()[0].rule, None);
 }
 
-/// A caller's rules mean the same files for tools that work elsewhere.
+/// A caller's rules apply to the same files for tools with another workspace.
 #[tokio::test]
 async fn a_rule_keeps_its_base_and_a_call_its_workspace() {
     let written = [(Effect::Deny, "read(secrets/*)"), (Effect::Allow, "read(src/*)")];
@@ -254,7 +254,7 @@ async fn a_rule_keeps_its_base_and_a_call_its_workspace() {
     assert!(answer(&own, "secrets/a").await.contains("`otherwise = \"deny\"`"));
 }
 
-/// `~` means the same directory to file tools and to rules, also to those that a user allows in a session.
+/// `~` is one directory for file tools and for rules, including the rules that a user allows in a session.
 #[tokio::test]
 async fn a_home_directory_is_the_same_files_by_either_name() {
     let written =

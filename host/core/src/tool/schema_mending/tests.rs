@@ -55,7 +55,7 @@ fn what_is_right_stays() {
     }
 }
 
-/// (B12) A pattern of another dialect is left unchecked, and everything else is checked.
+/// (B12) A pattern of another dialect is not checked, and everything else is checked.
 #[test]
 fn patterns_that_cannot_be_read_are_left_unchecked() {
     for (pattern, good) in [
@@ -94,8 +94,8 @@ fn patterns_that_cannot_be_read_are_left_unchecked() {
     );
 }
 
-/// (B13) One wrong keyword is mended where it can mean one thing, and left out otherwise: a property, what is made of it, a value
-/// that passes and, where there is one, a value that does not.
+/// (B13) A wrong keyword is repaired if it has one possible meaning, and removed otherwise: a property, its repair, a
+/// value that passes and, if there is one, a value that does not.
 #[test]
 fn one_wrong_keyword_takes_nothing_else_away() {
     for line in include_str!("wrong.jsonl").lines() {
@@ -105,7 +105,7 @@ fn one_wrong_keyword_takes_nothing_else_away() {
     }
 }
 
-/// (B13, B33) The whole schema, if it is invalid itself.
+/// (B13, B33) The complete schema, if it is invalid.
 #[test]
 fn arguments_are_an_object_whatever_the_schema_says() {
     for schema in [

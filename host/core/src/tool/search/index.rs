@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::call::ToolDef;
 
-/// Maximal number of words of a query.
+/// Maximum number of words of a query.
 const MAX_QUERY: usize = 32;
 
-/// Words of one tool that are kept: a description has at most 16,000 characters.
+/// Maximum number of indexed words of one tool: a description has at most 16,000 characters.
 const MAX_WORDS: usize = 2000;
 
-/// Levels of a schema in which parameters are looked for.
+/// Maximum number of levels of a schema in which parameters are looked for.
 const MAX_DEPTH: usize = 6;
 
 /// The weight of a word by its position.
@@ -21,7 +21,7 @@ const IN_NAME: f64 = 4.0;
 const IN_DESCRIPTION: f64 = 1.5;
 const IN_PARAMETERS: f64 = 0.5;
 
-/// The least alike two words may be to be taken for one with a slip.
+/// The minimum similarity of a word and its misspelling.
 const MIN_LIKENESS: f64 = 0.9;
 
 /// Letters of the shortest word that may have a slip, or be the beginning of another.
@@ -49,8 +49,8 @@ impl Index {
         Self { words, names }
     }
 
-    /// Returns the indices of the tools that match `query`, the best first; of equals, the earlier one.
-    /// Deterministic.
+    /// Returns the indices of the tools that match `query`, the best first; of equal matches, the earlier tool
+    /// first. Deterministic.
     pub(super) fn find(&self, query: &str) -> Vec<usize> {
         let mut scores: HashMap<usize, f64> = HashMap::new();
         for word in split(query).take(MAX_QUERY) {
@@ -113,7 +113,7 @@ fn words_of(def: &ToolDef) -> HashMap<String, f64> {
     words
 }
 
-/// Tells the names and descriptions of parameters.
+/// Passes the names and descriptions of parameters to `visit`.
 fn parameters(schema: &Value, depth: usize, visit: &mut dyn FnMut(&str)) {
     let Some(below) = depth.checked_sub(1) else { return };
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
@@ -149,7 +149,7 @@ fn split(text: &str) -> impl Iterator<Item = String> {
     words.into_iter().filter(|word| !word.is_empty()).map(|word| plain(&word).to_owned())
 }
 
-/// Returns a word without its ending, for the few endings of English that matter here.
+/// Returns a word without its ending, for a few endings of English.
 fn plain(word: &str) -> &str {
     let kept = |ending: &str| word.strip_suffix(ending).filter(|stem| stem.chars().count() >= 3);
     match word {
@@ -183,7 +183,8 @@ mod tests {
         Index::build(defs.iter()).find(query).into_iter().map(|place| names[place]).collect()
     }
 
-    /// PR15: names count most, then descriptions, then parameters; rare words more than common ones.
+    /// PR15: names count more than descriptions, and these more than parameters; rare words count more than common
+    /// ones.
     #[test]
     fn pr15_the_best_match_comes_first() {
         assert_eq!(found("pull request")[0], "github__createPull");

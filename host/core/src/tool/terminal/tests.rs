@@ -39,7 +39,7 @@ fn output_is_what_a_terminal_shows_of_it() {
         ("old\n\x1b[H\x1b[2Jnew\n", "old\nnew\n"),
         ("old\n\x1b[H\x1b[Jnew\n", "old\nnew\n"),
         ("one\nx\x1bMy\n", "oye\nx"),
-        // Nothing of these is seen.
+        // None of these sequences is shown.
         ("\x1b[32mgreen\x1b[0m \x1b[1;38;5;9mred\x1b[m\n", "green red\n"),
         ("\x1b[38:2::1:2:3mx\x1b[0m\n", "x\n"),
         ("\x1b]0;title\x07a\n", "a\n"),
@@ -49,7 +49,7 @@ fn output_is_what_a_terminal_shows_of_it() {
         ("\x1b(Ba\x1b=\x1b>\n", "a\n"),
         ("a\x07b\0c\td\n", "a\x07b\0c\td\n"),
         ("\x1b[1mb\x07\x1b[0m\0c\td\n", "b\x07\0c\td\n"),
-        // Of man pages.
+        // From man pages.
         ("N\x08NA\x08A _\x08x\n", "NA x\n"),
         // An endless sequence hides at most its line.
         ("a\x1b]0;never\nb\n", "a\nb\n"),

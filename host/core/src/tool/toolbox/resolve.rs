@@ -15,11 +15,11 @@ const NAMESPACES: &[&str] = &["functions", "function", "default_api", "tools", "
 /// The beginning of a control token that a model wrote into a name: `bash<|channel|>commentary`.
 const CONTROL: &str = "<|";
 
-/// Tools that a short name could mean and that are named.
+/// Maximum number of tools that a short name could mean and that are named.
 const MAX_NAMED: usize = 5;
 
 impl Toolbox {
-    /// Returns the intended call and its tool; the end of the call if there is none.
+    /// Returns the intended call and its tool, or the end of the call if the tool does not exist.
     pub(super) fn resolve(&self, call: ToolCall) -> (ToolCall, Result<&Entry, Ended>) {
         match self.meant(&call) {
             Ok(meant) => {
@@ -66,8 +66,8 @@ impl Toolbox {
         Ok(Some(ToolCall { id: call.id.clone(), tool, arguments }))
     }
 
-    /// Returns the tool that `name` means here: the one with this name, otherwise the only one with this original
-    /// name, without the prefix of its plugin or program.
+    /// Returns the tool called `name`: the tool with this name, otherwise the only tool with this original name,
+    /// without the prefix of its plugin or program.
     fn called(&self, name: &str) -> Result<Option<&Entry>, String> {
         if name.eq_ignore_ascii_case(generic::NAME) {
             return Err(format!("`{}` cannot run itself; give the name of another tool", generic::NAME));

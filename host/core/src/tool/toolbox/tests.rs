@@ -8,7 +8,7 @@ use crate::event::{Event, Events};
 use crate::grant::Root;
 use crate::tool::{Context, Preparation, ToolError};
 
-/// Answers with its arguments, or fails as they ask.
+/// Answers with its arguments, or fails if they request it.
 struct Echo(ToolDef);
 
 #[async_trait::async_trait]
@@ -86,7 +86,8 @@ async fn te04_an_unknown_tool_is_an_answer() {
     assert_eq!(answer(&toolbox, "zzz", "").await, ToolResult::error("Unknown tool: zzz"));
 }
 
-/// G10: what models write around a name is no part of it; a tool of that very name comes first.
+/// G10: characters that models add around a name are ignored; a tool with the exact name takes
+/// precedence.
 #[tokio::test]
 async fn g10_a_name_is_found_in_what_a_model_wrote_around_it() {
     let mut toolbox = toolbox(&["bash", "program__gh__pr", "functions.odd"]);
@@ -156,7 +157,7 @@ async fn a_call_ends_at_its_deadline() {
     );
 }
 
-/// Panics while it gets ready.
+/// Panics while it prepares.
 struct Unready(Arc<dyn Tool>);
 
 #[async_trait::async_trait]

@@ -32,9 +32,9 @@ pub(super) struct Programs {
 impl Programs {
     pub(super) fn new(common: &Common, choice: ModelArgs, terminal: Terminal) -> anyhow::Result<Self> {
         let mut options = common.options(terminal, true)?;
-        // Children of all sessions are started by the same process.
+        // One process starts the children of all sessions.
         options.confiner.get_or_insert_default();
-        // The terminal, if there is one, is the editor's.
+        // The terminal, if there is one, belongs to the editor.
         options.person = None;
         options.ask = Ask::WhereUnknown;
         let sessions = Dirs::of_this_machine()?.kept_sessions();
@@ -53,7 +53,7 @@ impl Programs {
         Ok(dialogue)
     }
 
-    /// The session that is called exactly so.
+    /// Returns the session with exactly this id.
     fn saved(&self, id: &str) -> anyhow::Result<Saved> {
         let found = self.sessions.find(id).ok().filter(|saved| saved.id == id);
         found.ok_or_else(|| anyhow::anyhow!("no session `{}` is stored here", shortened(id)))
@@ -116,7 +116,7 @@ impl Host for Programs {
     }
 
     async fn list(&self, folder: Option<PathBuf>) -> Result<Vec<Summary>, Failure> {
-        // A thousand files are looked into.
+        // The listing reads up to a thousand files.
         tokio::task::block_in_place(|| self.summaries(folder.as_deref())).map_err(failure)
     }
 
@@ -134,7 +134,8 @@ impl Host for Programs {
 // rights of the program's commands, and a server of program.toml keeps its name. A server that haft cannot run is
 // left out.
 
-/// The servers, and why others are left out. `redactor` learns the values of variables that are named as secrets are.
+/// Returns the servers, and the reasons why others are left out. `redactor` learns the values of variables with the
+/// names of credentials.
 pub(super) fn declared(servers: &[StdioServer], redactor: &Redactor) -> (Vec<McpServer>, Vec<Problem>) {
     let secrets = servers.iter().flat_map(|server| &server.env).filter(|(name, _)| is_credential(name));
     let secrets: Vec<_> = secrets.map(|(_, value)| SecretString::from(value.clone())).collect();
@@ -153,7 +154,7 @@ pub(super) fn declared(servers: &[StdioServer], redactor: &Redactor) -> (Vec<Mcp
             transport: Transport::Stdio { command: here(server.command.clone()), env: env.collect() },
             enabled: true,
             tools: None,
-            // The server belongs to the editor, for whose configuration no verb of haft records an agreement.
+            // The server is declared in the editor's configuration, for which haft records no consent.
             pinned: false,
             timeout: McpServer::DEFAULT_TIMEOUT,
             max_result: McpServer::DEFAULT_MAX_RESULT,
@@ -165,12 +166,12 @@ pub(super) fn declared(servers: &[StdioServer], redactor: &Redactor) -> (Vec<Mcp
     (declared, left_out)
 }
 
-/// Something that stands in no program.toml.
+/// Returns a value that is not from a program.toml.
 fn here<T>(value: T) -> Located<T> {
     Located { value, span: Span::default() }
 }
 
-/// A name of an editor's, as names are in program.toml: `GitHub MCP` is `github-mcp`.
+/// Converts a name of the editor into a name for program.toml: `GitHub MCP` becomes `github-mcp`.
 fn named(text: &str) -> Option<Name> {
     let spelt = text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
     let words: String = spelt.collect();

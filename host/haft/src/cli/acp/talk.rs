@@ -19,7 +19,7 @@ use haft_core::tool::{Decision, Question, Session};
 use haft_core::undo::Which;
 use haft_manifest::Route;
 
-/// The commands of `haft chat` for which an editor has nothing of its own: name, argument and description.
+/// The commands of `haft chat` that have no equivalent in the editor: name, argument and description.
 const COMMANDS: &[(&str, &str, &str)] = &[
     (
         "undo",
@@ -33,12 +33,12 @@ const COMMANDS: &[(&str, &str, &str)] = &[
 pub(super) struct Talk {
     dialogue: Dialogue,
     id: String,
-    /// What the user was not told yet.
+    /// Notices that the user has not seen yet.
     notices: Vec<String>,
 }
 
 impl Talk {
-    /// The dialogue, whose session is or will be called `id`.
+    /// Returns the session of a dialogue; `id` is or becomes the id of its saved session.
     pub(super) fn begun(mut dialogue: Dialogue, id: String) -> Self {
         dialogue.promise(&id);
         let notices = dialogue.program.problems.iter().map(|problem| problem.message().to_owned()).collect();
@@ -138,37 +138,37 @@ impl Conversation for Talk {
     }
 }
 
-/// The session of the calls in `turn`.
+/// Returns the session for the tool calls of `turn`.
 fn session(dialogue: &Dialogue, turn: &Turn) -> Session {
     let Turn { events, cancel, approvals, .. } = turn.clone();
     Session { cancel, approvals, ..dialogue.program.session("acp", events) }
 }
 
-/// An error, for the user of the editor.
+/// Converts an error for the user of the editor.
 #[expect(clippy::needless_pass_by_value, reason = "it is the end of the error")]
 pub(super) fn failure(error: anyhow::Error) -> Failure {
     Failure(told(&error))
 }
 
-// A session of an editor in a folder whose program.toml has no agreement yet: nothing of it is loaded, and its
-// first prompt asks the user there.
+// A session of an editor in a folder whose program.toml has no consent yet: nothing of program.toml is loaded, and
+// the first prompt asks the user for consent.
 
 /// Loads the program of the folder.
 type Open = dyn Fn() -> Opened + Send + Sync;
 
 pub(super) type Opened = Pin<Box<dyn Future<Output = anyhow::Result<Dialogue>> + Send>>;
 
-/// What is to become a [`Talk`].
+/// A session that becomes a [`Talk`] after consent.
 pub(super) struct Unagreed {
     open: Box<Open>,
     agreement: Agreement,
     id: String,
-    /// Once the user has agreed.
+    /// The session, after the user has agreed.
     talk: Option<Talk>,
 }
 
 impl Unagreed {
-    /// What `open` opens once the user has agreed.
+    /// Returns a session that calls `open` after the user has agreed.
     pub(super) fn new(
         open: impl Fn() -> Opened + Send + Sync + 'static,
         agreement: Agreement,
@@ -177,7 +177,7 @@ impl Unagreed {
         Self { open: Box::new(open), agreement, id, talk: None }
     }
 
-    /// The session, once the user has agreed.
+    /// Returns the session, and asks the user for consent first if necessary.
     async fn talk(&mut self, turn: &Turn) -> anyhow::Result<&mut Talk> {
         if self.talk.is_none() {
             self.ask(turn).await?;

@@ -14,13 +14,13 @@ use haft_package::{Digest, PackageSource, ProjectError};
 
 /// A server of a registry.
 pub(super) enum Found {
-    /// A package, with its digest as far as the registry says it.
+    /// A package, with its digest if the registry states one.
     Package(PackageSource, Option<Digest>, Asked),
-    /// What was written already, or was not agreed to.
+    /// The verb has ended: the entry is written, or the user did not agree.
     Done(Exit),
 }
 
-/// Finds the server `named`, and writes it where it is an address.
+/// Finds the server `named`. Writes the entry of a server with a URL.
 pub(super) async fn find(
     add: &Add,
     session: &InstallSession,
@@ -55,7 +55,7 @@ pub(super) async fn find(
     }
 }
 
-/// The registry that the person named: on the command line, in the environment, or first in `sources.toml`.
+/// Returns the registry from the command line, the environment, or the first entry of `sources.toml`.
 fn registry(add: &Add, session: &InstallSession) -> anyhow::Result<Registry> {
     if let Some(url) = add.registry.clone().filter(|url| !url.is_empty()) {
         return Ok(Registry { url });
@@ -80,7 +80,7 @@ fn own_name(add: &Add, name: &str) -> anyhow::Result<Name> {
     }
 }
 
-/// A server that answers elsewhere.
+/// A server at a URL.
 struct Server {
     name: Name,
     url: String,
@@ -88,7 +88,7 @@ struct Server {
 }
 
 impl Server {
-    /// Shows what program.toml gets, asks, and writes it.
+    /// Shows the entry for program.toml, asks for consent, and writes the entry.
     async fn add(
         &self,
         add: &Add,

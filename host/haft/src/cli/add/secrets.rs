@@ -9,20 +9,20 @@ use haft_core::report::plain;
 use haft_manifest::{KeyringEntry, Name, SecretError, SecretSource, Secrets};
 use haft_package::SecretField;
 
-/// What the names of entries begin with.
+/// The prefix of the names of keyring entries.
 const OURS: &str = "haft";
 
-/// What was asked for.
+/// The entered secrets.
 #[derive(Default)]
 pub(super) struct Asked {
-    /// The settings that name the secrets.
+    /// The settings that refer to the secrets.
     pub(super) settings: Vec<(String, String)>,
-    /// What was entered, for the keyring.
+    /// The entered values, for the keyring.
     values: Vec<(KeyringEntry, SecretString)>,
 }
 
 impl Asked {
-    /// Asks for `fields` of `server`. Without a keyring nothing is asked: the secrets are variables.
+    /// Asks for `fields` of `server`. Without a keyring it asks for nothing: the secrets are environment variables.
     pub(super) async fn at(
         terminal: Terminal,
         session: &InstallSession,
@@ -37,7 +37,7 @@ impl Asked {
             let key = plain(&field.key);
             let Ok(entry) = format!("{OURS}/{name}/{}", field.key).parse::<KeyringEntry>() else { continue };
             match secrets.read(&SecretSource::Keyring(entry.clone())).await {
-                // The stored secret may belong to another server of that name, by another author.
+                // The stored secret may belong to a server of the same name from another author.
                 Ok(_) => {
                     let hint = format!("`--set {key}=keyring:{entry}` uses the stored value for this server");
                     return Err(with_hint(
@@ -63,7 +63,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Keeps what was entered, once it is agreed to what needs it.
+    /// Stores the entered values, after the user has agreed to the server.
     pub(super) async fn store(&self, terminal: Terminal, session: &InstallSession) -> anyhow::Result<()> {
         let (redactor, home) = (terminal.redactor(), session.context.dirs.home.as_path());
         let secrets = Secrets::new(&session.project.manifest, home, &redactor);

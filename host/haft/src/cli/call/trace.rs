@@ -10,23 +10,23 @@ use haft_core::report::shortened;
 use haft_core::tool::CallNotes;
 use haft_manifest::units::format_size;
 
-/// Lines for a person; anyone who wants all of them reads the JSON.
+/// Maximum number of lines for a person. The JSON has all calls.
 const MAX_LINES: usize = 200;
 
-/// Characters of arguments or results on a line.
+/// Maximum characters of arguments or results on a line.
 const MAX_SHOWN: usize = 80;
 
-/// Calls of a plugin during one call of a tool.
+/// The host calls of a plugin during one call of a tool.
 pub(super) struct Trace {
     calls: Vec<HostCall>,
-    /// Calls that were not kept.
+    /// Number of calls that are not recorded.
     more: usize,
     decisions: Vec<String>,
     memory: Option<u64>,
     took: Duration,
 }
 
-/// Equal calls that follow each other.
+/// Consecutive equal calls.
 struct Run<'a> {
     first: &'a HostCall,
     count: usize,
@@ -60,7 +60,7 @@ impl Trace {
         page.trim_end().to_owned()
     }
 
-    /// The trace as data: times in milliseconds, memory in bytes.
+    /// Returns the trace as data: times in milliseconds, memory in bytes.
     pub(super) fn json(&self) -> Value {
         let call = |call: &HostCall| {
             json!({
@@ -125,7 +125,7 @@ fn milliseconds(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1000.0)
 }
 
-/// Bytes as a size that is read at a glance.
+/// Returns a size in whole KiB or MiB, rounded up.
 fn rounded(bytes: u64) -> String {
     let unit = if bytes < 1 << 20 { 1 << 10 } else { 1 << 20 };
     format_size(bytes.div_ceil(unit) * unit)

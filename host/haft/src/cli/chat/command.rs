@@ -17,13 +17,13 @@ use haft_core::undo::Which;
 /// A row of [`COMMANDS`].
 pub(super) struct Kind {
     pub(super) name: &'static str,
-    /// What comes after it.
+    /// The argument of the command.
     argument: &'static str,
     help: &'static str,
     make: fn(&str) -> Command,
 }
 
-/// Every command, in the order in which `/help` lists them.
+/// All commands, in the order of `/help`.
 pub(super) const COMMANDS: &[Kind] = &[
     Kind { name: "help", argument: "", help: "list the commands", make: |_| Command::Help },
     Kind { name: "tools", argument: "", help: "list the tools", make: |_| Command::Tools },
@@ -107,13 +107,13 @@ pub(super) enum Command {
     Allow(String),
     Keep(String),
     Deny(String),
-    /// Nothing and `on`: plan from now on; `off`: no longer.
+    /// An empty argument or `on` starts plan mode; `off` ends it.
     Plan(String),
-    /// Files, as words are split by a shell.
+    /// Files, separated as in a shell.
     Attach(String),
     Detach,
     Continue,
-    /// Nothing: the last changes; `all`.
+    /// An empty argument means the last changes; `all` means all.
     Undo(String),
     Compact,
     Fork,
@@ -122,29 +122,29 @@ pub(super) enum Command {
     Quit,
 }
 
-/// What is to be done next.
+/// The next action.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Nothing but to read on.
+    /// Read the next line.
     Read,
-    /// What was entered; what is left, where nothing was.
+    /// Run a prompt, or resume the unfinished one if there is none.
     Do(Option<Prompt>),
-    /// Ask this model from now on.
+    /// Use this model for the next prompts.
     Model(String),
-    /// Keep this rule in program.toml.
+    /// Write this rule to program.toml.
     Keep(String),
-    /// Have what was said summarised.
+    /// Summarise the conversation.
     Compact,
-    /// Attach these to what is said next, and list what is attached.
+    /// Attach these files to the next prompt, and list the attached files.
     Attach(Vec<PathBuf>),
-    /// Attach nothing.
+    /// Remove the attached files.
     Detach,
-    /// Leave.
+    /// Leave the chat.
     Leave,
 }
 
 impl Command {
-    /// The command of a line without its `/`.
+    /// Parses a line without its `/`.
     pub(super) fn parse(line: &str) -> anyhow::Result<Self> {
         let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let name = if name == "exit" { "quit" } else { name };
@@ -216,7 +216,7 @@ impl Command {
     }
 }
 
-/// The files that `words` name: quoted or with `\` as a shell has them, which is how terminals drop files too.
+/// Returns the files that `words` name, quoted or escaped as in a shell. Terminals insert dropped files in this form.
 fn paths(words: &str) -> anyhow::Result<Vec<PathBuf>> {
     let words = shell_words::split(words).context("a quotation mark is not closed")?;
     let home = etcetera::home_dir().ok();
@@ -234,7 +234,7 @@ fn undo(conversation: &mut Conversation, which: Which, terminal: Terminal) {
     }
 }
 
-/// Says which mode there is from now on.
+/// Tells which mode is active.
 pub(super) fn tell_plan(is_planning: bool, terminal: Terminal) {
     terminal.message(if is_planning {
         format!("{DIM}plan mode: tools only read; `/plan off` ends plan mode{DIM:#}")
@@ -277,7 +277,7 @@ fn save(conversation: &Conversation, file: Option<PathBuf>, terminal: Terminal) 
     }
 }
 
-/// Writes a file that does not exist yet, readable by this user alone: conversations are private.
+/// Writes a file that does not exist yet, with access for this user alone: conversations are private.
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     file.write_all(text.as_bytes())

@@ -26,23 +26,23 @@ use haft::program::Dirs;
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
 
-/// Entries of the history that are kept.
+/// Maximum number of entries of the history.
 const MAX_ENTRIES: usize = 1000;
 
-/// Bytes of the file that are read: many times what that many entries take.
+/// Maximum bytes that are read from the history file: many times the size of a full history.
 const MAX_FILE: u64 = 8 << 20;
 
-/// What stands before what is typed.
+/// The prompt of the line editor.
 const PROMPT: &str = "> ";
 
-/// The same in plan mode.
+/// The prompt of the line editor in plan mode.
 const PLAN_PROMPT: &str = "plan> ";
 
 pub(super) enum Entered {
     Text(String),
-    /// Nothing, or it was taken back.
+    /// An empty entry, or Ctrl-C.
     Nothing,
-    /// All that tools answered is to be shown; what was typed is there again at the next read.
+    /// The user wants to see the full answers of tools. The next read shows the typed text again.
     ShowAnswers,
     /// The user wants to leave.
     End,
@@ -50,19 +50,19 @@ pub(super) enum Entered {
 
 type Lines = rustyline::Editor<Words, MemHistory>;
 
-/// A line editor. It reads on a thread of its own and is away while it does.
+/// A line editor. It reads on a separate thread, and is absent during a read.
 pub(super) struct Editor {
     lines: Option<Lines>,
-    /// Where entries are kept.
+    /// The file of the history.
     file: Option<PathBuf>,
     redactor: Redactor,
     left: Left,
 }
 
-/// What was typed before and after the cursor when it was asked for answers.
+/// The text before and after the cursor.
 type Typed = (String, String);
 
-/// What was typed when the line was left by Ctrl-O.
+/// The typed text at the time of Ctrl-O.
 #[derive(Clone, Default)]
 struct Left(Arc<Lock<Option<Typed>>>);
 
@@ -75,7 +75,7 @@ impl ConditionalEventHandler for Left {
 }
 
 impl Editor {
-    /// An editor that knows the tools of `talk`.
+    /// Returns an editor that completes the tools of `conversation`.
     pub(super) fn new(conversation: &Conversation, keeps_nothing: bool) -> anyhow::Result<Self> {
         let config = Config::builder()
             .behavior(Behavior::PreferTerm)
@@ -103,7 +103,7 @@ impl Editor {
         Ok(Self { lines: Some(lines), file, redactor, left })
     }
 
-    /// Reads an entry, which begins with `words`.
+    /// Reads an entry; `words` is its initial text.
     pub(super) async fn read(&mut self, is_planning: bool, words: String) -> anyhow::Result<Entered> {
         let mut lines = self.lines.take().context("the terminal is already being read")?;
         let (before, after) = self.left.0.lock().take().unwrap_or_default();
@@ -122,7 +122,7 @@ impl Editor {
                 }
                 if lines.add_history_entry(text.as_str())? {
                     let text = self.redactor.redact(&text);
-                    // An entry that cannot be kept is no reason to stop.
+                    // An error of the history file does not end the chat.
                     if let Some(Err(error)) = self.file.as_deref().map(|file| keep(file, &text)) {
                         tracing::info!("the input history is not saved: {error}");
                     }
@@ -137,7 +137,7 @@ impl Editor {
     }
 }
 
-/// The entries of earlier conversations, oldest first: a JSON string a line.
+/// Returns the entries of earlier conversations, oldest first. Each line of the file is a JSON string.
 fn entries(file: &Path) -> Vec<String> {
     let Ok(file) = std::fs::File::open(file) else { return Vec::new() };
     let lines = BufReader::new(file.take(MAX_FILE)).lines().map_while(Result::ok);
@@ -146,7 +146,7 @@ fn entries(file: &Path) -> Vec<String> {
     all.into_iter().skip(more).collect()
 }
 
-/// Keeps an entry; of a file that has grown large only the newest stay.
+/// Appends an entry. Keeps only the newest entries of a large file.
 fn keep(file: &Path, text: &str) -> std::io::Result<()> {
     let entry = serde_json::Value::from(text).to_string() + "\n";
     let options = || {
@@ -163,7 +163,7 @@ fn keep(file: &Path, text: &str) -> std::io::Result<()> {
     options().append(true).open(file)?.write_all(entry.as_bytes())
 }
 
-/// What completes commands and their arguments, and tells whether an entry is whole.
+/// Completes commands and their arguments, and decides whether an entry is complete.
 struct Words {
     tools: Vec<String>,
     prompts: Vec<String>,
@@ -195,7 +195,7 @@ impl Completer for Words {
     }
 }
 
-/// Where the word begins that `typed` ends with, and what it can become.
+/// Returns the start of the last word in `typed`, and its completions.
 fn complete(typed: &str, tools: &[String], prompts: &[String]) -> (usize, Vec<Pair>) {
     let pair = |text: String| Pair { display: text.clone(), replacement: text };
     let Some(command) = typed.strip_prefix('/') else { return (0, Vec::new()) };
@@ -220,7 +220,7 @@ impl Validator for Words {
     }
 }
 
-/// Whether an entry is not to be continued: no `\` at its end, no block of code open.
+/// Returns whether an entry is complete: it does not end with `\`, and every code block is closed.
 fn is_whole(text: &str) -> bool {
     let fences = text.lines().filter(|line| line.trim_start().starts_with("```")).count();
     !text.ends_with('\\') && fences % 2 == 0

@@ -11,7 +11,7 @@ use haft_core::tool::Entry;
 use haft_manifest::RulePattern;
 use haft_package::{Change, Project, ProjectError, Store, edit};
 
-/// Says what is allowed, and what asks.
+/// Lists the allowed tools, and the tools that need approval.
 pub(super) fn list(conversation: &Conversation, terminal: Terminal) {
     let allowed = conversation.approvals.allowed();
     let is_allowed =
@@ -31,7 +31,7 @@ pub(super) fn list(conversation: &Conversation, terminal: Terminal) {
     terminal.message(format_args!("ask before every call: {}", list(&asks)));
 }
 
-/// Allows what a rule means, in this session.
+/// Allows the calls that a rule matches, in this session.
 pub(super) fn allow(conversation: &Conversation, rule: &str, terminal: Terminal) {
     match found(conversation, rule) {
         Err(error) => terminal.fail(&error),
@@ -50,7 +50,8 @@ pub(super) fn allow(conversation: &Conversation, rule: &str, terminal: Terminal)
     }
 }
 
-/// Writes a rule to `[agent] allow`, after the line was shown and agreed to. It holds in this session too.
+/// Writes a rule to `[agent] allow`, after the user has seen the line and agreed. The rule is also valid in this
+/// session.
 pub(super) async fn keep(conversation: &Conversation, rule: &str, terminal: Terminal) {
     if let Err(error) = write(conversation, rule, terminal).await {
         terminal.fail(&error);
@@ -79,7 +80,7 @@ async fn write(conversation: &Conversation, rule: &str, terminal: Terminal) -> a
         }
         let store = Store::new(&Dirs::of_this_machine()?.store);
         Project::change(path, &store, |project| {
-            // The displayed text is written, or nothing.
+            // haft writes the displayed text or nothing.
             if project.text != before {
                 return Err(ProjectError::Changed(path.to_owned()));
             }
@@ -96,7 +97,7 @@ fn ruled(path: &Path, text: &str, rule: &RulePattern) -> Result<String, ProjectE
     text.map_err(|error| ProjectError::Edit { path: path.to_owned(), error })
 }
 
-/// The rule with the tool's own name, and the tools that it names.
+/// Returns the rule with the tool's full name, and the tools that it matches.
 fn found<'c>(conversation: &'c Conversation, rule: &str) -> anyhow::Result<(RulePattern, Vec<&'c Entry>)> {
     let rule: RulePattern =
         rule.parse().map_err(|error| anyhow::anyhow!("`{rule}` is not a rule: {error}"))?;
@@ -115,7 +116,7 @@ fn found<'c>(conversation: &'c Conversation, rule: &str) -> anyhow::Result<(Rule
     }
 }
 
-/// What is said of a name that no tool has.
+/// Returns the message about a name that no tool has.
 fn none_called(conversation: &Conversation, tool: &str) -> String {
     let names = conversation.dialogue.toolbox.entries().map(|entry| entry.def().name.as_str());
     match haft_core::report::nearest(tool, names) {
@@ -124,12 +125,12 @@ fn none_called(conversation: &Conversation, tool: &str) -> String {
     }
 }
 
-/// Takes back what was allowed in this session, also to agents.
+/// Withdraws a rule of this session, also from agents.
 pub(super) fn deny(conversation: &Conversation, rule: &str, terminal: Terminal) {
     // A session's rule may no longer match a tool, and is withdrawn nevertheless.
     let own = found(conversation, rule);
     let name = own.as_ref().map_or_else(|_| rule.to_owned(), |(rule, _)| rule.to_string());
-    // An agent may have a tool under a name that is another one's here.
+    // An agent may have a tool under a name that another tool has here.
     let is_withdrawn =
         [name.as_str(), rule].map(|rule| conversation.approvals.withdraw(rule)).contains(&true);
     if is_withdrawn {

@@ -16,16 +16,16 @@ use haft_core::tool::in_a_line;
 use haft_journal::View;
 use haft_manifest::{Manifest, McpServer, Transport};
 
-/// Characters of what is said of a candidate.
+/// Maximum characters of a candidate's description.
 const MAX_HELP: usize = 70;
 
-/// Sessions and calls that are offered: those that somebody remembers.
+/// Maximum number of sessions and calls among the candidates: as many as a user remembers.
 const MAX_RECENT: usize = 30;
 
-/// Digits of a call's id, as `haft log` shows them.
+/// Number of digits of a call's id, as in `haft log`.
 const ID: usize = 8;
 
-/// What a right begins with.
+/// The prefixes of rights.
 const RIGHTS: &[(&str, &str)] = &[
     ("read=", "a folder or file that may be read"),
     ("write=", "a folder or file that may be written"),
@@ -45,7 +45,7 @@ pub(super) fn tools() -> Vec<CompletionCandidate> {
     tools.iter().map(|(def, _)| candidate(def.name.as_str(), &def.description)).collect()
 }
 
-/// `NAME=`, and once that is there, its values.
+/// Returns `NAME=` for each argument, and after a complete name its values.
 pub(super) fn arguments(current: &OsStr) -> Vec<CompletionCandidate> {
     let (line, current) = (Line::typed(), current.to_string_lossy());
     let (Some(tool), given) = (line.about.clone(), line.given.clone()) else { return Vec::new() };
@@ -65,13 +65,13 @@ pub(super) fn arguments(current: &OsStr) -> Vec<CompletionCandidate> {
     found.unwrap_or_default().into_iter().filter(starts).collect()
 }
 
-/// What a schema says of its value, else its type.
+/// Returns the description of a schema, or its type.
 fn said(schema: &Value) -> String {
     let text = |name: &str| schema.get(name).and_then(Value::as_str).map(str::to_owned);
     text("description").or_else(|| text("type")).unwrap_or_default()
 }
 
-/// The values that an argument takes: those of its schema, or files where its name says that it is one.
+/// Returns the values of an argument: those of its schema, or files if its name suggests a path.
 fn values(name: &str, typed: &str, schema: &Value) -> Vec<CompletionCandidate> {
     let listed = schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default();
     let is_bool = schema.get("type").and_then(Value::as_str) == Some("boolean");
@@ -88,7 +88,7 @@ fn values(name: &str, typed: &str, schema: &Value) -> Vec<CompletionCandidate> {
     found.into_iter().map(|value| candidate(value, "")).collect()
 }
 
-/// The plugins and packages that program.toml names.
+/// Returns the plugins and packages of program.toml.
 fn installed(manifest: &Manifest) -> Vec<(String, &'static str)> {
     let plugins = manifest.plugins.iter().map(|plugin| (plugin.name.to_string(), "plugin"));
     let packages = manifest.packages.iter().map(|package| (package.name.to_string(), "package"));
@@ -144,34 +144,34 @@ pub(super) fn calls() -> Vec<CompletionCandidate> {
     let call = records.iter().rev().enumerate().map(|(at, record)| {
         let id: String = record.id.chars().take(ID).collect();
         let about = in_a_line(&record.arguments, MAX_HELP);
-        // The newest first, not in the order of digits.
+        // The newest calls come first; the order of digits has no meaning.
         candidate(id, &format!("{} {about}", record.tool)).display_order(Some(at))
     });
     call.collect()
 }
 
-// The facts about the program on a line that need no action: no component is compiled, no server started, and parts
-// without agreement are left out.
+// Facts about the program on a line that need no action: haft compiles no component, starts no server, and leaves out
+// parts without consent.
 
-/// How long a user waits for an answer at most, whatever is slow.
+/// Time limit for an answer to the shell.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Options that take the next word, besides `--program` and `--arg`.
 const VALUED: &[&str] = &["--allow", "--container", "--ssh", "--nats", "--profile", "--coredump"];
 
-/// What stands on the line.
+/// The words on the line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
-    /// The program.toml that it names.
+    /// The program.toml on the line.
     program: Option<PathBuf>,
-    /// The first word after the verb that is no option.
+    /// The first word after the verb that is not an option.
     pub(super) about: Option<String>,
-    /// The arguments that have their values already.
+    /// The names of arguments that already have values.
     pub(super) given: Vec<String>,
 }
 
 impl Line {
-    /// The line that is completed.
+    /// Returns the line under completion.
     pub(super) fn typed() -> Self {
         Self::of(&completions::typed())
     }
@@ -196,12 +196,12 @@ impl Line {
         line
     }
 
-    /// What its program.toml says, as far as it can be read; nothing of it counts.
+    /// Returns the program.toml, as far as it can be read. Nothing of it takes effect.
     pub(super) fn manifest(&self) -> Option<Manifest> {
         Manifest::load(&self.program.clone().unwrap_or_else(|| FILE_NAME.into())).ok()
     }
 
-    /// Its program, with the tools that are known.
+    /// Returns the program with its known tools.
     pub(super) fn program(self) -> Option<Program> {
         let trust = trusted::or_left_out(trusted::of_environment().ok()?);
         let program = self.program;
@@ -215,7 +215,7 @@ impl Line {
     }
 }
 
-/// The name in `NAME=VALUE`.
+/// Returns the name in `NAME=VALUE`.
 fn name(pair: &str) -> Option<String> {
     pair.split_once('=').map(|(name, _)| name.to_owned())
 }

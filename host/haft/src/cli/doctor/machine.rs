@@ -15,16 +15,16 @@ pub(super) struct Machine {
     version: &'static str,
     kernel: String,
     architecture: &'static str,
-    /// What the distribution calls itself.
+    /// The name of the distribution.
     system: Option<String>,
-    /// The number of the user, and the name that the environment gives.
+    /// The user's id, and the user's name in the environment.
     user: (u32, Option<String>),
     pub(super) container: Option<&'static str>,
 }
 
-/// Files that container engines leave in what they start.
+/// Files that container engines create in containers.
 const MARKERS: &[(&str, &str)] = &[("/.dockerenv", "Docker"), ("/run/.containerenv", "Podman")];
-/// What the control groups of the first process are called inside containers.
+/// Parts of the names of control groups of the first process in containers.
 const GROUPS: &[(&str, &str)] =
     &[("kubepods", "Kubernetes"), ("docker", "Docker"), ("libpod", "Podman"), ("lxc", "LXC")];
 
@@ -35,7 +35,7 @@ impl Machine {
         let name = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
         Self {
             version: env!("CARGO_PKG_VERSION"),
-            // Where there is no `/proc` the system has to do.
+            // Without `/proc`, the name of the operating system replaces the version of the kernel.
             kernel: if kernel.is_empty() { std::env::consts::OS.to_owned() } else { kernel },
             architecture: std::env::consts::ARCH,
             system: read("/etc/os-release").and_then(|text| pretty_name(&text)),
@@ -87,22 +87,22 @@ pub(super) struct Place {
     state: State,
 }
 
-/// How it is.
+/// The state of a directory.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
     Good,
-    /// Not made yet.
+    /// Does not exist yet.
     Missing,
-    /// Others can see, or even change, what is only haft's.
+    /// Other users can read the private files of haft; with `writable` they can also change them.
     Shared {
         writable: bool,
     },
-    /// It cannot be used.
+    /// Cannot be used, and the reason.
     Unusable(String),
 }
 
-/// What is haft's alone, and the directories that tools may write.
+/// Inspects the private directories of haft, and the directories that tools may write.
 pub(super) fn inspect_dirs(dirs: &Dirs) -> Vec<Place> {
     let journal = dirs.journal();
     let own = [
@@ -149,7 +149,7 @@ fn privacy(found: &Metadata) -> State {
 }
 
 impl Place {
-    /// Whether haft cannot work with it.
+    /// Returns whether haft cannot work with the directory.
     pub(super) fn is_unusable(&self) -> bool {
         matches!(self.state, State::Unusable(_))
     }

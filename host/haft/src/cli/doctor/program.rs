@@ -10,17 +10,17 @@ use haft_plugin_host::{Engine, EngineOptions, LandlockState};
 
 #[derive(Serialize)]
 pub(super) struct Found {
-    /// The file; `None` where there is none.
+    /// The path of the file. `None` if it does not exist.
     file: Option<String>,
     tools: usize,
     problems: usize,
-    /// What keeps it from being used at all.
+    /// The error that prevents any use of the file.
     error: Option<String>,
     sandbox: Option<Rights>,
     hooks: Vec<Hook>,
 }
 
-/// A plugin that sees calls, and of how many tools.
+/// A plugin that sees calls as a hook, with the number of tools.
 #[derive(Serialize)]
 struct Hook {
     name: String,
@@ -30,7 +30,7 @@ struct Hook {
     what: String,
 }
 
-/// What its commands may do.
+/// The rights of the program's commands.
 #[derive(Serialize)]
 struct Rights {
     mode: &'static str,
@@ -125,11 +125,11 @@ impl Rights {
 
 // The confinement of plugins besides their preopened directories.
 
-/// What the kernel adds.
+/// The kernel's part of the confinement.
 #[derive(Serialize)]
 pub(super) struct Plugins {
     landlock: &'static str,
-    /// What is open, and why.
+    /// The missing part, and the reason.
     lacks: Option<String>,
 }
 
@@ -138,7 +138,7 @@ const PARTIAL: &str = "partial";
 const NONE: &str = "none";
 
 impl Plugins {
-    /// Finds out with an engine that runs nothing.
+    /// Reads the state from an engine that runs no plugin.
     pub(super) fn gather() -> Self {
         let state = Engine::new(&EngineOptions::default()).landlock_state();
         let landlock = match state {

@@ -12,10 +12,10 @@ use haft::program::Program;
 use haft_agent::provider::{OLLAMA_HOST, PROVIDERS, ollama_host};
 use haft_manifest::{Provider, SecretSource};
 
-/// How long a server of this machine may take to accept a connection.
+/// Time limit for a connection to a server on this machine.
 const BOUND: Duration = Duration::from_secs(1);
 
-/// Every provider that haft knows, and the one that the program names.
+/// Every provider that haft knows, and the provider of the program.
 #[derive(Serialize)]
 pub(super) struct Providers {
     known: Vec<Known>,
@@ -24,17 +24,17 @@ pub(super) struct Providers {
     agents: Vec<OfAgent>,
 }
 
-/// What an agent of the program asks.
+/// The provider of an agent of the program.
 #[derive(Serialize)]
 struct OfAgent {
     name: String,
     provider: Option<String>,
     model: Option<String>,
-    /// Why it cannot ask anything.
+    /// The reason why the agent has no usable provider.
     error: Option<String>,
 }
 
-/// A row of the catalogue.
+/// A provider in the catalogue.
 #[derive(Serialize)]
 struct Known {
     name: &'static str,
@@ -43,7 +43,7 @@ struct Known {
     has_key: bool,
 }
 
-/// A server on this machine.
+/// A model server on this machine.
 #[derive(Serialize)]
 struct Local {
     address: String,
@@ -63,17 +63,17 @@ struct Named {
 #[serde(rename_all = "snake_case")]
 enum Key {
     In(String),
-    /// It could be asked for, and might have to be unlocked.
+    /// The key would have to be requested, and its store may be locked.
     NotAskedFor(String),
-    /// None is wanted.
+    /// The provider needs no key.
     NotNeeded,
-    /// It does not exist, and why.
+    /// The key does not exist, and the reason.
     Missing(String),
 }
 
 impl Providers {
     pub(super) async fn gather(program: Option<&Program>) -> Self {
-        // Whether a server of this machine answers is found out by asking.
+        // Providers without a key are servers on this machine, which are checked by a connection.
         let known = PROVIDERS.iter().filter(|kind| kind.needs_key).map(|kind| Known {
             name: kind.name,
             base_url: kind.base_url,
@@ -125,7 +125,7 @@ impl OfAgent {
     }
 }
 
-/// Whether a variable holds something. What it holds is dropped unseen.
+/// Returns whether a variable has a value. The value itself is dropped.
 fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
@@ -160,7 +160,7 @@ impl Local {
     }
 }
 
-/// Whether an Ollama, or what stands in its place, can be reached where its own tools look for it.
+/// Returns whether Ollama, or a compatible server, accepts connections at its usual address.
 pub(in crate::cli) async fn is_ollama_there() -> bool {
     Local::probe(std::env::var(OLLAMA_HOST).ok().as_deref()).await.is_reachable
 }
@@ -182,7 +182,7 @@ impl Named {
             Key::In(place) => (Mark::Good, format!("key in {place}")),
             Key::NotAskedFor(place) => (Mark::Good, format!("key in {place} (not read)")),
             Key::NotNeeded => (Mark::Good, "needs no key".to_owned()),
-            // A server of one's own may want none.
+            // A self-hosted server may need no key.
             Key::Missing(why) if self.base_url.is_some() => (Mark::Good, format!("no key: {why}")),
             Key::Missing(why) => (Mark::Warning, format!("no key: {why}")),
         };
@@ -204,7 +204,7 @@ impl Key {
         }
     }
 
-    /// Where the vendor's own tools look for it.
+    /// Returns the state of the key at the place that the vendor's own tools use.
     fn usual(provider: &str) -> Self {
         match PROVIDERS.iter().find(|kind| kind.name == provider) {
             Some(kind) if is_set(kind.key_variable) => Self::In(format!("`{}`", kind.key_variable)),

@@ -10,19 +10,19 @@ use haft_core::grant::{Grant, Root};
 use haft_sandbox::confine::{ConfineError, Confiner, Layers, Verdict};
 use haft_sandbox::selftest::{self, Finding, Outcome, SelfTest, SelfTestError};
 
-/// The first versions of Landlock that have these, and what keeps them where it has not.
+/// Versions of Landlock, and the operations that they restrict first.
 const LATER: &[(u32, &str)] = &[(5, "requests to devices"), (6, "signals and abstract sockets")];
 
 #[derive(Serialize)]
 pub(super) struct Sandbox {
     #[serde(flatten)]
     layers: Layers,
-    /// Why there are no namespaces.
+    /// The reason why namespaces are missing.
     missing: Option<String>,
     verdict: &'static str,
-    /// What is not kept.
+    /// Operations that the sandbox does not restrict.
     gaps: Vec<&'static str>,
-    /// Why commands are refused.
+    /// The reason why commands are refused.
     refusal: Option<String>,
     hints: Vec<String>,
     self_test: Tested,
@@ -37,7 +37,7 @@ enum Tested {
 }
 
 impl Sandbox {
-    /// Tries all layers. `grant` is that of the program in use, which may ask for more than they keep.
+    /// Tests all layers. `grant` belongs to the program in use, and may need more than the layers support.
     pub(super) async fn test(
         confiner: &Confiner,
         grant: Option<&Grant>,
@@ -48,7 +48,7 @@ impl Sandbox {
         let (mut layers, mut missing) = (confiner.layers(), confiner.missing());
         let verdict = layers.verdict();
         if let Verdict::Refused(_) = verdict {
-            // Nothing was started, so that it is not yet known whether there are namespaces.
+            // No process was started, so that the availability of namespaces is still unknown.
             missing = namespaces(layers).await.err();
             layers.namespaces = missing.is_none();
         }
@@ -72,12 +72,12 @@ impl Sandbox {
         }
     }
 
-    /// Whether commands cannot be started.
+    /// Returns whether commands cannot start.
     pub(super) fn is_refused(&self) -> bool {
         self.refusal.is_some()
     }
 
-    /// Whether commands can be started, and are held to what is promised.
+    /// Returns whether commands can start, and the sandbox keeps its promises.
     pub(super) fn holds(&self) -> bool {
         let is_tested = match &self.self_test {
             Tested::Done { is_kept, .. } => *is_kept,
@@ -197,7 +197,7 @@ async fn tested(confiner: &Confiner, dirs: &Dirs) -> Tested {
     }
 }
 
-/// Whether there are namespaces, where that alone is asked; why not.
+/// Tests namespaces alone, and returns the reason why they are missing.
 async fn namespaces(layers: Layers) -> Result<(), String> {
     let layers = Layers { namespaces: true, ..layers };
     let grant = Grant::none().with_read_anywhere().with_workspace(Root::everything());
@@ -231,7 +231,7 @@ impl Tested {
     }
 }
 
-/// What is worth saying of an attempt.
+/// Returns a text about an attempt, if it was not blocked.
 fn finding_text(finding: &Finding) -> Option<String> {
     let Finding { attempt, promise, outcome } = finding;
     match outcome {
@@ -246,7 +246,7 @@ fn read(setting: &str) -> Option<String> {
     fs::read_to_string(format!("/proc/sys/{setting}")).ok()
 }
 
-/// What keeps namespaces from being made, as far as it shows, and what would let them.
+/// Returns the probable causes of missing namespaces, with their remedies.
 fn ways_to_namespaces(read: impl Fn(&str) -> Option<String>, container: Option<&str>) -> Vec<String> {
     let is = |setting: &str, value: &str| read(setting).is_some_and(|text| text.trim() == value);
     let mut ways = Vec::new();

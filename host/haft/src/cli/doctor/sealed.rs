@@ -19,7 +19,7 @@ use haft_core::tool::Session;
 use haft_manifest::Seal::{self, Fixed, Hidden};
 use haft_sandbox::confine::{Confiner, Layers, Verdict};
 
-/// Each kind of file that decides rights, the file that stands for it, and what tools may not do with it.
+/// Each kind of file that decides rights, the example of it in the test program, and the restriction of tools.
 const SEALED: &[(&str, &str, Seal)] = &[
     ("program.toml", "program.toml", Fixed),
     ("program.lock", "program.lock", Fixed),
@@ -37,7 +37,7 @@ const SEALED: &[(&str, &str, Seal)] = &[
     ("a start-up file", ".git/config", Fixed),
 ];
 
-/// The program that names them.
+/// The program.toml that refers to the files.
 const PROGRAM: &str = r#"
 [program]
 name = "sealed"
@@ -81,16 +81,16 @@ enabled = false
 command = ["python3", "./server.py"]
 "#;
 
-/// What stands in a file that may be read by nobody.
+/// The content of a file that tools must not read.
 const SECRET: &str = "a-secret-that-the-self-test-made-up";
 
-/// How long a process may go on that should have been ended; it takes some milliseconds.
+/// Time limit for the end of a process that haft must end. The end takes some milliseconds.
 const BOUND: Duration = Duration::from_mins(1);
 
-/// The same where nothing is known to end it.
+/// Time limit for the end of a process if no part of the sandbox ends it.
 const NOTHING_ENDS_IT: Duration = Duration::from_secs(2);
 
-/// Its outcome.
+/// The result of the test.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Sealed {
@@ -98,7 +98,7 @@ pub(super) enum Sealed {
     NotRun { why: String, is_failure: bool },
 }
 
-/// The program, in a folder that is gone afterwards.
+/// The test program, in a temporary folder.
 struct Fixture {
     folder: TempDir,
     program: Program,
@@ -116,7 +116,7 @@ impl Sealed {
         }
     }
 
-    /// Whether everything was held that the layers in use promise to keep.
+    /// Returns whether every attempt was blocked that the layers in use promise to block.
     pub(super) fn holds(&self) -> bool {
         match self {
             Self::Done { got_through, is_gap, .. } => got_through.is_empty() || *is_gap,
@@ -151,7 +151,7 @@ async fn tried(confiner: &Confiner, dirs: &Dirs) -> anyhow::Result<Sealed> {
     let began = Instant::now();
     let fixture = Fixture::new(confiner, dirs).await?;
     if let Some(why) = confiner.refusal(&fixture.program.grant) {
-        // A path that could not be closed is not open either: `bash` does not run.
+        // If a path could not be blocked, it is not open either: `bash` does not run.
         return Ok(Sealed::NotRun { why: format!("`bash` is {why}"), is_failure: false });
     }
     let mut got_through = Vec::new();
@@ -208,7 +208,7 @@ impl Fixture {
         Ok(Self { folder, program })
     }
 
-    /// Has `bash` try to read and to change each file, in every way there is.
+    /// Lets `bash` try to read each file, and to change it by every method.
     async fn by_bash(&self) -> anyhow::Result<()> {
         let tries = |(at, (_, file, _)): (usize, &(&str, &str, Seal))| {
             let file = shell_words::quote(file);
@@ -223,7 +223,7 @@ impl Fixture {
         Ok(())
     }
 
-    /// Whether a file is not what it was, which it is again.
+    /// Returns whether a file has changed, and restores it.
     fn is_changed(&self, file: &str) -> anyhow::Result<bool> {
         let (path, before) = (self.path(file), content(file));
         let is_changed = fs::read(&path).unwrap_or_default() != before.as_bytes();
@@ -233,13 +233,13 @@ impl Fixture {
         Ok(is_changed)
     }
 
-    /// Whether `bash` read a file.
+    /// Returns whether `bash` read a file.
     fn was_read(&self, file: &str) -> bool {
         let at = SEALED.iter().position(|(_, own, _)| *own == file).unwrap_or_default();
         fs::read_to_string(self.path(&format!("out{at}"))).unwrap_or_default().contains(SECRET)
     }
 
-    /// Whether a process that runs is ended within `bound` when the file is replaced.
+    /// Returns whether a running process is ended within `bound` after the file is replaced.
     async fn is_ended_when_replaced(&self, file: &str, bound: Duration) -> anyhow::Result<bool> {
         let begun = self.path("begun");
         let session = Session::default();
@@ -273,7 +273,7 @@ impl Fixture {
     }
 }
 
-/// What stands in a file before anybody tries.
+/// Returns the original content of a file.
 fn content(file: &str) -> String {
     match Path::new(file).file_name().and_then(|name| name.to_str()) {
         Some("program.toml") if file == "program.toml" => PROGRAM.to_owned(),

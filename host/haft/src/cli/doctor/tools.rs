@@ -17,20 +17,20 @@ use haft_manifest::ProcessLimits;
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::process::{self, ExitReason, Output, ProcessSpec};
 
-/// How long one may take to say its version. An engine that is asleep may need some seconds.
+/// Time limit for a version. A suspended engine may need some seconds.
 const BOUND: Duration = Duration::from_secs(4);
-/// Characters of an answer that are shown.
+/// Maximum characters of a displayed answer.
 const MAX_SHOWN: usize = 100;
-/// Characters of an answer that are kept; a version is one line.
+/// Maximum characters of a stored answer. A version is one line.
 const MAX_ANSWER: usize = 4000;
 
-/// A program that is looked for.
+/// A program to look for.
 struct ToolQuery {
     name: &'static str,
     version: &'static [&'static str],
-    /// What makes its engine answer, which is reached through a socket.
+    /// Arguments for a question to the program's engine, through a socket.
     engine: Option<&'static [&'static str]>,
-    /// What does not work without it; `None` where only some programs would miss it.
+    /// The feature that needs the program. `None` if only some programs need it.
     needed: Option<&'static str>,
 }
 
@@ -38,7 +38,7 @@ const fn program(name: &'static str, version: &'static [&'static str]) -> ToolQu
     ToolQuery { name, version, engine: None, needed: None }
 }
 
-/// In the order in which they are shown.
+/// The queries, in the order of the report.
 const QUERIES: &[ToolQuery] = &[
     ToolQuery { needed: Some("the tool `bash`"), ..program("bash", &["--version"]) },
     program("git", &["--version"]),
@@ -55,21 +55,21 @@ const QUERIES: &[ToolQuery] = &[
     program("cargo", &["--version"]),
 ];
 
-/// Variables that say where an engine is.
+/// Variables with the address of an engine.
 const ENGINE_VARIABLES: &[&str] = &["DOCKER_HOST", "DOCKER_CONTEXT", "XDG_RUNTIME_DIR"];
 
-/// A program as it was found.
+/// The result of a query.
 #[derive(Serialize)]
 pub(super) struct Tool {
     name: &'static str,
     path: Option<PathBuf>,
-    /// What it said, or why it did not.
+    /// The version, or the reason why it is unknown.
     version: Option<Result<String, String>>,
     engine: Option<Result<String, String>>,
     needed: Option<&'static str>,
 }
 
-/// Who asks, and under which rights.
+/// Runs the programs, with their rights.
 #[derive(Clone)]
 struct Asker {
     confiner: Confiner,
@@ -77,8 +77,8 @@ struct Asker {
     engine: Arc<Grant>,
 }
 
-/// Looks for all of them, and asks those that are there, at the same time. Where no process may be
-/// started (`is_refused`) none is asked.
+/// Looks for all programs, and runs those that exist concurrently. Runs none if processes cannot start
+/// (`is_refused`).
 pub(super) async fn find_tools(confiner: &Confiner, dirs: &Dirs, is_refused: bool) -> Vec<Tool> {
     let plain = grant(dirs);
     let connected = plain.clone().with_network(true).with_unix_sockets(true);
@@ -94,7 +94,7 @@ pub(super) async fn find_tools(confiner: &Confiner, dirs: &Dirs, is_refused: boo
     tools.into_iter().map(|(_, tool)| tool).collect()
 }
 
-/// Reading, and nothing else.
+/// Returns the right to read, and no other right.
 fn grant(dirs: &Dirs) -> Grant {
     let grant = Grant::none().with_read_anywhere().with_workspace(Root::everything());
     let own = [&dirs.state, &dirs.cache, &dirs.config];
@@ -117,7 +117,7 @@ impl Asker {
         Tool { name, path, version, engine, needed }
     }
 
-    /// The first line of what it says to `words`, or the last of what it complains about.
+    /// Returns the first line of the program's output for `words`, or the last line of its error output.
     async fn ask(&self, path: &std::path::Path, words: &[&str], grant: &Grant) -> Result<String, String> {
         let job = ProcessSpec {
             program: path.to_owned(),
@@ -134,7 +134,7 @@ impl Asker {
         let version = finished.stdout.render(MAX_ANSWER);
         let complained = finished.stderr.map(|mut text| text.render(MAX_ANSWER)).unwrap_or_default();
         match finished.end {
-            // Some programs print their version there (`ssh`).
+            // Some programs print their version to standard error (`ssh`).
             ExitReason::Exited(status) if status.success() => {
                 line(&version).or_else(|| line(&complained)).ok_or_else(|| "it printed nothing".to_owned())
             }
@@ -152,7 +152,7 @@ fn last_line(text: &str) -> Option<String> {
     text.lines().rfind(|line| !line.trim().is_empty()).map(printable)
 }
 
-/// A line as it may be shown: no longer than one, and nothing that steers a terminal.
+/// Returns one line of bounded length, without control characters.
 fn printable(line: &str) -> String {
     line.trim().chars().filter(|character| !character.is_control()).take(MAX_SHOWN).collect()
 }

@@ -12,11 +12,11 @@ use haft_nats::{Health, StoreHealth, WorkerHealth};
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Workers {
-    /// The program meets none.
+    /// The program uses no NATS server.
     None,
-    /// The server cannot be used; why.
+    /// The server cannot be used, and the reason.
     Unusable(String),
-    /// What it knows.
+    /// The state of the server.
     Found(Health),
 }
 
@@ -56,7 +56,7 @@ fn of_health(health: &Health) -> Vec<Line> {
     [Line::new(Mark::Good, "NATS", program), storage(health)].into_iter().chain(none).chain(workers).collect()
 }
 
-/// What is kept at the server: how much it reserves, and what of it is not available.
+/// Returns the reserved storage at the server, and its unavailable parts.
 fn storage(health: &Health) -> Line {
     let size = |store: &StoreHealth| format!("{} {}", store.name, format_size(store.bytes));
     let all = health.stores.iter().map(size).collect::<Vec<_>>().join(", ");
@@ -92,17 +92,17 @@ fn of_worker(worker: &WorkerHealth) -> Line {
 #[derive(Serialize)]
 pub(super) struct Server {
     name: String,
-    /// The program that is started, or the URL.
+    /// The program of the server, or its URL.
     at: Option<String>,
-    /// What keeps it from being used.
+    /// The error that prevents the use of the server.
     problem: Option<String>,
-    /// How many tools it had when it was last asked.
+    /// Number of tools at the last request.
     tools: Option<usize>,
-    /// Hours since then.
+    /// Hours since the last request.
     hours: Option<u64>,
 }
 
-/// Those that are switched on.
+/// Returns the enabled servers.
 pub(super) fn list_servers(program: Option<&Program>) -> Vec<Server> {
     program
         .into_iter()

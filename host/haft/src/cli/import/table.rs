@@ -35,7 +35,7 @@ pub(super) fn show(found: &Found, setting: &Setting, terminal: Terminal) -> anyh
     Ok(terminal.data(text.trim_end())?)
 }
 
-/// A server, and why it is left as it is, if it is.
+/// Returns the line of a server, with the reason if haft does not change the server.
 pub(super) fn line(server: &Server, left: Option<&str>) -> String {
     let project = server.project.iter().map(|project| format!(" in {}", plain(project)));
     let name = format!("{}{}", plain(&server.name), project.collect::<String>());
@@ -69,7 +69,7 @@ fn row(config: &Config, server: &Server, setting: &Setting) -> Value {
     })
 }
 
-/// Its command or its address.
+/// Returns the command or the URL of a server.
 fn shown(server: &Server) -> String {
     match &server.start {
         Start::Process(process) => hidden(&process.words).join(" "),
@@ -78,7 +78,7 @@ fn shown(server: &Server) -> String {
     }
 }
 
-/// Why `haft wrap` cannot be put in front of the command of a server.
+/// Returns the reason why `haft wrap` cannot start the command of a server.
 pub(super) fn left(server: &Server, config: &Config, setting: &Setting) -> Option<String> {
     match &server.start {
         Start::Process(process) if process.is_wrapped(&setting.haft) => {
@@ -92,7 +92,7 @@ pub(super) fn left(server: &Server, config: &Config, setting: &Setting) -> Optio
     }
 }
 
-/// The names of the secrets that are written in the file.
+/// Returns the names of the secrets in the file.
 fn secrets(server: &Server) -> Vec<&str> {
     let mut secrets: Vec<_> = values(server)
         .iter()
@@ -104,17 +104,18 @@ fn secrets(server: &Server) -> Vec<&str> {
     secrets
 }
 
-/// Configuration files.
+/// The configuration files.
 pub(super) struct Found {
-    /// Those that can be read.
+    /// The readable files.
     pub(super) configs: Vec<Config>,
-    /// Why others cannot.
+    /// The errors of unreadable files.
     pub(super) errors: Vec<ConfigError>,
     clients: Vec<&'static Client>,
 }
 
 impl Found {
-    /// Those of the client or file `source`, or of all clients. A file that cannot be read keeps none from being used.
+    /// Reads the files of the client or file `source`, or of all clients. An unreadable file does not prevent the use
+    /// of others.
     pub(super) fn of(source: Option<&str>, setting: &Setting) -> anyhow::Result<Self> {
         let mut found = Self { configs: Vec::new(), errors: Vec::new(), clients: Vec::new() };
         match source.map(|source| (source, Client::named(source))) {
@@ -125,7 +126,7 @@ impl Found {
                 found.configs.push(Config::of_file(path, &setting.machine)?);
             }
         }
-        // A home that is the project, too, has each file once.
+        // Each file is listed once, even if the home directory is also the project's folder.
         let mut seen = BTreeSet::new();
         for client in found.clients.clone() {
             for place in client.places(&setting.machine) {
@@ -140,7 +141,7 @@ impl Found {
         Ok(found)
     }
 
-    /// That there is nothing, and where was looked.
+    /// Returns the message that no server was found, with the searched places.
     pub(super) fn nothing(&self, setting: &Setting) -> String {
         let places = self.clients.iter().flat_map(|client| client.places(&setting.machine));
         let places: Vec<_> = places.map(|place| setting.shown(&place.path)).collect();
@@ -151,7 +152,7 @@ impl Found {
     }
 }
 
-/// The file that is meant by a source that is no client.
+/// Returns the file of a source that is not the name of a client.
 fn file(source: &str) -> anyhow::Result<&Path> {
     let path = Path::new(source);
     if path.exists() {

@@ -7,20 +7,20 @@ use haft_core::call::ToolDef;
 use haft_core::report::{plain, shortened};
 use haft_plugin_host::inspect::{Extern, ExternKind};
 
-/// How deep types are written out: below that a reader is lost anyway.
+/// Maximum depth of types. Deeper types are hard to read.
 const MAX_DEPTH: usize = 3;
-/// Choices or fields that are written out.
+/// Maximum number of choices or fields.
 const MAX_PARTS: usize = 6;
-/// Characters of a name or of one choice.
+/// Maximum characters of a name or choice.
 const MAX_WORD: usize = 40;
 
-/// The tool's name with its parameters, and what it answers where it says so.
+/// Returns the tool's name with its parameters, and the type of its result if it is declared.
 pub(super) fn signature(name: &str, def: &ToolDef) -> String {
     let answer = def.output.as_ref().map(|output| format!(" → {}", kind(output, 0))).unwrap_or_default();
     format!("{}({}){answer}", word(name), fields(&def.parameters, 0).join(", "))
 }
 
-/// The properties of an object, the optional ones marked.
+/// Returns the properties of an object, with a mark on optional properties.
 fn fields(schema: &Value, depth: usize) -> Vec<String> {
     let required = schema.get("required").and_then(Value::as_array);
     let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
@@ -36,7 +36,7 @@ fn fields(schema: &Value, depth: usize) -> Vec<String> {
     properties.collect()
 }
 
-/// The type that a schema means.
+/// Returns the type that a schema describes.
 fn kind(schema: &Value, depth: usize) -> String {
     if depth > MAX_DEPTH {
         return "…".to_owned();
@@ -94,15 +94,15 @@ fn literal(value: &Value) -> String {
     }
 }
 
-/// A stranger's word: on one line, without what a terminal would obey, not too long.
+/// Returns third-party text on one line, without control sequences for the terminal, with bounded length.
 fn word(text: &str) -> String {
     shortened(&plain(text), MAX_WORD)
 }
 
-// The possible meaning of imports. A component names everything that it can be linked with; toolchains import much
-// that is never used, so that this decides nothing about rights.
+// The possible meaning of imports. A component names everything that it can be linked with. Toolchains import much
+// that is never used, so that imports decide nothing about rights.
 
-/// Imports of one kind.
+/// The imports of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     pub(super) about: &'static str,
@@ -110,8 +110,7 @@ pub(super) struct Group {
     pub(super) names: Vec<String>,
 }
 
-/// Beginnings of names, what they are about and what comes of them. The first that fits is taken; the
-/// order is the one in which they are shown.
+/// Prefixes of names, their subject and their effect. The first match is used. The order is the order of the report.
 const GROUPS: &[(&[&str], &str, &str)] = &[
     (&["wasi:filesystem/"], "files", "opens files in the granted directories"),
     (&["wasi:http/"], "HTTP", "sends requests to the granted hosts"),
@@ -138,7 +137,7 @@ const GROUPS: &[(&[&str], &str, &str)] = &[
     (&[""], "other", "not provided by haft"),
 ];
 
-/// The imports, in groups. A type that is imported by itself is nothing that could be called.
+/// Returns the imports in groups. A type is omitted, because it cannot be called.
 pub(super) fn grouped(imports: &[Extern]) -> Vec<Group> {
     let place = |name: &str| {
         let fits = |(beginnings, ..): &(&[&str], &str, &str)| {
@@ -154,7 +153,7 @@ pub(super) fn grouped(imports: &[Extern]) -> Vec<Group> {
     GROUPS.iter().enumerate().map(group).filter(|group| !group.names.is_empty()).collect()
 }
 
-/// What custom sections are that mean something to haft or to others.
+/// Returns the meaning of a custom section that haft or other programs use.
 pub(super) fn section(name: &str) -> Option<&'static str> {
     let meaning = match name {
         haft_plugin_host::WIT_SECTION => "documentation of its functions",
@@ -213,7 +212,7 @@ mod tests {
         assert!(text.len() < 300 && !text.contains('\u{1b}'), "{text}");
     }
 
-    /// S06: mere types are not listed as something that haft would have to offer.
+    /// S06: types alone are not listed as imports that haft would have to provide.
     #[test]
     fn s06_types_are_no_imports_to_speak_of() {
         let kinds = [("point", ExternKind::Type), ("log", ExternKind::Function)];

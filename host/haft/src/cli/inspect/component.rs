@@ -16,15 +16,15 @@ use haft_package::Digest;
 use haft_plugin_host::inspect::{Sections, read_sections};
 use haft_plugin_host::{Engine, GrantPlace, Plugin, PluginOffer, Source, Uncallable};
 
-/// Memory that a component may use while it is asked for its tools, whatever it asks for itself.
+/// Memory limit of a component during the request for its tools, whatever limit it requests.
 const MAX_LISTING_MEMORY: u64 = 1 << 30;
 
 pub(super) struct Subject {
-    /// What its tools' names begin with; nothing for one that comes with haft.
+    /// The prefix of the tools' names. `None` for a component of haft.
     pub(super) name: Option<String>,
-    /// What its package says of it.
+    /// The declaration in the component's package.
     pub(super) declared: Option<manifest::Plugin>,
-    /// How it is called here.
+    /// The component's name in the report.
     pub(super) title: String,
     pub(super) source: Source,
     pub(super) limits: Limits,
@@ -34,27 +34,27 @@ pub(super) struct Component {
     pub(super) title: String,
     pub(super) size: u64,
     pub(super) digest: Digest,
-    /// Its insides, or why they cannot be seen.
+    /// The sections of the file, or the reason why they cannot be read.
     pub(super) sections: Result<Sections, String>,
-    /// Which contract it keeps, or why none.
+    /// The contract of the component, or the reason why it has none.
     pub(super) contract: Result<String, String>,
-    /// Its tools, or why there is no list; `None` where it was not run.
+    /// The tools, or the reason why there is no list. `None` if the component was not run.
     pub(super) tools: Option<Result<Tools, String>>,
-    /// Bytes of native code, where it has been compiled.
+    /// Size of the native code in bytes, if the component is compiled.
     pub(super) compiled: Option<u64>,
 }
 
 pub(super) struct Tools {
     pub(super) all: Vec<(String, ToolDef)>,
-    /// What it offers to people beside them, by the names that clients see.
+    /// The prompts, by the names that clients see.
     pub(super) prompts: Vec<(String, ToolDef)>,
-    /// What can be read of it, by the URIs that clients see.
+    /// The resources, by the URIs that clients see.
     pub(super) resources: Vec<ResourceDef>,
     pub(super) uncallable: Vec<Uncallable>,
 }
 
 impl Component {
-    /// Looks at `subject`; asks it for its tools unless `no_run`.
+    /// Inspects `subject`, and asks it for its tools unless `no_run` is set.
     pub(super) async fn inspect(subject: Subject, engine: &Engine, no_run: bool) -> anyhow::Result<Self> {
         let bytes = subject.read()?;
         let (digest, size) = (Digest::hash(&bytes), bytes.len() as u64);
@@ -72,12 +72,12 @@ impl Component {
         Ok(Self { title: subject.title, size, digest, sections, contract, tools, compiled })
     }
 
-    /// Whether nothing is wrong with it, as far as was asked.
+    /// Returns whether the inspection found no error.
     pub(super) fn is_sound(&self) -> bool {
         self.sections.is_ok() && self.contract.is_ok() && !matches!(self.tools, Some(Err(_)))
     }
 
-    /// All of it as data.
+    /// Returns the findings as data.
     pub(super) fn json(&self) -> Value {
         let sections = self.sections.as_ref().ok();
         let names = |externs: &[haft_plugin_host::inspect::Extern]| {
@@ -114,7 +114,7 @@ impl Component {
         })
     }
 
-    /// What is wrong with it.
+    /// Returns the first error.
     pub(super) fn error(&self) -> Option<&str> {
         let tools = self.tools.as_ref().and_then(|tools| tools.as_ref().err());
         self.sections.as_ref().err().or(self.contract.as_ref().err()).or(tools).map(String::as_str)
@@ -150,7 +150,7 @@ impl Subject {
                 Some(Offer::Resources { list, .. }) => {
                     resources.extend(list.listed.iter().chain(&list.templates).cloned());
                 }
-                // A plugin is no server.
+                // A plugin is not a server.
                 Some(Offer::ServerPrompt { .. } | Offer::ServerResources { .. } | Offer::Skill { .. })
                 | None => {}
             }

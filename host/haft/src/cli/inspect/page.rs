@@ -10,15 +10,15 @@ use crate::cli::terminal::{DIM, ERROR, GOOD, HEAD, Style, WARNING, rounded};
 use haft_core::report::plain;
 use haft_plugin_host::inspect::{Producer, Sections};
 
-/// Tools, sections or names that are listed; `--json` has all of them.
+/// Maximum number of listed tools, sections or names. `--json` has all of them.
 const MAX_LISTED: usize = 40;
-/// Bytes of a line of names.
+/// Maximum bytes of a line of names.
 const WIDTH: usize = 90;
-/// Characters of one line's text.
+/// Maximum characters of the text on one line.
 const MAX_TEXT: usize = 160;
 
-/// The whole page, with colours, which the terminal leaves out where there are none, for so many columns.
-/// Long texts are cut where `rest` says what shows them whole.
+/// Returns the page for a width of `columns`. The terminal removes the colours if it has none. Long texts are cut if
+/// `rest` names a command that shows them whole.
 pub(super) fn render(found: &Found, columns: Option<usize>, rest: Option<String>) -> String {
     let mut page = Page(Sheet::new(columns, rest));
     page.title(found);
@@ -174,12 +174,12 @@ impl Page {
     }
 }
 
-/// `wasi:filesystem/types@0.2.6` without what the group says already.
+/// Returns a name such as `wasi:filesystem/types@0.2.6` without the prefix that the group's title implies.
 fn bare(name: &str) -> &str {
     name.strip_prefix("wasi:").unwrap_or(name)
 }
 
-/// Words on as few lines as they fit on.
+/// Returns words on as few lines as possible.
 fn wrapped<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words {
@@ -198,7 +198,7 @@ fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// Languages first, then what processed them, each once.
+/// Returns the languages, then the tools that processed them, each once.
 fn made_with(producers: &[Producer]) -> String {
     let mut seen: Vec<String> = Vec::new();
     for field in ["language", "processed-by", "sdk"] {
@@ -213,7 +213,7 @@ fn made_with(producers: &[Producer]) -> String {
     if seen.is_empty() { "not declared".to_owned() } else { seen.join(", ") }
 }
 
-/// A stranger's text on one line, of bounded length.
+/// Returns third-party text on one line, with bounded length.
 fn shortened(text: &str) -> String {
     let text = plain(text.trim_end());
     match text.char_indices().nth(MAX_TEXT) {

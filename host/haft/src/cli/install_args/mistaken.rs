@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-/// Hosts of git repositories, whose pages people copy.
+/// Hosts of git repositories, whose pages users copy.
 const FORGES: &[&str] = &["github.com", "gitlab.com", "codeberg.org", "bitbucket.org"];
 
-/// Launchers, and what the package that they start is called as a source. Their options are skipped.
+/// Launchers, and the prefix of the source for their packages. Options of a launcher are skipped.
 const LAUNCHERS: &[(&str, &str)] = &[
     ("npx", "npm:"),
     ("bunx", "npm:"),
@@ -22,7 +22,7 @@ const LAUNCHERS: &[(&str, &str)] = &[
     ("pip install", "pypi:"),
 ];
 
-/// Prefixes of what other programs call sources: of a repository at a forge, and of images.
+/// Prefixes of sources in other programs: of repositories at a forge, and of images.
 const FORGE_SCHEMES: &[(&str, &str)] = &[
     ("github:", "github.com"),
     ("gh:", "github.com"),
@@ -32,7 +32,7 @@ const FORGE_SCHEMES: &[(&str, &str)] = &[
 const IMAGE_SCHEMES: &[&str] =
     &["docker:", "docker://", "docker.io/", "docker run ", "podman run ", "docker mcp "];
 
-/// Pages of registries, and what the package of a page is called as a source.
+/// Pages of registries, and the prefix of the source for the package of a page.
 const PAGES: &[(&str, &str)] = &[
     ("www.npmjs.com/package/", "npm:"),
     ("npmjs.com/package/", "npm:"),
@@ -40,7 +40,7 @@ const PAGES: &[(&str, &str)] = &[
     ("registry.modelcontextprotocol.io/v0.1/servers/", "mcp:"),
 ];
 
-/// Collections of servers, whose names and commands are theirs alone.
+/// Collections of servers with their own names and commands.
 const COLLECTIONS: &[&str] = &[
     "smithery:",
     "@smithery/cli",
@@ -51,10 +51,10 @@ const COLLECTIONS: &[&str] = &[
     "https://www.pulsemcp.com/",
 ];
 
-/// Commands that register a server with another client; its own command line stands after ` -- `.
+/// Commands that register a server with another client. The server's own command line follows after ` -- `.
 const CLIENTS: &[&str] = &["claude mcp add", "codex mcp add", "gemini mcp add", "haft wrap"];
 
-/// Package managers that haft does not ask.
+/// Package managers that haft does not support.
 const INSTALLERS: &[&str] = &[
     "go install ",
     "go run ",
@@ -68,10 +68,10 @@ const INSTALLERS: &[&str] = &[
     "cargo:",
 ];
 
-/// How a command of this machine becomes a server.
+/// The remedy for a command of this machine.
 const BY_COMMAND: &str = "write an `[[mcp_servers]]` entry with this line as its `command` to program.toml";
 
-/// Says what a text is that is no source and no file, and what to do.
+/// Returns the kind of a text that is neither a source nor a file, and the remedy.
 pub(super) fn what_is(text: &str) -> Option<(&'static str, String)> {
     let text = text.trim();
     let begins = |all: &[&str]| all.iter().any(|start| text.starts_with(start));
@@ -130,7 +130,7 @@ pub(super) fn what_is(text: &str) -> Option<(&'static str, String)> {
     Some(("no file or folder here", way_out))
 }
 
-/// Says what a page is, of a registry or of a forge.
+/// Returns the kind of a page of a registry or forge, and the remedy.
 fn page_of(rest: &str) -> Option<(&'static str, String)> {
     for (page, scheme) in PAGES {
         let Some(name) = rest.strip_prefix(page) else { continue };
@@ -142,7 +142,7 @@ fn page_of(rest: &str) -> Option<(&'static str, String)> {
     Some(("a page of a repository", format!("of the repository itself: `git+https://{page}`")))
 }
 
-/// The source of a package that a command line starts.
+/// Returns the source of the package that a command line starts.
 fn launched(text: &str) -> Option<String> {
     let starts = |(launcher, _): &&(&str, &str)| {
         text.strip_prefix(launcher).is_some_and(|rest| rest.starts_with(char::is_whitespace))
@@ -183,7 +183,7 @@ fn launched(text: &str) -> Option<String> {
     Some(format!("did you mean `haft add {scheme}{package}{settings}`?"))
 }
 
-/// The repository of a page of a forge: `github.com/owner/name` of `github.com/owner/name/tree/main`.
+/// Returns the repository of a page of a forge: `github.com/owner/name` for `github.com/owner/name/tree/main`.
 fn page(rest: &str) -> Option<String> {
     let rest = rest.trim_end_matches('/');
     let mut parts = rest.split('/');
@@ -196,7 +196,7 @@ fn page(rest: &str) -> Option<String> {
     is_repository.then(|| format!("{host}/{owner}/{name}"))
 }
 
-/// Whether a path reads like a registry's reference: `ghcr.io/owner/name:1.0`.
+/// Returns whether a path looks like a registry's reference: `ghcr.io/owner/name:1.0`.
 fn names_a_registry(path: &str) -> bool {
     let host = path.split_once('/').map_or("", |(host, _)| host);
     let is_other = ["npm:", "pypi:", "mcp:"].iter().any(|scheme| host.starts_with(scheme));

@@ -1,4 +1,4 @@
-//! MCP servers that program.toml declares, and skills of the folder and of the person.
+//! MCP servers that program.toml declares, and skills of the folder and of the user.
 
 use super::Row;
 use crate::cli::install_session::InstallSession;
@@ -6,7 +6,7 @@ use haft_core::project::Project;
 use haft_core::skill::{Shelf, of_person, of_project};
 use haft_manifest::{McpServer, ProcessGrant, Transport};
 
-/// The servers, in the order of the file.
+/// Returns the servers, in the order of program.toml.
 pub(super) fn servers(session: &InstallSession) -> Vec<Row> {
     session.project.manifest.mcp_servers.iter().map(row).collect()
 }
@@ -17,12 +17,12 @@ fn row(server: &McpServer) -> Row {
         Transport::Stdio { command, .. } => {
             (haft_import::hidden(&command.value).join(" "), server.grant.as_ref().map(rights))
         }
-        // What may be a key is in the query. No process runs here.
+        // The query may contain a key. No process runs here.
         Transport::Http { url, .. } => {
             (url.value.split(['?', '#']).next().unwrap_or_default().to_owned(), Some(Vec::new()))
         }
     };
-    // The pins of its tools are in the person's own record, and not in a program.lock that came with the folder.
+    // The pins of the server's tools are in the user's own record, not in a program.lock that came with the folder.
     let state = if server.pinned { "first use" } else { "not pinned" };
     Row {
         kind: "mcp-server",
@@ -41,7 +41,7 @@ fn rights(grant: &ProcessGrant) -> Vec<String> {
     rights.chain(grant.unix_sockets.then(|| "unix_sockets".to_owned())).collect()
 }
 
-/// The skills that no package brought.
+/// Returns the skills that do not belong to a package.
 pub(super) fn skills(session: &InstallSession) -> Vec<Row> {
     let context = &session.context;
     let mut shelf = Shelf::default();

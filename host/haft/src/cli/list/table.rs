@@ -6,7 +6,7 @@ use super::Row;
 use crate::cli::terminal::DIM;
 use haft_core::report::{plain, shortened};
 
-/// The columns and their widths: with a space between them 80.
+/// The columns and their widths. With a space between columns the sum is 80.
 const COLUMNS: [(&str, usize); 5] = [("name", 18), ("kind", 13), ("from", 22), ("rights", 13), ("state", 10)];
 
 pub(super) fn table(rows: &[Row]) -> String {
@@ -28,12 +28,12 @@ fn line(cells: [String; 5]) -> String {
     cells.join(" ").trim_end().to_owned()
 }
 
-/// A text in so many characters.
+/// Shortens a text to `width` characters.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width { text.to_owned() } else { shortened(text, width.saturating_sub(1)) }
 }
 
-/// The kinds of its rights.
+/// Returns the kinds of the entry's rights.
 fn kinds(row: &Row) -> String {
     let Some(granted) = row.granted.as_ref().filter(|granted| !granted.is_empty()) else {
         return row.rights();

@@ -26,20 +26,20 @@ use haft_package::{
     Consent, Content, Decision, Expected, Fetched, Offered, PackageSource, Project, Proposal, ToolLister,
 };
 
-/// Tables that a served package has besides its own: none of haft's own tools is one of its.
+/// Tables of a served package that turn haft's own tools off.
 const ALONE: &str =
     "\n[builtins]\nshell = false\nfiles = false\nfetch = false\nsearch = false\ntime = false\ntmux = false\n";
 
 /// The folders of a skill's files (Agent Skills, "Directory structure").
 const OF_SKILLS: &[&str] = &["scripts/", "references/", "assets/"];
 
-/// The beginnings of the names of files that stay at the top: texts for people.
+/// Prefixes of files that stay at the top level: texts for people.
 const FOR_PEOPLE: &[&str] = &["README", "LICENSE", "LICENCE", "COPYING", "NOTICE"];
 
-/// The end of a packed folder's name.
+/// The suffix of a packed folder's name.
 const SUFFIX: &str = "-agent-plugin";
 
-/// What the author wrote into program.toml is what is granted.
+/// Grants the rights that the author wrote into program.toml.
 struct AsWritten;
 
 #[async_trait]
@@ -49,7 +49,7 @@ impl Consent for AsWritten {
     }
 }
 
-/// A plugin that is being made, in a folder beside its place.
+/// A plugin under construction, in a folder beside its final place.
 struct Making {
     staging: tempfile::TempDir,
     fetched: Fetched,
@@ -57,7 +57,7 @@ struct Making {
     tools: Vec<ToolDef>,
 }
 
-/// Makes the plugin of `what`, in the folder `output` or beside `what`.
+/// Packs `what` as a plugin, in the folder `output` or beside `what`.
 pub(super) async fn pack(
     what: &Path,
     output: Option<PathBuf>,
@@ -85,7 +85,7 @@ pub(super) async fn pack(
 }
 
 impl Making {
-    /// Reads what is to be packed, and lists its tools.
+    /// Reads the content to pack, and lists its tools.
     async fn begin(what: &Path, place: &Path, common: &Common, terminal: Terminal) -> anyhow::Result<Self> {
         let staging = tempfile::Builder::new().prefix(".haft-").tempdir_in(place);
         let staging = staging.with_context(|| format!("cannot create a folder in `{}`", place.display()))?;
@@ -113,7 +113,7 @@ impl Making {
         self.root().join(FOLDER)
     }
 
-    /// The file of a component in the package.
+    /// Returns the file name of the component in the package.
     fn component(&self) -> String {
         format!("{}.wasm", self.offered.name)
     }
@@ -128,7 +128,7 @@ impl Making {
         }
     }
 
-    /// Writes the package's program.toml, with what it asks for as what it is granted.
+    /// Writes the package's program.toml, with its requests as grants.
     fn package(&self) -> anyhow::Result<()> {
         let file = self.own().join(FILE_NAME);
         let text = match &self.fetched.content {
@@ -150,18 +150,18 @@ impl Making {
         written(&file, &(text + ALONE))
     }
 
-    /// Pins the components by their bytes and by what their tools declare.
+    /// Pins the components: their bytes and their tools' definitions.
     async fn pin(&self, common: &Common, terminal: Terminal) -> anyhow::Result<()> {
         let session = session_in(self.root(), common, terminal)?;
         for entry in session.project.entries() {
-            // Each one changes program.lock.
+            // Each update changes program.lock.
             let session = session_in(self.root(), common, terminal)?;
             session.installer().update(&entry, None, &AsWritten).await.map_err(install_error)?;
         }
         Ok(())
     }
 
-    /// Writes what clients read; returns the name of the skill.
+    /// Writes the files that clients read, and returns the name of the skill.
     fn describe(&self) -> anyhow::Result<String> {
         let (offered, root) = (&self.offered, self.root());
         let version = offered.version.as_ref().map(ToString::to_string);
@@ -195,7 +195,7 @@ impl Making {
         Ok(name)
     }
 
-    /// Puts the folder in its place, where nothing may be.
+    /// Moves the folder to its final place, which must not exist.
     fn end(&self, output: &Path) -> anyhow::Result<()> {
         if output.symlink_metadata().is_ok() {
             let problem = format!("`{}` exists already", output.display());
@@ -206,7 +206,7 @@ impl Making {
     }
 }
 
-/// What changes the package that is being made.
+/// Opens a session for the package under construction.
 fn session_in(staging: &Path, common: &Common, terminal: Terminal) -> anyhow::Result<InstallSession> {
     let program = Some(staging.join(FOLDER).join(FILE_NAME));
     InstallSession::open(&Common { program, ..common.clone() }, terminal)
@@ -220,7 +220,7 @@ fn written(file: &Path, text: &str) -> anyhow::Result<()> {
     write().with_context(|| format!("cannot write `{}`", file.display()))
 }
 
-/// Copies a file, with whether it is executable.
+/// Copies a file, including its executable bit.
 fn copied(from: &Path, to: &Path) -> anyhow::Result<()> {
     let copy = || {
         fs::create_dir_all(to.parent().unwrap_or(to))?;

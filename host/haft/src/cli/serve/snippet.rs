@@ -35,7 +35,7 @@ pub(super) enum Client {
     Crush,
 }
 
-/// How a client comes to the tools.
+/// A server for the configuration of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Server {
     name: String,
@@ -49,8 +49,8 @@ enum Way {
 }
 
 impl Server {
-    /// The program `program`, or the one that is here, served by the haft at `own`; over HTTP at `http`
-    /// where that is given, with the token in the environment variable `variable`; started with `options`.
+    /// Returns the server of the program `program`, or of the program in this folder. The client starts the haft at
+    /// `own` with `options`, or connects over HTTP to `http`, with the token in the environment variable `variable`.
     pub(super) fn new(
         own: &Path,
         program: Option<&Path>,
@@ -92,7 +92,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
 }
 
 impl Client {
-    /// Where the snippet belongs, for the person.
+    /// Returns the place of the snippet, as a text for the user.
     pub(super) fn place(self) -> &'static str {
         match self {
             Self::Claude => {
@@ -117,7 +117,7 @@ impl Client {
         }
     }
 
-    /// The snippet, a whole file in itself.
+    /// Returns the snippet, which is a complete file.
     pub(super) fn snippet(self, server: &Server) -> anyhow::Result<String> {
         if self == Self::Codex {
             return codex(server);
@@ -141,7 +141,7 @@ impl Client {
         Ok(serde_json::to_string_pretty(&Value::Object(file))? + "\n")
     }
 
-    /// The key under which a client's file has its servers.
+    /// Returns the key of the servers in a client's file.
     fn servers(self) -> &'static str {
         match self {
             Self::Claude | Self::Gemini | Self::Cursor => "mcpServers",
@@ -153,7 +153,7 @@ impl Client {
         }
     }
 
-    /// The schema that a client's file names.
+    /// Returns the schema that a client's file refers to.
     fn schema(self) -> Option<&'static str> {
         match self {
             Self::Opencode => Some("https://opencode.ai/config.json"),
@@ -201,10 +201,11 @@ impl Client {
     }
 }
 
-/// What VS Code asks for once and keeps.
+/// The name of the input that VS Code requests once and stores.
 const INPUT: &str = "haft-token";
 
-/// Codex has TOML. Without `required` it begins without the tools where haft does not start, and says nothing.
+/// Returns the snippet for Codex, in TOML. Without `required` Codex starts without the tools if haft fails, and shows
+/// no error.
 fn codex(server: &Server) -> anyhow::Result<String> {
     let entry = match &server.way {
         Way::Start { command, arguments } => {
@@ -217,7 +218,7 @@ fn codex(server: &Server) -> anyhow::Result<String> {
     Ok(toml::to_string(&json!({ "mcp_servers": { &server.name: entry } }))?)
 }
 
-/// goose has YAML, of which JSON's values are a part.
+/// Returns the snippet for goose, in YAML. JSON values are valid YAML.
 fn goose(server: &Server) -> String {
     let name = json!(server.name);
     let way = match &server.way {

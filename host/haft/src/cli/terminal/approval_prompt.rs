@@ -15,41 +15,41 @@ use tokio_util::sync::CancellationToken;
 use super::{Screen, Terminal, changed, first_lines, more_lines};
 use haft_core::tool::{Approver, Decision, Question};
 
-/// The terminal that this process belongs to, wherever its streams go.
+/// The terminal of this process, whatever its standard streams are.
 const TTY: &str = "/dev/tty";
 
-/// Bytes of an answer that are looked at.
+/// Maximum bytes of an answer.
 const MAX_ANSWER: usize = 1 << 10;
 
-/// Lines of arguments that are shown at first. A command is shown whole.
+/// Maximum lines of arguments in the first display. A command is displayed whole.
 const MAX_LINES: usize = 20;
 
-/// Lines of a difference that are shown at first: it is what is agreed to.
+/// Maximum lines of a difference in the first display. The user agrees to this difference.
 const MAX_CHANGED: usize = 40;
 
-/// Characters of a line of arguments that are shown at first.
+/// Maximum characters of a line of arguments in the first display.
 const MAX_LINE: usize = 400;
 
-/// How often it is checked whether the question was withdrawn: soon enough after Ctrl-C.
+/// Interval between checks whether the question was withdrawn, which limits the delay after Ctrl-C.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// The person at the terminal, who is asked one question at a time.
+/// The user at the terminal, who is asked one question at a time.
 pub(in crate::cli) struct Person {
     terminal: Terminal,
     turn: Mutex<()>,
-    /// What else is being shown there, where a session goes on in which one can say `always`.
+    /// The screen of a session that continues. It also allows the answer `always`.
     screen: Option<Arc<Screen>>,
 }
 
 impl Terminal {
-    /// The person who reads what is said here.
+    /// Returns the user at this terminal.
     pub(in crate::cli) fn person(self) -> Person {
         Person { terminal: self, turn: Mutex::default(), screen: None }
     }
 }
 
 impl Screen {
-    /// The person who looks at it, and can allow a tool for the whole session.
+    /// Returns the user at this screen, who can allow a tool for the whole session.
     pub(in crate::cli) fn person(self: &Arc<Self>) -> Person {
         Person { screen: Some(self.clone()), ..self.terminal.person() }
     }
@@ -82,7 +82,7 @@ impl Approver for Person {
 }
 
 impl Person {
-    /// Asks, and shows all of what was folded first where that is asked for.
+    /// Asks the question, and repeats it with all folded lines on request.
     async fn answer(&self, question: &Question, tty: &Arc<File>) -> io::Result<String> {
         let mut is_whole = false;
         loop {
@@ -100,7 +100,7 @@ impl Person {
         }
     }
 
-    /// The decision, with how to keep it: `always` ends with the session.
+    /// Returns the decision. After `always`, which ends with the session, prints how to make it permanent.
     fn decided(&self, question: &Question, decision: Decision) -> Decision {
         if let (Decision::Always, Some(rule)) = (&decision, &question.rule) {
             self.terminal.hint(&format!(
@@ -112,10 +112,10 @@ impl Person {
     }
 }
 
-/// A question that stands on the screen.
+/// A question on the screen.
 struct Shown {
     screen: Arc<Screen>,
-    /// Whether the line has ended.
+    /// Whether the question's line has ended.
     is_answered: bool,
 }
 
@@ -135,7 +135,7 @@ impl Drop for Shown {
     }
 }
 
-/// The terminal, if a person sees what is asked there.
+/// Returns the terminal if standard error, which shows the question, is a terminal.
 fn tty() -> Result<File, String> {
     if !io::stderr().is_terminal() {
         return Err("standard error, where haft asks, is not a terminal".into());
@@ -148,10 +148,10 @@ fn tty() -> Result<File, String> {
         .map_err(|error| format!("there is no terminal to answer at: `{TTY}`: {error}"))
 }
 
-/// The question, and whether something of it is folded, which it is not where all `is_whole`.
+/// Returns the question, and whether parts of it are folded. With `is_whole` nothing is folded.
 fn prompt(question: &Question, always: bool, is_whole: bool) -> (String, bool) {
     let Question { verb, what, difference, .. } = question;
-    // Of a command every line counts.
+    // Every line of a command is relevant.
     let most = if is_whole || *verb == "Run" { (usize::MAX, usize::MAX) } else { (MAX_LINES, MAX_LINE) };
     let (mut lines, mut more) = first_lines(what, most.0, most.1);
     let mut is_folded =
@@ -179,7 +179,7 @@ fn prompt(question: &Question, always: bool, is_whole: bool) -> (String, bool) {
     (format!("  {agent}{verb}: {lines}{end}[y/N{choices}] "), is_folded)
 }
 
-/// Reads away what was typed before.
+/// Discards input from before the question.
 fn discard(mut tty: &File) -> io::Result<()> {
     let mut typed = [0; MAX_ANSWER];
     loop {
@@ -193,7 +193,7 @@ fn discard(mut tty: &File) -> io::Result<()> {
     }
 }
 
-/// The next line that is entered; empty at the end of input, and once the question is withdrawn.
+/// Returns the next line. It is empty at the end of input and after the question is withdrawn.
 fn line(mut tty: &File, asked: &CancellationToken) -> io::Result<String> {
     let mut bytes = Vec::new();
     let mut piece = [0; MAX_ANSWER];
@@ -217,14 +217,14 @@ fn line(mut tty: &File, asked: &CancellationToken) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Answers that can be given besides yes and no.
+/// The possible answers besides yes and no.
 #[derive(Clone, Copy)]
 struct Offered {
     always: bool,
     write: bool,
 }
 
-/// Only a clear yes is one.
+/// Returns the decision. Only an explicit yes approves.
 fn decision(answer: &str, offered: Offered) -> Decision {
     match answer.trim() {
         "y" | "Y" | "yes" | "Yes" | "YES" => Decision::Approved,

@@ -8,51 +8,51 @@ use tokio::sync::mpsc;
 
 use super::{HEAD, Terminal};
 
-/// Bytes of an answer; more is none.
+/// Maximum bytes of an answer. A longer answer is invalid.
 const MAX_ANSWER: u64 = 1024;
 
-/// Bytes of a secret: what a terminal takes as a line.
+/// Maximum bytes of a secret: the maximum length of a terminal's line.
 const MAX_SECRET: u64 = 4 << 10;
 
 impl Terminal {
-    /// Whether a user reads the output and can answer.
+    /// Returns whether a user reads the output and can answer.
     pub(in crate::cli) fn has_person(self) -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
-    /// Asks a question; anything but `y` and `yes` is no, and what was typed before it stood there is no answer.
+    /// Asks a question. Only `y` and `yes` mean yes. Input from before the question is discarded.
     pub(in crate::cli) async fn confirm(self, question: &str) -> io::Result<bool> {
         Ok(self.answered(question).await?.unwrap_or_default())
     }
 
-    /// The same; `None` at the end of the input.
+    /// Asks a question like [`confirm`](Self::confirm). Returns `None` at the end of the input.
     pub(in crate::cli) async fn answered(self, question: &str) -> io::Result<Option<bool>> {
         rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush)?;
         self.ask(&format!("{HEAD}{question}{HEAD:#} [y/N] "));
         let answer = read(MAX_ANSWER).await?;
         if answer.is_empty() {
-            // The question's line has no end yet.
+            // The question's line has not ended yet.
             self.message("");
             return Ok(None);
         }
         Ok(Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")))
     }
 
-    /// Asks for a secret, which is not shown while it is entered; without the white space around it.
+    /// Asks for a secret without echo. Returns it without surrounding white space.
     pub(in crate::cli) async fn secret(self, question: &str) -> io::Result<SecretString> {
         rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush)?;
         self.ask(&format!("{HEAD}{question}{HEAD:#} "));
         let hidden = Hidden::begin()?;
         let entered = SecretString::from(read(MAX_SECRET).await?);
         drop(hidden);
-        // The newline that was entered is not shown either.
+        // The terminal does not echo the entered newline either.
         self.message("");
         Ok(entered.expose_secret().trim().into())
     }
 }
 
 impl Terminal {
-    /// What the person types from now on, a line each, until nobody takes it.
+    /// Returns the lines that the user enters from now on, until the receiver is dropped.
     pub(in crate::cli) fn lines(self) -> mpsc::Receiver<String> {
         let (send, lines) = mpsc::channel(1);
         tokio::spawn(async move {
@@ -75,7 +75,7 @@ async fn read(most: u64) -> io::Result<String> {
     line.await.map_err(io::Error::other)?
 }
 
-/// The terminal without echo, until this is dropped.
+/// Turns the terminal's echo off until this value is dropped.
 struct Hidden(Termios);
 
 impl Hidden {

@@ -3,13 +3,13 @@
 
 use super::style::{CODE, DIM, HEAD, ITALIC, TITLE, reset};
 
-/// Characters of a line that are looked at to see what kind it is; no mark is longer.
+/// Maximum characters that decide the kind of a line. No mark is longer.
 const MAX_MARK: usize = 12;
 
-/// A text that arrives in pieces.
+/// A renderer of text that arrives in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Markdown {
-    /// The beginning of a line whose kind is not known yet.
+    /// The beginning of a line of unknown kind.
     start: String,
     /// Whether the kind of the line is known.
     inside: bool,
@@ -17,13 +17,13 @@ pub(super) struct Markdown {
     fenced: bool,
     kind: Kind,
     span: Span,
-    /// A star or a backslash whose meaning the next character tells.
+    /// A star or a backslash whose meaning depends on the next character.
     pending: Option<char>,
-    /// The last character that was shown.
+    /// The last displayed character.
     last: Option<char>,
 }
 
-/// What the words are, within a line.
+/// The styles of a text within a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Span {
     bold: bool,
@@ -42,7 +42,7 @@ enum Kind {
     Quote,
 }
 
-/// A whole text: with styles where a person reads it, else as it is.
+/// Returns a complete text, with styles if standard output is a terminal.
 pub(in crate::cli) fn rendered(text: &str) -> String {
     if !std::io::IsTerminal::is_terminal(&std::io::stdout()) {
         return text.to_owned();
@@ -54,7 +54,7 @@ pub(in crate::cli) fn rendered(text: &str) -> String {
 }
 
 impl Markdown {
-    /// What to show of `piece` now.
+    /// Returns the text to display after `piece` has arrived.
     pub(super) fn push(&mut self, piece: &str) -> String {
         let mut out = String::with_capacity(piece.len());
         for c in piece.chars() {
@@ -63,7 +63,7 @@ impl Markdown {
         out
     }
 
-    /// The rest, and the end of every style. The text ends here.
+    /// Ends the text, and returns its rest and the end of every style.
     pub(super) fn finish(&mut self) -> String {
         let mut out = String::new();
         self.begin_line(&mut out);
@@ -87,7 +87,7 @@ impl Markdown {
         }
     }
 
-    /// Whether the kind of the line can be told.
+    /// Returns whether the kind of the line is known.
     fn is_decided(&self) -> bool {
         let mark = self.start.trim_start();
         if mark.is_empty() || "```".starts_with(mark) {
@@ -97,7 +97,7 @@ impl Markdown {
         !is_mark || self.start.chars().count() > MAX_MARK
     }
 
-    /// Shows the beginning of the line as what it is.
+    /// Displays the beginning of the line according to its kind.
     fn begin_line(&mut self, out: &mut String) {
         if self.inside {
             return;
@@ -133,7 +133,7 @@ impl Markdown {
         *self = Self { fenced, ..Self::default() };
     }
 
-    /// Shows a character within a line.
+    /// Displays a character within a line.
     fn print_char(&mut self, c: char, out: &mut String) {
         if matches!(self.kind, Kind::Fence | Kind::Code) {
             out.push(c);
@@ -152,7 +152,7 @@ impl Markdown {
         }
     }
 
-    /// Decides what a held character means, now that `next` is known; whether that took `next` with it.
+    /// Decides the meaning of a pending character from `next`. Returns whether `next` is part of it.
     fn resolve(&mut self, next: Option<char>, out: &mut String) -> bool {
         let Some(held) = self.pending.take() else { return false };
         match (held, next) {
@@ -188,7 +188,7 @@ impl Markdown {
         out.push(c);
     }
 
-    /// The styles that hold from here on.
+    /// Sets the styles for the following text.
     fn restyle(&self, out: &mut String) {
         out.push_str(&reset());
         let line = match self.kind {
@@ -204,7 +204,7 @@ impl Markdown {
     }
 }
 
-/// What a line that begins with `mark` is, what is shown in the mark's place, and the rest of what it begins with.
+/// Returns the kind of a line that begins with `mark`, the replacement of the mark, and the text after the mark.
 fn kind(mark: &str, fenced: bool) -> (Kind, &'static str, &str) {
     if mark.starts_with("```") {
         return (Kind::Fence, "", mark);
@@ -236,7 +236,7 @@ mod tests {
         out
     }
 
-    /// What is left when styles are off.
+    /// Returns the text without styles.
     fn plain(text: &str) -> String {
         super::super::style::written(&whole(text), false)
     }
@@ -270,7 +270,7 @@ mod tests {
     }
 
     proptest! {
-        /// Where a text is cut says nothing of how it is shown.
+        /// The division into pieces does not change the output.
         #[test]
         fn pieces_make_the_same_as_the_whole(pieces in prop::collection::vec("[-a-c*`#>\\\\\n ]{0,5}", 0..12)) {
             let mut markdown = Markdown::default();

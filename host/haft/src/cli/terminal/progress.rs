@@ -11,22 +11,22 @@ use haft_core::report::plain;
 use haft_core::sync::Lock;
 use haft_package::{Progress, Step};
 
-/// Characters of what is fetched, so that there is room for the bar.
+/// Maximum characters of the name, so that the bar has room.
 const MAX_NAME: usize = 60;
 
-/// How often something shows that it goes on.
+/// Interval of the animation.
 const TICK: Duration = Duration::from_millis(120);
 
-/// With a size that is known, and without. The name is cut to what the terminal has room for.
+/// The templates with and without a known size. The name is cut to the width of the terminal.
 const BAR: &str = "{wide_msg} {bar:24} {bytes}/{total_bytes} {bytes_per_sec}";
 const NARROW: &str = "{wide_msg} {bytes}/{total_bytes}";
 const SPINNER: &str = "{wide_msg} {spinner} {bytes}";
 
-/// Columns that the widest of them needs with a name that says something.
+/// Minimum columns for the widest template with a useful name.
 const WIDE: usize = 80;
 
 impl Terminal {
-    /// Where fetches are shown.
+    /// Returns the display of fetches.
     pub(in crate::cli) fn progress(self) -> Progress {
         if !io::stderr().is_terminal() {
             return Progress::new(move |step| self.line(step));
@@ -58,7 +58,7 @@ impl Terminal {
     }
 }
 
-/// A size for people: whole units, the last digit rounded.
+/// Returns a size in whole units, with the last digit rounded.
 pub(in crate::cli) fn rounded(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),

@@ -17,55 +17,55 @@ use haft_core::report::{plain, shortened};
 use haft_core::sync::Lock;
 use haft_core::tool::in_a_line;
 
-/// Characters of a call's arguments in its line.
+/// Maximum characters of a call's arguments on its line.
 const MAX_ARGUMENTS: usize = 100;
 
-/// Characters of them beside something that turns, so that it stays on one line.
+/// Maximum characters of a call's arguments beside the spinner, which has one line.
 const MAX_WAITING: usize = 50;
 
-/// Lines of an answer that are shown at once.
+/// Maximum lines of an answer in the folded display.
 const MAX_ANSWER: usize = 4;
 
-/// Characters of a line of an error.
+/// Maximum characters of a line of an error.
 const MAX_ERROR: usize = 400;
 
-/// Bytes of answers that are kept to be shown whole: those of a few turns.
+/// Maximum bytes of answers that are kept for a complete display: those of a few turns.
 const MAX_KEPT: usize = 8 << 20;
 
-/// Columns where nothing says how many there are.
+/// Default columns.
 const COLUMNS: usize = 120;
 
-/// Spaces before the call of an agent that was called as a tool, for each agent that it came through.
+/// Spaces before the call of an agent that was called as a tool, for each level of agents.
 const INDENT: usize = 2;
 
-/// How often something shows that it goes on.
+/// Interval of the animation.
 const TICK: Duration = Duration::from_millis(120);
 
-/// How much is shown.
+/// The amount of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Show {
-    /// Everything, for a person: words as they arrive where standard output is a terminal.
+    /// Everything, for a person. Text is streamed if standard output is a terminal.
     All,
     Quiet,
     /// Every event, for a program.
     Json,
 }
 
-/// How much of what tools answer is shown.
+/// The displayed part of answers of tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Answers {
     Whole,
-    /// The first lines, and what shows the others.
+    /// The first lines, and the command that shows the others.
     Folded(&'static str),
 }
 
-/// What is seen of an agent's work.
+/// The display of an agent's work.
 #[derive(Debug)]
 pub(in crate::cli) struct Screen {
     pub(super) terminal: Terminal,
     show: Show,
     answers: Answers,
-    /// Whether words are shown as they arrive.
+    /// Whether text is streamed.
     streams: AtomicBool,
     state: Lock<State>,
 }
@@ -73,15 +73,15 @@ pub(in crate::cli) struct Screen {
 #[derive(Debug, Default)]
 struct State {
     markdown: Markdown,
-    /// Whether the last word that was shown did not end its line.
+    /// Whether the last displayed text did not end its line.
     is_midline: bool,
-    /// What turns, while something does.
+    /// The spinner, while it turns.
     spinner: Option<ProgressBar>,
-    /// Calls by their ids, and whether their tools run.
+    /// Calls by their ids: their label, and whether their tools run.
     calls: HashMap<String, (String, bool)>,
-    /// The calls of this task and what they were answered, of which a part was shown.
+    /// The calls of this task with their answers, which were displayed in part.
     answered: Vec<(String, ToolResult)>,
-    /// What is to be said once the question is answered that stands on the screen now.
+    /// Messages that wait for the answer to the displayed question. `None` without a question.
     held: Option<Vec<String>>,
 }
 
@@ -91,29 +91,29 @@ impl Screen {
         Arc::new(Self { terminal, show, answers, streams, state: Lock::default() })
     }
 
-    /// Shows no words as they arrive: what they come to is shown when it is whole, or not at all.
+    /// Turns streaming off: the caller displays the complete text, or nothing.
     pub(in crate::cli) fn hold_words(&self) {
         self.streams.store(false, Ordering::Relaxed);
     }
 
-    /// Whether the words were shown when they came, and are not to be shown again.
+    /// Returns whether the text was streamed, and must not be displayed again.
     pub(in crate::cli) fn has_shown(&self) -> bool {
         self.streams.load(Ordering::Relaxed)
     }
 
-    /// How much is shown.
+    /// Returns the amount of output.
     pub(in crate::cli) fn show(&self) -> Show {
         self.show
     }
 
-    /// Where an agent tells what happens in the next task.
+    /// Returns the receiver of an agent's events in the next task.
     pub(in crate::cli) fn events(self: &Arc<Self>) -> Events {
         let screen = self.clone();
         screen.state.lock().answered.clear();
         Events::to(move |event| screen.event(event))
     }
 
-    /// Ends what was being shown.
+    /// Ends the display.
     pub(in crate::cli) fn rest(&self) {
         let mut state = self.state.lock();
         self.end_text(&mut state);
@@ -121,7 +121,7 @@ impl Screen {
         state.calls.clear();
     }
 
-    /// Shows all that tools answered in the last task.
+    /// Displays the complete answers of tools in the last task.
     pub(in crate::cli) fn show_answers(&self) {
         let state = self.state.lock();
         if state.answered.is_empty() {
@@ -133,7 +133,7 @@ impl Screen {
         }
     }
 
-    /// Clears the place for a question, until [`Self::answered`].
+    /// Clears the screen for a question, until [`Self::answered`].
     pub(super) fn asking(&self) {
         let mut state = self.state.lock();
         self.end_text(&mut state);
@@ -141,12 +141,12 @@ impl Screen {
         state.held.get_or_insert_default();
     }
 
-    /// Whether a question stands there.
+    /// Returns whether a question is displayed.
     pub(super) fn is_asking(&self) -> bool {
         self.state.lock().held.is_some()
     }
 
-    /// The question is gone.
+    /// Ends the question, and prints the waiting messages.
     pub(super) fn answered(&self) {
         let mut state = self.state.lock();
         for line in state.held.take().unwrap_or_default() {
@@ -157,7 +157,7 @@ impl Screen {
 
     fn event(&self, event: &Event) {
         match self.show {
-            // A program that follows a run and has gone away is noticed when the run ends.
+            // If the reader of a run has closed its end, haft detects that at the end of the run.
             Show::Json => drop(self.terminal.json_line(&event.json())),
             Show::Quiet => event.not_shown().iter().for_each(|reason| self.terminal.warning(&plain(reason))),
             Show::All => self.show_event(event, &mut self.state.lock()),
@@ -208,12 +208,12 @@ impl Screen {
             Event::Info { message, .. } => self.print_line(state, format!("{DIM}{}{DIM:#}", plain(message))),
             Event::Progress { message, .. } | Event::Partial { text: message, .. } => state.note(message),
             Event::Within { agent, event, .. } => self.show_within(agent, event, state),
-            // Among it words that cannot be streamed: they are printed at the end.
+            // Other events include text that cannot be streamed, which is printed at the end.
             _ => {}
         }
     }
 
-    /// Shows what an agent does that was called as a tool: its calls and what keeps it waiting. Its words go to its
+    /// Displays the work of an agent that was called as a tool: its calls and its delays. Its text goes to its
     /// caller.
     fn show_within(&self, agent: &str, event: &Event, state: &mut State) {
         let name = plain(agent);
@@ -236,7 +236,7 @@ impl Screen {
         }
     }
 
-    /// Shows a call and what it was answered, so far in as `indent` is wide.
+    /// Displays a call and its answer, with `indent`.
     fn show_answered(&self, line: String, result: &ToolResult, indent: &str, state: &mut State) {
         let answer = self.answer_lines(&result.content, result.is_error, self.answers);
         let answer = answer.replace('\n', &format!("\n{indent}"));
@@ -248,7 +248,7 @@ impl Screen {
         self.print_line(state, shown);
     }
 
-    /// What a tool answered, one line below the other. Lines of an error are long, and say what to do.
+    /// Returns the lines of a tool's answer. Lines of an error are longer, because they contain the remedy.
     fn answer_lines(&self, text: &str, is_error: bool, answers: Answers) -> String {
         let columns = self.terminal.message_columns().unwrap_or(COLUMNS).saturating_sub(INDENT + 1);
         let characters = if is_error { MAX_ERROR } else { columns };
@@ -269,12 +269,12 @@ impl Screen {
         let text = state.markdown.push(piece);
         if let Some(last) = text.chars().next_back() {
             state.is_midline = last != '\n';
-            // A reader that has gone away is noticed when the run ends.
+            // If the reader has closed its end, haft detects that at the end of the run.
             drop(self.terminal.piece(&text));
         }
     }
 
-    /// Ends the model's words, so that what follows begins its own line.
+    /// Ends the model's text, so that the next output begins a line.
     fn end_text(&self, state: &mut State) {
         let mut rest = state.markdown.finish();
         if state.is_midline || rest.chars().any(|c| !c.is_control()) {
@@ -311,7 +311,7 @@ impl Screen {
 }
 
 impl State {
-    /// Shows that `what` goes on.
+    /// Turns the spinner, with `what` as its text.
     fn turn(&mut self, what: String) {
         if self.held.is_some() || !io::stderr().is_terminal() {
             return;
@@ -328,7 +328,7 @@ impl State {
         spinner.set_message(what);
     }
 
-    /// Keeps what a call was answered, instead of earlier ones where there is no room.
+    /// Keeps the answer of a call, and drops the oldest answers if there is no room.
     fn keep(&mut self, line: String, result: ToolResult) {
         self.answered.push((line, result));
         while self.answered.iter().map(|(_, result)| result.content.len()).sum::<usize>() > MAX_KEPT {
@@ -336,7 +336,7 @@ impl State {
         }
     }
 
-    /// Says what is being done beside what turns.
+    /// Displays a message beside the spinner.
     fn note(&self, message: &str) {
         if let Some(spinner) = &self.spinner
             && !message.is_empty()
@@ -345,7 +345,7 @@ impl State {
         }
     }
 
-    /// Shows nothing that turns any more.
+    /// Removes the spinner.
     fn still(&mut self) {
         if let Some(spinner) = self.spinner.take() {
             spinner.finish_and_clear();
@@ -358,7 +358,7 @@ fn completed(call: &ToolCall, result: &ToolResult, duration: Duration) -> String
     format!("{style}{mark} {}{style:#} {DIM}({}){DIM:#}", label(call, MAX_ARGUMENTS), time(duration))
 }
 
-/// A duration as people say it.
+/// Returns a duration for a person.
 fn time(duration: Duration) -> String {
     match duration.as_millis() {
         ms @ 0..1000 => format!("{ms} ms"),
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(all, ["12 ms", "1.5 s", "1 min 1 s"]);
     }
 
-    /// The calls of an agent stand below its name, before the line of the call that it answers.
+    /// The calls of an agent are displayed with its name, before the line of the call that it answers.
     #[test]
     fn the_calls_of_an_agent_are_told_with_its_name() {
         let screen = Screen::new(Terminal::new(false), Show::All, Answers::Folded("-v"));
@@ -418,7 +418,7 @@ mod tests {
         assert_eq!(state.answered.len(), 1);
     }
 
-    /// RS09: nothing turns while a question stands there, and what is said waits for the answer.
+    /// RS09: the spinner does not turn during a question, and messages wait for the answer.
     #[test]
     fn rs09_nothing_turns_before_a_question_is_answered() {
         let screen = Screen::new(Terminal::new(false), Show::All, Answers::Whole);

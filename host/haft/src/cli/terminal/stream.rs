@@ -14,35 +14,35 @@ use super::style::{Part, parts, written};
 use haft_core::report::is_hidden;
 use haft_core::secret::Redactor;
 
-/// What this process leaves out of all it prints: one for both streams and the log.
+/// The redactor of all output of this process: both streams and the log.
 pub(super) static REDACTOR: LazyLock<Redactor> = LazyLock::new(Redactor::of_environment);
 
 /// The variable that overrides the width of the terminal.
 const COLUMNS: &str = "COLUMNS";
 
-/// One of the two.
+/// An output stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Output {
     /// Standard output.
     Data,
-    /// Standard error. Whatever it goes to, a person reads it: it is always neutralised.
+    /// Standard error. A person reads it, whatever its target is: it is always neutralised.
     Messages,
 }
 
-/// What is written.
+/// The kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// What haft lays out.
+    /// Text that haft laid out.
     Page,
-    /// Foreign text.
+    /// Third-party text.
     Answer,
-    /// What is not to be broken.
+    /// Text whose lines are not broken.
     Whole,
     Json,
 }
 
 impl Output {
-    /// Writes a text; where it does not end its line, that is ended.
+    /// Writes a text with a final newline.
     pub(super) fn line(self, text: &str, kind: Kind) -> io::Result<()> {
         let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
         self.write(&format!("{text}{end}"), kind)
@@ -53,12 +53,12 @@ impl Output {
         self.write(text, Kind::Whole)
     }
 
-    /// Writes a prompt, whose answer goes on the same line.
+    /// Writes a prompt. The answer follows on the same line.
     pub(super) fn ask(self, prompt: &str) -> io::Result<()> {
         self.write(prompt, Kind::Page)
     }
 
-    /// Columns, if it is a terminal that tells.
+    /// Returns the columns of the terminal, if they are known.
     pub(super) fn width(self) -> Option<usize> {
         if !self.is_terminal() {
             return None;
@@ -108,7 +108,7 @@ impl Output {
     }
 }
 
-/// Whether nobody can read what haft prints any more: a pipe or socket whose other end is closed.
+/// Returns whether the reader of standard output is gone: the other end of the pipe or socket is closed.
 pub(in crate::cli) fn reader_is_gone() -> bool {
     let stdout = io::stdout();
     let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
@@ -121,7 +121,7 @@ fn columns(output: impl AsFd) -> Option<usize> {
     (size.ws_col > 0).then_some(size.ws_col.into())
 }
 
-/// A reader that has seen enough (`haft tools | head`) is not a failure.
+/// Writes a text. A reader that has closed its end (`haft tools | head`) is not an error.
 fn send(mut output: impl Write, text: &str) -> io::Result<()> {
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -129,26 +129,26 @@ fn send(mut output: impl Write, text: &str) -> io::Result<()> {
     }
 }
 
-// Text for a terminal. What would control it, hide text, or change the writing direction is shown escaped
-// (`\u{202e}`), so that the user sees that it was there. Lines are broken at the terminal's width.
+// Text for a terminal. Characters that would control the terminal, hide text, or change the writing direction are
+// escaped (`\u{202e}`), so that the user sees them. Lines are broken at the terminal's width.
 
-/// Columns between the stops of tabs, as terminals have them.
+/// Columns between tab stops.
 const TAB: usize = 8;
 
-/// Columns that a continued line is set in, where nothing else says how far.
+/// Default indent of a continued line, in columns.
 const INDENT: usize = 2;
 
-/// The narrowest width in columns that lines are broken for. Below, text would be unreadable.
+/// Minimum width in columns for broken lines. Narrower text would be unreadable.
 const MIN_WIDTH: usize = 16;
 
-/// How lines are broken.
+/// The breaking of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lines {
-    /// Not at all: the terminal does.
+    /// No breaks: the terminal breaks lines.
     Whole,
-    /// Between words, with a hanging indent: foreign text.
+    /// Breaks between words, with a hanging indent: third-party text.
     Broken(usize),
-    /// Between words, the rest set in: what haft lays out.
+    /// Breaks between words, with the rest indented: text that haft laid out.
     SetIn(usize),
 }
 
@@ -175,7 +175,7 @@ pub(super) fn laid_out(text: &str, lines: Lines, coloured: bool) -> String {
     layout.out
 }
 
-/// A text of JSON for a terminal: what is not to be printed is escaped as JSON does it.
+/// Escapes a JSON text for a terminal, in the syntax of JSON.
 pub(super) fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -188,7 +188,7 @@ pub(super) fn json(text: &str) -> String {
     out
 }
 
-/// Whether a character is sent as it is. A joiner is where it joins two pictures to one.
+/// Returns whether a character is written unescaped. A zero-width joiner is, between two emoji.
 fn is_shown<'a>(before: Option<char>, c: char, rest: &mut Peekable<impl Iterator<Item = Part<'a>>>) -> bool {
     match c {
         '\t' => true,
@@ -204,20 +204,20 @@ fn is_picture(c: char) -> bool {
     matches!(c, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
 }
 
-/// A text that is being laid out.
+/// The state of the layout of a text.
 struct Layout {
     lines: Lines,
     coloured: bool,
     out: String,
-    /// Columns of the line so far.
+    /// Columns of the present line.
     column: usize,
-    /// Whether only blanks are in the line so far.
+    /// Whether the present line has only blanks.
     is_start: bool,
-    /// Where the lines begin that continue this one.
+    /// The indent of continued lines.
     indent: usize,
-    /// The end of the last blank that a line can be broken at: bytes of `out`, and columns.
+    /// The end of the last blank that allows a break: bytes of `out`, and columns.
     blank: Option<(usize, usize)>,
-    /// Whether the line was broken at a blank, of which there may be more.
+    /// Whether the line was broken at a blank. Further blanks are then skipped.
     skips: bool,
 }
 
@@ -230,7 +230,7 @@ impl Layout {
         layout
     }
 
-    /// Columns of the terminal; `None` where lines stay whole.
+    /// Returns the columns of the terminal. `None` if lines are not broken.
     fn width(&self) -> Option<usize> {
         match self.lines {
             Lines::Whole => None,
@@ -255,7 +255,7 @@ impl Layout {
         }
     }
 
-    /// Continues the line below here, unless too little room were left there.
+    /// Indents continued lines to the present column, unless that leaves too little room.
     fn column_here(&mut self) {
         if self.width().is_some_and(|width| self.column <= width / 2) {
             self.indent = self.column;
@@ -288,18 +288,18 @@ impl Layout {
         self.column += columns;
         match c {
             ' ' | '\t' if !self.is_start => self.blank = Some((self.out.len(), self.column)),
-            // At the beginning of a line, which is then continued further in.
+            // A blank at the beginning of a line indents its continued lines further.
             ' ' if self.own_indent() > 0 => self.indent = self.column + INDENT,
             ' ' | '\t' => {}
             _ => self.is_start = false,
         }
     }
 
-    /// Breaks the line at its last blank, and where there is none, here.
+    /// Breaks the line at its last blank, or here if there is none.
     fn make_room(&mut self, columns: usize, width: usize) {
         self.indent = self.indent.min(width / 2);
         let rest = self.blank.take().map(|(at, column)| (at, self.column.saturating_sub(column)));
-        // Where it is set in, a long word may have less room below than it has here.
+        // With an indent, a long word may have less room on the next line.
         if let Some((at, columns)) = rest.filter(|(_, columns)| self.indent + columns <= width) {
             let rest = self.out.split_off(at.min(self.out.len()));
             self.out.truncate(self.out.trim_end_matches([' ', '\t']).len());
@@ -320,11 +320,11 @@ impl Layout {
         (self.column, self.blank, self.is_start) = (self.indent, None, false);
     }
 
-    /// Columns that a character takes; one too many rather than one too few.
+    /// Returns the columns of a character, rounded up if they are uncertain.
     fn columns(&self, c: char, before: Option<char>) -> usize {
         match c {
             '\t' => TAB - self.column % TAB,
-            // Makes a picture of what would else be a sign, which takes two columns.
+            // The variation selector turns a symbol into an emoji with two columns.
             '\u{fe0f}' => usize::from(before.and_then(UnicodeWidthChar::width) == Some(1)),
             c => c.width().unwrap_or(0),
         }
@@ -369,7 +369,7 @@ mod tests {
     }
 
     proptest! {
-        /// C13: whatever is laid out, no line is too wide and no word is lost.
+        /// C13: no line of a layout is too wide, and no word is lost.
         #[test]
         fn c13_no_line_is_too_wide(text in "([a-z 字\u{202e}👩\u{fe0f}\u{1b}-]{0,60}\n?){0,4}", width in 16_usize..50) {
             for lines in [Lines::Broken(width), Lines::SetIn(width)] {

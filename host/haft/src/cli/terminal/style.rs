@@ -1,5 +1,5 @@
-//! Styles of haft's own, marked in texts until they are printed. A mark begins with a random key of this process,
-//! so that no other text can forge one.
+//! haft's own styles, marked in texts until they are printed. A mark begins with a random key of this process, so
+//! that no other text can forge a mark.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -15,10 +15,10 @@ static MARK: LazyLock<String> = LazyLock::new(|| {
     format!("{NONCHARACTER}{:016x}{:016x}", random.hash_one(0), random.hash_one(1))
 });
 
-/// No text means anything by it.
+/// A noncharacter, which has no meaning in any text.
 const NONCHARACTER: char = '\u{fdd0}';
 
-/// What stands after [`MARK`] where the lines below begin that a line is continued on.
+/// The text after [`MARK`] that sets the indent of continued lines.
 const COLUMN: &str = "|";
 
 pub(in crate::cli) const ERROR: Style = Style(AnsiColor::Red.on_default().bold());
@@ -34,12 +34,12 @@ pub(super) const CODE: Style = Style(AnsiColor::Cyan.on_default());
 pub(super) const TITLE: Style = Style(anstyle::Style::new().bold().underline());
 pub(super) const RESET: &str = "[0m";
 
-/// How a text looks: `{style}text{style:#}`.
+/// The style of a text: `{style}text{style:#}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Style(anstyle::Style);
 
 impl Style {
-    /// Looks like any other text.
+    /// Returns the default style.
     pub(in crate::cli) const fn new() -> Self {
         Self(anstyle::Style::new())
     }
@@ -52,7 +52,7 @@ impl fmt::Display for Style {
     }
 }
 
-/// Where a line is continued below: `{name:10}{Column}{text}`.
+/// Sets the indent of continued lines: `{name:10}{Column}{text}`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct Column;
 
@@ -66,7 +66,7 @@ pub(super) fn reset() -> String {
     format!("{}{RESET}", *MARK)
 }
 
-/// A text of haft's that has escape sequences for its styles and nothing else that begins with an escape.
+/// Converts a text of haft with escape sequences for styles. It contains no other escape characters.
 pub(super) fn of_codes(text: &str) -> String {
     text.replace('\u{1b}', &MARK)
 }
@@ -74,13 +74,13 @@ pub(super) fn of_codes(text: &str) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
     Character(char),
-    /// What follows the escape of a style.
+    /// The parameters of a style's escape sequence.
     Style(&'a str),
-    /// Lines that continue this one begin here.
+    /// The indent of continued lines.
     Column,
 }
 
-/// The parts of a text in order.
+/// Returns the parts of a text in order.
 pub(super) fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -101,7 +101,7 @@ pub(super) fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// A text as it was written: its styles as a terminal reads them, or none.
+/// Returns a text with the escape sequences of its styles, or without styles.
 pub(in crate::cli) fn written(text: &str, coloured: bool) -> String {
     match coloured {
         _ if !text.contains(MARK.as_str()) => text.to_owned(),

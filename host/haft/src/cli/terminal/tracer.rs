@@ -16,13 +16,13 @@ use tracing_subscriber::registry::LookupSpan;
 
 use haft_core::sync::Lock;
 
-/// The name that bindings give their spans.
+/// The name of the bindings' spans.
 const SPAN: &str = "wit-bindgen import";
 
-/// Calls that are kept; the others are counted.
+/// Maximum number of recorded calls. Further calls are counted.
 const MAX_CALLS: usize = 10_000;
 
-/// Bytes of the arguments or the result of a call, as text.
+/// Maximum bytes of the arguments or the result of a call, as text.
 const MAX_TEXT: usize = 300;
 
 #[derive(Clone, Debug, Default)]
@@ -31,17 +31,17 @@ pub(in crate::cli) struct HostCall {
     pub(in crate::cli) module: String,
     /// The function, such as `[method]descriptor.open-at`.
     pub(in crate::cli) function: String,
-    /// The arguments as far as they are told.
+    /// The arguments, as far as they are known.
     pub(in crate::cli) arguments: String,
-    /// Its outcome.
+    /// The result.
     pub(in crate::cli) result: String,
-    /// When it began, from the first call on.
+    /// The start of the call, since the first call.
     pub(in crate::cli) begun: Duration,
-    /// How long it took, until the guest went on.
+    /// The duration of the call.
     pub(in crate::cli) took: Duration,
 }
 
-/// Takes down what guests call. Clones write to the same list.
+/// Records the host calls of guests. Clones share the record.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct Tracer(Arc<Lock<Seen>>);
 
@@ -54,14 +54,14 @@ struct Seen {
 }
 
 impl Tracer {
-    /// The layer for spans and events of bindings alone.
+    /// Returns the layer for the spans and events of bindings.
     pub(super) fn filtered<S: Subscriber + for<'s> LookupSpan<'s>>(self) -> impl Layer<S> {
         self.with_filter(filter_fn(|metadata: &Metadata<'_>| {
             *metadata.level() == Level::TRACE && (metadata.is_event() || metadata.name() == SPAN)
         }))
     }
 
-    /// The calls so far in their order, and how many were not kept.
+    /// Removes and returns the calls in their order, and the number of calls that were not recorded.
     pub(in crate::cli) fn take(&self) -> (Vec<HostCall>, usize) {
         let mut seen = self.0.lock();
         let (mut calls, more) = (std::mem::take(&mut seen.calls), seen.more);
@@ -109,7 +109,7 @@ struct Fields {
     function: String,
     message: String,
     result: String,
-    /// Those that have no place of their own: `name = value`, one after the other.
+    /// Fields without a special meaning: `name = value`, separated by commas.
     others: String,
 }
 
@@ -142,7 +142,7 @@ impl Fields {
     }
 }
 
-/// The first of a text, however long it would be.
+/// Returns the beginning of a text, without formatting the rest.
 fn bounded(value: fmt::Arguments<'_>) -> String {
     struct Bounded(String);
     impl fmt::Write for Bounded {

@@ -13,19 +13,19 @@ use tokio::task::JoinHandle;
 
 use super::Screen;
 
-/// The terminal that this process belongs to.
+/// The terminal of this process.
 const TTY: &str = "/dev/tty";
 
-/// Bytes that are read at once: what a terminal takes as a line.
+/// Maximum bytes of one read: the maximum length of a terminal's line.
 const MAX_LINE: usize = 4 << 10;
 
-/// Lines that wait to be taken; more than anybody enters before they are.
+/// Maximum number of waiting lines: more than a user enters before they are received.
 const MAX_LINES: usize = 64;
 
-/// How often it is checked whether a question is answered, whose answer is for others to read.
+/// Interval between checks whether a question is answered. Other code reads the answer.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// Reads lines from the terminal, on a thread of its own, until it is ended.
+/// Reads lines from the terminal on a separate thread, until it is ended.
 pub(in crate::cli) struct Typing {
     lines: Receiver<String>,
     /// Ends the thread when it is dropped.
@@ -34,7 +34,8 @@ pub(in crate::cli) struct Typing {
 }
 
 impl Typing {
-    /// Begins; `None` where there is no terminal. No line counts that is entered while a question stands on `screen`.
+    /// Begins to read. Returns `None` without a terminal. Ignores lines that are entered during a question on
+    /// `screen`.
     pub(in crate::cli) fn begin(screen: &Arc<Screen>) -> Option<Self> {
         let flags = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits().cast_signed();
         let tty = File::options().read(true).custom_flags(flags).open(TTY).ok()?;
@@ -49,7 +50,7 @@ impl Typing {
         Some(Self { lines, stop, thread })
     }
 
-    /// The next line; waits for ever where there is none.
+    /// Returns the next line, or waits without end if there is none.
     pub(in crate::cli) async fn line(&mut self) -> String {
         match self.lines.recv().await {
             Some(line) => line,
@@ -57,7 +58,7 @@ impl Typing {
         }
     }
 
-    /// Reads no more, and nothing that is typed from now on; the lines that nobody has taken.
+    /// Stops reading, and returns the lines that were not received.
     pub(in crate::cli) async fn end(mut self) -> Vec<String> {
         drop(self.stop);
         // The thread cannot panic.
@@ -80,7 +81,7 @@ fn read(mut tty: &File, gone: &PipeReader, screen: &Screen, lines: &Sender<Strin
         if gone {
             return Ok(());
         }
-        // A question may have come meanwhile.
+        // A question may have begun meanwhile.
         if !typed || screen.is_asking() {
             continue;
         }

@@ -8,8 +8,7 @@ use super::super::terminal::Terminal;
 use haft_core::report::plain;
 use haft_package::{InstallError, Newer, Pin, ProjectEntry};
 
-/// Looks for something newer than each entry that is pinned. One that cannot be asked about does not keep the others from
-/// it.
+/// Looks for a newer version of each pinned entry. An error about one entry does not prevent the check of others.
 pub(super) async fn check(
     session: &InstallSession,
     entries: &[ProjectEntry],
@@ -42,7 +41,7 @@ fn fail(name: &str, error: InstallError, terminal: Terminal) {
     terminal.fail(&install_error(error).context(format!("cannot check for a newer `{name}`")));
 }
 
-/// Says what there is; as data where it is something newer.
+/// Prints the result of a check. Returns it as data if there is a newer version.
 fn told(pin: &Pin, newer: &Newer, terminal: Terminal) -> anyhow::Result<Option<Value>> {
     let name = pin.name.as_str();
     let installed = pin.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();

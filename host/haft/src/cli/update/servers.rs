@@ -18,7 +18,7 @@ use haft_mcp::pins::{Difference, ToolPins};
 use haft_package::disclosure::{Change, Disclosure, DisclosureDigests, Item, ItemKind};
 use haft_package::{Change as Files, Digest, Project, ProjectError};
 
-/// The servers of a program, none of which runs yet.
+/// The MCP servers of a program, of which none runs yet.
 #[derive(Default)]
 pub(super) struct Servers {
     program: Option<Program>,
@@ -27,7 +27,7 @@ pub(super) struct Servers {
 struct Asked<'a> {
     server: &'a Arc<Server>,
     record: PinRecord,
-    /// What was agreed to; nothing the first time.
+    /// The pinned tools. `None` before the first consent.
     before: Option<Agreed>,
     listed: Arc<ToolList>,
     /// The names of all servers of the program.
@@ -35,7 +35,8 @@ struct Asked<'a> {
 }
 
 impl Servers {
-    /// Those of the program; what nobody agreed to is left out. Of a program that cannot be loaded there is none.
+    /// Returns the servers of the program; parts without consent are left out. Returns none if the program cannot be
+    /// loaded.
     pub(super) async fn load(common: &Common, terminal: Terminal) -> Self {
         match common.known_program(terminal).await {
             Ok(program) => Self { program: Some(program) },
@@ -51,26 +52,26 @@ impl Servers {
         Some((program, program.servers.iter().find(|server| server.config().name == name)?))
     }
 
-    /// Whether there is one of this name.
+    /// Returns whether there is a server of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
-    /// The names of those that program.toml itself declares and holds to their pins.
+    /// Returns the names of the pinned servers that program.toml itself declares.
     pub(super) fn own(&self) -> Vec<String> {
         let declared = self.program.iter().flat_map(|program| &program.manifest.mcp_servers);
         let held = declared.filter(|server| server.enabled && server.pinned);
         held.map(|server| server.name.as_str().to_owned()).filter(|name| self.has(name)).collect()
     }
 
-    /// Ends what runs.
+    /// Ends the running servers.
     pub(super) async fn close(&self) {
         if let Some(program) = &self.program {
             program.close().await;
         }
     }
 
-    /// Updates the one called `name`.
+    /// Updates the server `name`.
     pub(super) async fn update(
         &self,
         name: &str,
@@ -81,7 +82,7 @@ impl Servers {
         let record = program.pin_record(server);
         let read = record.read();
         let is_first = matches!(read, Ok(None));
-        // Without a readable record the list is shown like a first one.
+        // Without a readable record the list is shown as a first list.
         let before = read.unwrap_or_default();
         if is_first && verb.names.is_empty() && !verb.rights.yes {
             return Ok(Outcome::Same);
@@ -135,7 +136,7 @@ impl Asked<'_> {
         before.differences(&ToolPins::of(&self.listed.sent))
     }
 
-    /// The texts of what changed, old against new, as far as the old one is known.
+    /// Returns the changed texts, as far as the old texts are known.
     fn changes(&self) -> Vec<Change> {
         let Some(before) = &self.before else { return Vec::new() };
         let disclosure = |tools: &[Value]| Disclosure { items: tools.iter().map(item).collect() };
@@ -163,8 +164,8 @@ impl Asked<'_> {
         format!("the tools of MCP server `{name}` differ from their pins:{told}\n{}", sheet.text.trim_end())
     }
 
-    /// Writes the pins into program.lock, for anyone who uses the folder. Where that cannot be written, they
-    /// hold for this person.
+    /// Writes the pins to program.lock, for all users of the folder. If that fails, the pins are valid for this user
+    /// only.
     fn note(&self, pins: &ToolPins, session: &InstallSession, terminal: Terminal) -> anyhow::Result<()> {
         let pin = self.record.for_lock(pins)?;
         if session.project.lock.server(&pin.name, &pin.configuration) == Some(&pin)
@@ -193,7 +194,7 @@ impl Asked<'_> {
     }
 }
 
-/// A tool as it is compared: all that the server says of it, texts as they are and the rest as JSON.
+/// Returns a tool for comparison: all its fields, with texts unchanged and the rest as JSON.
 fn item(tool: &Value) -> Item {
     let fields = tool.as_object().into_iter().flatten().filter(|(key, _)| *key != "name");
     let line = |(key, value): (&String, &Value)| match value {

@@ -1,5 +1,5 @@
-//! Serves a client whose server has no agreement yet: a trial server answers the first request, and the rights that
-//! the server needs are asked for by elicitation. Afterwards a relay passes on the messages of both.
+//! Serves a client whose server has no consent yet: a trial server answers the first request, and haft asks for the
+//! rights that the server needs by elicitation. Afterwards a relay passes on the messages of both.
 
 use std::io::{BufRead, Read};
 
@@ -16,11 +16,11 @@ use super::watch::{self, Watcher};
 use super::{Exit, Start, fetch};
 use haft_core::grant::Right;
 
-/// Bytes that a client may send while its person reads the question.
+/// Maximum bytes that a client may send while its user reads the question.
 const MAX_HELD: usize = 16 << 20;
 /// The error code of JSON-RPC for a server that does not start.
 const NOT_STARTED: i32 = -32_000;
-/// How a client says that the session begins.
+/// The client's message at the beginning of the session.
 const BEGUN: &str = "notifications/initialized";
 
 struct Client {
@@ -29,13 +29,13 @@ struct Client {
     relay: Relay,
     first: Vec<u8>,
     request: Value,
-    /// What it sent after that, and the server has not got.
+    /// Further messages of the client, which the server has not received.
     held: Vec<u8>,
-    /// Whether its first request is answered.
+    /// Whether the first request is answered.
     is_answered: bool,
 }
 
-/// Serves the client: with what a person agrees to, or tells it how to be asked.
+/// Serves the client: with the rights that the user agrees to, or with the command that asks for them.
 pub(super) async fn serve(mut start: Start) -> anyhow::Result<Exit> {
     let mut client = Client::new(&start).await?;
     for round in 0..=MAX_ROUNDS {
@@ -110,7 +110,7 @@ impl Client {
         Ok(client)
     }
 
-    /// A line with its end, or a part of one that is too long; nothing at the end of the input.
+    /// Returns a line with its newline, or a part of a line that is too long. Empty at the end of the input.
     async fn line(&mut self) -> anyhow::Result<Vec<u8>> {
         let mut input = self.input.take().context("haft no longer reads from the client")?;
         let read = move || {
@@ -131,13 +131,14 @@ impl Client {
         question::shows_forms(&self.request)
     }
 
-    /// Answers the first request as the server did, or instead of one that has not: a person is asked in a
-    /// session.
+    /// Answers the first request with the server's answer. If the server has not answered, haft answers, so that the
+    /// user can be asked within the session.
     fn answer(&mut self, trial: &Trial, name: &str) -> anyhow::Result<()> {
         if self.is_answered {
             return Ok(());
         }
-        // The server's messages before its answer are held back: a question of it would look like haft's.
+        // The server's messages before its answer are held back: a question among them would look like a question of
+        // haft.
         match &trial.answer {
             Some(answer) => self.relay.received.line(answer),
             None => self.relay.output.write(&self.answer_in_place(name)),
@@ -157,7 +158,7 @@ impl Client {
         format!("{}\n", json!({ "jsonrpc": "2.0", "id": self.id(), "result": result })).into_bytes()
     }
 
-    /// Asks the person, once the client has begun the session. What else it sends meanwhile is kept for the server.
+    /// Asks the user, after the client has begun the session. Stores other messages of the client for the server.
     async fn elicit(&mut self, sheet: &str) -> anyhow::Result<Said> {
         if !self.has_begun() && !self.until(|message| method(message) == Some(BEGUN)).await? {
             return Ok(Said::Nothing);
@@ -176,7 +177,7 @@ impl Client {
         Ok(said)
     }
 
-    /// Whether the client has said that the session begins.
+    /// Returns whether the client has begun the session.
     fn has_begun(&self) -> bool {
         let lines = self.held.split(|byte| *byte == b'\n');
         lines
@@ -184,7 +185,8 @@ impl Client {
             .any(|message| method(&message) == Some(BEGUN))
     }
 
-    /// Reads on until a message `is_it`; `false` at the end of the input. All but an answer to haft is kept.
+    /// Reads messages until `is_it` returns true. Returns `false` at the end of the input. Stores all messages except
+    /// answers to haft.
     async fn until(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> anyhow::Result<bool> {
         loop {
             let line = self.line().await?;
@@ -202,7 +204,7 @@ impl Client {
         }
     }
 
-    /// Answers the first request with the command that asks a person.
+    /// Answers the first request with the command that asks the user.
     fn refuse(self, start: &Start, wanted: &[Right]) -> anyhow::Result<Exit> {
         let command = line(&start.asked, &start.command.name, &start.command.words);
         let rights: Vec<String> = wanted.iter().map(super::given::shown).collect();
@@ -225,12 +227,12 @@ impl Client {
         Ok(Exit::Declined)
     }
 
-    /// Passes on what both write until the server has ended.
+    /// Relays the messages of client and server until the server has ended.
     async fn pass_on(mut self, mut trial: Trial, mut watcher: Watcher) -> anyhow::Result<Exit> {
         match trial.answer.take() {
             Some(answer) if !self.is_answered => trial.before.extend(answer),
             Some(_) => {}
-            // The client has an answer; that of this server comes second.
+            // The client has an answer already: the answer of this server would be the second.
             None => {
                 self.relay.received.leave_out(self.request.get("id").filter(|_| self.is_answered).cloned());
             }

@@ -16,44 +16,46 @@ use haft::program::is_of_system;
 use haft_core::encoding::hex;
 use haft_core::lookup::find_on_path;
 
-/// Bytes of the first line of a script: what the kernel reads of it.
+/// Maximum bytes of the first line of a script: the kernel's limit.
 const MAX_SHEBANG: u64 = 256;
 
-/// Interpreters of interpreters that are followed, as the kernel does.
+/// Maximum depth of interpreters of interpreters, as in the kernel.
 const MAX_INTERPRETERS: usize = 4;
 
 /// Bytes of one read.
 const CHUNK: usize = 64 << 10;
 
-/// Characters of a key that make it one of its own.
+/// Characters of a key, enough to be unique.
 const KEY: usize = 32;
 
 #[derive(Clone)]
 pub(super) struct Wrapping {
-    /// What it is called in messages.
+    /// The name in messages.
     pub(super) name: String,
-    /// The executable, as it was found: what is a link stays one, which interpreters look at.
+    /// The executable, as found. A symbolic link is not resolved, because interpreters inspect it.
     pub(super) program: PathBuf,
     pub(super) arguments: Vec<OsString>,
-    /// The same in full, paths absolute.
+    /// All words of the command, with absolute paths.
     pub(super) words: Vec<String>,
-    /// What its words name and the system does not have, without links: files, whose contents are compared.
+    /// The files that the words name and that do not belong to the system, without symbolic links. Their contents are
+    /// compared.
     pub(super) files: Vec<PathBuf>,
-    /// What has to be read to start it: the program, its interpreters, and the first file among the arguments, its script.
+    /// The files that a start reads: the program, its interpreters, and its script, which is the first file among the
+    /// arguments.
     pub(super) started_from: Vec<PathBuf>,
     /// The first file among the arguments.
     pub(super) script: Option<PathBuf>,
-    /// Other files and directories among the arguments, which it gets no right to by being started.
+    /// Other files and directories among the arguments. A start gives no right to them.
     pub(super) named: Vec<PathBuf>,
-    /// What makes it this command: the name of its record and of its home.
+    /// The digest that identifies the command: the name of its record and of its home directory.
     pub(super) key: String,
 }
 
 impl Wrapping {
-    /// `command` as it is written, called `name`.
+    /// Returns `command` with the name `name`.
     ///
     /// # Errors
-    /// There is no such program, or a word is not UTF-8.
+    /// The program does not exist, or a word is not UTF-8.
     pub(super) fn new(name: Option<String>, command: &[OsString], here: &Path) -> anyhow::Result<Self> {
         let (program, arguments) = command.split_first().context("the command after `--` is missing")?;
         let program = found(program)?;
@@ -79,8 +81,8 @@ impl Wrapping {
         Ok(Self { name, program, arguments, words, files, started_from, script, named, key })
     }
 
-    /// What a record says of its files, where they are as they were; `None` where one is another. What the server itself
-    /// may write (`is_written`) is not compared.
+    /// Compares the files with the lines `noted` of a record. Returns new lines if the files are unchanged, and
+    /// `None` if one has changed. Files that the server itself may write (`is_written`) are not compared.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -96,7 +98,7 @@ impl Wrapping {
             let Some((digest, known)) = file.to_str().and_then(|path| noted.get(path)) else {
                 return Ok(None);
             };
-            // A file with an unchanged stamp is unchanged; otherwise its content decides.
+            // A file with an unchanged stamp is unchanged. Otherwise its content decides.
             if *known != stamp && *digest != self::digest(file)? {
                 return Ok(None);
             }
@@ -105,7 +107,7 @@ impl Wrapping {
         Ok(Some(lines))
     }
 
-    /// What its files are now, for a record.
+    /// Returns the present state of the files, for a record.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -115,7 +117,7 @@ impl Wrapping {
     }
 }
 
-/// Digest, stamp and path of a line of a record.
+/// Splits a line of a record into path, digest and stamp.
 fn parts(line: &str) -> Option<(&str, (&str, &str))> {
     let (digest, rest) = line.split_once(' ')?;
     let (stamp, path) = rest.split_once(' ')?;
@@ -133,7 +135,7 @@ fn digest(file: &Path) -> io::Result<String> {
     }
 }
 
-/// What the kernel changes with a file, and only the administrator sets back.
+/// Returns the metadata that the kernel changes with a file. Only the administrator can restore it.
 fn stamp(file: &Path) -> io::Result<String> {
     let found = fs::metadata(file)?;
     let (device, inode, size) = (found.dev(), found.ino(), found.size());
@@ -144,7 +146,7 @@ fn real(path: &Path) -> io::Result<PathBuf> {
     path.canonicalize()
 }
 
-/// The interpreters that the first lines of scripts name, each by its real path.
+/// Returns the real paths of the interpreters in the first lines of scripts.
 fn interpreters(program: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = Vec::new();
     let mut script = program.to_owned();
@@ -169,7 +171,7 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
     real(&program).ok()
 }
 
-/// A word; one that names something here in full.
+/// Returns a word; a path that exists becomes absolute.
 fn whole(word: &OsStr, here: &Path) -> anyhow::Result<String> {
     let place = here.join(word);
     let is_path = !word.is_empty() && place.exists();
@@ -181,7 +183,7 @@ fn text(word: &OsStr) -> anyhow::Result<String> {
     text.with_context(|| format!("`{}` is not UTF-8", word.to_string_lossy()))
 }
 
-/// What a server is called that has no name: after its package or its script.
+/// Returns the name of a server without a name: its package or its script.
 fn own_name(words: &[String]) -> String {
     let [program, arguments @ ..] = words else { return String::new() };
     let meant = arguments.iter().find(|word| !word.starts_with('-')).unwrap_or(program);

@@ -22,45 +22,45 @@ use haft_core::grant::Right;
 use haft_core::report::plain;
 use haft_sandbox::attached::Attached;
 
-/// Programs that fetch what they run.
+/// Programs that fetch the packages that they run.
 const RUNNERS: &[&str] = &["npx", "npm", "pnpx", "pnpm", "yarn", "bunx", "bun", "uvx", "uv", "pipx", "deno"];
-/// What has a runner take a package from its cache and ask no registry for a newer one.
+/// Variables that make a runner take a package from its cache, without a request to a registry.
 const OFFLINE: &[(&str, &str)] =
     &[("npm_config_offline", "true"), ("pnpm_config_offline", "true"), ("UV_OFFLINE", "1")];
-/// The file beside a server's own directory, which the server cannot write, that says that it was fetched.
+/// The file that marks a server as fetched. It is beside the server's own directory, where the server cannot write.
 const MARK: &str = "fetched";
-/// How long a fetch may take: a server with a browser's libraries is some hundred megabytes.
+/// Time limit for a fetch. A server with a browser's libraries has several hundred megabytes.
 const MAX_FETCH: Duration = Duration::from_mins(5);
 
-/// Bytes that a runner may write before the server's answer.
+/// Maximum bytes of a runner's output before the server's answer.
 const MAX_OUTPUT: u64 = 16 << 20;
 
-/// Bytes of standard error that are shown of a fetch that fails.
+/// Maximum bytes of standard error that are displayed after a failed fetch.
 const MAX_WORDS: u64 = 64 << 10;
-/// How long the last of them is waited for, once the server has ended.
+/// Time limit for the rest of standard error after the server has ended.
 const LAST: Duration = Duration::from_millis(500);
 
-/// The revision of MCP that haft asks with.
+/// The revision of MCP in haft's request.
 const REVISION: &str = "2025-06-18";
 
 const ID: &str = "haft";
 
-/// How far the fetch of a server is.
+/// The state of a server's fetch.
 pub(super) struct Fetch {
-    /// The runner; `None` where the command is the server itself.
+    /// The runner. `None` if the command is the server itself.
     runner: Option<String>,
     mark: PathBuf,
     is_fetched: bool,
-    /// Whether a person agreed to it just now, and it was not tried yet.
+    /// Whether the user agreed to the fetch in this start, and it was not tried yet.
     is_agreed: bool,
     was_agreed: bool,
 }
 
 impl Fetch {
-    /// That of `command`, which is fetched again where nothing is known of it.
+    /// Returns the state for `command`. Without a record the server is fetched again.
     ///
     /// # Errors
-    /// What says that it was fetched cannot be removed.
+    /// The mark of a fetched server cannot be removed.
     pub(super) fn new(dirs: &Dirs, command: &Wrapping, is_known: bool) -> anyhow::Result<Self> {
         let runner = command.program.file_name().and_then(|name| name.to_str());
         let runner = runner.filter(|name| RUNNERS.contains(name)).map(str::to_owned);
@@ -73,26 +73,26 @@ impl Fetch {
         Ok(fetch)
     }
 
-    /// The runner that has yet to fetch the server.
+    /// Returns the runner if it must still fetch the server.
     pub(super) fn runner(&self) -> Option<&str> {
         self.runner.as_deref().filter(|_| !self.is_fetched && !self.was_agreed)
     }
 
-    /// Whether a person agreed to it in this start.
+    /// Returns whether the user agreed to the fetch in this start.
     pub(super) fn was_agreed(&self) -> bool {
         self.was_agreed
     }
 
-    /// Notes that it is to be fetched.
+    /// Records that the server must be fetched.
     pub(super) fn agree(&mut self) {
         (self.is_agreed, self.was_agreed) = (true, true);
     }
 
-    /// Notes down what a `trial`, which needs no other right that it was `refused`, tells of the fetch. Gives what the server
-    /// needs where that was not enough.
+    /// Updates the state after a `trial`; `refused` are the rights that it lacked. Returns the network if the fetched
+    /// package was not enough for the start.
     ///
     /// # Errors
-    /// It cannot be recorded.
+    /// The state cannot be recorded.
     pub(super) fn judge(&mut self, trial: &Trial, refused: &[Right]) -> anyhow::Result<Option<Right>> {
         match trial.answer {
             Some(_) if !trial.grant.network() => self.finish()?,
@@ -123,23 +123,23 @@ impl Fetch {
         }
     }
 
-    /// The variables of a server with these rights.
+    /// Returns the variables of a server with these rights.
     pub(super) fn environment(&self, rights: &[Right]) -> Vec<(OsString, OsString)> {
         let is_offline = self.is_fetched && !has_network(rights);
         OFFLINE.iter().filter(|_| is_offline).map(|(name, value)| ((*name).into(), (*value).into())).collect()
     }
 }
 
-/// Whether the network is among `rights`.
+/// Returns whether the network is among `rights`.
 pub(super) fn has_network(rights: &[Right]) -> bool {
     network().is_some_and(|network| rights.contains(&network))
 }
 
-/// Fetches the server, if a person agreed to that: starts it with the network, no variable of the client's configuration and
-/// none of the files that its arguments name, until it answers or ends.
+/// Fetches the server if the user agreed to that. Starts it with the network, but without the variables of the
+/// client's configuration and the files that its arguments name, until it answers or ends.
 ///
 /// # Errors
-/// It cannot be started, or recorded.
+/// The server cannot start, or the state cannot be recorded.
 pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
     if !std::mem::take(&mut start.fetch.is_agreed) {
         return Ok(());
@@ -162,7 +162,7 @@ pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
     let mut server = Attached::start(&start.confiner, &grant, &job, streams).await?;
     let words = spawn_blocking(move || words(errors));
     input.write_all(&initialize())?;
-    // Ends with the server, which closes its output then. Runners write of their progress too.
+    // The thread ends with the server, which then closes its output. Runners also print their progress here.
     let answered = spawn_blocking(move || {
         let mut lines = BufReader::new(output.take(MAX_OUTPUT)).split(b'\n');
         lines.any(|line| line.is_ok_and(|line| is_answer(&line)))
@@ -174,12 +174,12 @@ pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
     };
     server.stop();
     while server.refusal().await?.is_some() {}
-    // How it ended is no matter.
+    // The exit status does not matter.
     let _ = server.finish().await;
     if is_answered != Some(true) {
         show(words).await;
     }
-    // A server without an answer may have ended for lack of a right: the next trial shows that.
+    // A server without an answer may have ended because a right is missing: the next trial shows that.
     start.fetch.is_fetched = true;
     match is_answered {
         Some(true) => start.fetch.finish(),
@@ -190,17 +190,17 @@ pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
     }
 }
 
-/// What the runner and the server write to standard error. After a fetch that succeeds it is not shown: the server starts
-/// again and writes the same.
+/// Reads the standard error of the runner and the server. It is not displayed after a successful fetch: the server
+/// starts again and writes the same text.
 fn words(mut errors: PipeReader) -> Vec<u8> {
     let mut words = Vec::new();
-    // A pipe that cannot be read ends like a closed one.
+    // A read error has the same effect as a closed pipe.
     let _: io::Result<_> = (&mut errors).take(MAX_WORDS).read_to_end(&mut words);
     let _: io::Result<_> = io::copy(&mut errors, &mut io::sink());
     words
 }
 
-/// Shows them.
+/// Prints standard error.
 async fn show(words: JoinHandle<Vec<u8>>) {
     if let Ok(Ok(words)) = timeout(LAST, words).await {
         // Standard error may be closed.
@@ -208,12 +208,12 @@ async fn show(words: JoinHandle<Vec<u8>>) {
     }
 }
 
-/// Whether `line` answers [`initialize`].
+/// Returns whether `line` answers [`initialize`].
 fn is_answer(line: &[u8]) -> bool {
     serde_json::from_slice::<Value>(line).is_ok_and(|answer| answer.get("id").is_some_and(|id| id == ID))
 }
 
-/// The request that begins a session.
+/// Returns the request that begins a session.
 pub(super) fn initialize() -> Vec<u8> {
     let client = json!({ "name": "haft", "version": env!("CARGO_PKG_VERSION") });
     let parameters = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": client });

@@ -29,12 +29,12 @@ impl FromStr for Given {
     }
 }
 
-/// The network: every host.
+/// Returns the right to every host.
 pub(super) fn network() -> Option<Right> {
     "*".parse().ok().map(Right::Host)
 }
 
-/// A path from the current directory, or from the home, in full.
+/// Returns a path from the current directory or the home directory as an absolute path.
 fn whole(path: &str) -> Result<String, String> {
     let home = etcetera::home_dir().map_err(|error| error.to_string())?;
     let whole: PathBuf =
@@ -49,8 +49,8 @@ pub(super) fn shown(right: &Right) -> String {
     }
 }
 
-/// The command that gives `rights` to the server that has this name, with `command` as its words; none where
-/// it is known.
+/// Returns the command that grants `rights` to the server `name` with the words `command`. `command` is empty if the
+/// server has a record.
 pub(super) fn line(rights: &[Right], name: &str, command: &[String]) -> String {
     let mut line = "haft wrap".to_owned();
     for right in rights {
@@ -67,7 +67,7 @@ pub(super) fn line(rights: &[Right], name: &str, command: &[String]) -> String {
     line
 }
 
-/// `rights` without those that another one includes.
+/// Returns `rights` without rights that others include.
 pub(super) fn distinct(rights: Vec<Right>) -> Vec<Right> {
     let mut kept: Vec<Right> = Vec::new();
     for right in rights {
@@ -79,7 +79,7 @@ pub(super) fn distinct(rights: Vec<Right>) -> Vec<Right> {
     kept
 }
 
-/// What of `wanted` none of `had` includes.
+/// Returns the rights in `wanted` that no right in `had` includes.
 pub(super) fn missing(wanted: &[Right], had: &[Right]) -> Vec<Right> {
     wanted.iter().filter(|right| !had.iter().any(|other| other.covers(right))).cloned().collect()
 }

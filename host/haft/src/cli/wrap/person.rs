@@ -17,10 +17,10 @@ use haft_core::report::plain;
 use haft_manifest::Wrapped;
 use haft_mcp::pins::{Difference, ToolPins};
 
-/// How often a server is tried with more.
+/// Maximum number of further trials with more rights.
 pub(super) const MAX_ROUNDS: usize = 3;
 
-/// Asks for what the server's configuration names and its start needs.
+/// Asks for the rights that the server's configuration names and its start needs.
 pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
     let terminal = start.terminal;
     for round in 0..=MAX_ROUNDS {
@@ -52,7 +52,7 @@ pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Ends the trials, after a person has agreed to rights if `has_agreed`, and asks about the tools.
+/// Ends the trials, and asks about the tools. `has_agreed` states whether the user agreed to rights.
 async fn finish(
     mut start: Start,
     mut trial: Trial,
@@ -70,7 +70,7 @@ async fn finish(
     agree_to_tools(&start, &tools, has_agreed && has_answered).await
 }
 
-/// Asks about the tools that a server lists, as far as nobody agreed to them.
+/// Asks about the tools without consent that a server lists.
 async fn agree_to_tools(start: &Start, tools: &[Value], has_agreed: bool) -> anyhow::Result<Exit> {
     let (terminal, path) = (start.terminal, record::place(&start.dirs, &start.command));
     let pins = record::pinned(&path, &start.command)?;
@@ -90,7 +90,7 @@ async fn agree_to_tools(start: &Start, tools: &[Value], has_agreed: bool) -> any
     terminal.message(format_args!("{sheet}\n"));
     let answer = terminal.answered("agree to these tools?").await?;
     if answer != Some(true) {
-        // Without an answer too: a client would pin them as they come.
+        // No answer has the same effect: otherwise a client would pin the tools at their first use.
         record::refuse(&path, &start.command, &new)?;
         terminal.message(held_back(name, answer));
         return Ok(Exit::Declined);
@@ -101,7 +101,7 @@ async fn agree_to_tools(start: &Start, tools: &[Value], has_agreed: bool) -> any
     Ok(Exit::Success)
 }
 
-/// What a person reads who did not agree to tools.
+/// Returns the message after the user did not agree to tools.
 fn held_back(name: &str, answer: Option<bool>) -> String {
     let why = if answer.is_some() { "not agreed" } else { "no answer" };
     let again = format!("haft wrap --tools {}", shell_words::quote(name));
@@ -110,7 +110,7 @@ fn held_back(name: &str, answer: Option<bool>) -> String {
     ))
 }
 
-/// Shows the tools of the commands called `name`, and asks about those that are held back.
+/// Shows the tools of the commands with the name `name`, and asks about tools that are held back.
 pub(super) async fn show_tools(dirs: &Dirs, name: &str, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut end = Exit::Success;
     for (path, written) in records(dirs, name, terminal)? {
@@ -145,7 +145,7 @@ pub(super) async fn show_tools(dirs: &Dirs, name: &str, terminal: Terminal) -> a
     Ok(end)
 }
 
-/// The records of the commands called `name`.
+/// Returns the records of the commands with the name `name`.
 fn records(dirs: &Dirs, name: &str, terminal: Terminal) -> anyhow::Result<Vec<(PathBuf, Wrapped)>> {
     let records = record::named(dirs, name, terminal)?;
     if records.is_empty() {
@@ -155,9 +155,9 @@ fn records(dirs: &Dirs, name: &str, terminal: Terminal) -> anyhow::Result<Vec<(P
     Ok(records)
 }
 
-/// Adds `rights` to what was agreed to for the commands called `name`, or the rights that a person declined if there are none.
-/// Each command is shown: any client's configuration can call a command so. Only at a terminal: a client's configuration may be
-/// somebody else's.
+/// Grants `rights` to the commands with the name `name`, or the declined rights if `rights` is empty. Shows each
+/// command, because any client's configuration can use that name. Works only at a terminal: a client's configuration
+/// may be from another person.
 pub(super) async fn widen(
     dirs: &Dirs,
     name: Option<&str>,

@@ -1,5 +1,5 @@
-//! The rights that are proposed for a server at its first start: those that its configuration names, and those that
-//! it was refused.
+//! The rights that haft proposes for a server at its first start: rights for its configuration, and rights that it
+//! was refused.
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
@@ -12,13 +12,13 @@ use haft_manifest::is_credential;
 use haft_sandbox::confine::Refusal;
 use haft_sandbox::start::ENVIRONMENT;
 
-/// Directories below one that are proposed each for itself; more are that one.
+/// Maximum number of proposed directories with the same parent. With more, the parent is proposed.
 const MAX_SIBLINGS: usize = 3;
 
-/// Where packages lie next to each other: one that is needed needs others.
+/// Directories of packages. A package usually needs packages beside it.
 const PACKAGES: &[&str] = &["node_modules", "site-packages"];
 
-/// Variables of shells and of clients themselves, which are no setting of a server.
+/// Variables of shells and clients, which are not settings of a server.
 const OF_CLIENTS: &[&str] = &[
     "PATH",
     "PWD",
@@ -43,14 +43,15 @@ const OF_CLIENTS: &[&str] = &[
     "npm_package_",
 ];
 
-/// Words of commands that say nothing of what a server is for.
+/// Words of commands that do not identify a server.
 const COMMON_WORDS: &[&str] =
     &["mcp", "server", "node", "python", "run", "latest", "dist", "index", "main", "api", "key"];
 
-/// Letters of a word that says something.
+/// Minimum letters of a significant word.
 const MIN_WORD: usize = 3;
 
-/// What the configuration of the client names: files and directories among the arguments, and the variables that it sets.
+/// Returns the rights for the client's configuration: files and directories among the arguments, and the variables
+/// that it sets.
 pub(super) fn configured(command: &Wrapping) -> Vec<Right> {
     let read = |place: &PathBuf| {
         let file = || place.to_str().map(|file| Right::Read(file.to_owned()));
@@ -60,9 +61,9 @@ pub(super) fn configured(command: &Wrapping) -> Vec<Right> {
     distinct(reads.chain(variables(command).into_iter().map(Right::Env)).collect())
 }
 
-/// The variables that the client set for this server, as far as that can be told: those that the client itself was not
-/// started with, and keys that are called after the server. At a terminal haft's parent is a shell, whose own exports are no
-/// settings of a server: only such keys count.
+/// Returns the variables that the client probably set for this server: variables that the client itself was not
+/// started with, and keys with a part of the server's name. At a terminal haft's parent is a shell, whose own exports
+/// are not settings of a server: only such keys count.
 fn variables(command: &Wrapping) -> BTreeSet<String> {
     let client = if io::stdin().is_terminal() { None } else { environment_of_client() };
     let words: Vec<String> =
@@ -79,21 +80,21 @@ fn variables(command: &Wrapping) -> BTreeSet<String> {
     all.filter(|(name, _)| is_own(name)).filter(is_meant).map(|(name, _)| name).collect()
 }
 
-/// What the process that started this one was itself started with; `None` where the system does not tell.
+/// Returns the environment of the parent process at its start. `None` if the system does not provide it.
 fn environment_of_client() -> Option<BTreeSet<String>> {
     let parent = rustix::process::getppid()?;
     let text = std::fs::read(format!("/proc/{}/environ", parent.as_raw_nonzero())).ok()?;
     Some(text.split(|byte| *byte == 0).map(|entry| String::from_utf8_lossy(entry).into_owned()).collect())
 }
 
-/// The parts of a text that say something, in small letters.
+/// Returns the significant words of a text, in lower case.
 fn significant(text: &str) -> Vec<String> {
     let parts = text.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_ascii_lowercase);
     parts.filter(|part| part.len() >= MIN_WORD && !COMMON_WORDS.contains(&part.as_str())).collect()
 }
 
-/// The fewest rights that let a server with `grant` do what it was `refused`. Where it failed, what its `words` on standard
-/// error name is what it needs, if they name anything.
+/// Returns the fewest rights that allow the accesses that a server with `grant` was `refused`. If the server failed,
+/// and its `words` on standard error name such accesses, only these count.
 pub(super) fn of_refusals(refused: &[Refusal], grant: &Grant, words: Option<&str>) -> Vec<Right> {
     let mut refused: Vec<&Refusal> = refused.iter().filter(|refusal| !refusal.is_incidental()).collect();
     match words {
@@ -108,7 +109,7 @@ pub(super) fn of_refusals(refused: &[Refusal], grant: &Grant, words: Option<&str
     gathered(distinct(rights.map(of_packages).collect()))
 }
 
-/// The right that would let a server with `grant` do what it was refused.
+/// Returns the right that allows a refused access of a server with `grant`.
 pub(super) fn right(refusal: &Refusal, grant: &Grant) -> Option<Right> {
     match refusal {
         Refusal::Connect(_) | Refusal::Host(..) => network(),
@@ -116,8 +117,8 @@ pub(super) fn right(refusal: &Refusal, grant: &Grant) -> Option<Right> {
     }
 }
 
-/// Whether a program that failed with these `words` did so for what it was refused: a path that they name, or the network,
-/// which they call by another name.
+/// Returns whether a refusal explains the failure of a program with these `words`: they name the path, or the refusal
+/// concerns the network, which error messages name differently.
 fn is_needed(refusal: &Refusal, words: &str) -> bool {
     match refusal {
         Refusal::Read(path) | Refusal::Write(path) | Refusal::Remove(path) => {
@@ -132,7 +133,8 @@ fn is_read_here(refusal: &Refusal, grant: &Grant) -> bool {
     matches!((refusal, here), (Refusal::Read(path), Some(here)) if path.starts_with(here))
 }
 
-/// A directory of a package, or all packages there.
+/// Replaces a right to read a path by the right to its directory, or to all packages if the path is in a directory of
+/// packages.
 fn of_packages(right: Right) -> Right {
     let Right::Read(path) = &right else { return right };
     let mut place = PathBuf::new();
@@ -145,7 +147,7 @@ fn of_packages(right: Right) -> Right {
     Proposal::for_path(&place).right(Right::Read).unwrap_or(right)
 }
 
-/// `rights` with one directory instead of many below it.
+/// Replaces rights to many directories by a right to their parent.
 fn gathered(mut rights: Vec<Right>) -> Vec<Right> {
     let parent = |right: &Right| match right {
         Right::Read(path) => Path::new(path).parent().map(Path::to_owned),

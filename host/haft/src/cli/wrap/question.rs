@@ -9,20 +9,20 @@ use haft_core::random;
 /// The field of the form.
 const APPROVE: &str = "approve";
 
-/// What a person said.
+/// The user's answer.
 pub(super) enum Said {
     Yes,
     No,
-    /// Nothing: the question was dismissed, or the client is gone.
+    /// No answer: the user dismissed the question, or the client is gone.
     Nothing,
 }
 
-/// The request that asks a person to agree to what `text` says: its id, and its line.
+/// Returns the id and the line of the request that asks the user to agree to `text`.
 ///
 /// # Errors
 /// The system gives no random bytes.
 pub(super) fn new(text: &str) -> anyhow::Result<(String, Vec<u8>)> {
-    // No server can guess the id, so that no server's question has it.
+    // No server can guess the id, so that no server's question can have it.
     let id = format!("haft-{}", hex(&random::bytes::<16>().context("a question cannot be encoded")?));
     let approve = json!({ "type": "boolean", "title": "Agree to this", "default": false });
     let schema = json!({ "type": "object", "properties": { APPROVE: approve }, "required": [APPROVE] });
@@ -32,14 +32,14 @@ pub(super) fn new(text: &str) -> anyhow::Result<(String, Vec<u8>)> {
     Ok((id, format!("{question}\n").into_bytes()))
 }
 
-/// Whether the client that sends this request shows forms to a person, by what it declares in `initialize`.
+/// Returns whether the client that sends this request can show forms, by its declaration in `initialize`.
 pub(super) fn shows_forms(request: &Value) -> bool {
     let elicitation = request.pointer("/params/capabilities/elicitation").and_then(Value::as_object);
     let shows_forms = elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
     request.get("method").is_some_and(|method| method == "initialize") && shows_forms
 }
 
-/// What the answer to a question means. Only a form that was filled in tells of a person.
+/// Returns the meaning of an answer. Only a completed form is an answer of the user.
 pub(super) fn said(answer: &Value) -> Said {
     let action = answer.pointer("/result/action").and_then(Value::as_str);
     let approves = answer.pointer("/result/content").and_then(|content| content.get(APPROVE)?.as_bool());

@@ -1,4 +1,4 @@
-//! The user's agreement for a command: a file below haft's configuration, which no tool reads or writes. The
+//! The user's consent for a command: a file below haft's configuration, which no tool reads or writes. The
 //! definitions of the command's tools are stored beside the file, to show later changes.
 
 use std::collections::BTreeMap;
@@ -21,39 +21,40 @@ use haft_core::report::plain;
 use haft_manifest::{MAX_FILE, Wrapped, read_bounded};
 use haft_mcp::pins::ToolPins;
 
-/// Tools of one server: no model makes use of a fifth of them, and a file with more is too large to be read.
+/// Maximum number of tools of one server. No model can use a fifth of them, and the record of more would be too large
+/// to read.
 pub(super) const MAX_TOOLS: usize = 500;
-/// Bytes of the definitions that lie beside a record: as many as one list has.
+/// Maximum bytes of the definitions beside a record: the limit of one list.
 pub(super) const MAX_COPIES: usize = 8 << 20;
-/// How long a record is waited for that another process changes, which takes milliseconds.
+/// Time limit for the lock of a record. A change by another process takes milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often it is looked at.
+/// Interval between attempts to lock a record.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// What the name of a record ends in.
+/// The extension of a record's file.
 const RECORD: &str = "toml";
 
-/// What a person agreed to for a command, as far as it still counts.
+/// The valid part of the user's consent for a command.
 #[derive(Clone, Default)]
 pub(super) struct Record {
     pub(super) written: Wrapped,
-    /// Whether its files are others than those that were agreed to, so that none of its rights counts. Its tools are compared
-    /// all the same.
+    /// Whether the command's files differ from the recorded files, so that none of the rights is valid. The tools are
+    /// compared nevertheless.
     pub(super) is_outdated: bool,
 }
 
-/// Definitions of tools that lie beside a record.
+/// Definitions of tools beside a record.
 #[derive(Clone, Copy)]
 pub(super) enum Copies {
-    /// Those that are pinned.
+    /// Pinned definitions.
     Agreed,
-    /// Those that are held back.
+    /// Definitions that are held back.
     Held,
 }
 
-/// The record of `command`; `None` where nothing was agreed to.
+/// Returns the record of `command`. `None` without consent.
 ///
 /// # Errors
-/// It cannot be read, or says what cannot be understood.
+/// The record cannot be read or parsed.
 pub(super) fn load(dirs: &Dirs, command: &Wrapping) -> anyhow::Result<Option<Record>> {
     let path = place(dirs, command);
     if read(&path)?.is_none() {
@@ -69,7 +70,7 @@ pub(super) fn load(dirs: &Dirs, command: &Wrapping) -> anyhow::Result<Option<Rec
     let files = files.context("cannot compare the files of the command")?;
     match files {
         Some(files) => {
-            // The stamps of the same files may be new ones.
+            // The same files may have new stamps.
             let is_new = files != written.files;
             let written = Wrapped { files, ..written };
             if is_new {
@@ -81,10 +82,10 @@ pub(super) fn load(dirs: &Dirs, command: &Wrapping) -> anyhow::Result<Option<Rec
     }
 }
 
-/// Notes down that a person gave `command` these rights, and not the others. Gives the file.
+/// Records that the user granted `command` these rights, and declined the others. Returns the file of the record.
 ///
 /// # Errors
-/// It cannot be written.
+/// The record cannot be written.
 pub(super) fn save(
     dirs: &Dirs,
     command: &Wrapping,
@@ -98,19 +99,20 @@ pub(super) fn save(
     Ok(path)
 }
 
-/// What a record would say that gives `command` these rights.
+/// Returns a record that grants `command` these rights.
 ///
 /// # Errors
-/// One cannot be recorded.
+/// A right cannot be recorded.
 pub(super) fn of_rights(command: &Wrapping, rights: &[Right]) -> anyhow::Result<Wrapped> {
     let text = text(&nothing(command), (rights, &[]));
     Ok(Wrapped::parse(&text, Path::new("your consent"))?)
 }
 
-/// The records of the commands of that name, each with its file. One that cannot be read is told, and is none.
+/// Returns the records of the commands with the name `name`, each with its file. Prints a warning about a record that
+/// cannot be read, and omits it.
 ///
 /// # Errors
-/// Their folder cannot be read.
+/// The folder of the records cannot be read.
 pub(super) fn named(dirs: &Dirs, name: &str, terminal: Terminal) -> anyhow::Result<Vec<(PathBuf, Wrapped)>> {
     let entries = match fs::read_dir(dirs.wraps()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -132,10 +134,10 @@ pub(super) fn named(dirs: &Dirs, name: &str, terminal: Terminal) -> anyhow::Resu
     Ok(named)
 }
 
-/// Gives the command of the record `shown`, which `path` holds, these rights too.
+/// Grants more rights to the command of the record `shown` at `path`.
 ///
 /// # Errors
-/// It cannot be written, or is that of another command meanwhile.
+/// The record cannot be written, or belongs to another command meanwhile.
 pub(super) fn widen(path: &Path, shown: &Wrapped, rights: &[Right]) -> anyhow::Result<()> {
     let _alone = locked(path)?;
     let written = again(path, shown)?;
@@ -144,37 +146,37 @@ pub(super) fn widen(path: &Path, shown: &Wrapped, rights: &[Right]) -> anyhow::R
     write(path, &text(&written, (&all, &declined)))
 }
 
-/// The tools that `command` may offer, by its record as it is now.
+/// Returns the pinned tools in the present record of `command`.
 ///
 /// # Errors
-/// It cannot be read.
+/// The record cannot be read.
 pub(super) fn pinned(path: &Path, command: &Wrapping) -> anyhow::Result<ToolPins> {
     Ok(pins(&of_command(path, command)?))
 }
 
-/// Notes down that `command` may offer `tools`, each of which replaces one of that name.
+/// Pins `tools` of `command`. Each replaces the pin of the same name.
 ///
 /// # Errors
-/// It cannot be written.
+/// The record cannot be written.
 pub(super) fn pin(path: &Path, command: &Wrapping, tools: &[Value]) -> anyhow::Result<ToolPins> {
     let _alone = locked(path)?;
     add(path, of_command(path, command)?, tools)
 }
 
-/// The same for the command of the record `shown`.
+/// Pins `tools` of the command in the record `shown`.
 ///
 /// # Errors
-/// It cannot be written, or is that of another command meanwhile.
+/// The record cannot be written, or belongs to another command meanwhile.
 pub(super) fn pin_for(path: &Path, shown: &Wrapped, tools: &[Value]) -> anyhow::Result<ToolPins> {
     let _alone = locked(path)?;
     add(path, again(path, shown)?, tools)
 }
 
-/// Notes down `tools` as what `command` lists first, where the record has no others than `own`, which the same session noted
-/// there. Gives what the record has then, and whether `tools` are part of that.
+/// Pins `tools` as the first list of `command`, if the record has no other pins than `own`, which this session has
+/// recorded. Returns the pins of the record, and whether they include `tools`.
 ///
 /// # Errors
-/// It cannot be read or written.
+/// The record cannot be read or written.
 pub(super) fn pin_first(
     path: &Path,
     command: &Wrapping,
@@ -190,10 +192,10 @@ pub(super) fn pin_first(
     Ok((if tools.is_empty() { now } else { add(path, written, tools)? }, true))
 }
 
-/// Notes down that a person was asked about the tools of `command` and agreed to none of `tools`, which are held back.
+/// Records that the user did not agree to `tools` of `command`, which are held back.
 ///
 /// # Errors
-/// It cannot be written.
+/// The record cannot be written.
 pub(super) fn refuse(path: &Path, command: &Wrapping, tools: &[Value]) -> anyhow::Result<()> {
     let _alone = locked(path)?;
     let written = Wrapped { tools_asked: true, ..of_command(path, command)? };
@@ -202,9 +204,9 @@ pub(super) fn refuse(path: &Path, command: &Wrapping, tools: &[Value]) -> anyhow
     keep_copies(path, Copies::Held, &named.collect())
 }
 
-/// Whether nobody has seen a tool of the command: what it lists next is its first list.
+/// Returns whether the user has seen no tool of the command: its next list is its first one.
 pub(super) fn has_no_tools(written: &Wrapped) -> bool {
-    // A line that cannot be read was written for a tool all the same.
+    // An invalid line was also written for a tool.
     written.tools.is_empty() && !written.tools_asked
 }
 
@@ -227,7 +229,7 @@ pub(super) fn digests(pins: &ToolPins) -> BTreeMap<String, String> {
     serde_json::to_value(pins).and_then(serde_json::from_value).unwrap_or_default()
 }
 
-/// The tools of these digests. A line that says nothing pins nothing: its tool is new then, and a person is asked.
+/// Returns the pins with these digests. An invalid line pins nothing: its tool counts as new, and the user is asked.
 pub(super) fn of_digests(digests: &BTreeMap<String, String>) -> ToolPins {
     let read = |digests: Value| serde_json::from_value::<ToolPins>(digests);
     let is_pin =
@@ -236,24 +238,25 @@ pub(super) fn of_digests(digests: &BTreeMap<String, String>) -> ToolPins {
     serde_json::to_value(pins).and_then(read).unwrap_or_default()
 }
 
-/// The tools that a command may offer.
+/// Returns the tools that a command may offer.
 pub(super) fn pins(written: &Wrapped) -> ToolPins {
     of_digests(&lines_by_name(&written.tools))
 }
 
-/// The definitions beside the record at `path`, by the names of the tools. They decide nothing: without them less is shown.
+/// Returns the definitions beside the record at `path`, by the names of the tools. They decide no rights: without
+/// them haft displays less.
 pub(super) fn copies(path: &Path, which: Copies) -> BTreeMap<String, Value> {
     let mut text = Vec::new();
-    // With the names, and the signs between them.
+    // The limit includes the names and the punctuation.
     let bound = 2 * MAX_COPIES as u64;
     let read = File::open(which.place(path)).and_then(|file| file.take(bound).read_to_end(&mut text));
     read.ok().and_then(|_| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-/// Replaces them, by as many of `tools` as there is room for.
+/// Replaces the definitions by as many of `tools` as fit.
 ///
 /// # Errors
-/// They cannot be written.
+/// The definitions cannot be written.
 pub(super) fn keep_copies(path: &Path, which: Copies, tools: &BTreeMap<String, Value>) -> anyhow::Result<()> {
     let path = which.place(path);
     if tools.is_empty() {
@@ -286,17 +289,17 @@ pub(super) fn name_of(tool: &Value) -> Option<&str> {
     tool.get("name")?.as_str()
 }
 
-/// The rights that a person did not give.
+/// Returns the rights that the user declined.
 pub(super) fn declined(written: &Wrapped) -> Vec<Right> {
     written.declined.iter().filter_map(|right| right.parse::<Given>().ok()).map(|given| given.0).collect()
 }
 
-/// The file of what was agreed to for `command`.
+/// Returns the file of the record of `command`.
 pub(super) fn place(dirs: &Dirs, command: &Wrapping) -> PathBuf {
     dirs.wraps().join(format!("{}.{RECORD}", command.key))
 }
 
-/// The digests of tools by their names: lines of both, the name last.
+/// Returns the digests of tools by their names. Each line ends with the name.
 fn lines_by_name(lines: &[String]) -> BTreeMap<String, String> {
     let parts = |line: &String| {
         let (end, _) = line.match_indices(' ').nth(2)?;
@@ -305,7 +308,7 @@ fn lines_by_name(lines: &[String]) -> BTreeMap<String, String> {
     lines.iter().filter_map(parts).collect()
 }
 
-/// The record of `command` as it is now; where there is none, one that says that nobody was asked.
+/// Returns the present record of `command`, or an empty record without a decision.
 fn of_command(path: &Path, command: &Wrapping) -> anyhow::Result<Wrapped> {
     let is_its = |written: &Wrapped| (&written.name, &written.command) == (&command.name, &command.words);
     Ok(read(path)?.filter(is_its).unwrap_or_else(|| nothing(command)))
@@ -324,14 +327,14 @@ fn read(path: &Path) -> anyhow::Result<Option<Wrapped>> {
     Ok(Some(Wrapped::parse(&String::from_utf8_lossy(&bytes), path)?))
 }
 
-/// The record at `path` as it is now, which a person has seen as `shown`.
+/// Returns the present record at `path`, which the user has seen as `shown`.
 fn again(path: &Path, shown: &Wrapped) -> anyhow::Result<Wrapped> {
     let is_same = |now: &Wrapped| (&now.name, &now.command) == (&shown.name, &shown.command);
     let now = read(path)?.filter(is_same);
     now.with_context(|| format!("`{}` now has the consent for another command", path.display()))
 }
 
-/// Keeps other processes from changing a record until what is returned is dropped: all records of the folder have one lock.
+/// Locks the records of the folder against changes by other processes, until the returned file is dropped.
 fn locked(path: &Path) -> anyhow::Result<File> {
     let lock = || -> io::Result<File> {
         let folder = File::open(folder_of(path)?)?;
@@ -349,14 +352,14 @@ fn locked(path: &Path) -> anyhow::Result<File> {
     lock().with_context(|| format!("cannot lock the folder of `{}`", path.display()))
 }
 
-/// The folder of a record, which is made where it does not exist.
+/// Returns the folder of a record, and creates it if it does not exist.
 fn folder_of(path: &Path) -> io::Result<&Path> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     Ok(folder)
 }
 
-/// Writes a record, under the lock.
+/// Writes a record; the caller holds the lock.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     if text.len() > MAX_FILE {
         anyhow::bail!("`{}` would have more than {} KiB", path.display(), MAX_FILE >> 10);
@@ -380,7 +383,8 @@ fn as_written(written: &Wrapped) -> String {
     text(written, (&written.grant.rights(), &declined(written)))
 }
 
-/// The text of a record with other rights than `written` has. TOML strings and arrays are written like those of JSON.
+/// Returns the text of a record with other rights than those of `written`. TOML strings and arrays have the syntax of
+/// JSON.
 fn text(written: &Wrapped, (rights, declined): (&[Right], &[Right])) -> String {
     let list = |all: &[String]| Value::from(all).to_string();
     let declined: Vec<String> = declined.iter().map(shown).collect();

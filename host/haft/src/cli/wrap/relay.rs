@@ -1,5 +1,5 @@
-//! Passes on the messages of client and server: one thread for each direction reads a line, inspects it and writes
-//! it. A thread that cannot write does not read, so that backpressure is the same as without haft.
+//! Relays the messages of client and server: one thread for each direction reads a line, inspects it and writes it. A
+//! thread that cannot write does not read, so that backpressure is the same as without haft.
 
 mod listed;
 mod received;
@@ -22,23 +22,23 @@ use super::tools::Tools;
 use haft_core::sync::Lock;
 use haft_sandbox::attached;
 
-/// Bytes of one read: what a pipe holds.
+/// Bytes of one read: the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
-/// The client's input, as haft reads it.
+/// The client's messages, as haft reads them.
 pub(super) type Client = BufReader<File>;
 
-/// Both ways.
+/// The relay for both directions.
 pub(super) struct Relay {
     pub(super) sent: Sent,
     pub(super) received: Received,
     pub(super) output: Arc<Output>,
 }
 
-/// The client's output. A line is written as a whole.
+/// The output to the client. Each line is written as a whole.
 pub(super) struct Output(Lock<Option<File>>);
 
-/// One end of a pipe with what was read of it already, or is to be written to it first.
+/// One end of a pipe, with bytes that were read from it already, or that are written to it first.
 pub(super) struct End {
     pub(super) before: Vec<u8>,
     pub(super) pipe: OwnedFd,
@@ -56,11 +56,11 @@ impl Relay {
         Ok(Self { sent, received, output })
     }
 
-    /// Passes on bytes from now on. What is returned ends with the server's output, which the client sees closed then.
+    /// Begins to relay. The returned handle ends with the server's output, which is then closed for the client.
     pub(super) fn begin(self, mut client: Client, input: End, output: End) -> JoinHandle<()> {
         let Self { sent, mut received, output: to_client } = self;
         spawn_blocking(move || {
-            // Either side may go first, and the other one learns that by its closed pipe.
+            // Either side may end first. The other side detects that by its closed pipe.
             let mut lines = BufReader::with_capacity(CHUNK, Cursor::new(input.before).chain(&mut client));
             let _: io::Result<()> = sent.run(&mut lines, input.pipe.into());
         });
@@ -87,15 +87,15 @@ impl Output {
         Guard(self.0.lock())
     }
 
-    /// Lets the client see the end.
+    /// Closes the output.
     fn close(&self) {
         *self.0.lock() = None;
-        // Without `/dev/null` the client sees it when haft has ended.
+        // Without `/dev/null` the output is closed when haft ends.
         let _ = attached::close_output();
     }
 }
 
-/// The client's output during a line.
+/// The output to the client while a line is written.
 struct Guard<'o>(MutexGuard<'o, Option<File>>);
 
 impl Write for Guard<'_> {
@@ -108,7 +108,7 @@ impl Write for Guard<'_> {
     }
 }
 
-/// The client's input.
+/// Returns the client's messages.
 ///
 /// # Errors
 /// Standard input is closed.
@@ -117,12 +117,12 @@ pub(super) fn client() -> anyhow::Result<Client> {
     Ok(BufReader::with_capacity(CHUNK, input.into()))
 }
 
-/// A line without the byte order mark that some programs write first.
+/// Returns a line without the byte order mark that some programs write first.
 fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }
 
-/// The first byte of a line that is no white space and no byte order mark.
+/// Returns the first byte of a line that is neither white space nor part of a byte order mark.
 fn first_byte(line: &[u8]) -> Option<u8> {
     without_mark(line).iter().find(|byte| !byte.is_ascii_whitespace()).copied()
 }

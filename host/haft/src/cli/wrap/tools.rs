@@ -17,20 +17,20 @@ use haft_core::sync::Lock;
 use haft_mcp::pins::{Difference, ToolPins};
 use haft_package::disclosure::definition_lines;
 
-/// Bytes of a tool's name; MCP has 128.
+/// Maximum bytes of a tool's name. The limit of MCP is 128.
 const MAX_NAME: usize = 200;
-/// Names of one list, over all its pages, that are compared as a whole.
+/// Maximum number of names of one list, over all pages, that are compared as a whole.
 const MAX_SEEN: usize = 4 * MAX_TOOLS;
-/// Lines of one session about its tools.
+/// Maximum number of messages of one session about the server.
 const MAX_TOLD: usize = 1000;
-/// Requests whose ids are remembered: more than a client has under way.
+/// Maximum number of stored request ids: more than a client has open.
 const MAX_REQUESTS: usize = 1024;
-/// Bytes of a part of a tool that a form shows: clients shorten long ones, and a person agrees to the whole.
+/// Maximum bytes of a part of a tool in a form. Clients shorten longer parts, and the user agrees to the whole.
 const MAX_SHOWN: usize = 2000;
-/// Bytes of a question to a client.
+/// Maximum bytes of a question to a client.
 const MAX_QUESTION: usize = 64 << 10;
 
-/// What the tools of one server are compared with.
+/// Compares the tools of one server with their pins.
 pub(super) struct Tools {
     terminal: Terminal,
     command: Wrapping,
@@ -43,22 +43,22 @@ pub(super) struct Tools {
 #[derive(Default)]
 struct State {
     pins: ToolPins,
-    /// Whether the list that is read now is the first one ever, and is pinned as it comes.
+    /// Whether the present list is the first list ever, and is pinned without a question.
     is_first: bool,
-    /// What of `pins` this session has recorded.
+    /// The part of `pins` that this session has recorded.
     noted: ToolPins,
-    /// The digests of what was listed since the client last asked for a first page, by the names.
+    /// The digests of the tools since the client's last request for a first page, by their names.
     seen: BTreeMap<String, String>,
-    /// The tools of `pins` that are other ones now.
+    /// The pinned tools that have changed.
     changed: BTreeSet<String>,
-    /// The definitions that are held back, as far as they are kept, and their bytes.
+    /// The definitions that are held back, as far as they are stored, and their bytes.
     held: BTreeMap<String, Value>,
     kept: usize,
-    /// Requests of other methods, the oldest first.
+    /// Ids of requests of other methods, the oldest first.
     others: VecDeque<Value>,
-    /// Whether the client shows forms to a person.
+    /// Whether the client can show forms to the user.
     can_ask: bool,
-    /// The id of haft's question, and the definitions that it is about.
+    /// The id of haft's question, and the definitions in the question.
     question: Option<(String, Vec<Value>)>,
     has_asked: bool,
 }
@@ -78,7 +78,7 @@ impl Tools {
         }
     }
 
-    /// Says something about the server on a line, once.
+    /// Prints a message about the server, once.
     pub(super) fn tell(&self, what: &str) {
         let mut told = self.told.lock();
         if told.len() < MAX_TOLD && told.insert(what.to_owned()) {
@@ -86,7 +86,7 @@ impl Tools {
         }
     }
 
-    /// The client sent a request of another method than `tools/list`.
+    /// Records a request of another method than `tools/list`.
     pub(super) fn other_requested(&self, id: Value) {
         let mut state = self.state.lock();
         if state.others.len() == MAX_REQUESTS {
@@ -95,7 +95,7 @@ impl Tools {
         state.others.push_back(id);
     }
 
-    /// The client asks for a list, or for a page of one.
+    /// Records a request for a list, or for a page of a list.
     pub(super) fn list_requested(&self, id: Option<&Value>, is_first_page: bool) {
         let mut state = self.state.lock();
         state.others.retain(|other| Some(other) != id);
@@ -106,7 +106,7 @@ impl Tools {
         state.is_first = is_first;
         state.seen = BTreeMap::new();
         if !state.held.is_empty() {
-            // A person may have agreed to them meanwhile.
+            // The user may have agreed to these tools meanwhile.
             match record::pinned(&self.record, &self.command) {
                 Ok(pins) => state.pins = pins,
                 Err(error) => self.tell(&format!("{error:#}")),
@@ -116,22 +116,23 @@ impl Tools {
         }
     }
 
-    /// Whether an answer with this id is one to another request than `tools/list`: a client uses an id once (MCP, base protocol).
+    /// Returns whether an answer with this id belongs to another request than `tools/list`. A client uses an id once
+    /// (MCP, base protocol).
     pub(super) fn is_other(&self, id: &Value) -> bool {
         self.state.lock().others.contains(id)
     }
 
-    /// The client shows forms to a person.
+    /// Records that the client can show forms.
     pub(super) fn client_can_ask(&self) {
         self.state.lock().can_ask = true;
     }
 
-    /// Whether calls are compared with what was agreed to.
+    /// Returns whether calls are compared with the pins.
     pub(super) fn has_pins(&self) -> bool {
         !self.may_change && !self.state.lock().is_first
     }
 
-    /// Why a call of `tool` is not made, with the way out.
+    /// Returns the reason why a call of `tool` is refused, with the remedy.
     pub(super) fn refusal(&self, tool: &str) -> Option<String> {
         let state = self.state.lock();
         let is_pinned = state.pins.has(tool);
@@ -148,12 +149,12 @@ impl Tools {
         Some(plain(&text))
     }
 
-    /// The command that shows what is held back, and asks.
+    /// Returns the command that shows the tools that are held back, and asks for consent.
     fn way_out(&self) -> String {
         format!("haft wrap --tools {}", shell_words::quote(&self.command.name))
     }
 
-    /// Takes in a page of a list. Returns which of its tools are held back.
+    /// Compares a page of a list with the pins. Returns for each of its tools whether it is held back.
     pub(super) fn page(&self, tools: Vec<Value>, is_last: bool) -> Vec<bool> {
         let now = ToolPins::of(tools.iter().filter(|tool| is_usable(tool)));
         let mut state = self.state.lock();
@@ -184,7 +185,7 @@ impl Tools {
         is_held
     }
 
-    /// Pins what nobody has seen an older one of. Another session may have noted tools meanwhile, which count then.
+    /// Pins the tools of a first list. Pins that another session has recorded meanwhile take precedence.
     fn pin_first(&self, state: &mut State, tools: &[Value], is_last: bool) {
         let room = MAX_TOOLS.saturating_sub(state.pins.names().len());
         let is_new =
@@ -211,7 +212,7 @@ impl Tools {
         }
     }
 
-    /// Says what has changed. What is renamed or gone is known when the last page has come.
+    /// Prints the changes. Renamed and removed tools are known after the last page.
     fn report(&self, state: &State, differences: &[Difference], is_last: bool) {
         if self.may_change {
             return;
@@ -229,7 +230,7 @@ impl Tools {
         }
     }
 
-    /// The question about what is held back, once a session, where the client can show it.
+    /// Returns the question about the tools that are held back, once in a session and only if the client can show it.
     pub(super) fn question(&self) -> Option<Vec<u8>> {
         let mut state = self.state.lock();
         if !state.can_ask || state.has_asked || state.held.is_empty() {
@@ -249,12 +250,12 @@ impl Tools {
         Some(line)
     }
 
-    /// Whether this is the id of haft's question.
+    /// Returns whether `id` is the id of haft's question.
     pub(super) fn is_asked(&self, id: &Value) -> bool {
         self.state.lock().question.as_ref().is_some_and(|(own, _)| id == own)
     }
 
-    /// Takes in the answer to haft's question. Returns whether more tools are offered now.
+    /// Handles the answer to haft's question. Returns whether more tools are offered now.
     pub(super) fn answered(&self, answer: &Value) -> bool {
         let mut state = self.state.lock();
         let Some((_, tools)) = state.question.take() else { return false };
@@ -284,13 +285,13 @@ impl State {
     }
 }
 
-/// Whether an element of a list is a tool with a name that is one in every client and in messages.
+/// Returns whether an element of a list is a tool whose name is usable in every client and in messages.
 pub(super) fn is_usable(tool: &Value) -> bool {
     let is_printable = |name: &str| plain(name) == name;
     name_of(tool).is_some_and(|name| (1..=MAX_NAME).contains(&name.len()) && is_printable(name))
 }
 
-/// What a person reads before they agree to `tools` of a server.
+/// Returns the text that the user reads before agreeing to `tools` of a server.
 pub(super) fn sheet(
     name: &str,
     pins: &ToolPins,
@@ -310,13 +311,13 @@ pub(super) fn sheet(
     lines.join("\n")
 }
 
-/// The parts of a tool that are others than before.
+/// Returns the changed parts of a tool.
 fn parts(old: Option<&Value>, new: &Value) -> Vec<String> {
     let keys = |tool: &Value| tool.as_object().map(|fields| fields.keys().cloned().collect::<Vec<_>>());
     let mut keys: Vec<String> = [old, Some(new)].into_iter().flatten().filter_map(keys).flatten().collect();
     keys.sort();
     keys.dedup();
-    // The line above has it.
+    // The line above has the name.
     keys.retain(|key| key != "name");
     let mut lines = Vec::new();
     for key in keys {
@@ -325,7 +326,7 @@ fn parts(old: Option<&Value>, new: &Value) -> Vec<String> {
             continue;
         }
         let read = |value: Option<&Value>| value.map(|value| readable(&key, value)).unwrap_or_default();
-        // Words leave out how the JSON is written.
+        // The text for readers omits differences in the JSON alone.
         let is_same = read(before) == read(now);
         for (sign, value) in [('-', before), ('+', now)] {
             let shown = if is_same {
@@ -339,7 +340,7 @@ fn parts(old: Option<&Value>, new: &Value) -> Vec<String> {
     lines
 }
 
-/// A part of a tool on lines for a reader: schemas in words, as `haft add` shows them.
+/// Returns a part of a tool as lines for a reader, with schemas in the words of `haft add`.
 fn readable(key: &str, value: &Value) -> Vec<String> {
     let nothing = json!({ "type": "object" });
     let definition = |parameters, output| ToolDef { parameters, output, ..ToolDef::default() };
@@ -349,7 +350,7 @@ fn readable(key: &str, value: &Value) -> Vec<String> {
         (_, Value::String(text)) if text.contains('\n') => text.lines().map(str::to_owned).collect(),
         _ => Vec::new(),
     };
-    // Many empty lines would move the rest off the screen.
+    // Many empty lines would push the next lines out of sight.
     let rows = rows.iter().filter(|row| !row.trim().is_empty()).map(|row| format!("  {}", plain(row)));
     let rows: Vec<String> = rows.collect();
     if rows.is_empty() { as_json(key, value) } else { [vec![format!("{}:", plain(key))], rows].concat() }
@@ -359,7 +360,7 @@ fn as_json(key: &str, value: &Value) -> Vec<String> {
     vec![format!("{}: {}", plain(key), plain(&value.to_string()))]
 }
 
-/// Whether a tool has a part that a form shortens.
+/// Returns whether a tool has a part that a form shortens.
 fn has_long_part(tool: &Value) -> bool {
     tool.as_object().is_some_and(|parts| parts.values().any(|part| part.to_string().len() > MAX_SHOWN))
 }

@@ -23,52 +23,52 @@ use haft_core::sync::Lock;
 use haft_sandbox::attached::Attached;
 use haft_sandbox::confine::Refusal;
 
-/// Bytes of a line that haft reads as a message. A longer one passes, and is none.
+/// Maximum bytes of a line that haft reads as a message. A longer line passes and is not read as a message.
 pub(super) const MAX_LINE: u64 = 1 << 20;
-/// Bytes before the answer to the first request. What follows them is not looked at.
+/// Maximum bytes before the answer to the first request. Later output is not inspected.
 const MAX_BEFORE: usize = 16 << 20;
-/// Bytes of standard error that are kept: what programs say before they give up.
+/// Maximum bytes of standard error that are stored: enough for the final messages of a program.
 const MAX_WORDS: usize = 64 << 10;
-/// How long a server may be silent that was refused nothing: clients wait ten seconds and more.
+/// Time limit for the answer of a server without refusals. Clients wait 10 s or longer.
 const SILENT: Duration = Duration::from_secs(8);
-/// The same of a server that was fetched just now: its client has an answer.
+/// Time limit for the answer of a server that was just fetched: its client has an answer already.
 const SILENT_AFTER_FETCH: Duration = Duration::from_secs(30);
-/// How long it may be silent once it was refused the network, which programs try again and again.
+/// Time limit for the answer after the network was refused. Programs retry the network many times.
 const WITHOUT_NETWORK: Duration = Duration::from_secs(3);
-/// How long refusals are waited for once it has answered: they come another way.
+/// Time limit for refusals after the answer: they arrive through another channel.
 const LATE: Duration = Duration::from_millis(50);
-/// How long a server's last output is waited for.
+/// Time limit for a server's last output.
 const LAST: Duration = Duration::from_millis(500);
-/// Pages of a list that is shown.
+/// Maximum number of pages of a displayed list.
 const MAX_PAGES: u32 = 100;
 /// Bytes of one read.
 const CHUNK: usize = 64 << 10;
 
-/// The input of a server, and its output.
+/// The input and the output of a server.
 type Streams = (Sender, BufReader<Receiver>);
 
-/// A server that is tried.
+/// A trial of a server.
 pub(super) struct Trial {
     pub(super) grant: Grant,
     pub(super) server: Attached,
-    /// `None` once they are somebody else's.
+    /// The pipes of the server. `None` after the relay has taken them.
     streams: Option<Streams>,
-    /// What it wrote before its answer.
+    /// The server's output before its answer.
     pub(super) before: Vec<u8>,
-    /// Its answer to the first request, a line.
+    /// The server's answer to the first request, as a line.
     pub(super) answer: Option<Vec<u8>>,
-    /// What it was refused, in order.
+    /// The refused accesses, in order.
     pub(super) refused: Vec<Refusal>,
     pub(super) has_ended: bool,
     silent: Duration,
     script: Option<PathBuf>,
     words: Arc<Lock<Vec<u8>>>,
-    /// Passes on its standard error; `None` once that has ended.
+    /// Copies the server's standard error. `None` after its end.
     errors: Option<JoinHandle<()>>,
 }
 
 impl Trial {
-    /// Starts the server with what was agreed to.
+    /// Starts the server with the agreed rights.
     pub(super) async fn start(start: &Start) -> anyhow::Result<Self> {
         let (grant, job) = start.prepared()?;
         let (input, output, [their_input, their_output]) = pipes()?;
@@ -95,8 +95,8 @@ impl Trial {
         })
     }
 
-    /// Sends the first `request` of a client, called `id`, and waits for the answer, the server's end, or until it was silent
-    /// for too long.
+    /// Sends the first `request` of a client, with the id `id`. Waits for the answer, the server's end, or the time
+    /// limit.
     pub(super) async fn ask(&mut self, request: &[u8], id: &Value) -> anyhow::Result<()> {
         if !request.is_empty() {
             self.exchange(request, id).await?;
@@ -109,8 +109,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Begins a session instead of a client, once the server has answered `initialize`, and asks for its
-    /// tools.
+    /// Begins a session in place of a client, after the server has answered `initialize`, and requests its tools.
     pub(super) async fn tools(&mut self) -> anyhow::Result<Vec<Value>> {
         let begun = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
         let (mut tools, mut parameters) = (Vec::new(), json!({}));
@@ -138,7 +137,7 @@ impl Trial {
         };
         let mut deadline = Instant::now() + *silent;
         let exchange = async {
-            // A server that ended reads nothing.
+            // A server that has ended reads nothing.
             let _: io::Result<()> = input.write_all(request).await;
             answer(output, before, id).await
         };
@@ -167,7 +166,7 @@ impl Trial {
             }
         }
         if self.has_ended && !is_over {
-            // The output before its end.
+            // The output before the server's end.
             if let Ok(answered) = timeout(LAST, exchange).await {
                 self.answer = answered?;
             }
@@ -175,20 +174,20 @@ impl Trial {
         Ok(())
     }
 
-    /// Passes on the last of its standard error.
+    /// Copies the rest of the server's standard error.
     async fn hear_out(&mut self) {
         if let Some(errors) = self.errors.take() {
             let _: Result<_, _> = timeout(LAST, errors).await;
         }
     }
 
-    /// What it said on standard error, where it has not answered.
+    /// Returns the server's standard error, if it has not answered.
     pub(super) fn words(&self) -> Option<String> {
         let words = || String::from_utf8_lossy(&self.words.lock()).into_owned();
         self.answer.is_none().then(words)
     }
 
-    /// Its input and its output, for a relay, with what was read of the latter.
+    /// Returns the server's input and output for a relay, with the bytes that were read from the output.
     pub(super) fn ends(&mut self) -> anyhow::Result<Option<(End, End)>> {
         let Some((input, output)) = self.streams.take() else { return Ok(None) };
         let before = [std::mem::take(&mut self.before), output.buffer().to_vec()];
@@ -198,7 +197,7 @@ impl Trial {
         Ok(Some((input, End { before: before.concat(), pipe: output })))
     }
 
-    /// Waits for its end.
+    /// Waits for the server's end.
     pub(super) async fn finish(mut self, watcher: &mut Watcher) -> anyhow::Result<ExitStatus> {
         if !self.has_ended {
             watcher.watch(&mut self.server).await?;
@@ -207,18 +206,19 @@ impl Trial {
         Ok(self.server.finish().await?)
     }
 
-    /// Ends it now.
+    /// Ends the server now.
     pub(super) async fn end(mut self) -> anyhow::Result<()> {
         self.streams = None;
         self.server.stop();
         while !self.has_ended && self.server.refusal().await?.is_some() {}
-        // How it ended is no matter.
+        // The exit status does not matter.
         let _ = self.server.finish().await;
         Ok(())
     }
 }
 
-/// The line that answers the request `id`; what comes before it goes to `before`. `None` at the end of the output.
+/// Returns the line that answers the request `id`, and appends earlier lines to `before`. Returns `None` at the end
+/// of the output.
 async fn answer(
     output: &mut (impl AsyncBufRead + Unpin),
     before: &mut Vec<u8>,
@@ -235,14 +235,14 @@ async fn answer(
     std::future::pending().await
 }
 
-/// A pipe to a server and one from it, and the server's ends of both.
+/// Returns a pipe to a server, a pipe from it, and the server's ends of both.
 pub(super) fn pipes() -> anyhow::Result<(PipeWriter, PipeReader, [OwnedFd; 2])> {
     let pipe = || io::pipe().context("cannot open a pipe");
     let ((their_input, input), (output, their_output)) = (pipe()?, pipe()?);
     Ok((input, output, [their_input.into(), their_output.into()]))
 }
 
-/// The lines of a server; one that is too long comes in pieces, and none of these is a message.
+/// Reads the lines of a server. A long line is divided into pieces, none of which is a message.
 #[derive(Default)]
 struct Pieces {
     is_within: bool,
@@ -250,7 +250,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// The next one; `None` at the end of the output.
+    /// Returns the next line or piece. `None` at the end of the output.
     async fn next(&mut self, output: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Vec<u8>>> {
         let mut piece = Vec::new();
         (&mut *output).take(MAX_LINE).read_until(b'\n', &mut piece).await?;
@@ -258,7 +258,7 @@ impl Pieces {
         Ok(Some(piece).filter(|piece| !piece.is_empty()))
     }
 
-    /// Whether the last one answers the request `id`.
+    /// Returns whether the last piece answers the request `id`.
     fn is_answer(&self, piece: &[u8], id: &Value) -> bool {
         let message: Value = serde_json::from_slice(piece).unwrap_or_default();
         !self.was_within && message.get("id") == Some(id) && message.get("method").is_none()
@@ -269,7 +269,7 @@ fn receiver(pipe: OwnedFd) -> anyhow::Result<Receiver> {
     Receiver::from_owned_fd(pipe).context("cannot read from a pipe")
 }
 
-/// Passes on what a server writes to standard error, and keeps its beginning.
+/// Copies a server's standard error, and stores its beginning.
 async fn pass_on_errors(mut errors: Receiver, words: Arc<Lock<Vec<u8>>>) {
     let mut out = tokio::io::stderr();
     let mut chunk = vec![0; CHUNK].into_boxed_slice();

@@ -21,26 +21,26 @@ use haft_core::report::plain;
 use haft_sandbox::attached::{self, Attached};
 use haft_sandbox::confine::Refusal;
 
-/// Between two looks whether the client is gone, which hardly ever happens.
+/// Interval between checks whether the client is gone, which is rare.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a server may take to end whose client is gone.
+/// Time limit for the end of a server after its client is gone.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How a shell tells of a command that a signal ended.
+/// Added to a signal's number in the exit code of a shell.
 const SIGNALLED: i32 = 128;
 
-/// Watches over one server.
+/// Supervises one server.
 pub(super) struct Watcher {
     terminal: Terminal,
     name: String,
     grant: Grant,
     script: Option<PathBuf>,
     signals: [Signal; 3],
-    /// Who started haft.
+    /// The process that started haft.
     client: Option<Pid>,
 }
 
 impl Watcher {
-    /// Listens to signals from now on.
+    /// Returns a watcher that handles signals from now on.
     pub(super) fn new(start: &Start, grant: &Grant) -> anyhow::Result<Self> {
         let signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
         let [terminate, interrupt, hang_up] = signals.map(signal);
@@ -54,7 +54,7 @@ impl Watcher {
         })
     }
 
-    /// Returns once the server has ended.
+    /// Returns after the server has ended.
     pub(super) async fn watch(&mut self, server: &mut Attached) -> anyhow::Result<()> {
         let client = self.client;
         let mut is_alone = std::pin::pin!(client_is_gone(client));
@@ -77,14 +77,14 @@ impl Watcher {
         }
     }
 
-    /// Says on a line what was refused, and what gives it.
+    /// Prints a line about a refused access, and the command that grants it.
     fn tell(&self, refusal: &Refusal) {
         if !refusal.is_folder_of(self.script.as_deref()) {
             tell(self.terminal, refusal, (&self.name, &self.grant));
         }
     }
 
-    /// Waits until the client has read what its server wrote before its end.
+    /// Waits until the client has read the server's last output.
     pub(super) async fn wait_for(&mut self, passing: JoinHandle<()>) {
         tokio::select! {
             _ = passing => {}
@@ -92,7 +92,7 @@ impl Watcher {
         }
     }
 
-    /// Returns once haft is asked to end, or its client is gone.
+    /// Returns after a signal to end, or after the client is gone.
     pub(super) async fn stopped(&mut self) {
         let client = self.client;
         let [terminate, interrupt, hang_up] = &mut self.signals;
@@ -105,14 +105,14 @@ impl Watcher {
     }
 }
 
-/// Says on a line what a server was refused, and what gives it.
+/// Prints a line about a refused access of a server, and the command that grants it.
 pub(super) fn tell(terminal: Terminal, refusal: &Refusal, (name, grant): (&str, &Grant)) {
     if !refusal.is_incidental() {
         terminal.message(told(refusal, name, grant));
     }
 }
 
-/// `haft: NAME was refused to read /x: haft wrap --grant read=/x NAME`.
+/// Returns a line such as `haft: NAME was refused to read /x: haft wrap --grant read=/x NAME`.
 fn told(refusal: &Refusal, name: &str, grant: &Grant) -> String {
     let way_out = match proposal::right(refusal, grant) {
         Some(right) => line(&[right], name, &[]),
@@ -121,7 +121,7 @@ fn told(refusal: &Refusal, name: &str, grant: &Grant) -> String {
     plain(&format!("haft: {name} was refused to {refusal}: {way_out}"))
 }
 
-/// Why no right is proposed.
+/// Returns the reason why no right is proposed.
 fn why_closed(refusal: &Refusal, grant: &Grant) -> String {
     let path = match refusal {
         Refusal::Read(path) | Refusal::Write(path) | Refusal::Remove(path) => path,
@@ -141,10 +141,10 @@ fn why_closed(refusal: &Refusal, grant: &Grant) -> String {
     }
 }
 
-/// Ends once the process that started haft is gone, and with it what writes to standard input, and some time has passed.
+/// Returns some time after the process that started haft has ended and the other end of standard input is closed.
 async fn client_is_gone(client: Option<Pid>) {
     tokio::time::sleep(LOOK).await;
-    // Nothing but waiting is left to do by now.
+    // From now on this process mostly waits.
     heap::let_go_of_code();
     loop {
         tokio::time::sleep(LOOK).await;
@@ -155,17 +155,17 @@ async fn client_is_gone(client: Option<Pid>) {
     }
 }
 
-/// Whether nobody has the other end of standard input.
+/// Returns whether the other end of standard input is closed.
 fn is_hung_up() -> bool {
     let input = io::stdin();
-    // A hang-up is always reported.
+    // A hang-up is always reported, without a request for it.
     let mut events = [PollFd::new(&input, PollFlags::empty())];
     let polled = poll(&mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
     let [input] = &events;
     polled.is_ok() && input.revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
-/// How haft ends whose server ended so: by the same signal, or with the same code.
+/// Ends haft in the same way as its server: by the same signal, or with the same code.
 pub(super) fn exit(status: ExitStatus) -> Exit {
     if let Some(signal) = status.signal() {
         attached::end_by(signal);

@@ -5,7 +5,7 @@ use crate::program::Program;
 use haft_core::report::Problem;
 
 impl Program {
-    /// Returns the errors of its agents, and the permissions that they request and do not get.
+    /// Returns the errors of the agents, and the permissions that they request and do not get.
     pub async fn agent_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for tool in &self.agents.tools {
@@ -14,7 +14,7 @@ impl Program {
         problems
     }
 
-    /// Returns the agents by their names, each with the provider and model that it asks, or why it cannot.
+    /// Returns the agents by their names, each with its provider and model, or the error.
     pub async fn agent_models(&self) -> Vec<(String, Result<(String, String), String>)> {
         let mut models = Vec::new();
         for tool in &self.agents.tools {

@@ -1,5 +1,5 @@
-//! An agent that is a part of its program: its tools are a selection of the program's tools with their rights, and
-//! its model is the program's unless it names another.
+//! An agent that is a part of its program: it has a selection of the program's tools with their rights, and the
+//! program's model unless it names another.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,11 +16,10 @@ use haft_core::sync::Lock;
 use haft_core::tool::Toolbox;
 use haft_manifest::{Agent, AgentKind, AgentTool as Declared, Manifest, ToolPattern};
 
-/// A part of a program that is an agent of it.
 pub(super) struct Part {
     manifest: Manifest,
     home: PathBuf,
-    /// The folder that the program is run in.
+    /// The current folder of the program.
     here: PathBuf,
     redactor: Redactor,
     toolbox: Toolbox,
@@ -32,7 +31,8 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Returns `declared`, which may use `toolbox`, in the program that was `loaded` and has the rights `sandbox`.
+    /// Creates the agent `declared` with the tools of `toolbox`, in the program `loaded` with the rights
+    /// `sandbox`.
     pub(super) fn new(
         loaded: &Loaded,
         declared: &Declared,
@@ -67,7 +67,7 @@ impl Part {
         }
     }
 
-    /// Returns whether none of its tools changes anything.
+    /// Returns whether all tools of the agent only read.
     pub(super) fn only_reads(&self) -> bool {
         self.toolbox.entries().all(|entry| entry.def().hints.read_only)
     }
@@ -95,8 +95,8 @@ impl Part {
     }
 }
 
-/// Returns its `own` choice, completed by the user's `said`. A URL and a model belong to one provider: if the user
-/// names another, the part's model does not apply.
+/// Returns the agent's choice `own`, completed by the user's choice `said`. If the user names another provider or
+/// URL, the agent's model does not apply.
 fn chosen(own: &ModelChoice, said: ModelChoice) -> ModelChoice {
     if own.provider.is_some() {
         return own.clone();
@@ -108,16 +108,16 @@ fn chosen(own: &ModelChoice, said: ModelChoice) -> ModelChoice {
     ModelChoice { model: own.model.clone().or(said.model), ..said }
 }
 
-// The settings of a program's agent in program.toml. Independent of the command line.
+// The settings of the agent in program.toml, independent of the command line.
 
 impl Program {
-    /// Returns the settings in `[agent]`, with the prompt of an agent that has `tools`.
+    /// Returns the settings in `[agent]`, with the prompt for an agent with `tools`.
     pub fn agent_settings(&self, tools: &Toolbox, patterns: &[ToolPattern]) -> AgentSettings {
         AgentSettings { system: self.system_prompt(tools, patterns), ..settings_of(&self.manifest.agent) }
     }
 }
 
-/// Returns the settings in `agent`, without the prompt of its model.
+/// Returns the settings in `agent`, without the system prompt.
 pub(crate) fn settings_of(agent: &Agent) -> AgentSettings {
     AgentSettings {
         max_turns: agent.max_turns,

@@ -12,7 +12,7 @@ use haft_core::tool::{Session, Toolbox};
 use haft_journal::Journal;
 use haft_manifest::{Route, ToolPattern};
 
-/// An agent that can be asked.
+/// An agent with everything that a request to its model needs.
 #[derive(Clone)]
 pub(super) struct Ready {
     pub(super) provider: Arc<dyn Provider>,
@@ -20,13 +20,12 @@ pub(super) struct Ready {
     pub(super) settings: AgentSettings,
     pub(super) route: Route,
     pub(super) begun: Begun,
-    /// Where its conversations are kept.
+    /// The storage of the agent's conversations.
     pub(super) sessions: Sessions,
-    /// The journal of its calls, if there is one.
+    /// The journal of the agent's calls; `None` for that of the caller.
     pub(super) journal: Option<Journal>,
 }
 
-/// The result of a task, and its session.
 pub(super) struct Done {
     pub(super) outcome: Outcome,
     pub(super) session: Option<String>,
@@ -55,7 +54,7 @@ impl Ready {
         })
     }
 
-    /// Takes from its tools what `grant` does not allow.
+    /// Narrows the agent's tools to `grant`, and to plan mode if `grant` is planning.
     pub(super) fn narrow(&mut self, grant: &Grant) {
         let all: Vec<ToolPattern> = "*".parse().into_iter().collect();
         let planning = || self.toolbox.planning();
@@ -63,7 +62,7 @@ impl Ready {
         (self.toolbox, _) = self.toolbox.bound_by(&all, grant);
     }
 
-    /// Does `task` as the agent `name`.
+    /// Runs `task` as the agent `name`.
     pub(super) async fn run(
         self,
         task: String,

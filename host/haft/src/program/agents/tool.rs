@@ -33,13 +33,13 @@ pub(super) struct AgentTool {
     name: String,
     span: Span,
     kind: Kind,
-    /// The most that the agent may do.
+    /// The most rights that the agent may have.
     grant: Grant,
     max_turns: Option<u32>,
     output: Option<Arc<OutputSchema>>,
 }
 
-/// A separate program, loaded once: by the first call. After a failure the next call tries again.
+/// A separate program, loaded at the first call. The next call repeats a failed load.
 struct Own {
     options: Options,
     program: OnceCell<Program>,
@@ -49,19 +49,17 @@ struct Own {
 /// The shutdown of a program's running resources.
 type Closing<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// An agent's work for a call.
 type Work<'a> = Pin<Box<dyn Future<Output = Result<Done, ToolError>> + Send + 'a>>;
 
-/// The kind of an agent.
 enum Kind {
     /// A separate program.
     Program(Box<Own>),
-    /// A part of the program that offers it.
+    /// A part of the program that declares the agent.
     Part(Box<Part>),
 }
 
 impl AgentTool {
-    /// Creates an agent that is the program loaded by `options`.
+    /// Creates an agent with the separate program that `options` load.
     pub(super) fn of_program(declared: &Declared, options: Options, grant: Grant) -> Result<Self, Problem> {
         let own = Own { options, program: OnceCell::new(), provider: OnceCell::new() };
         Self::new(declared, Kind::Program(Box::new(own)), grant, false)
@@ -89,23 +87,23 @@ impl AgentTool {
             description: declared.description.clone(),
             parameters: parameters(),
             hints: Hints { read_only, ..Hints::default() },
-            // Clients take objects only.
+            // MCP clients accept only objects.
             output: declared.output.as_ref().map(|output| &output.value).filter(is_object).cloned(),
         };
         Ok(Self { def, name, span: declared.name.span, kind, grant, max_turns: declared.max_turns, output })
     }
 
-    /// Returns its name, and its place in the program that offers it.
+    /// Returns the agent's name, and its place in the program that declares it.
     pub(super) fn place(&self) -> (&str, Span) {
         (&self.name, self.span)
     }
 
-    /// Returns whether it is a separate program.
+    /// Returns whether the agent is a separate program.
     pub(super) fn is_program(&self) -> bool {
         matches!(self.kind, Kind::Program(_))
     }
 
-    /// Returns its separate program, loaded; `None` for a part.
+    /// Returns the loaded separate program; `None` for a part.
     pub(super) async fn program(&self) -> anyhow::Result<Option<&Program>> {
         match &self.kind {
             Kind::Part(_) => Ok(None),
@@ -113,7 +111,7 @@ impl AgentTool {
         }
     }
 
-    /// Returns the agent, ready to be asked.
+    /// Returns the agent with everything that a request to its model needs.
     pub(super) async fn ready(&self) -> anyhow::Result<Ready> {
         match &self.kind {
             Kind::Part(part) => part.ready().await,
@@ -121,7 +119,7 @@ impl AgentTool {
         }
     }
 
-    /// Ends what its program keeps running, if it was loaded.
+    /// Ends the running resources of the agent's program, if it was loaded.
     pub(super) fn close(&self) -> Closing<'_> {
         // A program closes its agents, whose programs close theirs.
         Box::pin(async move {
@@ -133,7 +131,7 @@ impl AgentTool {
         })
     }
 
-    /// Returns the agent for this call: with the limit of turns of program.toml, and the schema of its answer.
+    /// Returns the agent for this call, with the turn limit and the answer's schema of program.toml.
     async fn prepared(&self, context: &Context<'_>) -> anyhow::Result<Ready> {
         let mut ready = self.ready().await?;
         ready.settings.max_turns = self.max_turns.unwrap_or(ready.settings.max_turns);
@@ -187,7 +185,7 @@ fn parameters() -> Value {
     })
 }
 
-/// Returns the prompt for the agent, in plan mode if its caller is.
+/// Returns the prompt for the agent, in plan mode if the caller is in plan mode.
 fn prompt(arguments: &Value, is_planning: bool) -> String {
     let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default().trim();
     let task = match (text("task"), text("context")) {
@@ -197,15 +195,15 @@ fn prompt(arguments: &Value, is_planning: bool) -> String {
     if is_planning { planned(task).text } else { task }
 }
 
-/// How far an agent is.
+/// The progress of an agent.
 #[derive(Default)]
 struct Steps {
     turns: u32,
-    /// Turns and calls: clients accept only increasing progress.
+    /// The number of turns and calls: clients accept only increasing progress.
     all: u32,
 }
 
-/// Returns the session's events, and the steps among them as the call's progress, which any client can show.
+/// Returns the session with its steps also sent to `to`, as progress of the call, which any client can show.
 fn telling_progress(session: Session, call: &str, to: &Events) -> Session {
     if !to.has_listener() {
         return session;
@@ -241,7 +239,7 @@ impl Tool for AgentTool {
     }
 
     fn keeps_changes(&self) -> bool {
-        // Its calls are those of its tools.
+        // The calls of the agent's tools store their changes.
         true
     }
 
@@ -288,13 +286,13 @@ impl std::fmt::Debug for AgentTool {
     }
 }
 
-// The answer of an agent to its caller. An early end is an error with the reason, the progress, and the session.
+// The agent's answer to its caller. An early end is an error with the reason, the progress, and the session.
 
-/// Returns the answer to the call of `agent`, which ran out of `time` if that is given.
+/// Returns the answer to the call of `agent`; `time` is the exceeded time limit.
 pub(super) fn answered(agent: &str, done: &Done, time: Option<Duration>) -> ToolResult {
     let Done { outcome, session } = done;
     let Some(why) = outcome.shortfall() else {
-        // An agent that is done at the last moment is done.
+        // An agent that finished despite the time limit succeeded.
         let structured = outcome.output.clone().filter(Value::is_object);
         return ToolResult { structured, ..ToolResult::success(&outcome.text) };
     };

@@ -1,5 +1,5 @@
-//! The audience of a served program: MCP clients, or gates through a worker. A gate waits until its workers have a
-//! tool before it serves the tool.
+//! The audience of a served program: MCP clients, or gates through a worker. A gate serves a tool only when its
+//! workers have the tool.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,20 +15,19 @@ use haft_manifest::{CallerProof, CallerTable, JwtTable, KeysAt};
 use haft_mcp::server::{Publisher, ToolSnapshot};
 use haft_nats::{Identity, Worker};
 
-/// Whom it is served to.
 pub(super) enum Audience {
     Clients(Publisher),
     Gates(Arc<Worker>),
 }
 
-/// Interval of checking whether workers have the current program.
+/// Interval of checks whether workers have the current program.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Time before missing workers are reported.
 const AHEAD: Duration = Duration::from_secs(10);
 
 impl Live {
-    /// Keeps what `worker` runs calls with, which it began with `program`, read at `read`.
+    /// Keeps the toolbox of `worker` current. The worker began with `program`, read at `read`.
     pub fn of_worker(
         mut options: Options,
         program: &Program,
@@ -60,9 +59,9 @@ impl Live {
         }
     }
 
-    /// Waits until workers have the tools that `program` sends to them, which were made since `mark`, as far as
-    /// they have the served ones: no call fails because of the change. Returns `false` if its files change
-    /// meanwhile, or no client is served any more.
+    /// Waits until the workers that have the served tools also have the tools of `program` for workers, made since
+    /// `mark`: no call fails because of the change. Returns `false` if the files of the program change meanwhile,
+    /// or if serving ends.
     pub(super) async fn workers_follow(&self, program: &Program, mark: u64) -> bool {
         let (Some(old), Some(new)) = (self.placement.gate(), program.placement.gate()) else { return true };
         let mark = if Arc::ptr_eq(old, new) { mark } else { 0 };
@@ -82,7 +81,7 @@ impl Live {
 }
 
 impl Audience {
-    /// Returns when no client is served any more.
+    /// Returns when serving has ended.
     pub(super) async fn closed(&self) {
         match self {
             Self::Clients(publisher) => publisher.closed().await,
@@ -90,7 +89,7 @@ impl Audience {
         }
     }
 
-    /// Returns the program, with calls journalled as a worker's if it is one.
+    /// Returns the program. If this process is a worker, the calls are journalled as the worker's.
     pub(super) fn own(&self, program: Program) -> Program {
         match self {
             Self::Clients(_) => program,
@@ -98,7 +97,7 @@ impl Audience {
         }
     }
 
-    /// Serves `program` from now on. Whether there are other tools.
+    /// Serves `program` from now on. Returns whether the tools have changed.
     pub(super) fn publish(&self, snapshot: ToolSnapshot, program: &Program) -> anyhow::Result<bool> {
         match self {
             Self::Clients(publisher) => Ok(publisher.publish(snapshot)),
@@ -115,14 +114,14 @@ impl Audience {
 }
 
 // `[[serve.callers]]`: the tools of each caller of a program that is served over HTTP. Each caller has its own list
-// of tools, whose grants are narrowed once, when the program is read, and not at each call.
+// of tools, whose grants are narrowed once, when the program is read.
 
 pub(crate) struct View {
     pub(crate) name: String,
     pub(crate) toolbox: Toolbox,
 }
 
-/// Returns the part of `served` for each caller, and the tools that its `tools` name and it does not get.
+/// Returns the part of `served` for each caller, and problems for tools that a caller names and does not get.
 pub(crate) fn views(program: &Program, served: &Toolbox) -> anyhow::Result<(Vec<View>, Vec<Problem>)> {
     let (mut views, mut problems) = (Vec::new(), Vec::new());
     let mut grants = Grants::new(&program.manifest, &program.dirs, &[])?;

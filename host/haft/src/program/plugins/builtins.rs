@@ -8,17 +8,17 @@ use haft_core::tool::SubjectArgument;
 use haft_manifest::{Builtins, Label};
 use haft_plugin_host::{GrantPlace, Source};
 
-/// A component that comes with haft. The list of them is `plugins/builtins.rs`.
+/// A component that is a part of haft. `plugins/builtins.rs` has the list.
 struct Builtin {
     name: &'static str,
     packed: Packed,
 }
 
-/// A component as packed by `build.rs`.
+/// A component, packed by `build.rs`.
 struct Packed {
     /// The component, compressed by gzip.
     gzip: &'static [u8],
-    /// Its record; empty without one.
+    /// The recorded listing; empty if there is none.
     recorded: &'static str,
 }
 
@@ -38,7 +38,7 @@ const BUILTINS: &[Builtin] = include!("../../../builtins.rs");
 const SUMS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/built/SHA256SUMS"));
 
 impl Builtin {
-    /// Returns the labels of the workers that run it.
+    /// Returns the labels of the workers that run the component.
     fn on<'m>(&self, builtins: &'m Builtins) -> &'m [Label] {
         let on = &builtins.on;
         match self.name {
@@ -64,13 +64,13 @@ impl Builtin {
     }
 }
 
-/// Returns the component of this name that comes with haft, and the name.
+/// Returns the built-in component called `name`, and its name.
 pub fn builtin(name: &str) -> Option<(&'static str, Source)> {
     let found = BUILTINS.iter().find(|builtin| builtin.name == name);
     found.map(|builtin| (builtin.name, builtin.source()))
 }
 
-/// Returns the names of all components that come with haft.
+/// Returns the names of all built-in components.
 pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     BUILTINS.iter().map(|builtin| builtin.name)
 }
@@ -78,7 +78,7 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 /// The variable with the endpoint of `search`.
 const SEARCH_URL: &str = "SEARCH_URL";
 
-/// Returns the built-in plugins that are switched on. They have the rights of `[sandbox]`; `time` needs no right.
+/// Returns the enabled built-in plugins. They have the rights of `[sandbox]`; `time` needs no right.
 pub(super) fn enabled<'a>(rights: &Rights<'a>) -> Vec<PendingPlugin<'a>> {
     let own = &rights.manifest.builtins;
     // A target has its own file tools.
@@ -91,7 +91,6 @@ pub(super) fn enabled<'a>(rights: &Rights<'a>) -> Vec<PendingPlugin<'a>> {
     pending.collect()
 }
 
-/// Returns a built-in plugin with its rights, if it is enabled.
 fn pending(
     builtin: &Builtin,
     switches: &Builtins,
@@ -124,7 +123,7 @@ fn pending(
     })
 }
 
-/// Returns the grant of every public host, the additionally allowed hosts, and none of the blocked ones.
+/// Returns the grant of every public host and the hosts in `fetch_allow`, without the blocked hosts.
 fn fetch(switches: &Builtins, sandbox: &Grant) -> Grant {
     let grant = Grant::none().with_host(HostPattern::any());
     let allowed = switches.fetch_allow.iter().chain(sandbox.hosts());
@@ -161,7 +160,7 @@ mod tests {
         built.join(builtin.name).with_extension("json")
     }
 
-    /// A start believes the records. `plugins/build` runs this with `HAFT_RECORD` to make them.
+    /// Starts rely on the records. `plugins/build` runs this with `HAFT_RECORD` to write them.
     #[tokio::test]
     async fn the_records_are_what_the_components_list() {
         let engine = Engine::new(&EngineOptions::default());
@@ -175,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Listing the built-in components needs no code and no engine, and the list is the recorded one.
+    /// Lists the built-in components from the records, without code and without an engine.
     #[tokio::test]
     async fn what_haft_carries_is_known_without_being_compiled() {
         let place = tempfile::tempdir().unwrap();
@@ -190,7 +189,7 @@ mod tests {
         assert!(!cache.exists(), "the engine has started, and opened its cache");
     }
 
-    /// Compiled code is looked up by them.
+    /// Compiled code is found by these digests.
     #[test]
     fn the_digests_are_those_of_what_haft_carries() {
         for builtin in BUILTINS {

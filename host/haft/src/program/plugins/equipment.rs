@@ -13,7 +13,7 @@ use haft_manifest::{Located, PluginSecret, Setting};
 use haft_plugin_host::{Config, Injection, Plugin, PluginOptions, Storage};
 use haft_state::Owner;
 
-/// Returns the plugin with all of its resources, and the unavailable ones. A built-in plugin has none.
+/// Returns the plugin with all of its resources, and problems for unavailable ones. A built-in plugin has none.
 pub(super) async fn equipped(
     rights: &Rights<'_>,
     pending: &PendingPlugin<'_>,
@@ -34,8 +34,8 @@ pub(super) async fn equipped(
     (plugin.with(options), problems)
 }
 
-/// Returns the headers that haft adds to its requests. An unavailable value is a problem, and the plugin works
-/// without it.
+/// Returns the headers that haft adds to the plugin's requests. An unavailable value is a problem, and is
+/// omitted.
 async fn injections(
     declared: Vec<&PluginSecret>,
     secrets: Secrets<'_>,
@@ -62,7 +62,7 @@ async fn injection(secret: &PluginSecret, secrets: Secrets<'_>) -> Result<Inject
     })
 }
 
-/// Returns the storage of the plugin, if it may have one.
+/// Returns the storage of the plugin, if it has the right to one.
 fn storage(rights: &Rights<'_>, pending: &PendingPlugin<'_>) -> Option<Storage> {
     pending.grant.state().or(pending.grant.cache())?;
     let package = pending.package.map(|package| package.name.as_str());
@@ -71,7 +71,7 @@ fn storage(rights: &Rights<'_>, pending: &PendingPlugin<'_>) -> Option<Storage> 
 }
 
 /// Returns the plugin's configuration; `None` if program.toml has none. An unavailable value is a problem, and is
-/// omitted; a value that violates the component's schema is a problem, and is passed on unmodified.
+/// omitted. A value that violates the component's schema is a problem, and is passed on unmodified.
 async fn config(
     pending: &PendingPlugin<'_>,
     plugin: &Plugin,
@@ -107,7 +107,7 @@ async fn config(
 }
 
 /// Returns the settings of the plugin's own program.toml and, for a package, the overrides of the program. A
-/// package gets no secret merely by naming it.
+/// package that names a secret does not get it.
 fn settings<'a>(pending: &PendingPlugin<'a>) -> Option<Vec<(&'a Located<String>, &'a Setting)>> {
     let own = pending.declared.and_then(|declared| declared.config.as_ref());
     let package = pending.package.and_then(|package| package.config.as_ref());
@@ -127,7 +127,7 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Returns the error of the configuration, by the component's schema.
+/// Returns the difference between the configuration and the component's schema.
 fn misfit(
     pending: &PendingPlugin<'_>,
     plugin: &Plugin,

@@ -1,5 +1,5 @@
-//! The hooks of a program: plugins that `hooks` names, with the tools whose calls they see. A hook that cannot be
-//! loaded refuses every such call.
+//! The hooks of a program: plugins with `hooks` in their tables, and the tools whose calls they see. A hook that
+//! cannot be loaded refuses every such call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use haft_plugin_host::{Contract, Plugin, PluginHook};
 pub struct ProgramHook<'p> {
     /// The plugin's name.
     pub name: &'p str,
-    /// How many tools it sees the calls of.
+    /// The number of tools whose calls the hook sees.
     pub tools: usize,
     /// Whether the hook is unavailable: the calls of these tools are refused.
     pub is_absent: bool,
 }
 
 impl Program {
-    /// Returns its hooks, in the order of program.toml.
+    /// Returns the hooks of the program, in the order of program.toml.
     pub fn hooks(&self) -> impl Iterator<Item = ProgramHook<'_>> {
         self.hooks.iter().map(|watching| ProgramHook {
             name: watching.hook.name(),
@@ -37,7 +37,7 @@ impl Program {
         })
     }
 
-    /// Returns the names of those that see the calls of `tool`.
+    /// Returns the names of the hooks that see the calls of `tool`.
     pub fn hooks_of(&self, tool: &str) -> impl Iterator<Item = &str> {
         self.hooks.iter().filter(move |watching| watching.sees(tool)).map(|watching| watching.hook.name())
     }
@@ -88,7 +88,7 @@ pub(super) fn absent(declared: &Declared, why: &str) -> Option<Watching> {
     seen_by(declared).map(|tools| Watching { tools, hook: Arc::new(Absent { name, why }), is_absent: true })
 }
 
-/// Returns the contribution of a plugin that is a hook: its functions are not tools. `None` for any other.
+/// Returns the contribution of a hook, whose functions are not tools; `None` for any other plugin.
 pub(super) fn contribution(pending: &PendingPlugin<'_>, plugin: &Plugin) -> Option<Contribution> {
     let (declared, name, mut found) = (pending.declared?, &pending.name, Contribution::default());
     let is_hook = plugin.contract() == Contract::Hook;

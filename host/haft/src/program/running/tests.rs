@@ -10,7 +10,7 @@ use haft_sandbox::{BackendError, CommandOutcome, OutputSink, Piece, Task};
 /// Only a hanging test reaches this.
 const HANG: Duration = Duration::from_mins(5);
 
-/// A backend that does nothing but note that it was closed.
+/// A backend that only records that it was closed.
 #[derive(Clone, Debug, Default)]
 struct Still(Arc<AtomicBool>, Arc<Notify>);
 
@@ -57,7 +57,7 @@ impl Backend for Still {
     }
 }
 
-/// A reading of a program whose commands run there, and what its tools have of that.
+/// Adds a reading of a program with the backend `still`, and returns the backend that its tools hold.
 fn read(running: &Running, still: &Still) -> Arc<dyn Backend> {
     let backend: Arc<dyn Backend> = Arc::new(still.clone());
     let parts = Parts { agents: Agents::default(), backend: Some(backend.clone()) };
@@ -65,13 +65,13 @@ fn read(running: &Running, still: &Still) -> Arc<dyn Backend> {
     backend
 }
 
-/// The resources of an earlier reading are closed when no tool uses them, and not before; the rest at the end.
+/// The resources of an earlier reading are closed only when no tool uses them; the others at the end.
 #[tokio::test]
 async fn what_calls_still_use_is_not_ended() {
     let (first, second, running) = (Still::default(), Still::default(), Running::default());
     let of_a_call = read(&running, &first);
     drop(read(&running, &second));
-    // They are looked at for the first time.
+    // Enough turns for the first check.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }

@@ -11,7 +11,7 @@ use haft_manifest::{Manifest, OAuth, Secrets, TextOrSecret};
 use haft_mcp::client::Values;
 use haft_mcp::client::oauth::OAuthSettings;
 
-/// Variables or headers, as program.toml has them.
+/// Variables or headers of program.toml.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) pairs: Vec<(String, TextOrSecret)>,
@@ -23,7 +23,7 @@ pub(super) struct Written {
 #[async_trait]
 impl Values for Written {
     fn identity(&self) -> String {
-        // Secrets are represented by their sources.
+        // The text names the sources of secrets, not their values.
         format!("{:?}", self.pairs)
     }
 
@@ -44,7 +44,7 @@ impl Values for Written {
     }
 }
 
-/// What a login at the server takes of program.toml.
+/// Returns the login settings of a server.
 pub(super) fn settings(
     oauth: &OAuth,
     values: impl Fn(&[(String, TextOrSecret)]) -> Arc<dyn Values>,
@@ -59,7 +59,7 @@ pub(super) fn settings(
     }
 }
 
-/// The secret of a client, as a named value.
+/// Returns the client secret as a named value.
 pub(super) fn client_secret(oauth: &OAuth) -> Vec<(String, TextOrSecret)> {
     let secret = oauth.client_secret.iter().cloned().map(TextOrSecret::Secret);
     secret.map(|secret| ("client_secret".to_owned(), secret)).collect()

@@ -1,4 +1,4 @@
-//! One permission that a program.toml asks for, as one line, and the part of the file that needs it.
+//! One permission that a program.toml requests, as one line, and the part of the file that needs it.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use haft_manifest::{
 };
 use haft_package::{Kind, Lock};
 
-/// The part of a program.toml that needs a permission, and is left out without consent.
+/// The part of a program.toml that needs a permission, and is omitted without consent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// `[provider]`.
     Provider,
     /// The address of `web_search`.
     Search,
-    /// Addresses of `fetch_url` that are not public.
+    /// Non-public addresses of `fetch_url`.
     Fetch,
     /// An entry of `[[mcp_servers]]`.
     Server(String),
@@ -27,7 +27,7 @@ pub(super) enum Part {
     Plugin(String),
     /// An entry of `[[packages]]`.
     Package(String),
-    /// All of `[[agents]]` that are programs.
+    /// All agent programs of `[[agents]]`.
     Agents,
     /// `[nats]`.
     Nats,
@@ -39,15 +39,15 @@ pub(super) enum Part {
     Caller(String),
     /// `[sandbox] workspace`.
     Workspace,
-    /// The rest of `[sandbox]`.
+    /// The other keys of `[sandbox]`.
     Sandbox,
 }
 
-/// A permission that a program.toml asks for.
+/// A permission that a program.toml requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Permission {
     pub(super) part: Part,
-    /// The complete permission, in one line, after its part: another right has another text.
+    /// The complete permission as one line, with the title of its part. Different rights have different texts.
     text: String,
 }
 
@@ -56,12 +56,12 @@ impl Permission {
         Self { text: format!("{:<10} {text}", part.title()), part }
     }
 
-    /// Returns the text that is stored, and compared.
+    /// Returns the stored and compared text.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns whether it belongs to an entry of `haft add`: packages, plugins, and their processes.
+    /// Returns whether the permission belongs to an entry of `haft add`: packages, plugins, and their processes.
     pub(super) fn is_installed(&self) -> bool {
         matches!(self.part, Part::Package(_) | Part::Plugin(_) | Part::Children)
     }
@@ -95,7 +95,7 @@ impl Part {
     }
 }
 
-// How the parts of a permission are put into words: exact, so that another right is another text.
+// The texts of a permission's parts are exact, so that different rights have different texts.
 
 pub(super) fn engine_name(engine: ContainerEngine) -> &'static str {
     match engine {
@@ -104,8 +104,8 @@ pub(super) fn engine_name(engine: ContainerEngine) -> &'static str {
     }
 }
 
-/// Returns the part of a caller's proof that the author of program.toml may know. The value of a variable with a
-/// credential's name is the user's own, and is compared and sent nowhere.
+/// Returns the part of a caller's proof that the author of program.toml may know. Omits a variable with a
+/// credential's name: its value is the user's own, and is compared and sent nowhere.
 pub(super) fn shown(proof: &CallerProof) -> Option<String> {
     match proof {
         CallerProof::Token(SecretSource::Env(name)) if is_credential(name.as_str()) => None,
@@ -129,7 +129,7 @@ pub(super) fn place(source: &SecretSource) -> String {
     }
 }
 
-/// Returns the command-line words of an argument that a call omits, and the words before its value.
+/// Returns the command-line words of an argument: its flag, and its default or `…`.
 pub(super) fn words(argument: &Argument) -> String {
     let Argument { flag, default, name: _, description: _, kind: _, required: _ } = argument;
     let flag = flag.as_ref().map(|flag| shell_words::quote(flag));
@@ -148,12 +148,12 @@ pub(super) fn values(head: &str, values: &[(String, TextOrSecret)]) -> String {
     values.iter().map(value).collect()
 }
 
-/// Returns the pinned digest of an entry, which is run.
+/// Returns the pinned digest of an entry that is run.
 pub(super) fn pinned(lock: &Lock, kind: Kind, name: &str) -> String {
     lock.find(kind, name).map(|pin| format!(", pinned as {}", pin.kept)).unwrap_or_default()
 }
 
-/// Returns the text after a command line whose process has its own grant: without one its rights differ.
+/// Returns the text after the command line of a process with its own grant: without a grant the rights differ.
 pub(super) fn own_grant(grant: Option<&ProcessGrant>) -> &'static str {
     if grant.is_some() { ", with only the rights of its `grant`" } else { "" }
 }

@@ -1,6 +1,6 @@
-//! The permissions that a program.toml asks for beyond tools that work in its own folder: each process, key,
-//! address and right is a line that the user agrees to. The code names every field of a table, so that the compiler
-//! reports a new field.
+//! The permissions that a program.toml requests beyond tools that work in its own folder. Each process, key, address
+//! and right is a line that the user agrees to. The code names every field of a table, so that the compiler reports a
+//! new field.
 
 use std::path::{Path, PathBuf};
 
@@ -20,13 +20,13 @@ struct Finder<'a> {
     manifest: &'a Manifest,
     lock: &'a Lock,
     home: &'a Path,
-    /// The folder of program.toml, which needs no consent. `None` if it cannot be found.
+    /// The folder of program.toml, which needs no consent; `None` if it cannot be resolved.
     folder: Option<Root>,
     permissions: Vec<Permission>,
 }
 
-/// Returns the permissions that `manifest` asks for; `lock` has the pins of its packages and `home` is `~`. Empty
-/// without a file.
+/// Returns the permissions that `manifest` requests. `lock` has the pins of its packages; `home` is the expansion of
+/// `~`. Empty for a program without a file.
 pub(super) fn permissions(manifest: &Manifest, lock: &Lock, home: &Path) -> Vec<Permission> {
     if manifest.path.as_os_str().is_empty() {
         return Vec::new();
@@ -61,9 +61,9 @@ impl Finder<'_> {
             required_tools: _,
             journal: _,
             agent: _,
-            // Looked for on PATH, and never run.
+            // Searched on PATH, and never run.
             host_requirements: _,
-            // Run by `haft plugin build` and `haft plugin dev` alone, as other build tools run the code of a project.
+            // Run only by `haft plugin build` and `haft plugin dev`, as other build tools run the code of a project.
             build: _,
         } = self.manifest;
         if let Some(provider) = provider {
@@ -217,7 +217,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Adds the rights of a process with its own grant. Paths in `deny` of `[sandbox]` are closed to it too.
+    /// Adds the rights of a process with its own grant. Paths in `deny` of `[sandbox]` are closed to the process too.
     fn process_granted(&mut self, part: &Part, name: &str, grant: Option<&ProcessGrant>) {
         let Some(ProcessGrant { rights, unix_sockets }) = grant else { return };
         let deny = [&rights.deny[..], &self.manifest.sandbox.deny[..]].concat();
@@ -227,7 +227,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Adds the rights of processes in the sandbox: without this, a removed line in `[sandbox]` would widen rights.
+    /// Adds the rights of processes in the sandbox: otherwise a removed line in `[sandbox]` would widen rights.
     fn children(&mut self, sandbox: &Sandbox) {
         let read = match &sandbox.read {
             None => "everything that you may read".to_owned(),
@@ -268,7 +268,7 @@ impl Finder<'_> {
             Component::File(path) => (path.display().to_string(), false),
             Component::Url(from) | Component::Oci(from) => (from.clone(), true),
         };
-        // With rights it is another plugin that has another component.
+        // The component of a plugin with rights is a part of the permission.
         if is_fetched || self.permissions.len() > before {
             let text = format!("`{name}` from {from}{}", pinned(self.lock, Kind::Plugin, name));
             self.permissions.insert(before, Permission::new(part, &text));
@@ -281,7 +281,7 @@ impl Finder<'_> {
         let (name, lock) = (name.as_str(), self.lock);
         let pin = pinned(lock, Kind::Package, name);
         self.ask(part.clone(), format!("`{name}` from {}{pin}", source.value));
-        // Its server is a process, to which paths of `[sandbox]` are closed too.
+        // The server of the package is a process, to which denied paths of `[sandbox]` are closed too.
         let closed: &[_] = if source.value.is_foreign() { &self.manifest.sandbox.deny } else { &[] };
         let grant = GrantTable { deny: [&grant.deny[..], closed].concat(), ..grant.clone() };
         self.granted(&part, name, (&grant, config.as_ref(), secrets));
@@ -364,7 +364,7 @@ impl Finder<'_> {
             shell,
             directory,
             files,
-            // Commands in a pane have the same confinement.
+            // Commands in a pane have equal confinement.
             tmux: _,
             session: _,
             target_tools: _,
@@ -454,7 +454,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Returns those of `paths` outside the folder of program.toml, by their real paths.
+    /// Returns the real paths of those `paths` that are outside the folder of program.toml.
     fn outside(&self, paths: &[Located<PathBuf>]) -> Vec<String> {
         let resolved = paths.iter().map(|path| self.manifest.resolve(&path.value, self.home));
         let outside = resolved.filter_map(|path| match Root::resolve(Path::new("/"), &path) {
@@ -465,7 +465,7 @@ impl Finder<'_> {
         outside.collect()
     }
 
-    /// Returns the denied paths: without these, a removed line would widen rights.
+    /// Returns the denied paths. Without this text the removal of a denied path would widen rights.
     fn but(&self, deny: &[Located<PathBuf>]) -> String {
         if deny.is_empty() { String::new() } else { format!(", but not {}", self.paths(deny)) }
     }

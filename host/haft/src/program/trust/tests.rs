@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A program.toml that asks for something by each part.
+/// A program.toml that needs consent for every part.
 const ALL: &str = r#"
 [program]
 name = "p"
@@ -113,7 +113,7 @@ fn agreement(folder: &Path, manifest: &Manifest) -> Agreement {
     Agreement { records: folder.join("trust"), programs: vec![asking], guidance: Vec::new() }
 }
 
-/// The displayed lines: everything outside of the folder, and nothing inside it.
+/// Shows everything outside of the folder, and nothing inside it.
 #[test]
 fn every_part_is_shown_in_a_line() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,7 +122,7 @@ fn every_part_is_shown_in_a_line() {
     assert_eq!(sheet.replace(&place, "FOLDER"), SHEET);
 }
 
-/// Without consent nothing is left that needs some, and what needs none stays.
+/// Without consent only the parts that need no consent remain.
 #[test]
 fn what_is_left_asks_for_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn what_is_left_asks_for_nothing() {
     assert!(asked.missing(&known).next().is_none() && !asked.is_complete());
 }
 
-/// A note that is another program's, or damaged, agrees to nothing.
+/// A record of another program, or a damaged one, agrees to nothing.
 #[test]
 fn a_note_holds_for_its_own_place() {
     let folder = tempfile::tempdir().unwrap();
@@ -158,8 +158,8 @@ fn permits(own: &str) -> Vec<Permission> {
     permissions(&manifest, &Lock::default(), Path::new("/home/ada"))
 }
 
-/// What is started differently is another thing to agree to: a server of the same words as a command, other words that are
-/// added to a command, another component with the same rights.
+/// A different start needs a different agreement: a server with the words of a command, further words of a command,
+/// another component with equal rights.
 #[test]
 fn another_right_is_another_line() {
     let command = "[[tools]]\nname = \"s\"\ndescription = \"d\"\ncommand = \"git log\"\n";
@@ -175,7 +175,7 @@ fn another_right_is_another_line() {
     }
 }
 
-/// Agreement to installed content is not agreement to a server, whatever its text.
+/// Agreement to installed content is not agreement to a server, regardless of its text.
 #[test]
 fn what_is_installed_is_told_by_its_table() {
     let server = "[[mcp_servers]]\nname = \"s\"\ncommand = [\"sh\", \", pinned as sha256:0\"]\n";

@@ -1,5 +1,5 @@
 //! The requests of the streamable HTTP transport. Every response ends its request: a failure without a request id,
-//! an HTML page, or an "accepted" without an answer ends the request at once, with the server's text.
+//! an HTML page, or an "accepted" without an answer ends it with the server's text.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -28,9 +28,9 @@ use crate::client::oauth::Account;
 use haft_core::json;
 use haft_core::net::chain;
 
-/// Bytes of an answer, and of one event: as many as over standard streams.
+/// Maximum number of bytes of an answer, and of one event: the limit over standard streams.
 const MAX_BODY: usize = 16 << 20;
-/// Maximal number of bytes read of a failure.
+/// Maximum number of bytes read of a failure.
 const MAX_FAILURE: usize = 64 << 10;
 
 const SESSION: &str = "mcp-session-id";
@@ -49,9 +49,9 @@ type Events = Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>>;
 #[derive(Clone)]
 pub(in crate::client) struct HttpClient {
     pub(super) client: Client,
-    /// The changes of its lists that its messages report.
+    /// The changes of lists that the server's messages report.
     pub(super) news: Arc<ListNews>,
-    /// Whose tokens are sent, where `Authorization` is not among the headers.
+    /// The account whose tokens are sent if `Authorization` is not among the headers.
     pub(super) account: Option<Arc<Account>>,
 }
 
@@ -64,7 +64,7 @@ impl HttpClient {
         }
     }
 
-    /// Returns another token than `refused`, if there is one.
+    /// Returns a token other than `refused`, if there is one.
     async fn another(&self, refused: Option<SecretString>) -> Result<Option<SecretString>, Error> {
         match &self.account {
             Some(account) => account.another(refused).await.map_err(failed),
@@ -219,7 +219,7 @@ impl Asked {
         let challenge =
             response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let is_page = !kind(&response).starts_with(JSON);
-        // Of a body that is too long, or breaks off, the beginning contains the failure.
+        // The beginning of a body that is too long or incomplete contains the failure.
         let mut body = BytesMut::new();
         while body.len() < MAX_FAILURE
             && let Ok(Some(chunk)) = response.chunk().await
@@ -248,8 +248,8 @@ impl Asked {
     }
 }
 
-/// Returns why the server refuses the request, by `challenge` or its body: no login, or an insufficient one (RFC
-/// 6750, section 3.1).
+/// Returns the reason why the server refuses the request, from `challenge` or from its body: a missing or an
+/// insufficient login (RFC 6750, section 3.1).
 fn unauthorized(status: StatusCode, at: &Url, challenge: &str, account: Option<&Account>) -> ServerError {
     let said = shortened(format!("{}, {challenge}", status.as_u16()));
     let asked = WWWAuthenticateParams::parse(challenge, at);
@@ -260,8 +260,8 @@ fn unauthorized(status: StatusCode, at: &Url, challenge: &str, account: Option<&
     }
 }
 
-/// Returns whether a server reports an unknown session: it has not run the request. The specification demands 404,
-/// some servers say so in text.
+/// Returns whether a server reports an unknown session, in which case it has not run the request. The
+/// specification requires status 404; some servers report it as text.
 fn is_session_lost(status: StatusCode, said: &str) -> bool {
     let said = said.to_ascii_lowercase();
     status == StatusCode::NOT_FOUND
@@ -269,7 +269,7 @@ fn is_session_lost(status: StatusCode, said: &str) -> bool {
             && (said.contains("session") || said.contains("not initialized"))
 }
 
-/// Returns the error in a body, whatever request it names: it answers the sent one.
+/// Returns the error in a body, regardless of the request id in it: the body answers the sent request.
 fn error_in(body: &[u8]) -> Option<ErrorData> {
     let error = json::read(body).ok()?.get("error")?.clone();
     let code =
@@ -292,7 +292,7 @@ fn answer_to(id: &RequestId, body: &[u8]) -> Result<ServerJsonRpcMessage, String
     }
 }
 
-/// Addresses a message to its request: an error belongs to the request of the exchange, whatever id it has.
+/// Addresses a message to its request: an error belongs to the request of the exchange, regardless of its id.
 fn addressed(mut message: ServerJsonRpcMessage, id: Option<&RequestId>) -> ServerJsonRpcMessage {
     if let (ServerJsonRpcMessage::Error(error), Some(id)) = (&mut message, id) {
         error.id = Some(id.clone());
@@ -354,7 +354,7 @@ fn passed_on(error: StreamableHttpError<reqwest::Error>) -> Error {
     }
 }
 
-/// A body of which no event has more than [`MAX_BODY`] bytes: an empty line ends one.
+/// A body whose events have at most [`MAX_BODY`] bytes. An empty line ends an event.
 struct Bounded<S> {
     bytes: S,
     size: usize,
@@ -381,8 +381,8 @@ impl<S: Stream<Item = Result<Bytes, reqwest::Error>> + Unpin> Stream for Bounded
     }
 }
 
-/// The events that are messages, one in each. Others (`event: ping`, heartbeats) keep their id, and contain no
-/// message.
+/// The events that are messages, one message each. Other events (`event: ping`, heartbeats) contain no message;
+/// their ids are recorded.
 struct Messages {
     events: Events,
     queued: VecDeque<Sse>,

@@ -17,8 +17,8 @@ use crate::client::ServerError;
 use crate::client::address::parse_url;
 use haft_core::secret::Redactor;
 
-/// Bytes of the tokens that one process learns of one account: the redactor keeps them all, and an authorization server may
-/// give a new one with each request.
+/// Maximum number of bytes of the tokens of one account that one process learns: the redactor stores all of them, and
+/// an authorization server may return a new token with each request.
 const MAX_LEARNED: usize = 8 << 20;
 
 /// The login at one server.
@@ -39,7 +39,7 @@ pub struct Account {
 struct Current {
     is_read: bool,
     login: Option<Login>,
-    /// The token of a login that cannot be renewed any more.
+    /// The token of a login that can no longer be renewed.
     dead: Option<SecretString>,
 }
 
@@ -71,7 +71,7 @@ impl Account {
         &self.server
     }
 
-    /// Returns the stored login; `None` if nobody logged in.
+    /// Returns the stored login; `None` without a login.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -112,7 +112,7 @@ impl Account {
         Ok(Some(revoked))
     }
 
-    /// Holds the store, so that no other process changes it.
+    /// Locks the store, so that no other process changes it.
     pub(super) async fn hold(&self) -> Result<impl Send, LoginError> {
         self.store.hold().await.map_err(LoginError::new)
     }
@@ -132,7 +132,7 @@ impl Account {
         Exchange::new(&self.url()?, self.redactor.clone(), self.learned.clone())
     }
 
-    /// Returns the token to send; `None` if nobody logged in. A token that expires soon is renewed.
+    /// Returns the token to send; `None` without a login. A token that expires soon is renewed.
     pub(in crate::client) async fn token(self: &Arc<Self>) -> Result<Option<SecretString>, ServerError> {
         let mut current = self.current.lock().await;
         if !current.is_read {
@@ -148,9 +148,9 @@ impl Account {
         self.another(old).await
     }
 
-    /// Returns a token instead of `old`, which the server refuses: one that another process stored, or a renewed
-    /// one; `None` if the user has to log in. It is stored even if the caller stops waiting, since the old one is
-    /// void by then.
+    /// Returns a token that replaces `old`, which the server refuses: a token that another process stored, or a renewed
+    /// one; `None` if the user has to log in. The new token is stored even if the caller stops waiting, because `old`
+    /// is void.
     pub(in crate::client) async fn another(
         self: &Arc<Self>,
         old: Option<SecretString>,
@@ -202,7 +202,7 @@ impl Account {
         }
     }
 
-    /// Renews `login` (RFC 6749, section 6), at the authorization server that it is of and at no other one.
+    /// Renews `login` (RFC 6749, section 6) at its own authorization server.
     async fn refreshed(&self, login: &Login) -> Result<Login, LoginError> {
         let url = self.url()?;
         let exchange = Arc::new(self.exchange()?);
@@ -231,7 +231,7 @@ impl Account {
         Ok(new)
     }
 
-    /// Returns why the server refuses the sent token; `scopes` are those that it names.
+    /// Returns the reason why the server refuses the sent token; `scopes` are those that it names.
     pub(in crate::client) fn refusal(&self, said: String, scopes: Option<String>) -> ServerError {
         ServerError::Login { server: self.server.clone(), said, scopes }
     }

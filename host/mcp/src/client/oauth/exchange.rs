@@ -22,16 +22,17 @@ use haft_core::net::chain;
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
 
-/// For one request, connecting included.
+/// Time limit for one request, with the connection.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Bytes of an answer: documents and tokens have some KiB.
+/// Maximum number of bytes of an answer: documents and tokens have some KiB.
 const MAX_ANSWER: usize = 1 << 20;
 /// The members of an answer that are secrets (RFC 6749, RFC 7591, OIDC).
 const SECRETS: &[&str] =
     &["access_token", "refresh_token", "id_token", "client_secret", "registration_access_token"];
-/// Characters that a secret of an answer has at least: shorter ones are words, and would be taken out of every text.
+/// Minimum number of characters of a secret in an answer: shorter texts are words, which redaction would remove from
+/// every text.
 const MIN_TOKEN: usize = 16;
-/// Characters that it has at most.
+/// Maximum number of characters of a secret.
 const MAX_TOKEN: usize = 64 << 10;
 /// Minimal size in bytes that a token counts, for the bound of an account's tokens.
 const COST: usize = 512;
@@ -45,10 +46,10 @@ pub(super) fn is_token(text: &str) -> bool {
     (MIN_TOKEN..=MAX_TOKEN).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// An answer, read to its end.
+/// A complete answer.
 pub(super) type Answer = ::http::Response<Vec<u8>>;
 
-/// Why there is no answer.
+/// The reason for a missing answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoAnswer {
     #[error(transparent)]

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use super::exchange::is_token;
 
-/// A token is renewed that has less than this, or than half of its time: it must last until the server has read the request.
+/// The remaining lifetime below which a token is renewed, at most half of its lifetime. The token must be valid until
+/// the server has read the request.
 const SPARE: Duration = Duration::from_secs(30);
 
-/// A user's login at one server. It serializes with its tokens, for a store that keeps secrets.
+/// A user's login at one server. Serialized with its tokens, for a store of secrets.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Login {
     pub(super) client: Client,
@@ -23,7 +24,7 @@ pub struct Login {
     pub(super) revocation: Option<String>,
 }
 
-/// Who haft is to the authorization server.
+/// The identity of haft at the authorization server.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Client {
     pub(super) id: String,
@@ -64,29 +65,29 @@ impl Login {
         &self.client.id
     }
 
-    /// Returns its scopes, as the authorization server names them.
+    /// Returns the scopes of the login, as the authorization server names them.
     pub fn scopes(&self) -> &[String] {
         &self.credentials.granted_scopes
     }
 
-    /// Returns when its access token expires, if the authorization server stated that.
+    /// Returns the expiry of the access token, if the authorization server stated it.
     pub fn expires(&self) -> Option<SystemTime> {
         let received = UNIX_EPOCH + Duration::from_secs(self.credentials.token_received_at?);
         received.checked_add(self.credentials.token_response.as_ref()?.expires_in()?)
     }
 
-    /// Returns whether it can be renewed without the user.
+    /// Returns whether the login can be renewed without the user.
     pub fn is_renewable(&self) -> bool {
         self.refresh_token().is_some()
     }
 
-    /// Returns all of its secret texts.
+    /// Returns all secret texts of the login.
     pub fn secrets(&self) -> Vec<SecretString> {
         let secret = self.client.secret.clone().map(SecretString::from);
         [self.token(), self.refresh_token(), secret].into_iter().flatten().collect()
     }
 
-    /// Returns whether all of its tokens are valid.
+    /// Returns whether all tokens of the login are valid.
     pub(super) fn has_tokens(&self) -> bool {
         let mut tokens = [self.token(), self.refresh_token()].into_iter().flatten();
         tokens.all(|token| is_token(token.expose_secret()))
@@ -101,13 +102,13 @@ impl Login {
         Some(self.credentials.token_response.as_ref()?.refresh_token()?.secret().clone().into())
     }
 
-    /// Returns whether its access token is `other`.
+    /// Returns whether the access token is `other`.
     pub(super) fn has(&self, other: Option<&SecretString>) -> bool {
         let text = |token: &SecretString| token.expose_secret().to_owned();
         self.token().as_ref().map(text) == other.map(text)
     }
 
-    /// Returns whether its access token is valid long enough for a request.
+    /// Returns whether the access token is valid long enough for a request.
     pub(super) fn lasts(&self) -> bool {
         let whole = self.credentials.token_response.as_ref().and_then(TokenResponse::expires_in);
         let spare = whole.map_or(SPARE, |whole| SPARE.min(whole / 2));

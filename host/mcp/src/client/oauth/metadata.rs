@@ -5,21 +5,21 @@
 use reqwest::Url;
 use rmcp::transport::auth::AuthorizationMetadata;
 
-/// Where authorization servers have their metadata (RFC 8414, section 3).
+/// The path of the metadata of authorization servers (RFC 8414, section 3).
 const OAUTH: &str = "/.well-known/oauth-authorization-server";
-/// Where providers of OIDC have it.
+/// The path of the metadata of OIDC providers.
 const OPENID: &str = "/.well-known/openid-configuration";
 
-/// Returns the metadata in `body`, read at `url`; `None` if there are none, or if their issuer publishes them
-/// elsewhere.
+/// Returns the metadata in `body`, read at `url`; `None` if `body` is not metadata, or if the issuer publishes its
+/// metadata elsewhere.
 pub(super) fn own(url: &Url, body: &[u8]) -> Option<AuthorizationMetadata> {
     let metadata: AuthorizationMetadata = serde_json::from_slice(body).ok()?;
     let issuer = Url::parse(metadata.issuer.as_deref()?).ok()?;
     is_place(&issuer, url).then_some(metadata)
 }
 
-/// Returns whether `issuer` has its metadata at `url`. At the root a host speaks for each of its paths, and no path
-/// for another one.
+/// Returns whether `issuer` has its metadata at `url`. The root of a host is valid for each of its paths; a path is
+/// valid only for itself.
 fn is_place(issuer: &Url, url: &Url) -> bool {
     let (path, read) = (issuer.path().trim_matches('/'), url.path().trim_end_matches('/'));
     let has_place = match path {

@@ -19,7 +19,7 @@ use haft_core::grant::{AddressError, local};
 const PROXIES: &[&str] =
     &["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
-/// Why an address is not asked.
+/// The reason why an address is not asked.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unreachable {
     #[error("`{0}` would send data unencrypted")]
@@ -34,11 +34,11 @@ pub(super) enum Unreachable {
     Unresolved(String, std::io::Error),
 }
 
-/// Judges addresses for the logins at one server.
+/// Checks addresses for the logins at one server.
 #[derive(Debug)]
 pub(super) struct Reach {
     server: Url,
-    /// The kind of addresses that the server has, and that are not public; `None` for public ones.
+    /// The kind of the server's addresses, if they are not public; `None` for public ones.
     own: OnceCell<Option<AddressError>>,
     proxies: Vec<String>,
 }
@@ -100,7 +100,8 @@ impl Reach {
         if self.proxies.iter().any(|proxy| proxy == host) {
             return Ok(found);
         }
-        // Else its owner could show a private address first, and then a public one to answer from.
+        // Otherwise the owner of the name could first return a private address, and then a public one for the
+        // answer.
         let is_server = self.server.host_str() == Some(host);
         let own = if is_server { self.own().await } else { None };
         for address in found.iter().map(SocketAddr::ip) {
@@ -143,7 +144,7 @@ mod tests {
         Reach::of(&server).judge(&url).await.map_err(|why| why.to_string())
     }
 
-    /// URLs of a server on the internet lead to the internet.
+    /// URLs of a server on the internet have to be on the internet.
     #[tokio::test]
     async fn a_server_leads_to_no_address_that_is_not_of_its_own_kind() {
         const PUBLIC: &str = "https://8.8.8.8/mcp";
@@ -173,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Who owns the server's name opens nothing of this machine by it, nor a network that the server is not in.
+    /// The owner of the server's name opens neither this machine nor a network without the server.
     #[test]
     fn a_name_opens_the_kind_of_all_of_its_addresses() {
         let opened = |addresses: &[&str]| {

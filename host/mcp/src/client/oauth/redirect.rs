@@ -13,11 +13,11 @@ use tokio::time::timeout;
 
 /// The path that the browser is sent back to.
 const PATH: &str = "/callback";
-/// Bytes of a request's head: codes of some servers have 2 KiB.
+/// Maximum number of bytes of a request's head: codes of some servers have 2 KiB.
 const MAX_HEAD: usize = 32 << 10;
-/// Connections at one time. Browsers open some that they do not use.
+/// Maximum number of concurrent connections. Browsers open some that they do not use.
 const MAX_CONNECTIONS: usize = 16;
-/// Maximal time for a connection to send its request, and to read the answer.
+/// Maximum time for a connection to send its request, and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The open port.
@@ -28,7 +28,7 @@ pub(super) struct Callback {
 }
 
 impl Callback {
-    /// Opens `port`, or any free one.
+    /// Opens `port`, or any free port.
     pub(super) async fn open(port: Option<u16>) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", port.unwrap_or(0))).await?;
         let port = listener.local_addr()?.port();
@@ -42,7 +42,7 @@ impl Callback {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
 
-    /// Returns the next address that a browser asks for there, and the browser.
+    /// Returns the next requested address, and the connection to the browser.
     pub(super) async fn next(&self) -> (String, Browser) {
         match self.found.lock().await.recv().await {
             Some(found) => found,
@@ -69,7 +69,7 @@ async fn accept(listener: TcpListener, port: u16, found: mpsc::Sender<(String, B
             let browser = Browser(stream);
             match target {
                 Some(target) if target.split('?').next() == Some(PATH) => {
-                    // The receiver may be gone.
+                    // A send without a receiver fails.
                     let _ = found.send((format!("http://127.0.0.1:{port}{target}"), browser)).await;
                 }
                 Some(_) => browser.answer("404 Not Found", "Not found.").await,
@@ -109,7 +109,7 @@ impl Browser {
              connection: close\r\n\r\n",
             page.len()
         );
-        // The browser may be gone; the login does not depend on it.
+        // The login does not depend on the browser, which may have disconnected.
         let _ = timeout(PATIENCE, self.0.write_all((head + &page).as_bytes())).await;
         let _ = timeout(PATIENCE, self.0.shutdown()).await;
     }

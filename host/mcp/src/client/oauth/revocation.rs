@@ -45,7 +45,7 @@ async fn revoke_one(
         Some(secret) => {
             let basic = Some((login.client.id.as_str(), secret.as_str()));
             match post(exchange, endpoint, &form(pairs, &[]), basic).await {
-                // Some want the secret in the body alone.
+                // Some servers require the secret in the body alone.
                 Ok(StatusCode::UNAUTHORIZED | StatusCode::BAD_REQUEST) => {
                     let own = [("client_id", login.client.id.as_str()), ("client_secret", secret.as_str())];
                     post(exchange, endpoint, &form(pairs, &own), None).await
@@ -76,7 +76,7 @@ async fn post(
 
 /// Pairs as a form.
 fn form(pairs: [(&str, &str); 2], more: &[(&str, &str)]) -> String {
-    // The encoder of the crate that this one knows is that of a URL's query.
+    // The only available form encoder is that of a URL's query.
     let Ok(mut url) = Url::parse("http://localhost/") else { return String::new() };
     url.query_pairs_mut().extend_pairs(pairs.iter().chain(more));
     url.query().unwrap_or_default().to_owned()

@@ -29,7 +29,7 @@ const NAME: &str = "haft";
 pub struct SignIn {
     account: Arc<Account>,
     manager: AuthorizationManager,
-    /// Where rmcp puts the tokens.
+    /// The store in which rmcp saves the tokens.
     credentials: InMemoryCredentialStore,
     client: Client,
     revocation: Option<String>,
@@ -42,7 +42,7 @@ pub struct SignIn {
 /// The meaning of a redirect for a login.
 #[derive(Debug)]
 enum Step {
-    /// Its end.
+    /// The completed login.
     Done(Box<Login>),
     /// Ignored, for this reason: the login continues to wait.
     Passed(&'static str),
@@ -95,8 +95,8 @@ impl Account {
         Ok(None)
     }
 
-    /// Returns the requested scopes: those of program.toml, or those that the server requires; and `more`, with the
-    /// scopes so far.
+    /// Returns the requested scopes: those of program.toml, or those that the server requires; with `more` and the
+    /// current scopes.
     async fn scopes(
         &self,
         manager: &AuthorizationManager,
@@ -167,8 +167,8 @@ impl SignIn {
         &self.url
     }
 
-    /// Waits for the user: for the browser, or for the redirect URL that comes by `pasted` if the browser is on
-    /// another machine. `told` gets texts that are no such URL.
+    /// Waits for the user: for the browser, or for the redirect URL from `pasted` if the browser is on another
+    /// machine. `told` gets texts that are not such a URL.
     ///
     /// # Errors
     /// The user or the authorization server refused, or the response does not belong to this login.
@@ -200,7 +200,7 @@ impl SignIn {
         }
     }
 
-    /// Takes the address that the browser was sent to.
+    /// Processes the address that the browser was redirected to.
     async fn take(&self, address: &str) -> Result<Step, LoginError> {
         let address = address.trim();
         if parameter(address, "state").as_deref() != Some(&self.state) {
@@ -268,7 +268,8 @@ fn bearer(headers: &HeaderMap) -> Option<String> {
     best.map(|value| (*value).to_owned())
 }
 
-/// Returns a parameter of a URL's query; `None` if it occurs twice, since two parsers would read different values.
+/// Returns a parameter of a URL's query; `None` if it occurs twice, because two parsers would read different
+/// values.
 fn parameter(address: &str, name: &str) -> Option<String> {
     let address = Url::parse(address).ok()?;
     let mut values =

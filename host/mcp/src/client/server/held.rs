@@ -1,5 +1,5 @@
-//! Compares a server's tools with the agreed ones: a tool that differs is neither offered nor called, whether it
-//! comes from the first list, a later one, a reconnection or the cache.
+//! Compares a server's tools with the agreed ones. A tool that differs is neither offered nor called, whether it
+//! is from the first list, a later list, a reconnection or the cache.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::{Connection, KnownTools, Server, ServerError, ToolList};
 use crate::pins::ToolPins;
 
 impl Server {
-    /// Holds its tools to `pins` from now on; with nothing they may be anything.
+    /// Accepts only tools that match `pins` from now on; `None` accepts every tool.
     pub fn hold_to(&self, pins: Option<Arc<ToolPins>>) {
         *self.pins.lock() = pins;
         let mut known = self.known.lock();
@@ -16,7 +16,7 @@ impl Server {
         }
     }
 
-    /// Returns whether its tools are pinned.
+    /// Returns whether the server's tools are pinned.
     pub fn is_held(&self) -> bool {
         self.pins.lock().is_some()
     }

@@ -14,19 +14,19 @@ use crate::client::{ServerError, ServerOffers, skill};
 use haft_core::secret::Redactor;
 use haft_core::tool::{Keep, ServerResources, clip};
 
-/// How long all lists may take together: the tools of the server are waited for meanwhile.
+/// Time limit for all lists together: the server's tools wait for them.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Maximal number of requested pages of one list.
+/// Maximum number of requested pages of one list.
 const MAX_PAGES: usize = 100;
-/// Prompts, resources or templates of one server.
+/// Maximum number of prompts, resources or templates of one server.
 const MAX_ITEMS: usize = 1000;
-/// Bytes of one list, as JSON.
+/// Maximum number of bytes of one list, as JSON.
 const MAX_SIZE: usize = 2 << 20;
-/// Characters of a server's words to models.
+/// Maximum number of characters of a server's words to models.
 const MAX_INSTRUCTIONS: usize = 4000;
 
 impl ServerOffers {
-    /// Asks a server for them.
+    /// Requests the lists of a server.
     pub(in crate::client) async fn ask(
         connection: &Connection,
         limits: RequestLimits<'_>,
@@ -125,7 +125,7 @@ impl ServerOffers {
     }
 }
 
-/// Refuses an item's identifier, its name or, in another `field`, its URI, if it would be displayed as another one.
+/// Refuses an item's name or, in another `field`, its URI, if it would be displayed as another text.
 fn check(field: &str, own: &str) -> Result<(), String> {
     if field == "name" {
         return check_name(own);

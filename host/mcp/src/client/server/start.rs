@@ -18,11 +18,11 @@ use super::super::tool_cache::{CachedTools, Era};
 use super::{Endpoint, Server, ServerError};
 use haft_sandbox::service;
 
-/// The least time that a server gets to begin, whatever one request may take: some are downloaded
-/// when they are started.
+/// Minimum time limit for the start of a server, regardless of the limit of a request: some servers
+/// are downloaded at their start.
 const BEGIN: Duration = Duration::from_mins(1);
 impl Server {
-    /// Connects in the protocol era that the server is known to speak, else tries both.
+    /// Connects in the protocol era that the server supports, if known, otherwise tries both.
     pub(super) async fn open(&self, era: Era) -> Result<Connection, ServerError> {
         let remembered = self.file().and_then(|file| CachedTools::read(&file)).map(|cached| cached.era);
         let first = if era == Era::Unknown { remembered.unwrap_or_default() } else { era };

@@ -10,7 +10,7 @@ use haft_core::scan::Scan;
 
 /// 16 MiB: a picture in a message is a tenth of that; the limit over HTTP is equal.
 pub(super) const MAX_LINE: usize = 16 << 20;
-/// Maximal size in bytes of one read; the capacity of a pipe.
+/// Maximum size in bytes of one read; the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 /// A line.
 pub(super) enum Line {
@@ -64,7 +64,7 @@ impl LineReader {
         }
     }
 
-    /// Returns a line, if the read bytes end one.
+    /// Returns a line, if the read bytes complete a line.
     fn take_line(&mut self) -> Option<Line> {
         let unread = self.buffer.get(self.unread.clone()).unwrap_or_default();
         if unread.is_empty() {

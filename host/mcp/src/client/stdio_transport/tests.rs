@@ -158,8 +158,8 @@ fn results_that_no_type_fits_are_kept_whole() {
     assert_eq!(serde_json::to_value(&response.result).unwrap(), list["result"]);
 }
 
-/// A server that was slow to start answers the first way of beginning when it was already asked in the
-/// other: that answer is not taken for the other's.
+/// A slow server answers the first attempt to begin after the second attempt was sent: the answer does
+/// not count for the second attempt.
 #[tokio::test]
 async fn mc01_what_was_asked_before_initialize_is_not_waited_for() {
     let (mut lines, _input, mut output) = lines();

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::client::calls::shortened;
 use haft_core::sync::Lock;
 
-/// Characters of a line that are shown.
+/// Maximum number of characters of a line that are shown.
 const MAX_SHOWN: usize = 200;
 
-/// Maximal number of queued bytes: two of the largest messages. A server that sends requests and reads no answers
+/// Maximum number of queued bytes: two of the largest messages. A server that sends requests and reads no answers
 /// gets no more of them, nor calls that it does not read.
 const MAX_UNWRITTEN: usize = 32 << 20;
 
@@ -34,7 +34,7 @@ impl Wire {
         noise.as_ref().map(describe).unwrap_or_default()
     }
 
-    /// Counts bytes that are to be written, unless there are too many. A message alone is always taken.
+    /// Adds bytes to the unwritten ones, if the limit permits. A single message is always accepted.
     pub(super) fn begin(&self, bytes: usize) -> bool {
         let before = self.unwritten.fetch_add(bytes, Ordering::SeqCst);
         let has_room = before == 0 || before.saturating_add(bytes) <= MAX_UNWRITTEN;

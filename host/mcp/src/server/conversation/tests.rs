@@ -27,7 +27,8 @@ async fn waiting_has_an_end() {
     calls.wait_until_idle(Duration::from_millis(50)).await;
 }
 
-/// S15: a client with too many open requests gets an error; a cancelled request counts no more, and is stopped.
+/// S15: a client with too many open requests gets an error. A cancelled request is stopped and no longer
+/// counts.
 #[test]
 fn s15_requests_under_way_are_bounded() {
     let conversation = Arc::<Conversation>::default();
@@ -39,7 +40,7 @@ fn s15_requests_under_way_are_bounded() {
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
     let said = conversation.take(serde_json::from_value(cancelled).unwrap());
     assert!(matches!(said, Some(Said::TakenBack(3))) && running[3].cancel.is_cancelled());
-    // Its id may be reused by another request, which continues after the first one ends.
+    // Another request may reuse the id, and continues after the first one ends.
     let again = begin(3, 0).unwrap();
     assert!(again.is_awaited() && !running[3].is_awaited() && running[4].is_awaited());
     drop(running);

@@ -39,18 +39,18 @@ pub(super) enum Answered {
     Question(InputRequiredResult),
 }
 
-/// Sends the notifications of one call. To be ended before the call is answered.
+/// Sends the notifications of one call. Has to end before the call is answered.
 struct ProgressNotifier {
     events: Events,
     /// Notifications that there was no room for.
     dropped: Arc<AtomicUsize>,
 }
 
-/// Which notifications a client wants.
+/// The notifications that a client requests.
 struct NotificationFilter {
-    /// The token for progress notifications, if the client wants them.
+    /// The token for progress notifications, if the client requests them.
     progress: Option<ProgressToken>,
-    /// The minimal level of log messages; `None`: the client wants none.
+    /// The minimum level of log messages; `None` if the client requests none.
     log: Option<LoggingLevel>,
 }
 
@@ -107,11 +107,11 @@ impl Handler {
         request: CallToolRequestParams,
         requester: &Requester,
     ) -> Result<Answered, ErrorData> {
-        // Of later revisions the call would have to run again with the answer.
+        // With later revisions the call would have to run again with the answer.
         let widening = if requester.is_sessionless() { Widening::default() } else { self.widening.clone() };
         let asks = entry.is_some_and(Entry::asks);
         let approver = if asks || widening.is_possible() || request.request_state.is_some() {
-            // On the heap: the future of every call would have room for it.
+            // Boxed: otherwise the future of every call would have its size.
             Some(Box::pin(self.approver(&request, requester)).await)
         } else {
             None
@@ -138,7 +138,7 @@ impl Handler {
         let call = ToolCall { id: requester.id.to_string(), tool: own, arguments };
         let result = match entry {
             Some(entry) => Toolbox::dispatch_to(entry, call, &session).await,
-            // On the heap: the future of every call would have room for it too.
+            // Boxed: otherwise the future of every call would have its size.
             None => Box::pin(snapshot.toolbox().dispatch(call, &session)).await,
         };
         drop(session);
@@ -166,7 +166,7 @@ impl Handler {
         let call = |requester| async move {
             own.while_open(own.call(request, requester)).await.and_then(CallResponse::into_response)
         };
-        // On the heap: the future of every call would have room for it.
+        // Boxed: otherwise the future of every call would have its size.
         Box::pin(tasks.run(self.shared.caller(), requester, call)).await.map(Into::into)
     }
 
@@ -261,7 +261,7 @@ const OWN_META: &[&str] = &["progressToken", "traceparent", "tracestate", "bagga
 /// The prefix of the protocol's own fields.
 const OF_PROTOCOL: &str = "io.modelcontextprotocol/";
 
-/// Bytes of `_meta` that a server gets of a client, as JSON.
+/// Maximum number of bytes of `_meta` that a server gets of a client, as JSON.
 const MAX_META: usize = 64 << 10;
 
 /// Returns the part of a request's `_meta` for the server of the tool.
@@ -309,7 +309,7 @@ impl ProgressNotifier {
     }
 }
 
-/// Returns whether an event is one of many.
+/// Returns whether an event is one of many, of which some may be dropped.
 fn is_piece(event: &Event) -> bool {
     matches!(event, Event::Stdout { .. } | Event::Stderr { .. } | Event::Partial { .. })
 }
@@ -327,7 +327,7 @@ fn notification_of(
         }
         Event::Partial { text, .. } => {
             let token = filter.progress.clone()?;
-            // Whatever a tool counts itself, one piece is more.
+            // One piece more, independent of the tool's own count.
             let done = last_progress.lock().max(0.0) + 1.0;
             progress(token, done, None, text, last_progress)
         }

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A shared cache would give one caller the answer of another.
+    /// A shared cache would give one caller the answer for another.
     #[test]
     fn no_server_says_that_its_answer_is_for_everybody() {
         let era = Era { has_session: false, is_later: true };

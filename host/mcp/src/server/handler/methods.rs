@@ -25,13 +25,13 @@ const METHODS: &[&str] = &[
 const EARLIER_METHODS: &[&str] =
     &["initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
-/// The methods that are answered where there are no sessions alone (2026-07-28).
+/// Methods that exist only without sessions (2026-07-28).
 const LATER_METHODS: &[&str] = &["subscriptions/listen"];
 
 /// The methods that are answered where calls may become tasks.
 const TASK_METHODS: &[&str] = &["tasks/get", "tasks/update", "tasks/cancel"];
 
-/// The answer to what is no request that rmcp knows: another method, or one of these with other parameters.
+/// Returns the error for a request that rmcp does not parse: an unknown method, or invalid parameters.
 pub(super) fn custom(method: &str, era: Era, has_tasks: bool) -> ErrorData {
     let own = if era.is_later { LATER_METHODS } else { EARLIER_METHODS };
     let tasks = if has_tasks { TASK_METHODS } else { &[] };

@@ -16,8 +16,8 @@ use crate::server::conversation::{Link, Requester};
 use crate::server::snapshot::{ToolSnapshot, ToolSnapshots};
 use haft_core::sync::Lock;
 
-/// The notifications of one client: the tools that it knows or was notified of last. Earlier changes are not
-/// reported.
+/// The notifications of one client: the tools that it knows or that the last notification was about. Earlier
+/// changes are not reported.
 #[derive(Debug, Default)]
 pub(in crate::server) struct ToolNews(Lock<Option<Weak<ToolSnapshot>>>);
 
@@ -30,20 +30,20 @@ struct Differences {
 }
 
 impl ToolNews {
-    /// Notes that the client knows the tools of `snapshots`, unless it knew others before.
+    /// Records that the client knows the tools of `snapshots`, unless it knew other tools before.
     pub(in crate::server) fn begin(&self, snapshots: &ToolSnapshots) {
         self.0.lock().get_or_insert_with(|| Arc::downgrade(&snapshots.now()));
     }
 
     /// Notifies the client at `link` of every change, first of a missed one. The future may be dropped and started
-    /// again; of several only one reports a change.
+    /// again; of several futures only one reports a change.
     pub(in crate::server) async fn tell(&self, handler: &Handler, link: &dyn Link) {
         let snapshots = &handler.shared.snapshots;
         let mut now = snapshots.now();
         loop {
             let before = self.0.lock().replace(Arc::downgrade(&now));
             if let Some(before) = before {
-                // A dropped snapshot was replaced, perhaps by an equal one.
+                // A dropped snapshot was replaced, possibly by an equal one.
                 let all = Differences { tools: true, offers: !now.offers().is_empty() };
                 let missed = before.upgrade().map_or(all, |before| differences(&before, &now));
                 for notification in notifications(missed) {

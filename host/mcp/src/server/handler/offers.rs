@@ -1,5 +1,5 @@
-//! Prompts and resources for clients. To get or read one, to complete an argument, and to watch a resource of an
-//! MCP server are calls through the toolbox, like calls of tools.
+//! Prompts and resources for clients. Getting a prompt, reading a resource, completing an argument, and watching
+//! a resource of an MCP server are calls through the toolbox, like calls of tools.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ const MAX_PAGE: usize = 256 << 10;
 type Brought = (Option<InputResponses>, Option<String>);
 
 impl Handler {
-    /// Gets a prompt.
+    /// Returns a prompt.
     pub(super) async fn get(&self, request: GetPromptRequestParams, requester: Requester) -> Answer {
         let snapshot = self.shared.snapshots.complete().await;
         let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } = request;
@@ -105,7 +105,7 @@ impl Handler {
         Ok(raw(answer))
     }
 
-    /// The entry of one skill.
+    /// Returns the entry of one skill.
     pub(super) async fn get_skill(&self, uri: &str) -> Answer {
         let snapshot = self.shared.snapshots.complete_within(self.patience()).await;
         let skill = snapshot.offers().skills().iter().find(|skill| skill["uri"] == uri);
@@ -115,7 +115,7 @@ impl Handler {
         Ok(raw(json!({ "skill": skill })))
     }
 
-    /// What lies directly in a folder of a skill, on one page: a skill has a bounded number of files.
+    /// Returns the direct children of a folder of a skill on one page: a skill has a bounded number of files.
     pub(super) async fn folder(&self, uri: &str) -> Answer {
         let snapshot = self.shared.snapshots.complete_within(self.patience()).await;
         let folder = format!("{uri}/");
@@ -126,7 +126,7 @@ impl Handler {
         let skill = snapshot.offers().skills().iter().find(is_around);
         let files = skill.and_then(|skill| skill["resources"].as_array()).into_iter().flatten();
         let inner = files.filter_map(|file| file["uri"].as_str()?.strip_prefix(&folder));
-        // Files are listed in order, so that those of one folder are side by side.
+        // Files are listed in order, so that the files of one folder are adjacent.
         let mut children: Vec<Value> = inner
             .map(|path| match path.split_once('/') {
                 Some((name, _)) => json!({
@@ -183,14 +183,15 @@ impl Handler {
         self.watch(&self.watched, uri, requester).await.map(|()| ServerResult::empty(()))
     }
 
-    /// Watches it no more.
+    /// Ends the watch of a resource.
     pub(super) async fn unsubscribe(&self, uri: &str, requester: &Requester) -> Answer {
         self.watched.remove(uri);
         let snapshot = self.shared.snapshots.now();
         let reader = offers::reader(snapshot.toolbox(), snapshot.names(), uri);
         let reader = reader.ok_or_else(|| no_resource(uri))?;
         let ReaderOf::Server { server, own, .. } = reader.of else { return Ok(ServerResult::empty(())) };
-        // Others of the process would miss it; who came meanwhile has it back.
+        // Other clients of this process would miss the resource; the second request restores it for those that
+        // began to watch meanwhile.
         for method in ["resources/unsubscribe", "resources/subscribe"] {
             if self.shared.watchers.has(server, &own) == (method == "resources/unsubscribe") {
                 break;
@@ -221,7 +222,7 @@ impl Handler {
         answer.map(drop).inspect_err(|_| watched.remove(uri))
     }
 
-    /// Has an MCP server answer a request, by a call of `entry`.
+    /// Requests an answer of an MCP server by a call of `entry`.
     async fn ask_server(
         &self,
         snapshot: &Arc<ToolSnapshot>,

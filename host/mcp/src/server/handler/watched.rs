@@ -1,4 +1,4 @@
-//! The resources of MCP servers that one client watches, and whose changes it is notified of.
+//! The resources of MCP servers that one client watches. The client gets notifications of their changes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use haft_core::sync::Lock;
 
-/// Resources that one client watches.
+/// Maximum number of resources that one client watches.
 const MAX_WATCHED: usize = 256;
 
 /// The resources that a client watches, by the URIs that it knows.
@@ -61,7 +61,7 @@ impl Watched {
     /// Watches the resource `shown`, whose URI at `server` is `own`, as one of `watchers`.
     ///
     /// # Errors
-    /// The client watches too many.
+    /// The client watches too many resources.
     pub(super) fn add(
         &self,
         shown: String,
@@ -91,13 +91,13 @@ impl Watched {
         Ok(())
     }
 
-    /// Watches it no more.
+    /// Ends the watch of the resource `shown`.
     pub(super) fn remove(&self, shown: &str) {
         self.watching.lock().remove(shown);
         self.due.uris.lock().remove(shown);
     }
 
-    /// Tells of each change. Does not end.
+    /// Reports each change. Does not return.
     pub(super) async fn tell(&self, tell: impl Fn(ServerNotification)) {
         loop {
             let next = self.due.uris.lock().pop_first();
@@ -117,7 +117,7 @@ impl Watched {
 mod tests {
     use super::*;
 
-    /// A server reports a resource as long as one client watches it.
+    /// A server reports a resource as long as a client watches it.
     #[tokio::test]
     async fn a_resource_is_watched_until_its_last_client_is_gone() {
         let (watchers, updates) = (Watchers::default(), broadcast::Sender::new(1));

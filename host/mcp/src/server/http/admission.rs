@@ -20,7 +20,7 @@ use haft_callers::{Caller, Callers, Denied};
 use haft_core::net::is_loopback;
 use haft_core::random;
 
-/// Characters below which a token could be guessed.
+/// Minimum number of characters of a token that cannot be guessed.
 const MIN_TOKEN: usize = 16;
 
 /// The caller id of clients without a token.
@@ -29,12 +29,12 @@ const ANYBODY: &str = "anybody over HTTP";
 /// The caller id before identification, if callers are identified: no client has it.
 const NOBODY: &str = "nobody over HTTP";
 
-/// Who is let in.
+/// The admitted requests.
 #[derive(Debug)]
 pub enum Admission {
     /// Every client that reaches the address.
     Anybody,
-    /// Clients with this token; all are one caller.
+    /// Clients with this token, all of which are one caller.
     Token(Token),
     /// These callers, each with its own tools.
     Callers(Callers),
@@ -44,7 +44,7 @@ pub enum Admission {
 #[derive(Debug)]
 pub struct Token(SecretString);
 
-/// Why a text is no token.
+/// The reason why a text is not a token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// The token could be guessed.
@@ -176,8 +176,7 @@ impl Token {
         BASE64_URL_SAFE_NO_PAD.encode(digest)
     }
 
-    /// Digests are compared: they have one length, and a common prefix with a guess reveals nothing about the
-    /// token.
+    /// Compares digests, which have one length: a common prefix with a guess reveals nothing about the token.
     fn matches(&self, token: &str) -> bool {
         let digests = [self.0.expose_secret(), token].map(Sha256::digest);
         let [own, other] = digests;
@@ -185,8 +184,8 @@ impl Token {
     }
 }
 
-/// Checks that a request is meant for this server, and comes from no foreign page. `local` is the address at which
-/// it arrived, `hosts` the other names of this machine.
+/// Checks that a request is for this server, and not from a foreign page. `local` is the local address of the
+/// request, `hosts` the other names of this machine.
 pub(super) fn check_source(
     headers: &HeaderMap,
     local: Option<SocketAddr>,
@@ -224,7 +223,7 @@ fn is_own_host(host: &str, local: Option<SocketAddr>, hosts: &[String]) -> bool 
     is_loopback(host) || local.is_some_and(is_local) || hosts.iter().any(|own| own.eq_ignore_ascii_case(host))
 }
 
-/// Returns whether there is no `Origin`, or one of this machine. `null` may be any page.
+/// Returns whether `Origin` is missing or names this machine. `null` may be any page.
 fn is_own_origin(headers: &HeaderMap) -> bool {
     let mut all = headers.get_all(ORIGIN).iter();
     let (only, more) = (all.next(), all.next());

@@ -21,15 +21,16 @@ use tokio_util::sync::CancellationToken;
 /// The divisor of all places for connections that are not authenticated yet.
 const SHARE: usize = 8;
 
-/// The least number of such places: clients that connect at the same time are unauthenticated at first too.
+/// Minimum number of places for unauthenticated connections: clients that connect concurrently are unauthenticated
+/// at first too.
 const MIN_SHARE: usize = 16;
 
-/// How long a new connection is protected from eviction: data that a client sends at once have been read by then.
-/// The kernel queues later connections meanwhile.
+/// Time during which a new connection is not evicted, enough to read data that the client sends at once. The kernel
+/// queues later connections meanwhile.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// How long a client's connection has to be without a request before it is closed for another client's:
-/// a client that makes several requests in a row is not cut off between two of them.
+/// Minimum idle time of a client's connection before it is closed for another client's: a client that makes several
+/// requests in a row is not cut off between two of them.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// Size in bytes of the prefix of an IPv6 address that identifies a provider's customer.
@@ -71,7 +72,7 @@ struct Authenticated {
     closed: CancellationToken,
 }
 
-/// The place of one connection. Dropped, it is free.
+/// The place of one connection, free after the drop.
 pub(super) struct ConnectionSlot {
     slots: ConnectionSlots,
     number: u64,
@@ -140,7 +141,7 @@ impl ConnectionSlots {
         Ok(ConnectionSlot { slots: self.clone(), number, closed, is_authenticated: AtomicBool::new(false) })
     }
 
-    /// Ends when no connection is left.
+    /// Returns when no connection remains.
     pub(super) async fn are_empty(&self) {
         let mut open = self.0.open.subscribe();
         // The sender lives as long as `self`.
@@ -155,12 +156,12 @@ impl State {
         for (number, unauthenticated) in &self.unauthenticated {
             counts.entry(unauthenticated.source).or_insert((0, *number)).0 += 1;
         }
-        // The oldest of the source with the most; of two such sources, the earlier one.
+        // The oldest connection of the source with the most connections; of two such sources, the earlier one.
         let most = counts.into_values().max_by_key(|(count, first)| (*count, std::cmp::Reverse(*first)));
         most.map(|(_, first)| first)
     }
 
-    /// Makes room for a client where none is left; whether there is any.
+    /// Evicts connections to make room for a client. Returns whether there is room.
     fn make_room(&mut self, room: usize) -> bool {
         if self.authenticated.len() < room {
             return true;

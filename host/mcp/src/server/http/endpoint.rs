@@ -34,7 +34,8 @@ use haft_core::tool::inline::{self, ThreadLoad};
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Bytes of a request that is polled first on the thread that read it: checking arguments takes longer for larger ones.
+/// Maximum number of bytes of a request that is polled first on the reading thread: the check of larger arguments takes
+/// longer.
 const MAX_SHORT: usize = 64 << 10;
 
 type Request = JsonRpcRequest<ClientRequest>;
@@ -53,8 +54,8 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint for `most` sessions, which name `home` if there are other replicas. Slow work runs on
-    /// the caller's runtime.
+    /// Creates an endpoint for `most` sessions, which name `home` if there are other replicas. Slow work runs on the
+    /// caller's runtime.
     pub(super) fn new(most: usize, home: Option<Home>) -> Self {
         let (sessions, runtime) = (Sessions::new(most, home), Handle::current());
         let tidying = CancellationToken::new();
@@ -138,8 +139,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns the message that `body` is. The runtime parses a long one: that takes up to 0.2 s, and this thread
-    /// has other connections.
+    /// Returns the message in `body`. The runtime parses a long body, because that takes up to 0.2 s and this thread
+    /// serves other connections.
     async fn parsed(
         &self,
         body: Bytes,
@@ -261,7 +262,7 @@ impl Endpoint {
             let (status, message) = ended(begun).await?;
             return Ok(response::whole(status, JSON, message));
         }
-        // A head that comes later than a proxy waits is of no use.
+        // A head after a proxy's time limit would be useless.
         let failure = tokio::time::timeout(PING, stream.failure()).await.ok().flatten();
         let answer = failure.or_else(|| stream.whole(false));
         Ok(answer.unwrap_or_else(|| stream.response(None, false, self.end(stops))))
@@ -344,7 +345,7 @@ fn is_call(request: &ClientRequest) -> bool {
     )
 }
 
-/// Returns whether a request without a session asks for notifications before its answer.
+/// Returns whether a request without a session requests notifications before its answer.
 fn wants_events(request: &ClientRequest) -> bool {
     let meta = request.get_meta();
     let asks = || meta.get_progress_token().is_some() || meta.log_level().is_some();

@@ -26,13 +26,13 @@ use crate::server::handler::ServerShared;
 use haft_core::json;
 use haft_core::net::is_loopback_address;
 
-/// Bytes of a body: a file to be written, in JSON.
+/// Maximum number of bytes of a body: a file to be written, in JSON.
 const MAX_BODY: usize = 8 << 20;
 
-/// Bytes of a body that is always read: a call with a screenful of arguments.
+/// Number of bytes of a body that is always read: a call with a screenful of arguments.
 const SMALL: usize = 64 << 10;
 
-/// Bytes of all larger bodies at once: sixteen whole ones.
+/// Maximum number of bytes of all larger bodies at one time: sixteen complete ones.
 const MAX_BODIES: usize = 16 * MAX_BODY;
 
 /// The checks of every request, and what answers it behind them.
@@ -44,16 +44,16 @@ pub(super) struct Gate {
     hosts: Vec<String>,
     bodies: Bodies,
     endpoint: Endpoint,
-    /// Cancelled when no more requests are taken.
+    /// Cancelled when the server accepts no more requests.
     ended: CancellationToken,
     /// haft's own, for what takes time or opens connections.
     runtime: Handle,
 }
 
-/// The connection that a request came on.
+/// The connection of a request.
 pub(super) struct HttpConnection {
     pub(super) place: ConnectionSlot,
-    /// Where it arrived.
+    /// The local address of the request's connection.
     pub(super) local: Option<SocketAddr>,
 }
 
@@ -88,7 +88,7 @@ impl Gate {
         &self.public
     }
 
-    /// Takes no more requests.
+    /// Stops accepting requests.
     pub(super) fn end(&self) {
         self.ended.cancel();
     }
@@ -270,7 +270,7 @@ fn begin(connection: &HttpConnection) -> Result<RequestGuard, Refusal> {
 mod tests {
     use super::*;
 
-    /// S11: what many send at the same time is bounded, and given back.
+    /// S11: concurrent bodies have a common limit, and their room is returned.
     #[test]
     fn s11_large_bodies_share_their_room() {
         let bodies = Bodies::new(Duration::ZERO);

@@ -18,13 +18,13 @@ use crate::server::snapshot::ToolSnapshots;
 /// Liveness: any answer confirms it.
 const HEALTH: &str = "/healthz";
 
-/// Whether all of its plugins and servers are listed, nothing is missing, and it is not about to end.
+/// Readiness: all plugins and servers are listed, nothing is missing, and the server does not drain.
 const READY: &str = "/readyz";
 
-/// A balancer asks more often than that.
+/// Maximum interval of requests of a load balancer.
 const WATCHED: Duration = Duration::from_mins(1);
 
-/// Where the metadata are of a resource at `/`.
+/// The path of the metadata of a resource at `/`.
 const METADATA: &str = "/.well-known/oauth-protected-resource";
 
 /// The state of these responses.
@@ -33,7 +33,7 @@ pub(super) struct Public {
     /// The public URL of the server in program.toml.
     url: Option<String>,
     readiness: watch::Receiver<Readiness>,
-    /// When it was asked last whether it is ready.
+    /// The time of the last request for readiness.
     asked: Lock<Option<Instant>>,
     /// Cancelled when haft is to end.
     ending: CancellationToken,
@@ -42,7 +42,7 @@ pub(super) struct Public {
 /// The missing parts of a server, for its operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// Why it is not ready, a line each.
+    /// The reasons why the server is not ready, one a line.
     pub missing: Vec<String>,
     /// Other failures, one a line.
     pub notes: Vec<String>,
@@ -63,13 +63,13 @@ impl Public {
         self.asked.lock().is_some_and(|asked| asked.elapsed() < WATCHED)
     }
 
-    /// Reports from now on that haft is not ready, since it is to end.
+    /// Reports from now on that haft is not ready, because it is to end.
     pub(super) fn end(&self) {
         self.ending.cancel();
     }
 
-    /// Returns the answer, if `request` asks for liveness or readiness, under any host name. The missing parts are
-    /// listed if `is_own`: for requests of this machine, under its own names, and from no foreign web page.
+    /// Returns the answer if `request` is for liveness or readiness, under any host name. Lists the missing parts
+    /// if `is_own`: for requests of this machine, under its own names, and not from a foreign web page.
     pub(super) fn health<B>(&self, request: &Request<B>, is_own: bool) -> Option<HttpResponse> {
         let answer = match request.uri().path() {
             HEALTH => plain(StatusCode::OK, "ok\n".into()),
@@ -97,13 +97,13 @@ impl Public {
         plain(status, lines.fold(format!("{word}\n"), |text, line| format!("{text}{line}\n")))
     }
 
-    /// Returns the answer, if `request` asks for one of these.
+    /// Returns the answer if `request` is for the metadata.
     pub(super) fn answer<B>(&self, request: &Request<B>, admission: &Admission) -> Option<HttpResponse> {
         let answer = self.metadata(request.uri().path(), request.headers(), admission)?;
         Some(for_readers(request, answer))
     }
 
-    /// Returns the absolute URL of the metadata, if there are any.
+    /// Returns the absolute URL of the metadata, if they exist.
     pub(super) fn metadata_url(&self, headers: &HeaderMap, admission: &Admission) -> Option<String> {
         admission.issuers()?;
         let resource = self.resource(headers)?;

@@ -34,13 +34,13 @@ pub(super) const JSON: &str = "application/json";
 /// The type of a body that is a stream of events.
 pub(super) const EVENTS: &str = "text/event-stream";
 
-/// Has a proxy pass events on as they come.
+/// Requests a proxy to forward events without buffering.
 const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// Maximal number of queued events of a stream: as many as a plugin may send in a call.
+/// Maximum number of queued events of a stream: as many as a plugin may send in a call.
 const WAITING: usize = 1024;
 
-/// Maximal number of queued pieces among them, of process output or of an answer, which are long.
+/// Maximum number of queued pieces among them, of process output or of an answer, which are long.
 const PIECES: usize = 256;
 
 /// Number of events of a stream that are kept after they were read, and that are queued without a reader.
@@ -79,7 +79,7 @@ pub(super) fn text(message: &impl Serialize) -> Bytes {
     serde_json::to_vec(message).unwrap_or_default().into()
 }
 
-/// Why a request is not answered.
+/// The reason why a request is not answered.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
@@ -132,29 +132,29 @@ pub(super) struct EventStream {
 /// The ids of the events of a stream.
 #[derive(Clone, Copy)]
 pub(super) enum Ids {
-    /// None: no event can be fetched again.
+    /// No id: no event can be fetched again.
     None,
-    /// Of the stream of a session without a request.
+    /// The stream of a session without a request.
     Session,
-    /// Of the stream of the request with this number in its session.
+    /// The stream of the request with this number in its session.
     Request(u64),
 }
 
 #[derive(Default)]
 struct State {
-    /// Events in order: those that are kept, and those that wait.
+    /// The stored and the unread events, in order.
     events: VecDeque<Bytes>,
-    /// How many there were before these.
+    /// The number of removed events before these.
     gone: u64,
-    /// How many were read.
+    /// The number of read events.
     read: u64,
-    /// Readers that there were.
+    /// The number of readers so far.
     readers: u64,
-    /// The first of them that still reads: of a request's stream the last one, of a session's those since a client that lost
-    /// its connection came back.
+    /// The first of the readers that still read: for a request's stream the last reader; for a session's stream those
+    /// since a client that lost its connection returned.
     first_reader: u64,
     is_over: bool,
-    /// The status of an answer that is the whole stream.
+    /// The status of an answer that is the complete stream.
     status: StatusCode,
 }
 
@@ -231,7 +231,7 @@ impl EventStream {
         self.state.lock().events.iter().map(Bytes::len).sum()
     }
 
-    /// Returns all events as one body, if the stream is over and has no reader. `primes`: as for
+    /// Returns all events as one body, if the stream is over and has no reader. `primes`: as in
     /// [`EventStream::response`].
     pub(super) fn whole(&self, primes: bool) -> Option<HttpResponse> {
         let mut state = self.state.lock();
@@ -346,7 +346,7 @@ impl State {
         self.forget();
     }
 
-    /// Forgets events that were read long ago.
+    /// Removes events that were read long ago.
     fn forget(&mut self) {
         while self.gone + (KEPT as u64) < self.read {
             self.events.pop_front();

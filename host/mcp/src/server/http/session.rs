@@ -23,7 +23,7 @@ use crate::server::handler::{Handler, ToolNews};
 use haft_core::random;
 use haft_core::sync::Lock;
 
-/// Maximal idle time of a session: long enough for a lunch break.
+/// Maximum idle time of a session: long enough for a lunch break.
 const IDLE: Duration = Duration::from_hours(1);
 
 /// Idle time after which a session may be closed for a new one, if all places are taken.
@@ -41,31 +41,31 @@ const SHARE: usize = 8;
 /// Separates the random part of an id from the home of the session.
 const AT: char = '@';
 
-/// Maximal number of characters of a machine's name in an id.
+/// Maximum number of characters of a machine's name in an id.
 const MAX_NAME: usize = 64;
 
 /// The error for an unknown session.
 const MISSING: &str = "unknown session";
 
-/// How long an answer can be asked for again.
+/// Time during which an answer can be fetched again.
 const REPEATABLE: Duration = Duration::from_secs(30);
 
-/// Answers of a session that can be asked for again: as many calls as a client makes at one time.
+/// Maximum number of answers of a session that can be fetched again: as many calls as a client makes at one time.
 const KEPT: usize = 16;
 
-/// Bytes of their streams. One alone may be longer.
+/// Maximum number of bytes of their streams. A single stream may be longer.
 const MAX_KEPT: usize = 1 << 20;
 
-/// Maximal size in bytes of the kept streams of all sessions: streams beyond it are not kept.
+/// Maximum size in bytes of the kept streams of all sessions: streams beyond it are not kept.
 const MAX_ALL_KEPT: usize = 64 << 20;
 
 /// The sessions of a server.
 pub(super) struct Sessions {
     most: usize,
-    /// The home in their ids, if there are other replicas.
+    /// The home in the ids of sessions, if there are other replicas.
     home: Option<Home>,
     all: Lock<HashMap<Arc<str>, Entry>>,
-    /// Told of each that is opened.
+    /// Notified of each opened session.
     opened: Notify,
     /// Bytes of answers that all of them may keep.
     room: Arc<Semaphore>,
@@ -75,7 +75,7 @@ pub(super) struct Sessions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Home(String);
 
-/// A session and how it is used.
+/// A session and its use.
 struct Entry {
     id: Arc<str>,
     session: Arc<Session>,
@@ -84,7 +84,7 @@ struct Entry {
     /// Running requests and streams.
     open: usize,
     last: Instant,
-    /// Whether its client sent a request after opening it.
+    /// Whether the client sent a request after it opened the session.
     came_back: bool,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Session {
     pub(super) handler: Handler,
     pub(super) agreed: Agreed,
     pub(super) news: ToolNews,
-    /// The events that its client reads without a request.
+    /// The events that the client reads without a request.
     pub(super) events: Arc<EventStream>,
     conversation: Arc<Conversation>,
     streams: Lock<Streams>,
@@ -133,7 +133,7 @@ pub(super) struct SessionRequest {
     pub(super) stream: Option<StreamGuard>,
 }
 
-/// The way to the client of a session: by the stream of a request, or by that without one.
+/// The way to the client of a session: the stream of a request, or the stream without a request.
 struct SessionLink {
     session: Arc<Session>,
     stream: Arc<EventStream>,
@@ -205,12 +205,12 @@ impl Sessions {
         Err(Refusal::new(StatusCode::NOT_FOUND, elsewhere.unwrap_or_else(|| MISSING.to_owned())))
     }
 
-    /// Ends a session that its client ends.
+    /// Ends a session on request of its client.
     pub(super) fn end(&self, session: &SessionGuard) {
         self.all.lock().remove(&session.id);
     }
 
-    /// Removes ended sessions, until it is dropped.
+    /// Removes ended sessions. Does not return.
     pub(super) async fn tidy(self: Arc<Self>) {
         loop {
             let opened = self.opened.notified();
@@ -243,7 +243,7 @@ impl Home {
         Ok(format!("{}{AT}{}", random::name::<{ random::KEY }>()?, self.0))
     }
 
-    /// Returns why a session is not here, if its id names another home.
+    /// Returns the reason why a session is not here, if its id names another home.
     fn refusal(&self, id: &str) -> Option<String> {
         let (_, home) = id.rsplit_once(AT)?;
         let is_name = home.len() <= MAX_NAME + 8
@@ -297,8 +297,8 @@ impl Session {
         Self { handler, agreed, news, events, conversation, streams, room }
     }
 
-    /// Returns whether its client accepts events without data, as revisions from 2025-11-25 on define them. Earlier
-    /// ones report such an event as an error.
+    /// Returns whether the client accepts events without data, as defined by revisions from 2025-11-25 on. Clients
+    /// of earlier revisions report such an event as an error.
     pub(super) fn primes(&self) -> bool {
         self.agreed.version >= ProtocolVersion::V_2025_11_25
     }
@@ -312,7 +312,7 @@ impl Session {
         request: &JsonRpcRequest<ClientRequest>,
         has_stream: bool,
     ) -> Result<SessionRequest, ErrorData> {
-        // All bodies of a server have one room (`Bodies`).
+        // All bodies of a server share one limit (`Bodies`).
         let running = self.conversation.begin(request, 0)?;
         let stream = has_stream.then(|| EventStream::new(Ids::Request(running.number)));
         self.streams.lock().all.extend(stream.clone().map(|stream| (running.number, stream)));
@@ -320,7 +320,7 @@ impl Session {
         Ok(SessionRequest { session: self.clone(), running, stream })
     }
 
-    /// Takes a message that is no request.
+    /// Processes a message that is not a request.
     pub(super) fn take(&self, message: ClientJsonRpcMessage) {
         match self.conversation.take(message) {
             Some(Said::Opened) => self.news.begin(&self.handler.shared.snapshots),
@@ -369,8 +369,8 @@ impl Session {
 }
 
 impl Streams {
-    /// Records that a stream is answered, and drops the oldest ones beyond the limit; drops the stream itself if
-    /// `room` is full. A connection that reads it continues.
+    /// Records that a stream is answered, and drops the oldest streams beyond the limit, or this stream if `room`
+    /// is full. A connection that reads the stream continues.
     fn end(&mut self, number: u64, bytes: usize, room: &Arc<Semaphore>) {
         let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
         let Ok(permit) = room.clone().try_acquire_many_owned(permits) else {

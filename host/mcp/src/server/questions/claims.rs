@@ -18,14 +18,14 @@ use haft_core::random;
 use haft_core::replicas::{KEY_BYTES, Replicas, SharedKey};
 use haft_core::sync::Lock;
 
-/// Claims that are kept, each for as long as its state is good: more answers than people give in that
-/// time. What comes on top is refused.
+/// Maximum number of stored claims, each for as long as its state is valid: more answers than people give in that time.
+/// Further claims are refused.
 const MAX_CLAIMS: usize = 16_384;
 
 /// Seconds for which a claim is kept after its state has ended: clocks that share a folder differ.
 const MARGIN: u64 = 60;
 
-/// The record of used states. All processes that accept the same states share one.
+/// The record of used states. All processes that accept a state share one record.
 #[async_trait]
 pub(super) trait Claims: Debug + Send + Sync {
     /// Claims the state with the signature `tag`, which is valid until `until`, in seconds since 1970. Returns
@@ -72,7 +72,7 @@ impl FolderClaims {
         if self.sweep(unix_seconds(SystemTime::now()))? >= MAX_CLAIMS {
             return Err(full());
         }
-        // Of several concurrent attempts the system creates the file for one.
+        // The system creates the file for one of several concurrent attempts.
         let new =
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.0.join(name(tag, until)));
         match new {
@@ -87,7 +87,7 @@ impl FolderClaims {
         }
     }
 
-    /// Removes the claims on states that have ended; how many are left.
+    /// Removes the claims on expired states. Returns the number of remaining claims.
     fn sweep(&self, now: u64) -> io::Result<usize> {
         let mut left = 0;
         for entry in std::fs::read_dir(&self.0)? {
@@ -107,7 +107,7 @@ impl FolderClaims {
 #[async_trait]
 impl Claims for FolderClaims {
     async fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool> {
-        // Blocking: it accesses the disk, and lists the folder.
+        // Blocking, because it accesses the disk and lists the folder.
         let (folder, tag) = (self.clone(), *tag);
         let claimed = tokio::task::spawn_blocking(move || folder.claim(&tag, until)).await;
         claimed.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| {
@@ -151,13 +151,13 @@ fn until_of(name: &str) -> Option<u64> {
 // The key that signs states. It is created once, in a folder readable by this user alone or where replicas share it, and
 // never leaves this module otherwise.
 
-/// Bytes of a key: as many as the signature has.
+/// Number of bytes of a key: that of the signature.
 const BYTES: usize = KEY_BYTES;
 
-/// Bytes of a signature.
+/// Number of bytes of a signature.
 pub(super) const TAG: usize = 32;
 
-/// The name of its file.
+/// The name of the key file.
 const NAME: &str = "key";
 
 /// Permission bits that must not be set: those of the group and others.
@@ -211,11 +211,11 @@ impl Key {
     }
 }
 
-/// Puts a new key there whole, unless another process was faster.
+/// Creates the file with a new key atomically, unless another process was faster.
 fn create(folder: &Path, path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let bytes: [u8; BYTES] = random::bytes()?;
-    // For its owner alone, as all temporary files.
+    // Accessible to its owner alone, as all temporary files.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(&bytes)?;
     file.as_file().sync_all()?;
@@ -251,7 +251,7 @@ mod tests {
         fs::read_dir(folder.join("used")).unwrap().count()
     }
 
-    /// C07: of all that claim at the same time one does.
+    /// C07: of all concurrent claims one succeeds.
     #[test]
     fn c07_a_state_is_claimed_once() {
         let folder = tempfile::tempdir().unwrap();
@@ -275,7 +275,7 @@ mod tests {
         assert!(claims.claim(&[3; TAG], now + 60).unwrap() && !claims.claim(&[2; TAG], now).unwrap());
     }
 
-    /// C07: the first process makes the key, and all have the same one.
+    /// C07: the first process creates the key, and all processes use it.
     #[test]
     fn c07_processes_that_begin_together_have_one_key() {
         let folder = tempfile::tempdir().unwrap();
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!((mode(&path), mode(&path.join(NAME))), (0o700, 0o600));
     }
 
-    /// C07: what others could have read or written is none.
+    /// C07: a key that other users could have read or written is refused.
     #[test]
     fn c07_a_key_that_others_know_is_refused() {
         let folder = tempfile::tempdir().unwrap();

@@ -22,14 +22,14 @@ use crate::server::handler::{Handler, ToolNews};
 use crate::server::message;
 use haft_core::tool::inline::{self, ThreadLoad};
 
-/// Bytes of a request that the reader's thread may begin: checking arguments takes longer for larger ones.
+/// Maximum number of bytes of a request that the reader's thread may begin: the check of larger arguments takes longer.
 const MAX_SHORT: usize = 64 << 10;
 
 /// The client, as the reader's thread has it.
 pub(super) struct Client {
     handler: Arc<Handler>,
     link: Arc<StdioLink>,
-    /// The agreement of its session, once it has opened one.
+    /// The agreement of the client's session, once opened.
     agreed: Option<Agreed>,
     /// Whether the client has sent a self-contained request before it opened a session.
     is_sessionless: bool,
@@ -57,7 +57,8 @@ impl Client {
         &self.link.writer
     }
 
-    /// Takes a message of `bytes` bytes. `ahead`: how many messages are read already that follow it; `None`: nothing is.
+    /// Processes a message of `bytes` bytes. `ahead` is the number of following messages that are read already; `None`
+    /// if nothing follows.
     pub(super) fn take(&mut self, message: ClientJsonRpcMessage, bytes: usize, ahead: Option<usize>) {
         if let JsonRpcMessage::Request(request) = message {
             self.begin(request, bytes, ahead);
@@ -71,7 +72,7 @@ impl Client {
 
     /// Answers an invalid or rejected message.
     pub(super) fn refuse(&self, id: Option<RequestId>, error: ErrorData) {
-        // A client that is gone gets no answer.
+        // A disconnected client gets no answer.
         let _ = self.writer().post(&message::refusal(id, error, self.is_sessionless));
     }
 
@@ -109,7 +110,7 @@ impl Client {
     fn settled_here(&mut self, request: &ClientRequest) -> Option<ServerResult> {
         match request {
             ClientRequest::InitializeRequest(initialize) => {
-                // Nothing that comes after it may be read before it is answered.
+                // No later message may be read before this one is answered.
                 self.runtime.block_on(self.handler.settle());
                 let (result, agreed) = self.handler.open(&initialize.params);
                 self.agreed = Some(agreed);
@@ -164,13 +165,13 @@ fn or_defect<T>(poll: impl FnOnce() -> Poll<Result<T, ErrorData>>) -> Poll<Resul
 }
 
 impl StdioLink {
-    /// Returns the way to the client that reads what `writer` writes.
+    /// Returns the link to the client that reads the output of `writer`.
     pub(super) fn new(writer: Writer) -> Self {
         let (conversation, news, opened) = Default::default();
         Self { writer, conversation, news, opened }
     }
 
-    /// Tells the client of other tools once its session is open, and does not end.
+    /// Notifies the client of changed tools once its session is open. Does not return.
     pub(super) async fn tell_news(&self, handler: &Handler) -> Infallible {
         self.opened.notified().await;
         self.news.tell(handler, self).await;

@@ -23,16 +23,16 @@ const HUNG_UP: PollFlags = PollFlags::RDHUP;
 #[cfg(target_os = "macos")]
 const HUNG_UP: PollFlags = PollFlags::HUP;
 
-/// Bytes read at once.
+/// Number of bytes of one read.
 const BUFFER: usize = 64 << 10;
 
-/// Messages ahead that are counted.
+/// Maximum number of counted messages ahead.
 const AHEAD: usize = 8;
 
-/// Bytes that the buffer of a line keeps for the next one.
+/// Capacity in bytes of the line buffer that is reused for the next line.
 const KEPT_CAPACITY: usize = 1 << 20;
 
-/// Where messages come from.
+/// The source of messages.
 pub trait Input: Read + Send + 'static {
     /// Returns whether the other end is closed, if that can be determined without reading the rest.
     fn has_hung_up(&self) -> bool {
@@ -53,7 +53,7 @@ impl Input for File {
 /// A message and the length of its text; or the answer to an invalid or rejected one.
 type Incoming = Result<(ClientJsonRpcMessage, usize), (Option<RequestId>, ErrorData)>;
 
-/// Starts reading what `client` takes, until `stop` is cancelled; `hangup` records the end.
+/// Starts reading messages for `client` until `stop` is cancelled; `hangup` records the end.
 pub(super) fn start(
     input: impl Input,
     client: Client,
@@ -79,7 +79,7 @@ struct Reader<I> {
     hangup: Hangup,
 }
 
-/// Also after a panic of a request: a server that reads no more has to end.
+/// Also runs after a panic of a request: a server that does not read has to end.
 impl<I> Drop for Reader<I> {
     fn drop(&mut self) {
         self.hangup.input_has_ended(&self.burst);
@@ -103,7 +103,7 @@ impl<I: Input> Reader<I> {
                 let id = self.id_of_long(std::mem::take(&mut line))?;
                 self.forward(Err((id, message::too_long())))
             } else {
-                // A last line without a newline is an incomplete message, or a complete one of a careless client.
+                // A last line without a newline is an incomplete message, or the complete one of a careless client.
                 messages(line.trim_ascii()).into_iter().all(|incoming| self.forward(incoming))
             };
             if !goes_on {
@@ -114,12 +114,12 @@ impl<I: Input> Reader<I> {
         }
     }
 
-    /// Passes a message on, once there is room for its answer. Returns whether to continue reading.
+    /// Forwards a message once there is room for its answer. Returns whether to continue reading.
     fn forward(&mut self, incoming: Incoming) -> bool {
         if let Ok((JsonRpcMessage::Request(_), _)) = &incoming {
             self.burst.request_was_read();
         }
-        // A client that has hung up left little in the pipe, and waits for haft to end.
+        // A client that has hung up has written little to the pipe, and waits for the end of haft.
         self.client.writer().wait_for_room(|| self.input.get_ref().has_hung_up());
         if self.stop.is_cancelled() {
             return false;
@@ -149,7 +149,7 @@ impl<I: Input> Reader<I> {
     }
 }
 
-/// Returns how many messages follow one where `buffer` is read already.
+/// Returns the number of messages after the current one in `buffer`; `None` if it is empty.
 fn ahead(buffer: &[u8]) -> Option<usize> {
     let whole = buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD);
     (!buffer.is_empty()).then(|| whole.count())

@@ -25,7 +25,7 @@ impl Write for Written {
 
 impl Output for Written {}
 
-/// A client that takes everything at once.
+/// A client that reads without a delay.
 struct Ready(Written);
 
 impl Write for Ready {
@@ -110,7 +110,7 @@ async fn nonsense_does_not_end_the_conversation() {
     assert_eq!(refused.len(), nonsense.len() - 3, "{refused:?}");
 }
 
-/// A message that is too long is refused without being held, and the next one is read.
+/// A message that is too long is refused without being stored, and the next message is read.
 #[tokio::test]
 async fn a_long_line_is_refused() {
     let long = vec![b'x'; 17 << 20];
@@ -150,8 +150,8 @@ async fn what_means_nothing_yet_is_passed_over() {
     assert!(answers.iter().any(|answer| answer["result"]["protocolVersion"] == "2025-11-25"), "{answers:?}");
 }
 
-/// How a client speaks is settled by its first request that says it: up to then a `ping` is answered without a session, and
-/// what later revisions leave out is null.
+/// The first request that names a revision determines the client's revision. Before it a `ping` is answered without a
+/// session, and fields that later revisions omit are null.
 #[tokio::test]
 async fn a_client_speaks_as_its_first_request_says() {
     let meta = json!({
@@ -216,7 +216,7 @@ async fn answers_are_written_together_and_in_order() {
     assert!(written.try_recv().is_err(), "nothing is written twice, or empty");
 }
 
-/// A client that is gone.
+/// A disconnected client.
 struct BrokenOutput;
 
 impl Write for BrokenOutput {
@@ -235,7 +235,7 @@ impl Output for BrokenOutput {
     }
 }
 
-/// A client that is gone is detected even if only held lines are to be written.
+/// A disconnected client is detected even if only held lines are to be written.
 #[tokio::test]
 async fn a_client_that_is_gone_is_noticed_by_what_is_held_back() {
     let hangup = Hangup::default();
@@ -273,7 +273,7 @@ fn s14_a_hang_up_is_seen_behind_what_was_not_read() {
     assert!(ours.has_hung_up());
 }
 
-/// A client that reads nothing until a message tells it to.
+/// A client that reads nothing before a message allows it.
 struct BlockedOutput(mpsc::Receiver<()>);
 
 impl Write for BlockedOutput {
@@ -289,7 +289,7 @@ impl Write for BlockedOutput {
 
 impl Output for BlockedOutput {}
 
-/// S14: answers are never held up; what is told besides is dropped while too much is unwritten, and comes again after that.
+/// S14: answers are never delayed. Notifications are dropped while too much is unwritten, and sent again later.
 #[tokio::test]
 async fn s14_what_is_told_is_dropped_for_a_client_that_does_not_read() {
     let (open, shut) = mpsc::channel();

@@ -16,27 +16,27 @@ use tokio::sync::{mpsc, watch};
 use super::Hangup;
 use haft_core::sync::Lock;
 
-/// Maximal number of queued bytes before reading stops: two of the largest messages. A client that writes all its
+/// Maximum number of queued bytes before reading stops: two of the largest messages. A client that writes all its
 /// requests before it reads an answer has room for thousands, and a client that never reads cannot exhaust haft's
 /// memory. Running requests are still answered.
 const MAX_UNWRITTEN: usize = 32 << 20;
 
-/// Maximal number of queued bytes before pieces of process output are dropped.
+/// Maximum number of queued bytes before pieces of process output are dropped.
 const MAX_PIECES: usize = 1 << 20;
 
-/// The size that a queued message counts besides its bytes, so that many small ones count too.
+/// Additional size of a queued message in bytes, so that many small messages count too.
 const OVERHEAD: usize = 128;
 
-/// How often a wait for room checks whether the client has hung up.
+/// Interval of checks whether the client has hung up during a wait for room.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long closing waits for the client to read one more of the posted messages.
+/// Time limit for the client to read one more of the posted messages while the writer closes.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// Bytes that a pipe takes at once when it takes any (`PIPE_BUF`; a page, on Linux).
+/// Number of bytes that a pipe accepts atomically (`PIPE_BUF`; a page, on Linux).
 const AT_ONCE: usize = 4096;
 
-/// Where messages go.
+/// The destination of messages.
 pub trait Output: Write + Send + 'static {
     /// Returns whether a page (4096 bytes) can be written now without waiting.
     fn is_ready(&self) -> bool {
@@ -53,19 +53,19 @@ impl Output for File {
     }
 }
 
-/// Where messages are posted. Clones post to the same client.
+/// The queue of messages for one client. Clones share the queue.
 #[derive(Clone)]
 pub(super) struct Writer(Arc<WriterShared>);
 
 struct WriterShared {
     output: Lock<OutputState>,
-    /// Where lines wait for the writer's thread; nothing once the writer is closed.
+    /// The queue of lines for the writer's thread; `None` once the writer is closed.
     sender: Lock<Option<mpsc::UnboundedSender<Vec<u8>>>>,
     /// Bytes of the lines that wait, with the overhead of each.
     unwritten: AtomicUsize,
     /// Wakes a thread that waits until they become fewer.
     fewer: (Lock<()>, Condvar),
-    /// Whether nothing is written any more.
+    /// Whether writing has ended.
     done: watch::Receiver<bool>,
 }
 
@@ -122,7 +122,7 @@ impl Writer {
         let is_pending =
             |mut output: MutexGuard<'_, OutputState>| output.held.1 > 0 && !output.write_at_once(&[]);
         if self.0.output.try_lock().is_some_and(is_pending) {
-            // The thread writes it. Where the thread has ended, the client is gone.
+            // The thread writes the held lines. If the thread has ended, the client has disconnected.
             let _ = self.send_to_thread(Vec::new());
         }
     }
@@ -178,13 +178,14 @@ fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 impl WriterShared {
-    /// Writes a line if that does not block: nothing is queued before it, and the pipe takes it. An error is left to
-    /// the thread, which gets it too.
+    /// Writes a line if that does not block: nothing is queued before it, and the pipe accepts it. The thread gets
+    /// an error again, and handles it.
     fn write_at_once(&self, line: &[u8]) -> bool {
         self.output_if_idle().is_some_and(|mut output| output.write_at_once(line))
     }
 
-    /// Holds a line back if fewer are than calls are `ahead`, else writes it with them.
+    /// Holds a line back if fewer lines are held than calls are `ahead`; otherwise writes the held lines and this
+    /// one.
     fn hold_back(&self, line: &[u8], ahead: usize) -> bool {
         self.output_if_idle()
             .is_some_and(|mut output| output.hold_back(line, ahead) || output.write_at_once(line))
@@ -220,7 +221,7 @@ impl OutputState {
         is_held
     }
 
-    /// Writes the held lines and this one, if the client takes them at once.
+    /// Writes the held lines and `line`, if the client accepts them without waiting.
     fn write_at_once(&mut self, line: &[u8]) -> bool {
         let fits = self.held.0.len() + line.len() <= AT_ONCE;
         (fits || self.write_if_ready(&[])) && self.write_if_ready(line)
@@ -230,8 +231,7 @@ impl OutputState {
         self.held.0.len() + line.len() <= AT_ONCE && self.pipe.is_ready() && self.write(line).is_ok()
     }
 
-    /// Writes the held lines and this one. After an error the lines stay held, so that the thread meets the error
-    /// too.
+    /// Writes the held lines and `line`. After an error the lines stay held, so that the thread gets the error too.
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         let (held, count) = &mut self.held;
         if held.is_empty() {

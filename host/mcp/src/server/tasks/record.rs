@@ -13,22 +13,22 @@ use haft_core::replicas::KEPT;
 /// The stored record of a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// When it began, in milliseconds since 1970.
+    /// The time of the start, in milliseconds since 1970.
     pub(super) created: u64,
-    /// When this was written.
+    /// The time of this record.
     updated: u64,
     state: State,
 }
 
-/// How far a task is.
+/// The state of a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum State {
-    /// Its call runs, or its replica died.
+    /// The call runs, or its replica died.
     Working,
-    /// Its call was answered with this.
+    /// The call was answered with this result.
     Completed(JsonObject),
-    /// Its call was answered with this error of JSON-RPC.
+    /// The call was answered with this JSON-RPC error.
     Failed(JsonObject),
     /// The client cancelled the task.
     Cancelled,
@@ -64,12 +64,12 @@ impl Record {
         matches!(self.state, State::Working)
     }
 
-    /// Returns whether the record says that the task runs, and is older than `age`.
+    /// Returns whether the recorded task runs, and the record is older than `age`.
     pub(super) fn is_older_than(&self, age: Duration) -> bool {
         self.is_working() && Duration::from_millis(now().saturating_sub(self.updated)) > age
     }
 
-    /// Returns the task as its client knows it, by `id`.
+    /// Returns the task `id` in the form for its client.
     pub(super) fn task(&self, id: &str) -> Task {
         let [created, updated] = [self.created, self.updated].map(text);
         let kept = self.updated.saturating_sub(self.created).saturating_add(millis(KEPT));

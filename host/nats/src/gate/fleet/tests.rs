@@ -126,7 +126,7 @@ fn a_tool_under_the_digest_of_another_is_none() {
     assert!(fleet.tools(&["eu".parse().unwrap()], |_| true).is_empty());
 }
 
-/// The resources of one worker name are bounded, whatever it sends (Y4).
+/// The resources of one worker name are bounded, regardless of its messages (Y4).
 #[test]
 fn what_one_name_makes_up_is_bounded() {
     let fleet = Arc::new(Fleet::default());

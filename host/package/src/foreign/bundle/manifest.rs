@@ -74,7 +74,7 @@ struct Override {
     env: Option<BTreeMap<String, String>>,
 }
 
-/// How the server is started on this system.
+/// The start of the server on this system.
 #[derive(Debug)]
 pub(super) struct Started {
     pub(super) command: String,
@@ -139,7 +139,7 @@ impl Manifest {
         Err(ForeignError::Unsupported(haft_core::report::plain(&text)))
     }
 
-    /// Returns how the server is started on this system.
+    /// Returns the start of the server on this system.
     pub(super) fn run(&self) -> Started {
         let Some(run) = self.server.mcp_config.clone() else {
             let command = match self.server.kind {
@@ -176,7 +176,7 @@ impl Manifest {
         run.args.get(after..).unwrap_or_default()
     }
 
-    /// Returns the variables of the server that are a setting as a whole.
+    /// Returns the variables of the server whose complete value is the setting `key`.
     pub(super) fn variables_of(&self, key: &str) -> Vec<String> {
         let whole = format!("${{user_config.{key}}}");
         self.run().env.into_iter().filter(|(_, value)| *value == whole).map(|(name, _)| name).collect()

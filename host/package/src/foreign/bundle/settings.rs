@@ -14,7 +14,7 @@ use super::manifest::{Field, FieldKind, Manifest};
 use super::{Env, ForeignError};
 use crate::{Foreign, SecretField};
 
-/// The values of all settings that have one.
+/// The values of all settings with a value.
 #[derive(Debug)]
 pub(super) struct Settings<'a> {
     values: BTreeMap<&'a str, Value>,
@@ -33,13 +33,13 @@ enum Value {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Word {
     Text(String),
-    /// Where a sensitive value is.
+    /// The source of a sensitive value.
     Secret(Env),
 }
 
 impl<'a> Settings<'a> {
-    /// Reads the values of `foreign` for the settings of `manifest`. `asks`: whether the user is asked for a
-    /// sensitive one without a source; otherwise it is a variable.
+    /// Reads the values of `foreign` for the settings of `manifest`. With `asks` the user is asked for a sensitive
+    /// value without a source; otherwise the value is a variable.
     pub(super) fn new(
         manifest: &'a Manifest,
         foreign: &Foreign,
@@ -119,12 +119,12 @@ impl<'a> Settings<'a> {
         Ok(filled.map(Word::Text))
     }
 
-    /// Returns the setting that is all of a text.
+    /// Returns the setting that a complete text consists of.
     fn whole<'t>(&self, text: &'t str) -> Option<&'t str> {
         text.strip_prefix("${user_config.")?.strip_suffix('}').filter(|key| !key.contains('}'))
     }
 
-    /// Returns a text with the values inserted; `None` if one is missing.
+    /// Returns a text with the values inserted; `None` if a value is missing.
     fn filled(&self, text: &str) -> Result<Option<String>, ForeignError> {
         let mut text = text.to_owned();
         for (place, path) in &self.places {

@@ -57,7 +57,7 @@ pub(super) struct Built {
     version: String,
     /// The digest of the source distribution, equal in the index and in its bytes.
     sha256: String,
-    /// The folder with its wheel.
+    /// The folder of the built wheel.
     folder: PathBuf,
 }
 
@@ -83,7 +83,7 @@ impl Built {
         )
     }
 
-    /// Reports whether it was built for the same requirement.
+    /// Reports whether the wheel was built for this requirement.
     pub(super) fn is_of(&self, requirement: &str) -> bool {
         self.requirement == requirement
     }
@@ -147,7 +147,7 @@ pub(super) fn without_wheel(failed: &ProgramError) -> Option<String> {
     Some(versions.last().unwrap_or(name).to_owned())
 }
 
-/// Builds the source distribution that `requirement` leads to, the `number`th of this fetch.
+/// Builds the source distribution of `requirement`, the `number`th of this fetch.
 pub(super) async fn build(
     requirement: &str,
     uv: &Uv<'_>,
@@ -170,7 +170,7 @@ pub(super) async fn build(
         })?;
     let sources = sources(url, sha256, &directory, &place, fetching).await?;
     let system = system(&sources)?;
-    // Running code writes only its own directory: not that of the fetch, nor uv's files.
+    // Running code writes only its own directory, neither that of the fetch nor uv's files.
     let building = &Fetching { directory: &place, ..fetching.clone() };
     let build = Build { uv, directory: &directory, building, sources, system };
     build.run(&wheels, &found.name).await?;
@@ -222,7 +222,7 @@ async fn sources(
     only_folder(&to)
 }
 
-/// Returns the one folder of a source distribution.
+/// Returns the only folder of a source distribution.
 fn only_folder(to: &Path) -> Result<PathBuf, ForeignError> {
     let entries = fs::read_dir(to).map_err(io_error("list", to))?.filter_map(Result::ok);
     match entries.collect::<Vec<_>>().as_slice() {
@@ -271,7 +271,7 @@ impl Build<'_> {
         self.need("dynamic", &more).await?;
         let name: String = self.hook("build_wheel").await?;
         let is_wheel = Path::new(&name).extension().is_some_and(|end| end == "whl") && !name.contains('/');
-        // Another package's wheel would be taken in the place of that package.
+        // Another package's wheel would replace that package.
         let is_own = name.split('-').next().is_some_and(|own| normalised(own) == normalised(package));
         let is_name = is_wheel && is_own;
         let wheel = self.building.directory.join("result").join(&name);
@@ -327,9 +327,9 @@ impl Build<'_> {
     }
 }
 
-/// Returns whether `text` is a name with extras, versions and a condition, which uv asks the index for. An address
-/// (`a @ https://…`), a path, a variable or an option of uv is none: uv has the network, and variables with
-/// passwords.
+/// Returns whether `text` is a name with extras, versions and a condition, for which uv queries the index. An
+/// address (`a @ https://…`), a path, a variable or an option of uv is not a requirement: uv has the network, and
+/// variables with passwords.
 fn is_requirement(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || " -._[](),;<>=!~*+'\"".contains(c);
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(fits)

@@ -1,6 +1,6 @@
-//! The size of a component after instantiation of everything in it. A component that instantiates another one
-//! twice, which again instantiates another one twice, … has a million instances of the last one in some hundred
-//! bytes, and the compiler visits all.
+//! The size of a component after the instantiation of everything in it. A component that instantiates another
+//! one twice, which also instantiates another one twice, … has a million instances of the last one in some
+//! hundred bytes, and the compiler visits all of them.
 
 use wasmparser::{
     CanonicalFunction, ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind,
@@ -24,15 +24,15 @@ impl Whole {
     }
 }
 
-/// A component that is read, or a module in one.
+/// A component during the reading, or its module.
 #[derive(Default)]
 struct Frame {
     is_module: bool,
-    /// The components that it can instantiate, by index.
+    /// The components that this component can instantiate, by index.
     components: Vec<Whole>,
     whole: Whole,
     lowered: u64,
-    /// Size in bytes of its own types, and of the surrounding ones that it uses.
+    /// Size in bytes of the component's own types, and of the surrounding ones that it uses.
     types: u64,
     outer: u64,
 }
@@ -50,7 +50,7 @@ impl Expansion {
         self.root
     }
 
-    /// Takes in the next part of the file.
+    /// Reads the next part of the file.
     ///
     /// # Errors
     /// The component passes components as values, so that their number is unknown.

@@ -118,7 +118,7 @@ fn what_is_no_component_is_named() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// WA04: no file brings haft down, however it was damaged.
+    /// WA04: no file crashes haft, regardless of its damage.
     #[test]
     fn wa04_damaged_files_are_refused_or_read(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),

@@ -8,10 +8,10 @@ use serde_json::{Map, Number, Value};
 
 use crate::contract::floats;
 
-/// How deep CBOR from a component may nest.
+/// Maximum nesting depth of CBOR from a component.
 const MAX_DEPTH: usize = 64;
 
-/// Whole numbers up to here are the same as numbers with a point.
+/// Up to this value every whole number equals its floating-point number.
 const SAFE: f64 = 9_007_199_254_740_992.0;
 
 /// Encodes JSON as deterministic CBOR: shortest forms, known lengths, keys in the order of their encoding.
@@ -31,7 +31,7 @@ fn deterministic(value: &Value) -> Cbor {
         Value::Array(items) => Cbor::Array(items.iter().map(deterministic).collect()),
         Value::Object(entries) => {
             let mut entries: Vec<(&String, &Value)> = entries.iter().collect();
-            // A text's encoding begins with its length: shorter keys come first.
+            // A text's encoding begins with its length, so that shorter keys precede longer ones.
             entries.sort_by(|(one, _), (other, _)| (one.len(), one).cmp(&(other.len(), other)));
             let entry = |(name, value): (&String, &Value)| (Cbor::Text(name.clone()), deterministic(value));
             Cbor::Map(entries.into_iter().map(entry).collect())
@@ -39,7 +39,7 @@ fn deterministic(value: &Value) -> Cbor {
     }
 }
 
-/// Encodes a number: to JSON Schema `5.0` is a whole number, and to a component's integer parameter it must be one.
+/// Encodes a number: in JSON Schema `5.0` is a whole number, and a component's integer parameter requires one.
 fn number(number: &Number) -> Cbor {
     if let Some(whole) = number.as_i64() {
         return Cbor::Integer(whole.into());
@@ -61,7 +61,7 @@ pub(super) fn field<'a>(value: &'a Cbor, name: &str) -> Option<&'a Cbor> {
     entries.iter().find(|(key, _)| key.as_text() == Some(name)).map(|(_, value)| value)
 }
 
-/// Decodes a component's CBOR, one value without trailing bytes.
+/// Decodes a component's CBOR: one value without trailing bytes.
 pub(super) fn read(mut bytes: &[u8]) -> Option<Cbor> {
     let value = ciborium::de::from_reader_with_recursion_limit(&mut bytes, MAX_DEPTH).ok()?;
     bytes.is_empty().then_some(value)

@@ -38,17 +38,17 @@ const FILES: &str = "wasi:filesystem";
 const HTTP: &str = "wasi:http";
 const SOCKETS: &str = "wasi:sockets";
 
-/// The class that a component declares which asks for secrets.
+/// The class of actions for requests for secrets.
 const CLASS_OF_SECRETS: &str = "act:credentials";
 
-/// A secret that is one value, and the name of that (ACT-CONSTANTS, section 8).
+/// The kind of a secret with one value, and the name of the value (ACT-CONSTANTS, section 8).
 const OPAQUE: &str = "std:opaque";
 const VALUE: &str = "std:value";
 
-/// Answers of one call that are noted; a guest in a loop could ask for ever.
+/// Maximum number of recorded answers of one call, which bounds a guest in a loop.
 const MAX_NOTED: usize = 100;
 
-/// Maximal number of characters of the component's text in a question.
+/// Maximum number of characters of the component's text in a question.
 const MAX_SUBJECT: usize = 200;
 
 #[derive(ComponentType, Lift)]
@@ -208,7 +208,7 @@ impl View<'_, Consent> {
         self.own.classes.iter().any(|declared| declared.class == CLASS_OF_SECRETS)
     }
 
-    /// Notes a component's request and the answer, with the reason, for the journal and, if refused, for the log.
+    /// Records a component's request and the answer, with the reason, for the journal and, if refused, for the log.
     fn note_asked(&mut self, what: &str, subject: &str, answer: Result<&str, &str>) {
         let subject: String = plain(subject).chars().take(MAX_SUBJECT).collect();
         let (word, why) = match answer {
@@ -225,7 +225,8 @@ impl View<'_, Consent> {
     }
 }
 
-/// Returns why an action of a declared class is granted, by program.toml or by the user's approval, or why not.
+/// Returns the reason why an action of a declared class is granted, by program.toml or by the user's approval. The
+/// error is the reason for a refusal.
 fn granted(call: &Call, class: &str, args: &[u8]) -> Result<&'static str, &'static str> {
     let has_any = |reach: &Reach| !matches!(reach, Reach::Roots(roots) if roots.is_empty());
     let only_reads = || {

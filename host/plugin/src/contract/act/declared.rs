@@ -1,30 +1,30 @@
 //! The classes of actions for which an `act:tools` component declares that it may request consent (ACT-CONSENT,
-//! section 3). A request for an undeclared class is refused, whatever program.toml grants.
+//! section 3). A request for an undeclared class is refused, regardless of program.toml.
 
 use ciborium::Value;
 use serde::{Deserialize, Serialize};
 
 use super::cbor;
 
-/// Classes of one component, and constraints of one class.
+/// Maximum number of classes of one component, and of constraints of one class.
 const MAX_CLASSES: usize = 200;
 
-/// Maximal size in bytes of a pattern, and of the compared text: the time of a comparison grows with both.
+/// Maximum size in bytes of a pattern, and of the compared text: the time of a comparison grows with both.
 const MAX_PATTERN: usize = 500;
 
 /// A class of actions, as its component declares it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeclaredClass {
-    /// Its name: `db:drop`.
+    /// The name, such as `db:drop`.
     pub(crate) class: String,
-    /// The component's own constraints: if there are any, one must match. All patterns of one must match, each by
-    /// the name of its subject.
+    /// The component's own constraints. If there are any, one must match. A constraint matches if all of its
+    /// patterns match, each for the subject that it names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     allow: Vec<Vec<(String, String)>>,
 }
 
 impl DeclaredClass {
-    /// Returns the classes of a component's table of capabilities. One with a wildcard is none.
+    /// Returns the classes in a component's table of capabilities. Omits names with a wildcard.
     pub(super) fn all(capabilities: &Value) -> Vec<Self> {
         let entries = capabilities.as_map().map(Vec::as_slice).unwrap_or_default();
         let named = entries.iter().filter_map(|(name, value)| Some((name.as_text()?, value)));
@@ -85,7 +85,7 @@ fn is_match(pattern: &str, text: &str) -> bool {
                 '?' => own.is_some() && before,
                 other => own == Some(&other) && before,
             };
-            // With a star the rest of the text may follow too.
+            // After a star any rest of the text matches.
             before = if part == '*' { *fits } else { was };
         }
     }

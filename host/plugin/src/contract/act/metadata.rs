@@ -9,13 +9,13 @@ use super::declared::DeclaredClass;
 /// A component's metadata. All texts in it are untrusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActMetadata {
-    /// Its name.
+    /// The component's name.
     pub name: String,
-    /// Its version.
+    /// The component's version.
     pub version: String,
-    /// The description, in its default language.
+    /// The description, in the default language.
     pub description: Option<String>,
-    /// The language its author writes, as a BCP 47 tag.
+    /// The default language, as a BCP 47 tag.
     pub language: Option<String>,
     /// The requested capabilities.
     pub capabilities: Vec<Asked>,
@@ -23,7 +23,7 @@ pub struct ActMetadata {
     pub(crate) classes: Vec<DeclaredClass>,
 }
 
-/// Something a component asks for.
+/// A request of a component for a right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// `wasi:filesystem`: to read, or to read and write, paths that match a pattern.
@@ -37,19 +37,19 @@ pub enum Asked {
     Host {
         /// A name, `*.example.com`, or `*`.
         host: String,
-        /// The ports; empty for those of the scheme.
+        /// The ports; empty for the default port of the scheme.
         ports: Vec<u16>,
     },
     /// A capability with parameters that haft does not know, or none.
     Other(String),
 }
 
-/// How deep the values of a description nest; they need five levels.
+/// Maximum nesting depth of a description's values, which need five levels.
 const MAX_DEPTH: usize = 16;
 
 const MAX_ASKED: usize = 200;
 
-/// Characters of a text.
+/// Maximum number of characters of a text.
 const MAX_TEXT: usize = 4000;
 
 impl ActMetadata {
@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(ActMetadata::decode(&cbor(&value)).unwrap_err(), problem);
         }
         assert_eq!(ActMetadata::decode(b"\x9f").unwrap_err(), "not CBOR");
-        // Endless arrays, and one that declares 2^60 entries.
+        // Endless arrays, and an array that declares 2^60 entries.
         assert_eq!(ActMetadata::decode(&[0x81; 10_000]).unwrap_err(), "not CBOR");
         assert_eq!(ActMetadata::decode(&[0x9b, 0x10, 0, 0, 0, 0, 0, 0, 0]).unwrap_err(), "not CBOR");
     }

@@ -6,7 +6,7 @@ use wasmtime::component::{ComponentType, Lift, StreamReader, TypedFunc};
 /// Annotations: names, and CBOR.
 pub(super) type Metadata = Vec<(String, Vec<u8>)>;
 
-/// A text in one language or several.
+/// A text in one or several languages.
 #[derive(ComponentType, Lift)]
 #[component(variant)]
 pub(super) enum Localized {
@@ -87,10 +87,10 @@ pub(super) type CloseSession = TypedFunc<(String,), ()>;
 /// `list-tools`: metadata in, tools or a failure out.
 pub(super) type ListTools = TypedFunc<(Metadata,), (Result<ListToolsResponse, Failure>,)>;
 
-/// `call-tool`: the tool's name, its arguments in CBOR and metadata in.
+/// `call-tool`: takes the tool's name, its arguments in CBOR, and metadata.
 pub(super) type CallTool = TypedFunc<(String, Vec<u8>, Metadata), (CallResponse,)>;
 
-// Localized texts of `act:tools` components: one language of several.
+// Localized texts of `act:tools` components: selects one of several languages.
 
 /// Returns the text in English, which models know best; else in the component's own language; else the first.
 pub(super) fn choose_language<'a>(texts: &[(&str, &'a str)], language: Option<&str>) -> Option<&'a str> {
@@ -110,7 +110,7 @@ pub(super) fn localized_text(text: &Localized) -> &str {
     }
 }
 
-/// Returns whether a BCP 47 tag is `language_tag` or one of its regions and scripts.
+/// Returns whether a BCP 47 tag is `language_tag`, or adds a region or script to it.
 fn matches(tag: &str, language_tag: &str) -> bool {
     let start = tag.get(..language_tag.len()).filter(|start| start.eq_ignore_ascii_case(language_tag));
     start.is_some() && matches!(tag.as_bytes().get(language_tag.len()), None | Some(b'-'))

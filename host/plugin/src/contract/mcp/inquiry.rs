@@ -1,9 +1,9 @@
-//! Discovers the MCP path of a component, the protocol that it supports and its tools. Every step has an instance
-//! of its own, since an instance may serve no second request.
+//! Discovers the MCP path of a component, its protocol and its tools. Every step has a separate instance, because
+//! an instance may serve no second request.
 //!
-//! `initialize` goes to one path after the other. A server that answers with a session is queried in that instance;
-//! a server without a session is queried without `initialize`, and with it if it refuses. A server that refuses
-//! `initialize` may support the stateless protocol.
+//! `initialize` is sent to one path after the other. A server that answers with a session is queried in that
+//! instance. A server without a session is queried without `initialize`, or with it after a refusal. A server that
+//! refuses `initialize` may support the stateless protocol.
 
 use serde_json::{Map, Value, json};
 use wasmtime::Store;
@@ -20,10 +20,10 @@ use haft_core::tool::Schema;
 /// Cosmonic's template.
 const PATHS: &[&str] = &["/mcp", "/", "/v1/mcp"];
 
-/// Pages of a list of tools.
+/// Maximum number of pages of a list of tools.
 const MAX_PAGES: usize = 100;
 
-/// How far it is.
+/// The state of the inquiry.
 #[derive(Default)]
 pub(super) struct Inquiry {
     step: Step,
@@ -36,7 +36,7 @@ pub(super) struct Inquiry {
 enum Step {
     /// The greeting, at the path of this number.
     Greet(usize),
-    /// The stateless protocol, at the same path; the text is how the greeting was refused.
+    /// The stateless protocol, at this path. The text is the refusal of `initialize`.
     Discover(usize, String),
     /// A page of tools.
     List(Manner, Option<String>),
@@ -44,12 +44,12 @@ enum Step {
 
 /// The continuation after a step.
 pub(super) enum Next {
-    /// Another one, in another instance.
+    /// The inquiry continues in another instance.
     Again(Inquiry),
     Listed(Vec<ListedTool>, Manner),
 }
 
-/// Why a component is no server at the paths that were tried.
+/// The reason why a component is not a server at the tried paths.
 #[derive(Default)]
 struct Refusals(Vec<(String, Vec<String>)>);
 
@@ -60,7 +60,7 @@ impl Default for Step {
 }
 
 impl Inquiry {
-    /// Takes the next step, in a fresh instance.
+    /// Takes the next step, in a new instance.
     pub(super) async fn go_on(
         mut self,
         channel: &mut Channel<'_>,
@@ -125,7 +125,7 @@ impl Inquiry {
         }
     }
 
-    /// Asks for a page, without a greeting.
+    /// Requests a page without `initialize`.
     async fn list(
         mut self,
         (manner, cursor): (Manner, Option<String>),
@@ -149,7 +149,7 @@ impl Inquiry {
         }
     }
 
-    /// Asks for all pages in one session.
+    /// Requests all pages in one session.
     async fn list_all(
         mut self,
         mut session: Session,
@@ -166,7 +166,7 @@ impl Inquiry {
         }
     }
 
-    /// Adds a page; returns the cursor of the next one, if there is one.
+    /// Adds a page. Returns the cursor of the next page, if there is one.
     fn take(&mut self, page: &Value) -> Result<Option<String>, Failure> {
         let tools = tools_of(page).ok_or_else(|| Failure::wrong("tools/list", "holds no `tools`"))?;
         self.tools.extend(tools);

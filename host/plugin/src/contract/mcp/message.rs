@@ -8,7 +8,7 @@ use crate::failure::LoadError;
 use haft_core::net::excerpt;
 use haft_core::tool::ToolError;
 
-/// Characters of a server's words in an error of haft's own.
+/// Maximum number of characters of a server's words in an error of haft's own.
 const MAX_EXCERPT: usize = 300;
 
 /// JSON-RPC: the arguments are wrong.
@@ -25,11 +25,11 @@ pub(super) enum Message {
     Request {
         method: String,
     },
-    /// An invalid message, or one for another request.
+    /// An invalid message, or a message for another request.
     Other,
 }
 
-/// Why a request has no result.
+/// The reason why a request has no result.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The guest trapped, was stopped, or gave no answer.
@@ -69,7 +69,7 @@ impl Message {
     /// Returns the answer. An error without an id belongs to the only running request: the server could not read
     /// it.
     fn answer(mut value: Value, has_id: bool) -> Self {
-        // Not whatever else a server may mean by an `error`.
+        // Other data of a server may also have a field `error`.
         let is_message = has_id || value.get("jsonrpc").and_then(Value::as_str) == Some("2.0");
         if let Some(error) = value.get("error").filter(|error| is_message && error.is_object()) {
             let text = error.get("message").and_then(Value::as_str).unwrap_or("it gives no reason");

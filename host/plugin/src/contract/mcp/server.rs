@@ -36,7 +36,7 @@ pub(super) enum Server {
 }
 
 impl LinkedServer {
-    /// Selects the interface: of two the one that more servers were tested with.
+    /// Selects the interface: of two the one with which more servers were tested.
     pub(super) fn new(linked: &InstancePre<GuestState>, exports: &[&str]) -> Result<Self, LoadError> {
         let new = if is_among(exports, INCOMING) {
             ProxyIndices::new(linked).map(Self::Incoming)
@@ -73,7 +73,7 @@ impl Server {
     }
 }
 
-// How a server wants to be spoken to: found out when its tools are listed, and kept with them.
+// The protocol of a server, discovered and stored with its tools.
 
 /// The newest version of the protocol with a greeting.
 pub(super) const GREETING: &str = "2025-11-25";
@@ -81,12 +81,12 @@ pub(super) const GREETING: &str = "2025-11-25";
 /// The version without.
 pub(super) const STATELESS: &str = "2026-07-28";
 
-/// How a server wants to be spoken to.
+/// The protocol of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manner {
-    /// Where it listens.
+    /// The path of the server's endpoint.
     pub(super) path: String,
-    /// The version of the protocol that both sides speak.
+    /// The protocol version that both sides support.
     pub(super) version: String,
     pub(super) sessions: Sessions,
 }
@@ -95,9 +95,9 @@ pub(crate) struct Manner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Sessions {
-    /// The server gives no session, so that no request needs another one before it.
+    /// The server opens no session, so that no request needs an earlier one.
     None,
-    /// The greeting, in the same instance.
+    /// Each instance needs `initialize` first.
     Greeted,
     /// Without sessions; each request contains the client's metadata of `initialize`.
     Stateless,

@@ -1,5 +1,4 @@
-//! Requests to one instance of a server, in the protocol that it supports: their headers, and `initialize` if it
-//! must come first.
+//! Requests to one instance of a server, in its protocol: their headers, and `initialize` if it must be first.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +13,7 @@ use crate::instance::state::GuestState;
 use crate::wasi::http::incoming::{AfterAnswer, Head, Post, ReadAnswer};
 use haft_core::net::{Frames, Framing};
 
-/// Characters of a version; they are dates.
+/// Maximum number of characters of a version, which is a date.
 const MAX_VERSION: usize = 32;
 
 /// The channel for requests to one instance.
@@ -47,7 +46,7 @@ impl<'a> Channel<'a> {
 }
 
 impl Session {
-    /// Returns a session before its first request.
+    /// Returns a session that has sent no request yet.
     pub(super) fn new(manner: Manner) -> Self {
         Self { manner, id: None, last: 0 }
     }
@@ -75,7 +74,7 @@ impl Session {
         self.id.is_some()
     }
 
-    /// Returns whether the instance is made for more than one request.
+    /// Returns whether the instance may get more than one request.
     pub(super) fn may_go_on(&self) -> bool {
         self.manner.sessions == Sessions::Greeted
     }
@@ -104,7 +103,7 @@ impl Session {
         Err(Failure::NoTools(shown(&names.join(", "))))
     }
 
-    /// Tells the server that its answer to the greeting has arrived.
+    /// Notifies the server that its answer to `initialize` has arrived.
     pub(super) async fn confirm(
         &mut self,
         channel: &mut Channel<'_>,
@@ -138,7 +137,7 @@ impl Session {
         }
         let post = self.post(method, id, params);
         let mut reply = Reply::new(method, id, (&mut channel.news, channel.most));
-        // Until it is known to have returned, it is not to be asked again.
+        // Until the instance has returned, it must not get another request.
         channel.is_spent = true;
         let after = channel.guest.exchange(store, post, &mut reply).await.map_err(Failure::Ended)?;
         channel.is_spent = after == AfterAnswer::Spent;
@@ -186,13 +185,12 @@ fn client() -> Value {
     json!({ "name": "haft", "version": env!("CARGO_PKG_VERSION") })
 }
 
-// Reads the answer to one request: a JSON message, or a stream of events that ends with it. It never keeps more than one
-// message.
+// Reads the answer to one request: a JSON message, or a stream of events that ends with it. Stores at most one message.
 
-/// Maximal number of bytes read of an invalid answer.
+/// Maximum number of bytes read of an invalid answer.
 const MAX_REFUSAL: u64 = 64 << 10;
 
-/// Characters of a session's id; the usual ones have 36.
+/// Maximum number of characters of a session's id; usual ids have 36.
 const MAX_SESSION: usize = 1000;
 
 /// The answer to a request, as received so far.
@@ -210,14 +208,14 @@ pub(super) struct Reply<'a> {
     outcome: Option<Result<Value, Failure>>,
 }
 
-/// How the answer comes.
+/// The form of the answer.
 enum Form {
     Whole(Vec<u8>),
     Events(Frames),
 }
 
 impl<'a> Reply<'a> {
-    /// Returns the reply to a request, of which one message may have `most` bytes.
+    /// Returns the reply to a request. A message may have at most `most` bytes.
     pub(super) fn new(method: &'static str, id: Option<u64>, (news, most): (&'a mut News, u64)) -> Self {
         Self {
             method,
@@ -257,7 +255,7 @@ impl<'a> Reply<'a> {
         ControlFlow::Break(())
     }
 
-    /// Takes in what may be a message or, as older versions allow, a list of them.
+    /// Reads a message or, as older versions permit, a list of messages.
     fn message(&mut self, text: &[u8]) -> ControlFlow<()> {
         match haft_core::json::read(text) {
             Ok(Value::Array(messages)) => messages.into_iter().try_for_each(|one| self.one(one)),
@@ -330,7 +328,7 @@ impl ReadAnswer for Reply<'_> {
             }
             Form::Whole(_) => {}
         }
-        // The first that ends it is the answer.
+        // The first message that ends the request is the answer.
         let _ = frames.iter().filter(|frame| !frame.is_empty()).try_for_each(|frame| self.message(frame));
     }
 }

@@ -12,14 +12,14 @@ use wasmtime::component::Val;
 use super::model::{Case, Field, Integer, Name, Type};
 use crate::contract::floats;
 
-/// Values of one call, every byte and every element of every list counted. wasmtime keeps each in
-/// some forty bytes before the guest gets it.
+/// Maximum number of values of one call, with every byte and every element of a list. wasmtime stores each value
+/// in some forty bytes before the guest gets it.
 const MAX_VALUES: usize = 4 << 20;
 
-/// Bytes of a text that an error repeats: a number has fewer.
+/// Maximum number of bytes of a text that an error repeats: a number has fewer.
 const MAX_QUOTE: usize = 40;
 
-/// Base64 with its padding or without, however its last bits were left.
+/// Base64 with or without padding, with any trailing bits.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -308,7 +308,7 @@ fn fitted(integer: Integer, number: i128) -> Option<Val> {
     fitted.ok()
 }
 
-/// Returns a whole number, however it is written: to JSON Schema `5.0` is one.
+/// Returns a whole number in any notation: in JSON Schema `5.0` is a whole number.
 fn whole(number: &serde_json::Number) -> Option<i128> {
     if let Some(number) = number.as_i64() {
         return Some(number.into());

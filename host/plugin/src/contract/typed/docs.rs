@@ -17,24 +17,24 @@ use haft_core::net::one_line;
 /// Type aliases that are followed before the search for documentation ends.
 const MAX_ALIASES: usize = 8;
 
-/// Characters of the documentation of one type, field, case or parameter.
+/// Maximum number of characters of the documentation of one type, field, case or parameter.
 const MAX_TEXT: usize = 2000;
 
-/// Maximal number of functions whose documentation is kept.
+/// Maximum number of functions whose documentation is kept.
 const MAX_FUNCTIONS: usize = 10_000;
 
 /// The documentation of a component's functions.
 #[derive(Default)]
 pub(super) struct Docs {
     sources: Vec<WitPackage>,
-    /// Where each function is written about: by the interface's name with its version (none for a
-    /// function of the world itself), and by the function's.
+    /// The place of each function's documentation: by the name and version of the interface (`None` for a function of
+    /// the world), and by the name of the function.
     functions: BTreeMap<(Option<String>, String), (usize, Function)>,
 }
 
 /// A parsed WIT package.
 enum WitPackage {
-    /// From a section: whole, with all it refers to.
+    /// The complete WIT from a section.
     Decoded(Box<Resolve>),
     /// From a text: what other packages define does not exist.
     Parsed(Box<UnresolvedPackage>),
@@ -51,7 +51,7 @@ pub(super) struct FunctionDocs<'a> {
 /// The documentation of a type at one place of use; often empty.
 #[derive(Clone, Copy, Default)]
 pub(super) struct TypeDocs<'a> {
-    /// Where to look types up.
+    /// The package that has the types.
     source: Option<&'a WitPackage>,
     ty: Option<Type>,
     /// The documentation of the use itself, as of a field.
@@ -357,7 +357,7 @@ fn bounded_text(text: &str) -> Option<String> {
 /// Brackets within brackets; types need a few, packages and interfaces three.
 const MAX_NESTING: usize = 100;
 
-/// Returns whether a text nests deeper than any hand-written one. Comments are ignored.
+/// Returns whether a text nests deeper than any hand-written text. Comments are ignored.
 pub(super) fn is_too_deep(text: &str) -> bool {
     let (mut depth, mut comments) = (0_usize, 0_usize);
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Encodes the values that a component returns as JSON, without loss: `decode` converts the JSON back to the same
+//! Encodes the values that a component returns as JSON, without loss: `decode` converts the JSON back to an equal
 //! value.
 
 use base64::Engine;
@@ -9,11 +9,10 @@ use wasmtime::component::Val;
 use super::model::{Case, Field, Type};
 use crate::contract::floats;
 
-/// The largest whole number that every JSON reader keeps.
+/// The largest whole number that every JSON reader represents exactly.
 const SAFE: u64 = 1 << 53;
 
-/// The value is not one of the type. It was made by wasmtime of a value of this very type, so this is a bug
-/// in haft.
+/// A value that does not have its type. wasmtime made the value from this type, so that this is a bug in haft.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a value of another type than the component has; this is a bug in haft")]
 pub(super) struct Mismatch;
@@ -110,7 +109,7 @@ fn optional(ty: Option<&Type>, val: Option<&Val>) -> Encoded {
     }
 }
 
-/// Fields that hold nothing are left out.
+/// Fields that hold nothing are omitted.
 fn record(fields: &[Field], values: &[(String, Val)]) -> Encoded {
     if fields.len() != values.len() {
         return Err(Mismatch);

@@ -10,7 +10,7 @@ use crate::component::listing::Uncallable;
 use crate::contract::offers;
 use haft_core::tool::exposed_name;
 
-/// Functions of a component, those of resources included.
+/// Maximum number of functions of a component, including those of resources.
 const MAX_FUNCTIONS: usize = 10_000;
 
 /// The callable exports of a component.
@@ -40,13 +40,13 @@ pub(super) fn is_hidden(name: &str) -> bool {
 /// The interface by which componentize-py starts its interpreter.
 const PYTHON: &str = "exports";
 
-/// Returns whether a function of the world itself is the one by which componentize-qjs starts its interpreter.
+/// Returns whether componentize-qjs starts its interpreter with this function of the world.
 fn starts_interpreter(name: &str, ty: &ComponentFunc) -> bool {
     name == "init" && ty.params().map(|(name, _)| name).take(2).eq(["shim", "script"])
 }
 
 impl Exports {
-    /// Looks through the exports of a component.
+    /// Collects the exported functions of a component.
     pub(super) fn from_component(engine: &wasmtime::Engine, component: &Component) -> Self {
         let mut found = Self { functions: Vec::new(), resources: Vec::new(), beyond: 0 };
         let exports = component.component_type();
@@ -141,7 +141,7 @@ pub(super) fn unique_names(functions: &[(Option<&str>, &str)]) -> Vec<String> {
         }
         let mut is_unique = true;
         for ((name, level), (interface, _)) in names.iter().zip(&mut levels).zip(functions) {
-            // A function of the world itself has nowhere else to come from.
+            // The name of a function of the world itself has no further level.
             if interface.is_some() && count.get(name.as_str()).is_some_and(|count| *count > 1) {
                 (*level, is_unique) = (*level + 1, false);
             }
@@ -164,8 +164,8 @@ fn named(functions: &[(Option<&str>, &str)], levels: &[usize]) -> Vec<String> {
     functions.iter().zip(levels).map(name).collect()
 }
 
-/// Returns an interface's part of a name: `geometry`, `shapes-geometry`, `acme-shapes-geometry`, and the complete
-/// one, which becomes a hash.
+/// Returns the part of a name for an interface: `geometry`, `shapes-geometry`, `acme-shapes-geometry`, or the
+/// complete name, which becomes a hash.
 fn origin(interface: &str, level: usize) -> Option<String> {
     let (path, _version) = interface.split_once('@').unwrap_or((interface, ""));
     let (package, short) = path.rsplit_once('/').unwrap_or(("", path));

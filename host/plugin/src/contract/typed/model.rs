@@ -5,18 +5,18 @@ use wasmtime::component::types;
 
 use super::docs::{FunctionDocs, TypeDocs};
 
-/// Maximal nesting of types. JSON has up to four levels for one type, and haft checks at most 64 levels; real
-/// components nest fewer than six.
+/// Maximum nesting of types. JSON has up to four levels for one type, and haft checks at most 64 levels; real
+/// components have fewer than six.
 const MAX_DEPTH: usize = 14;
 
-/// Maximal number of types of one function, with every use counted: a type that WIT defines once and ten fields use
-/// occurs ten times in a schema.
+/// Maximum number of types of one function, with every use counted: a type with one definition and ten uses occurs ten
+/// times in a schema.
 const MAX_TYPES: usize = 2000;
 
 /// The item types of streams and futures.
 const ITEMS: &str = "texts, characters, bytes, numbers and truth values";
 
-/// Characters of a parameter's or field's name. One vendor refuses a whole prompt for a longer one.
+/// Maximum number of characters of a parameter's or field's name. One vendor refuses a prompt with a longer name.
 const MAX_NAME: usize = 64;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -96,14 +96,14 @@ pub(super) enum Returned {
     Streamed(Streamed),
 }
 
-/// An answer that comes after its function has returned.
+/// An answer that arrives after its function has returned.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Streamed {
     pub(super) what: Later,
     pub(super) refusal: Refusal,
 }
 
-/// Whether a function may fail before anything of its answer comes.
+/// Whether a function may fail before any part of its answer arrives.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Refusal {
     Never,
@@ -111,7 +111,7 @@ pub(super) enum Refusal {
     Error(Option<Type>),
 }
 
-/// How an answer comes.
+/// The delivery of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Later {
     /// `stream<item>`.
@@ -137,7 +137,7 @@ impl Integer {
         }
     }
 
-    /// Returns whether some of its numbers are none that every JSON reader keeps.
+    /// Returns whether some values exceed the numbers that every JSON reader represents exactly.
     pub(super) fn is_wide(self) -> bool {
         matches!(self, Self::S64 | Self::U64)
     }
@@ -158,7 +158,7 @@ impl Type {
         )
     }
 
-    /// Returns whether `null` is one of its values in JSON.
+    /// Returns whether `null` is a value of the type in JSON.
     pub(super) fn is_nullable(&self) -> bool {
         matches!(self, Self::Option(_))
     }
@@ -195,7 +195,7 @@ struct Builder {
     left: usize,
 }
 
-/// A type, or the name of one without JSON: "a resource".
+/// A type, or the name of a type without JSON, such as "a resource".
 type Built<T> = Result<T, String>;
 
 impl Builder {
@@ -214,7 +214,7 @@ impl Builder {
         item.map(Box::new).ok_or_else(|| format!("a `{what}` of other items than {ITEMS}"))
     }
 
-    /// Returns how an answer comes that is not there when its function returns.
+    /// Returns the later delivery of an answer that is incomplete when its function returns.
     fn later(&mut self, ty: &types::Type) -> Option<Built<Later>> {
         match ty {
             types::Type::Stream(stream) => Some(self.item("stream", stream.ty()).map(Later::Stream)),

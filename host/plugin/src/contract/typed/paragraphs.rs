@@ -1,12 +1,12 @@
-//! Extracts the documentation of parameters from a function's. WIT has none for parameters, so authors write it
-//! into the function's, one line each, in one of the forms of their language:
+//! Extracts the documentation of parameters from a function's documentation. WIT has none for parameters, so that
+//! authors write it there, one line for each, in one of the forms of their language:
 //!
 //! ```text
 //! - name: words        - `name`: words        * name - words
 //! @param name words    :param name: words     name -- words
 //! ```
 //!
-//! Removes only lines about an existing parameter; everything else stays unmodified.
+//! Removes only lines about an existing parameter; all other lines stay unmodified.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub(super) struct Paragraphs {
 const HEADINGS: [&str; 6] = ["arguments", "parameters", "params", "args", "inputs", "input"];
 
 impl Paragraphs {
-    /// Takes the text of a function with these parameters apart.
+    /// Parses the text of a function with these parameters.
     pub(super) fn parse(text: &str, params: &[&str]) -> Self {
         let mut found = Self::default();
         let mut remaining: Vec<&str> = Vec::new();
@@ -57,7 +57,7 @@ impl Paragraphs {
     }
 }
 
-/// Returns the parameter that a line documents, and its text; of several lines about one the first counts.
+/// Returns the parameter that a line documents, and its text. Of several lines about one parameter the first counts.
 fn parse_parameter_line(
     line: &str,
     params: &[&str],
@@ -77,7 +77,7 @@ fn parse_parameter_line(
     (!docs.is_empty() && !known.contains_key(name)).then(|| (name.to_owned(), docs.to_owned()))
 }
 
-/// Returns the first word, with or without marks around it, and what comes after it.
+/// Returns the first word, with or without marks around it, and the following text.
 fn word(text: &str) -> Option<(&str, &str)> {
     for mark in ["**`", "`", "**", "*", "_"] {
         if let Some(rest) = text.strip_prefix(mark) {
@@ -117,7 +117,7 @@ fn separated(rest: &str, tagged: bool, bullet: bool) -> Option<&str> {
     }
 }
 
-/// Returns the lines that are left, without headings of lists that are gone and with no two empty ones.
+/// Returns the remaining lines without headings of removed lists, and without two consecutive empty lines.
 fn without_headings(lines: &[&str]) -> String {
     let is_heading = |line: &str| {
         let word = line.trim().trim_matches(['#', '*', ':', '_', ' ']).to_lowercase();
@@ -132,7 +132,8 @@ fn without_headings(lines: &[&str]) -> String {
     remaining.join("\n").trim().to_owned()
 }
 
-// Extracts from a function's documentation how it behaves. WIT has no place for it, so authors write lines of their own:
+// Extracts annotations from a function's documentation. WIT has no place for them, so that authors write separate
+// lines:
 //
 // ```text
 // @read-only          changes nothing outside itself, and is held to it
@@ -142,7 +143,7 @@ fn without_headings(lines: &[&str]) -> String {
 // @title Words        what it is called where people choose it
 // ```
 //
-// One line may have several of the first four. A line with other text is not an annotation, and stays.
+// One line may have several of the first four annotations. A line with other text is not an annotation, and stays.
 
 /// The annotations of a function's behaviour.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -180,7 +181,7 @@ impl Annotations {
     }
 }
 
-/// Sets the hint that a word names, if it names one.
+/// Sets the hint that a word names.
 fn set(hints: &mut Hints, word: &str) -> bool {
     let hint = match word {
         "@read-only" => &mut hints.read_only,

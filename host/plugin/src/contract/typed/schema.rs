@@ -9,10 +9,10 @@ use super::model::{Case, Field, Integer, Name, Type};
 /// The description of a `list<u8>`.
 const BYTES: &str = "text, or {\"base64\": …} for bytes that are not text";
 
-/// Standard base64, with its padding or without.
+/// Standard base64, with or without padding.
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?)?$";
 
-/// Returns the schema of an object with these fields; the one form that every vendor takes for parameters.
+/// Returns the schema of an object with these fields, the one form of parameters that every vendor accepts.
 pub(super) fn object_schema(fields: &[Field]) -> Value {
     Value::Object(record(fields))
 }
@@ -22,7 +22,7 @@ pub(super) fn type_schema(ty: &Type) -> Map<String, Value> {
     match ty {
         Type::Bool => typed("boolean"),
         Type::Integer(integer) => number(*integer),
-        // As a list of types, which haft converts to `anyOf` for the one vendor that rejects such a list.
+        // A list of types, which haft converts to `anyOf` for the one vendor that rejects a list.
         Type::Float32 | Type::Float64 => map(json!({ "type": ["number", "string"] })),
         Type::Char => map(json!({ "type": "string", "minLength": 1, "maxLength": 1 })),
         Type::String => typed("string"),
@@ -128,7 +128,8 @@ fn dictionary(key: &Type, value: &Type) -> Map<String, Value> {
     map(json!({ "type": "array", "items": entry }))
 }
 
-/// Returns an array of exactly these types. `items` accompanies `prefixItems` for vendors that support only one.
+/// Returns an array of exactly these types. `items` accompanies `prefixItems` for vendors that support only
+/// `items`.
 fn tuple(types: &[Type]) -> Map<String, Value> {
     let schemas: Vec<Value> = types.iter().map(|ty| Value::Object(type_schema(ty))).collect();
     let mut different: Vec<Value> = Vec::new();
@@ -150,7 +151,8 @@ fn tuple(types: &[Type]) -> Map<String, Value> {
     }
 }
 
-/// Returns `{"tag": …}` for the cases that hold nothing, in one; `{"tag": …, "val": …}` for each other.
+/// Returns one schema `{"tag": …}` for all cases without a value, and one schema `{"tag": …, "val": …}` for each
+/// other case.
 fn variant(cases: &[Case]) -> Map<String, Value> {
     let (full, empty): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.ty.is_some());
     let mut branches: Vec<Value> = Vec::new();

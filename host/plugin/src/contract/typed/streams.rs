@@ -24,7 +24,7 @@ use haft_core::tool::ToolError;
 /// The final answer of a function, or its error.
 type Answer = Result<Output, ToolError>;
 
-/// Puts streams and futures instead of the values that are to go through them.
+/// Replaces the values of streams and futures by streams and futures.
 pub(super) fn open(
     store: &mut Store<GuestState>,
     params: &[Field],
@@ -54,7 +54,7 @@ fn future<T: Item>(store: &mut Store<GuestState>, item: &mut Val) -> wasmtime::R
     Ok(Val::Future(reader.try_into_future_any(store)?))
 }
 
-/// Waits for the answer that `returned` leads to.
+/// Waits for the answer behind `returned`.
 ///
 /// # Errors
 /// The guest trapped, was stopped, or sends more than `most` bytes.
@@ -103,7 +103,7 @@ async fn stream_of(
     with_item!(item, T => collect::stream::<T>(store, stream, most).await)
 }
 
-/// Returns how a stream ended, by the future of a result beside it; the error is a text, or nothing.
+/// Returns the end of a stream, by the future of a result beside it; the error is a text, or nothing.
 async fn end_of(
     store: &mut Store<GuestState>,
     error: Option<&Type>,

@@ -37,7 +37,7 @@ fn compiled(ty: &Type) -> (Value, Schema) {
     (schema, compiled)
 }
 
-/// Equal as a component would see it: one `NaN` is as good as another.
+/// Returns whether two values are equal for a component. All `NaN` are equal.
 fn is_same(one: &Val, other: &Val) -> bool {
     let all = |one: &[Val], other: &[Val]| {
         one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
@@ -77,7 +77,7 @@ fn is_same(one: &Val, other: &Val) -> bool {
     }
 }
 
-/// Encoded, accepted, decoded: the same value.
+/// An encoded value is accepted and decoded to an equal value.
 fn round_trip(ty: &Type, value: &Val) -> Result<(), TestCaseError> {
     let encoded = encode::value(ty, value).unwrap();
     let (schema, answers) = compiled(ty);
@@ -88,7 +88,7 @@ fn round_trip(ty: &Type, value: &Val) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Whatever the schema accepts, the decoder accepts, or says which number was wanted instead of a text.
+/// The decoder accepts all arguments that the schema accepts, or reports that a text is not the expected number.
 fn accepted(ty: &Type, arguments: &Value) -> Result<bool, TestCaseError> {
     let (schema, compiled) = compiled(ty);
     if compiled.check(arguments).is_err() {
@@ -108,7 +108,7 @@ fn runner(cases: u32) -> TestRunner {
     TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
 }
 
-/// WA01: random values of random types come through JSON unchanged.
+/// WA01: random values of random types stay equal through JSON.
 #[test]
 fn wa01_values_of_every_type_come_through_json() {
     let strategy = types::ty().prop_flat_map(|ty| {
@@ -138,7 +138,7 @@ fn wa01_what_the_schema_accepts_is_decoded() {
     assert!((CASES / 50..CASES).contains(&survived.get()), "{} of {CASES}", survived.get());
 }
 
-/// WA01: the same through real components: JSON to values, to the guest's memory and back.
+/// WA01: values are equal after the way through a real component: from JSON to the guest's memory and back.
 #[test]
 fn wa01_values_of_every_type_come_through_a_component() {
     let strategy = prop::collection::vec(types::ty(), Echo::TYPES).prop_flat_map(|types| {

@@ -22,7 +22,7 @@ use crate::threads::{NoAnswer, Threads};
 use haft_core::grant::{Grant, Root, SandboxMode};
 use haft_core::tool::inline;
 
-/// Two directories with a file each, and what may be written: one of them.
+/// Two directories with a file each, one of which may be written.
 struct Fixture {
     directory: tempfile::TempDir,
     threads: Threads,
@@ -212,8 +212,8 @@ fn wa02_signals_and_abstract_sockets_stay_inside() {
     assert_eq!(connected.unwrap_err().kind(), ErrorKind::PermissionDenied);
 }
 
-/// WA02: a right is to a directory, not to its name: one that takes the place of another is writable
-/// from then on, and the other not any more, wherever it went.
+/// WA02: a right is to a directory, not to its name. A replacement under the name is writable from then on; the
+/// original is not, wherever it was moved.
 #[test]
 fn wa02_a_replaced_directory_has_a_wall_of_its_own() {
     let Some(fixture) = Fixture::with_landlock() else { return };
@@ -223,7 +223,7 @@ fn wa02_a_replaced_directory_has_a_wall_of_its_own() {
     fs::rename(&granted, fixture.path("was")).unwrap();
     assert!(write(granted.join("nothing")).is_err());
     for round in 0..3 {
-        // A file system likes to give a new directory the number of the one that was just removed.
+        // A file system often reuses the inode of a directory that was just removed.
         fs::create_dir(&granted).unwrap();
         write(granted.join("second")).unwrap();
         assert_eq!(fs::read_to_string(granted.join("second")).unwrap(), "written", "{round}");
@@ -234,8 +234,8 @@ fn wa02_a_replaced_directory_has_a_wall_of_its_own() {
     assert!(!fixture.path("was/second").exists());
 }
 
-/// Tries to write in both directories, on one thread after the other, each started by the one before
-/// and none of them done before all have `barrier`, so that there is none idle to take another's work.
+/// Tries to write in both directories on a chain of threads, each started by the previous one. All of them wait
+/// for `barrier`, so that no idle thread takes the work of another.
 fn write_in_chain(
     left: usize,
     paths: (PathBuf, PathBuf),
@@ -251,7 +251,7 @@ fn write_in_chain(
     barrier.wait();
 }
 
-/// WA02: threads started by a thread are confined too, however long the chain.
+/// WA02: threads started by a thread are confined too, for chains of any length.
 #[test]
 fn wa02_threads_of_threads_are_inside() {
     const HANG: Duration = Duration::from_mins(5);
@@ -265,7 +265,7 @@ fn wa02_threads_of_threads_are_inside() {
     let seen: Vec<_> = receiver.iter().collect();
     assert_eq!(seen, vec![(true, false); CHAIN + 1]);
     assert!(read_tree(&outside).keys().all(|name| name.parse::<usize>().is_err()));
-    // Every one of them is as good as any for the next guests, who are all at work at once.
+    // Any of these threads may run the next guests, so that as many guests run concurrently.
     let (all, (sender, receiver)) = (Arc::new(Barrier::new(CHAIN + 1)), mpsc::channel());
     for _ in 0..=CHAIN {
         let (all, sender) = (all.clone(), sender.clone());
@@ -292,7 +292,7 @@ fn wa02_tasks_of_guests_are_inside() {
     assert!(!fixture.path("outside/new").exists());
 }
 
-/// Pools without users are dropped; the others stay, however many there are.
+/// Pools without users are dropped; the other pools stay, regardless of their number.
 #[test]
 fn pools_are_bounded_and_none_in_use_is_dropped() {
     let fixture = Fixture::new();
@@ -322,7 +322,7 @@ fn pools_are_bounded_and_none_in_use_is_dropped() {
     assert_eq!(answers.recv().unwrap(), (true, true));
 }
 
-/// Runs `work` where the kernel answers these system calls with this error, as one without them does.
+/// Runs `work` with this error for these system calls, as on a kernel without them.
 fn without(calls: &[i64], error: u32, work: impl FnOnce() + Send + 'static) {
     let calls: BTreeMap<i64, _> = calls.iter().map(|call| (*call, Vec::new())).collect();
     let architecture = TargetArch::try_from(std::env::consts::ARCH).unwrap();
@@ -402,7 +402,7 @@ fn sb08_what_is_open_is_named() {
     assert_eq!(LandlockState::None { reason: "no kernel".into() }.to_string(), "none: no kernel");
 }
 
-/// Directories stay open for a call, wherever their names lead afterwards.
+/// Directories stay open for a call, regardless of later changes to their names.
 #[test]
 fn directories_are_opened_once() {
     let fixture = Fixture::new();
@@ -421,8 +421,8 @@ fn directories_are_opened_once() {
     assert_ne!(writable.extent(), fixture.granted().extent());
 }
 
-/// WA02: a thread that runs calls inline is confined from the first one on; no other thread is used for them, and
-/// none for guests that may write.
+/// WA02: a thread that runs calls inline is confined from the first call on. No other thread is used for such
+/// calls, and no such thread for guests that may write.
 #[test]
 fn wa02_a_thread_that_runs_calls_inline_writes_nothing() {
     let Some(fixture) = Fixture::with_landlock() else { return };

@@ -11,7 +11,7 @@ use crate::wasi::drafts::wasi::config::store::{self, Error, Host};
 /// The error for a guest without configuration.
 const REFUSED: &str = "no configuration is granted";
 
-/// The names of the interface in earlier drafts, which have the same functions and types.
+/// The names of the interface in earlier drafts, which have equal functions and types.
 const EARLIER: [&str; 2] = ["wasi:config/store@0.2.0-draft", "wasi:config/runtime@0.2.0-draft"];
 
 /// The configuration of a guest's plugin, if it has one.

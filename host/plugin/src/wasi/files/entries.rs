@@ -1,5 +1,5 @@
 //! Changes to directory entries: create, rename, link, remove. The directory is resolved and opened first, below
-//! the guest's open directory; then it is checked, and one name in that very directory is changed. `.` and `..` are
+//! the guest's open directory. Then it is checked, and one name in this open directory is changed. `.` and `..` are
 //! refused as names.
 
 use std::fs::File;
@@ -23,7 +23,7 @@ const NEW_DIRECTORY: Mode = Mode::from_raw_mode(0o777);
 pub(super) struct Entry {
     pub(super) directory: File,
     pub(super) name: String,
-    /// Whether a slash followed it.
+    /// Whether a slash followed the name.
     pub(super) must_be_directory: bool,
 }
 
@@ -55,7 +55,7 @@ impl Files<'_> {
             self.protected_paths.protection_of_entry(&found, name).map_err(resolve::error)?
         {
             let place = resolve::real_path(&found);
-            // Below a protected directory the name does not matter: it may be that of a temporary file.
+            // Below a protected directory the name does not matter, and may be that of a temporary file.
             let place = if protection.itself { place.map(|place| place.join(name)) } else { place };
             return Err(self.refuse(protection.level, place, AccessKind::Write));
         }
@@ -104,7 +104,7 @@ impl Files<'_> {
 
     pub(super) fn symlink(&mut self, directory: &Dir, target: &str, path: &str) -> FsResult<()> {
         let entry = self.entry(directory, path)?;
-        // An absolute link is of no use to a guest, and misleads other programs that follow it.
+        // An absolute link is useless to a guest, and misleads other programs that follow it.
         if target.starts_with('/') {
             return Err(ErrorCode::NotPermitted.into());
         }

@@ -51,7 +51,6 @@ fn with_files<S: 'static, T>(
     })
 }
 
-/// Converts an error of WASI 0.2 to one of WASI 0.3.
 fn error(error: FsError) -> FilesystemError {
     match error.downcast() {
         Ok(code) => later::error_code(code).into(),

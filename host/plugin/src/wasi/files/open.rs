@@ -18,8 +18,8 @@ use crate::wasi::files::protected::ProtectionCheck;
 use crate::wasi::files::resolve::{self, Bounds, Links, Object, resolve_path};
 use crate::wasi::files::view::Files;
 
-/// How often a path is resolved again: for every link to a file yet to be made, and when another process changes the
-/// path meanwhile. The kernel follows as many links.
+/// Maximum number of resolutions of a path: one for every link to a missing file, and for every change of the path
+/// by another process. The kernel follows as many links.
 const MAX_ATTEMPTS: usize = 40;
 
 /// The mode of a new file, before the user's umask.
@@ -32,20 +32,20 @@ pub(super) struct OpenRequest {
     flags: DescriptorFlags,
 }
 
-/// The mode of a file that will replace another one, until the rename copies the mode of the replaced file.
+/// The mode of a file that will replace another file, until the rename copies the mode of the replaced file.
 const PRIVATE_FILE: Mode = Mode::from_raw_mode(0o600);
 
 /// The outcome of creating a file.
 enum CreateOutcome {
     File(File),
-    /// Another process has created it meanwhile.
+    /// Another process has created the file meanwhile.
     Exists,
-    /// Its name is a link to this path, which does not exist.
+    /// The name is a link to this path, which does not exist.
     Link(String),
 }
 
 impl OpenRequest {
-    /// Takes what can be asked for. Which combinations cannot is as wasmtime-wasi has it.
+    /// Checks the requested flags. Refuses the combinations that wasmtime-wasi refuses.
     pub(super) fn new(open: OpenFlags, flags: DescriptorFlags) -> Result<Self, ErrorCode> {
         let synchronous = DescriptorFlags::FILE_INTEGRITY_SYNC
             | DescriptorFlags::DATA_INTEGRITY_SYNC
@@ -98,7 +98,7 @@ impl OpenRequest {
         }
     }
 
-    /// Returns how an object that is there is opened.
+    /// Returns the flags to open an existing object.
     fn of_object(self) -> OFlags {
         let truncates = self.open.contains(OpenFlags::TRUNCATE);
         if truncates { self.access() | OFlags::TRUNC } else { self.access() }
@@ -181,7 +181,7 @@ impl Files<'_> {
         Ok(Some(descriptor(file, is_directory, permissions, request)))
     }
 
-    /// Makes the file `path`, which does not exist.
+    /// Creates the file `path`, which does not exist.
     fn create_file(
         &mut self,
         directory: &Dir,
@@ -208,12 +208,12 @@ impl Files<'_> {
     }
 }
 
-/// Returns where an entry leads that is a link.
+/// Returns the target of an entry that is a link.
 fn target(entry: &Entry) -> Option<String> {
     readlinkat(&entry.directory, &*entry.name, Vec::new()).ok()?.into_string().ok()
 }
 
-/// Returns the path of the target of the link at `path`; the kernel refuses one that leads out.
+/// Returns the path of the target of the link at `path`. The kernel refuses a target outside of the directory.
 fn beside(path: &str, target: &str) -> String {
     match path.trim_end_matches('/').rsplit_once('/') {
         Some((parent, _)) if !target.starts_with('/') => format!("{parent}/{target}"),

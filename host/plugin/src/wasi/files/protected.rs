@@ -15,14 +15,13 @@ use crate::wasi::files::resolve::{HANDLE, Object, identity, real_path};
 use haft_core::grant::{Grant, Root};
 use haft_core::sync::Lock;
 
-/// Sets of protected paths that are cached: the plugins of a program have the same one.
+/// Maximum number of cached sets of protected paths: the plugins of a program have one set.
 const MAX_KNOWN: usize = 8;
 
-/// Directories cached as unprotected: more than one call visits, at a few hundred bytes each.
+/// Maximum number of directories cached as unprotected: more than one call visits, at a few hundred bytes each.
 const MAX_FREE: usize = 1024;
 
-/// Directories above one another. A path of the kernel has at most 4096 bytes, and each step up
-/// takes three.
+/// Maximum depth of directories. A path of the kernel has at most 4096 bytes, and each step up takes three.
 const MAX_DEPTH: usize = 1000;
 
 /// The protection of one object.
@@ -41,7 +40,7 @@ pub(super) enum ProtectionCheck {
     Protected(ProtectedObject),
 }
 
-/// Device and inode: what an object is, whatever it is called.
+/// Device and inode: the identity of an object, independent of its name.
 type FileId = (u64, u64);
 
 #[derive(Debug, Default)]
@@ -49,7 +48,7 @@ pub(crate) struct ProtectedPaths {
     hidden: Vec<Root>,
     fixed: Vec<Root>,
     protected: Vec<ProtectedDirectory>,
-    /// Of `/`.
+    /// The identity of `/`.
     top: Option<FileId>,
     /// Directories without a protected ancestor, with their paths. A known directory at its known path is not
     /// checked again: only a process that may write in protected places could have moved it there.
@@ -65,16 +64,16 @@ type OpenHandles = BTreeMap<PathBuf, (File, FileId)>;
 struct ProtectedDirectory {
     level: Protection,
     path: PathBuf,
-    /// Its identity, if it existed.
+    /// The directory's identity, if it existed.
     identity: Option<FileId>,
-    /// The paths of all links that its name leads through, and its own. Replacing one of these, or a directory
-    /// above one, would replace the protected path.
+    /// The paths of all links on the way to the directory, and its own path. A replacement of one of these, or of a
+    /// directory above one, would replace the protected path.
     link_paths: Vec<PathBuf>,
     /// The identities of the objects at these paths.
     link_ids: Vec<FileId>,
 }
 
-/// The protected paths of each program, resolved once: an object stays protected wherever it is moved.
+/// The protected paths of each program, resolved once: an object stays protected after a move.
 #[derive(Debug, Default)]
 pub(crate) struct ProtectedPathsCache(Lock<Vec<Arc<ProtectedPaths>>>);
 

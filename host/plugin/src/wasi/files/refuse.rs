@@ -15,12 +15,12 @@ use crate::wasi::files::protected::{ProtectedObject, ProtectionCheck};
 use crate::wasi::files::resolve::{self, Bounds, Links, Object, resolve_path};
 use crate::wasi::files::view::Files;
 
-/// Maximal number of attempts to resolve a path whose object disappears before its check, as when another process
+/// Maximum number of attempts to resolve a path whose object disappears before its check, as when another process
 /// keeps replacing a file.
 const MAX_ATTEMPTS: usize = 40;
 
 impl Files<'_> {
-    /// Returns the object that `path` below `directory` leads to, and its protection.
+    /// Resolves `path` below `directory`. Returns the object and its protection.
     pub(super) fn resolve_and_check(
         &mut self,
         directory: &Dir,
@@ -42,7 +42,7 @@ impl Files<'_> {
         Err(ErrorCode::NoEntry.into())
     }
 
-    /// Resolves the object of a metadata query. A hidden directory itself is visible, since listing its parent
+    /// Resolves the object of a metadata query. A hidden directory itself is visible, because listing its parent
     /// shows it; its content is not.
     pub(super) fn resolve_visible(
         &mut self,
@@ -109,7 +109,7 @@ impl Files<'_> {
         result: &FsResult<T>,
     ) {
         let is_refused = matches!(result, Err(error) if has_code(error, ErrorCode::NotPermitted));
-        // No line of program.toml leads out of a private directory.
+        // No line of program.toml grants a path outside of a private directory.
         if !is_refused || self.inside.is_some() {
             return;
         }

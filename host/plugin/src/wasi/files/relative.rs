@@ -27,7 +27,7 @@ pub(super) const NAME: &str = "/";
 /// Arguments of a call that may be paths; a call names a few.
 const MAX_NAMED: usize = 1000;
 
-/// Bytes of a path, as Linux has it.
+/// Maximum number of bytes of a path, as Linux has it.
 const MAX_PATH: usize = 4096;
 
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub(super) enum HandedDirectory {
     Granted(PathBuf),
 }
 
-/// The state needed to interpret the paths of one guest.
+/// The state for the interpretation of one guest's paths.
 #[derive(Default)]
 pub(crate) struct RelativePaths {
     /// Whether the guest can ask haft for its workspace.
@@ -73,7 +73,7 @@ impl RelativePaths {
         self.is_location_known
     }
 
-    /// Keeps the texts among a call's arguments that could be paths, which [`named`] finds.
+    /// Stores the texts among a call's arguments that could be paths, which [`named`] finds.
     pub(crate) fn set_named(&mut self, named: Vec<String>) {
         self.named = named;
     }
@@ -83,7 +83,7 @@ impl RelativePaths {
         self.handles.push((fd, handed));
     }
 
-    /// Forgets a descriptor that the guest gives back.
+    /// Removes a descriptor that the guest drops.
     pub(super) fn drop(&mut self, fd: u32) {
         self.handles.retain(|(handle, _)| *handle != fd);
     }
@@ -101,7 +101,7 @@ impl RelativePaths {
         shortened.any(|named| named.parent().is_some() && are_kin(&named, absolute))
     }
 
-    /// Returns the original of `path`, which the guest's library has shortened: the whole path, and whether the
+    /// Returns the original of `path`, which the guest's library has shortened: the complete path, and whether the
     /// call's arguments name it. Relative paths start from `base`.
     pub(super) fn meaning(&self, base: Option<&Root>, path: &str) -> (PathBuf, bool) {
         let absolute = normalise(&Path::new("/").join(path));
@@ -136,7 +136,7 @@ fn in_full(base: &Root, named: &str) -> PathBuf {
     }
 }
 
-/// Returns whether `path` is `base` or lies below it, under one of its names.
+/// Returns whether `path` is `base` or below it, under one of its names.
 fn lies_in(base: &Root, path: &Path) -> bool {
     path.starts_with(base.path()) || path.starts_with(base.real())
 }
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(begun_elsewhere, (place.path().join("notes/a.md"), true));
     }
 
-    /// C01: a grant by one name of the workspace is one by the other.
+    /// C01: a grant by one name of the workspace is valid for its other name.
     #[test]
     fn c01_a_workspace_behind_a_link_has_two_names() {
         let place = tempfile::tempdir().unwrap();

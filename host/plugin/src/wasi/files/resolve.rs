@@ -1,6 +1,6 @@
-//! Resolves a path to a handle that allows metadata queries only; the handle can be checked and then reopened, and
-//! stays the same object whatever happens to its path. Refuses `/proc`, which would show a guest haft's environment
-//! and memory.
+//! Resolves a path to a handle that allows metadata queries only. The handle can be checked and then reopened, and
+//! refers to one object regardless of changes to the path. Refuses `/proc`, which would show haft's environment and
+//! memory to a guest.
 
 #[cfg_attr(target_os = "linux", path = "resolve/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "resolve/platform/macos.rs")]
@@ -20,13 +20,13 @@ use haft_core::replace;
 
 pub(super) use self::platform::{HANDLE, identity, set_times};
 
-/// Flags of every open: it must not block if the object has become a FIFO or a terminal.
+/// Flags of every open, which must not block if the object has become a FIFO or a terminal.
 pub(super) const ALWAYS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// How far a path may lead.
+/// The bounds of the resolution of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bounds {
-    /// Below the directory it starts from, as the kernel holds it.
+    /// Below the start directory, as the kernel ensures.
     Beneath,
     /// Anywhere that the user would get by following it. Only for reading.
     Anywhere,
@@ -98,7 +98,7 @@ pub(super) fn place(directory: &Dir, path: &str) -> FsResult<PathBuf> {
     Ok(real_path(&directory.dir).map_err(error)?.join(path))
 }
 
-/// Returns where an open object is now, as the kernel has it. Fails for what has no place any more.
+/// Returns the current path of an open object. Fails for an object without a path.
 pub(super) fn real_path(object: &File) -> io::Result<PathBuf> {
     let path = platform::kernel_path(object)?;
     // An unmounted object has a relative path.
@@ -120,7 +120,7 @@ pub(super) fn code(error: &io::Error) -> Option<ErrorCode> {
     }
 }
 
-/// Returns an error of resolving as WASI names it: the kernel reports a path that leads out as "cross-device".
+/// Returns an error of resolving in the form of WASI: the kernel reports a path to the outside as "cross-device".
 fn escape(errno: Errno) -> FsError {
     match errno {
         Errno::XDEV => ErrorCode::NotPermitted.into(),
@@ -128,11 +128,11 @@ fn escape(errno: Errno) -> FsError {
     }
 }
 
-// A file that is replaced by renaming another over it keeps its mode, owner and attributes, which WASI has no way to ask
-// for. Never follows a link.
+// A file that is replaced by a rename keeps its mode, owner and attributes, for which WASI has no operation. Never
+// follows a link.
 
-/// How the name begins of a temporary file that will replace another one: what that holds may be for its user only, and it
-/// becomes that file in all but content, or its rename fails.
+/// The prefix of the name of a temporary file that will replace another file. The content may be for its user only. The
+/// file gets everything but the content of the replaced file, or its rename fails.
 pub(super) const PRIVATE: &str = ".haft-private-";
 
 /// Enough to change a file's mode; waits for nothing.
@@ -142,9 +142,9 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Copies the metadata of the file `old` to the file `new`. A guest that asked for that by a [`PRIVATE`] name gets
-/// "busy" if it is impossible, and overwrites the file in place. For other guests missing metadata are ignored:
-/// they asked for the rename only.
+/// Copies the metadata of the file `old` to the file `new`. A guest that requested the copy by a [`PRIVATE`] name gets
+/// "busy" if it is impossible, and overwrites the file in place. For other guests missing metadata are ignored, because
+/// they requested only the rename.
 pub(super) fn keep((from, old): (&File, &str), (to, new): (&File, &str)) -> FsResult<()> {
     let is_private = old.starts_with(PRIVATE);
     let keep = || -> io::Result<bool> {

@@ -38,8 +38,8 @@ pub(super) fn stat() -> DescriptorStat {
 }
 
 impl Files<'_> {
-    /// Returns the directory for paths in no other one, and whether it is the workspace itself. `None` for a guest
-    /// that has all of `/` and uses absolute paths.
+    /// Returns the directory for all other paths, and whether it is the workspace itself. `None` for a guest that
+    /// has all of `/` and uses absolute paths.
     pub(super) fn relative_root(&mut self, preopens: &[Preopen]) -> Option<(Dir, bool)> {
         let base = self.grant.base().filter(|_| !self.relative.can_ask());
         if base.is_none() && preopens.iter().any(|preopen| preopen.name == NAME) {
@@ -85,7 +85,7 @@ impl Files<'_> {
         !matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Root { is_workspace: false }))
     }
 
-    /// Returns whether `path` below `fd` is the workspace, and the workspace as a whole is not granted.
+    /// Returns whether `path` below `fd` is the workspace, and the complete workspace is not granted.
     pub(super) fn is_way(&self, fd: &Resource<Descriptor>, path: &str) -> bool {
         let Some(base) = self.grant.base() else { return false };
         if !matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Root { .. })) {
@@ -132,7 +132,8 @@ impl Files<'_> {
         }
     }
 
-    /// Returns the granted directory that contains `whole`, and the path below it; `whole` itself if none does.
+    /// Returns the granted directory that contains `whole`, and the path below it; `whole` itself without such a
+    /// directory.
     fn lies_in(&self, mut whole: PathBuf) -> Result<(Preopen, String), PathBuf> {
         let preopens = self.grant.preopens();
         loop {

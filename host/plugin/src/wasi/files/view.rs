@@ -45,7 +45,7 @@ pub(crate) struct Files<'a> {
     pub(super) inside: Option<Kept>,
     pub(super) leads_elsewhere: &'a mut bool,
     changes: &'a Changes,
-    /// Its reference count is the number of WASI 0.3 file streams plus one.
+    /// A token whose reference count is the number of WASI 0.3 file streams plus one.
     pub(crate) open_streams: &'a Arc<()>,
 }
 
@@ -57,10 +57,10 @@ impl HasData for HasFiles {
 pub(crate) struct FileState {
     protected_paths: Arc<ProtectedPaths>,
     pub(crate) disk: Arc<Disk>,
-    /// Its private directories, opened for the call.
+    /// The guest's private directories, opened for the call.
     pub(crate) private: PrivateDirectories,
     relative: RelativePaths,
-    /// Its reference count is the number of WASI 0.3 file streams plus one.
+    /// A token whose reference count is the number of WASI 0.3 file streams plus one.
     open_streams: Arc<()>,
     /// Whether the guest left the thread that read its call for a path to another file system.
     pub(crate) leads_elsewhere: bool,
@@ -122,8 +122,7 @@ fn files(View { shared, own }: View<'_, FileState>) -> Files<'_> {
 }
 
 impl Files<'_> {
-    /// Has the guest leave the thread that read its call where `path` leads to another file system, which may be slow or
-    /// gone.
+    /// Moves the guest off the reading thread if `path` leads to another file system, which may be slow or unavailable.
     pub(super) async fn stay_or_leave(&mut self, directory: &Dir, path: &str) {
         if inline::is_enabled() && resolve::leads_elsewhere(directory, path) {
             *self.leads_elsewhere = true;
@@ -163,7 +162,7 @@ impl Files<'_> {
         Some(self.changes).filter(|_| self.inside.is_none())
     }
 
-    /// Returns how far resolving a path may lead.
+    /// Returns the bounds for the resolution of a path.
     pub(super) fn bounds(&self) -> Bounds {
         let is_anywhere = self.inside.is_none() && self.grant.readable() == Reach::Anywhere;
         if is_anywhere { Bounds::Anywhere } else { Bounds::Beneath }
@@ -235,11 +234,11 @@ impl PrivateHandles {
     }
 }
 
-// A guest's private directories (`/state`, `/cache`). They lie among haft's own files, which are closed to all
-// others: objects below one of their handles are open to this guest, and the kernel keeps it below. Writes also
-// count against the directory's quota; moves and links across its border are refused, since they would not count.
+// A guest's private directories (`/state`, `/cache`). They are among haft's own files, which are closed to all other
+// guests: objects below one of their handles are open to this guest, and the kernel prevents escapes. Writes also count
+// against the directory's quota. Moves and links across its border are refused, because they would not count.
 
-/// Nothing in a private directory is haft's own.
+/// The protected paths of a private directory: none is haft's own.
 static NOTHING_PROTECTED: LazyLock<ProtectedPaths> = LazyLock::new(ProtectedPaths::default);
 
 impl Files<'_> {
@@ -289,7 +288,7 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// Keeps an object opened from a private directory.
+    /// Records an object opened from a private directory.
     pub(super) fn push(&mut self, opened: Descriptor) -> FsResult<Resource<Descriptor>> {
         let descriptor = self.inner.table.push(opened)?;
         if let Some(kept) = self.inside {

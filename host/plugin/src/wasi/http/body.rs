@@ -1,4 +1,4 @@
-//! Streaming bodies of requests and responses: counted, timed and masked, never buffered whole.
+//! Streaming bodies of requests and responses: counted, timed and masked, never buffered completely.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,11 +10,11 @@ use wasmtime_wasi_http::{Error, Result, WasiBody};
 
 use super::mask::Masker;
 
-/// Maximal size in bytes of one response's body. No tool needs more, and an endless response fills only the guest's
+/// Maximum size in bytes of one response's body. No tool needs more, and an endless response fills only the guest's
 /// own memory.
 pub(super) const MAX_RESPONSE: u64 = 256 << 20;
 
-/// Maximal size in bytes of one request's body, for the same reason; it may contain granted files.
+/// Maximum size in bytes of one request's body, for the same reason; it may contain granted files.
 const MAX_REQUEST: u64 = 64 << 20;
 
 /// The body of a guest's request.
@@ -62,7 +62,7 @@ pub(super) struct ResponseBody {
 }
 
 impl ResponseBody {
-    /// Ends with an error when nothing has come for as long as `quiet`.
+    /// Ends with an error after `quiet` without data.
     pub(super) fn new(inner: Incoming, masker: Masker, quiet: Duration) -> Self {
         let silence = Box::pin(sleep(quiet));
         Self { inner, left: MAX_RESPONSE, masker, quiet, silence, ended: false }
@@ -104,7 +104,7 @@ impl ResponseBody {
     }
 }
 
-/// Returns why a body ended before its end.
+/// Returns the reason why a body ended before its end.
 fn broken(error: &hyper::Error) -> Error {
     if error.is_incomplete_message() { Error::HttpResponseIncomplete } else { Error::ConnectionTerminated }
 }

@@ -20,17 +20,17 @@ use wasmtime_wasi_http::{Error, Result};
 
 use haft_core::grant::{Destination, Scheme};
 
-/// Names looked up at once, of all guests. Each holds a thread until the system's resolver gives up, even if its
-/// request was cancelled.
+/// Maximum number of concurrent name lookups of all guests. Each holds a thread until the system's resolver gives
+/// up, even if its request was cancelled.
 const MAX_LOOKUPS: usize = 8;
 
-/// Maximal time of a name lookup: twice the wait of the system's resolver for one server.
+/// Time limit for a name lookup: twice the wait of the system's resolver for one server.
 const LOOKUP: Duration = Duration::from_secs(10);
 
-/// Addresses of one name that are tried.
+/// Maximum number of tried addresses of one name.
 const MAX_ADDRESSES: usize = 8;
 
-/// How long an address is tried before the next one is tried as well (RFC 8305, section 5).
+/// Delay before the next address is tried concurrently (RFC 8305, section 5).
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// A connection, encrypted or not.
@@ -76,14 +76,14 @@ impl Connector {
         looking.await?
     }
 
-    /// Connects to one of `addresses`, which is not empty.
+    /// Connects to one of `addresses`, which must not be empty.
     pub(super) async fn connect(&self, addresses: Vec<SocketAddr>) -> Result<TcpStream> {
         let stream = race(addresses).await.map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused => Error::ConnectionRefused,
             io::ErrorKind::TimedOut => Error::ConnectionTimeout,
             _ => Error::DestinationUnavailable,
         })?;
-        // A request is written at once; Nagle's algorithm would only delay it.
+        // A request is written at once; Nagle's algorithm would delay it.
         stream.set_nodelay(true).map_err(Error::Connect)?;
         Ok(stream)
     }
@@ -120,7 +120,7 @@ impl Connector {
 /// TLS with the system's certificates, offering only HTTP/1.1, and without session resumption: a server must not be
 /// able to link the connections of two plugins.
 fn tls() -> std::result::Result<TlsConnector, rustls::Error> {
-    // Handed over, not installed: a process-wide provider is the embedding program's to choose.
+    // Passed, not installed: the embedding program chooses the process-wide provider.
     let ring = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions()?;
     let mut config = builder.with_platform_verifier()?.with_no_client_auth();
@@ -129,7 +129,7 @@ fn tls() -> std::result::Result<TlsConnector, rustls::Error> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// Returns the first of both kinds in turn, so that one unreachable kind costs little.
+/// Returns addresses of IPv4 and IPv6 in turn, so that an unreachable kind costs little time.
 fn alternating(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let first_is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (one, other): (Vec<_>, Vec<_>) =
@@ -142,7 +142,7 @@ fn alternating(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     mixed
 }
 
-/// Tries one address after the other, without waiting for the slow ones.
+/// Tries one address after the other, without waiting for slow ones.
 async fn race(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut waiting = addresses.into_iter().take(MAX_ADDRESSES);
     let mut attempts = JoinSet::new();

@@ -25,7 +25,7 @@ use haft_core::trace::TraceParent;
 /// A response, and the task that runs while its body is read.
 pub(super) type Sent = (Response<WasiBody>, Box<dyn Future<Output = Result<()>> + Send>);
 
-/// Bytes of an answer's headers; servers themselves send 8 to 32 KiB at most.
+/// Maximum number of bytes of an answer's headers; servers themselves send 8 to 32 KiB at most.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
 
 /// Headers of an answer.
@@ -43,7 +43,7 @@ const QUIET: Duration = Duration::from_mins(1);
 /// The longest silence: what slow reports and models take. The call's own limit ends it sooner.
 const MAX_QUIET: Duration = Duration::from_mins(10);
 
-/// How long each part may take.
+/// Time limits of the parts of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timeouts {
     connect: Duration,
@@ -69,7 +69,7 @@ pub(super) struct Exchange {
     pub(super) grant: Arc<Grant>,
     pub(super) injections: Injections,
     pub(super) decisions: NetworkDecisions,
-    /// Permits for connections of the same guest.
+    /// Permits for the guest's connections.
     pub(super) open: Arc<Semaphore>,
     pub(super) destination: Destination,
     /// The request as decisions call it.
@@ -140,7 +140,7 @@ impl Exchange {
     /// Returns the request as sent, and whether a secret was added.
     fn prepared(&self, request: Request<WasiBody>) -> Result<(Request<RequestBody>, bool)> {
         let mut request = request.map(RequestBody::new);
-        // The form for a server itself; a whole URL would be for a proxy.
+        // The form for a server; a complete URL would be for a proxy.
         *request.uri_mut() = match request.uri().path_and_query() {
             Some(path) => path.as_str().parse().map_err(|_| Error::HttpRequestUriInvalid)?,
             None => Uri::from_static("/"),
@@ -191,7 +191,7 @@ fn note_trace(trace: &TraceParent, headers: &mut HeaderMap) {
     }
 }
 
-/// Returns how a body is compressed, if it is.
+/// Returns the compression of a body, if it is compressed.
 fn coding(headers: &HeaderMap) -> Option<String> {
     let codings = headers.get_all(CONTENT_ENCODING).iter();
     let mut codings = codings.map(|coding| String::from_utf8_lossy(coding.as_bytes()).trim().to_owned());

@@ -17,7 +17,7 @@ use crate::instance::state::GuestState;
 /// Passes `post` to a guest, and its response to `reader`.
 ///
 /// # Errors
-/// The guest trapped or was stopped before its answer was known, or gave none.
+/// The guest trapped or was stopped before its answer was known, or gave no answer.
 pub(crate) async fn exchange(
     store: &mut Store<GuestState>,
     guest: &Service,

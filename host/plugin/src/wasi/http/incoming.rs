@@ -23,7 +23,7 @@ use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
 use crate::instance::state::GuestState;
 
-/// Whom requests are for: servers refuse names that they do not know, and know this one.
+/// The host name in requests. Servers refuse unknown names, and accept this one.
 const AUTHORITY: &str = "localhost";
 
 /// Time for which a guest may continue after its response is read: servers close a stream right after its last
@@ -38,7 +38,7 @@ pub(crate) struct Post {
     pub(crate) body: String,
 }
 
-/// How an answer begins.
+/// The head of an answer.
 pub(crate) struct Head(Parts);
 
 /// Reads a response. [`ControlFlow::Break`]: the rest is not needed.
@@ -83,7 +83,7 @@ impl Head {
         self.0.status.as_u16()
     }
 
-    /// Returns the status with its usual words: `404 Not Found`.
+    /// Returns the status with its usual reason, such as `404 Not Found`.
     pub(crate) fn status_line(&self) -> String {
         self.0.status.to_string()
     }
@@ -103,7 +103,7 @@ impl Head {
 /// Passes `post` to a guest, and its response to `reader`.
 ///
 /// # Errors
-/// The guest trapped or was stopped before its answer was known, or gave none.
+/// The guest trapped or was stopped before its answer was known, or gave no answer.
 pub(crate) async fn exchange(
     store: &mut Store<GuestState>,
     guest: &Proxy,
@@ -115,7 +115,7 @@ pub(crate) async fn exchange(
     let request = http.new_incoming_request(Scheme::Http, post.into_request()?)?;
     let outparam = http.new_response_outparam(sender)?;
     let mut handling = pin!(guest.wasi_http_incoming_handler().call_handle(&mut *store, request, outparam));
-    // It waits only for the guest, which runs in the same task.
+    // The future waits only for the guest, which runs in this task.
     let mut reading = pin!(unconstrained(read(receiver, reader)));
     tokio::select! {
         biased;

@@ -13,9 +13,9 @@ use wasmtime_wasi_http::DEFAULT_FORBIDDEN_HEADERS;
 use super::mask::{Mask, Masker};
 use haft_core::grant::{Destination, HostPattern};
 
-/// A header that haft adds to a plugin's requests to one destination, replacing the plugin's own.
+/// A header that haft adds to a plugin's requests to one destination, in place of the plugin's own header.
 ///
-/// The plugin never sees the value: if a response repeats the secret, unmodified or in the spelling of JSON and
+/// The plugin never sees the value: if a response repeats the secret, unmodified or in the escaped form of JSON or
 /// URLs, the guest reads a `*` for each byte.
 #[derive(Clone)]
 pub struct Injection {
@@ -25,16 +25,16 @@ pub struct Injection {
     secret: SecretString,
 }
 
-/// Why a header cannot be injected.
+/// The reason why a header cannot be injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InjectionError {
     /// For every host.
     #[error("a secret has one destination: expected a host, not `*`")]
     AnyHost,
-    /// Not a name, or that of a header that is haft's own.
+    /// The name is invalid, or belongs to a header that haft sets.
     #[error("expected the name of an authentication header, such as `Authorization`")]
     Header,
-    /// Not to be sent in a header.
+    /// The value cannot be sent in a header.
     #[error("the secret has a line break or another character that is not allowed in a header")]
     Value,
     /// Too few bytes to be distinguished from other text.
@@ -46,9 +46,10 @@ pub enum InjectionError {
 }
 
 impl Injection {
-    /// Minimal size in bytes of a secret. A shorter one would be masked at every coincidence, and thereby revealed.
+    /// Minimum size of a secret in bytes. A shorter secret would be masked at every coincidence, and thereby
+    /// revealed.
     const MIN_SECRET: usize = 8;
-    /// Bytes of the longest: what servers take for all headers together.
+    /// Maximum number of bytes of a secret: the limit of servers for all headers together.
     const MAX_SECRET: usize = 8 << 10;
 
     /// Returns `header: <prefix><secret>` in requests to `host`.
@@ -87,16 +88,16 @@ impl fmt::Debug for Injection {
     }
 }
 
-/// Everything that is injected for one plugin. Clones share it.
+/// All injections for one plugin. Clones share them.
 #[derive(Clone, Default)]
 pub struct Injections {
     all: Arc<[Injection]>,
-    /// One mask of all secrets, for every response: one server may repeat a secret that was sent to another.
+    /// One mask of all secrets for every response, because one server may repeat a secret that was sent to another.
     mask: Option<Arc<Mask>>,
 }
 
 impl FromIterator<Injection> for Injections {
-    /// Returns no injections if their secrets cannot be masked.
+    /// Returns no injections if the secrets cannot be masked.
     fn from_iter<T: IntoIterator<Item = Injection>>(injections: T) -> Self {
         let all: Arc<[Injection]> = injections.into_iter().collect();
         if all.is_empty() {
@@ -108,8 +109,8 @@ impl FromIterator<Injection> for Injections {
 }
 
 impl Injections {
-    /// Adds the headers for `destination`, and returns whether there are any. Such a request asks for a complete,
-    /// uncompressed response: a compressed or partial one could hide a secret.
+    /// Adds the headers for `destination`. Returns whether there are any. Such a request asks for a complete,
+    /// uncompressed response, because a compressed or partial one could hide a secret.
     pub(super) fn add(&self, destination: &Destination, headers: &mut HeaderMap) -> bool {
         let mut added = false;
         for injection in self.all.iter().filter(|injection| injection.host.matches(destination)) {
@@ -123,7 +124,7 @@ impl Injections {
         added
     }
 
-    /// Masks the secrets in the headers of an answer. A header with one in its name is left out.
+    /// Masks the secrets in the headers of an answer. Removes a header with a secret in its name.
     pub(super) fn hide_in(&self, headers: &mut HeaderMap) {
         let Some(mask) = &self.mask else { return };
         let named: Vec<_> =

@@ -31,7 +31,8 @@ impl Mask {
         (end > 0).then_some(hidden)
     }
 
-    /// Puts `*` over all secrets of `text`, and returns where the last one ends: 0 without any.
+    /// Writes `*` over all secrets of `text` to `covered`. Returns the end of the last secret; 0 without a
+    /// secret.
     fn cover(&self, text: &[u8], covered: &mut [u8]) -> usize {
         let mut last = 0;
         for found in self.finder.find_overlapping_iter(text) {
@@ -43,7 +44,7 @@ impl Mask {
         last
     }
 
-    /// Returns how many of the last bytes of `text` may be the beginning of a secret.
+    /// Returns the number of last bytes of `text` that may be the beginning of a secret.
     fn open_end(&self, text: &[u8]) -> usize {
         let open = |pattern: &Vec<u8>| {
             let longest = text.len().min(pattern.len().saturating_sub(1));
@@ -56,12 +57,12 @@ impl Mask {
     }
 }
 
-/// Masks a body that comes in pieces.
+/// Masks a body that arrives in pieces.
 pub(super) struct Masker {
     mask: Option<Arc<Mask>>,
     /// The possible beginning of a secret, unmodified.
     pending: Vec<u8>,
-    /// The number of its bytes that end a secret whose beginning was passed on.
+    /// The number of pending bytes that end a secret whose beginning was passed on.
     covered: usize,
 }
 
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(in_pieces(&mask, &["xabab", "cx"]), "x*****x");
     }
 
-    /// An event of a stream is passed on when it comes, not when the next one does.
+    /// An event of a stream is passed on without waiting for the next event.
     #[test]
     fn what_cannot_be_a_secret_is_not_held_back() {
         let mut masker = Masker::new(Some(mask(&["hunter2hunter2"])));
@@ -160,7 +161,7 @@ mod tests {
     }
 
     proptest! {
-        /// However a text is cut, it is masked as if it had come whole.
+        /// A text in pieces is masked like the complete text, regardless of the cuts.
         #[test]
         fn pieces_are_masked_as_the_whole(pieces in prop::collection::vec("[ab]{0,6}", 0..12)) {
             let mask = mask(&["aab", "abab", "bb"]);

@@ -16,14 +16,14 @@ pub trait Responder: Send + Sync {
     fn respond(&self, request: OutgoingRequest) -> Option<CannedResponse>;
 }
 
-/// A request of a guest, whole.
+/// A complete request of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingRequest {
     /// The method, in capital letters.
     pub method: String,
-    /// The whole address.
+    /// The complete URL.
     pub url: String,
-    /// The headers, in order; those that haft injects are not among them.
+    /// The headers in order, without those that haft injects.
     pub headers: Vec<(String, Vec<u8>)>,
     /// The body; at most 64 MiB.
     pub body: Vec<u8>,
@@ -41,7 +41,7 @@ pub struct CannedResponse {
 }
 
 impl Exchange {
-    /// Has the request answered by `responder`.
+    /// Requests an answer from `responder`.
     pub(super) async fn answered_by(
         self,
         responder: &dyn Responder,

@@ -57,7 +57,7 @@ const ENDS: &[Row] = &[
     (ALL, Some("something_new"), BAD, DONE),
 ];
 
-/// The words that stand in a status, not in a reason to be incomplete.
+/// The words for a status, not for a reason of incompleteness.
 const STATUSES: &[&str] = &["completed", "failed", "cancelled"];
 
 /// Ends `value`, a body or frames, with `word`.
@@ -133,12 +133,13 @@ fn every_end_of_every_vendor_is_what_it_is_streamed_and_whole() {
     }
 }
 
-/// Where nothing says that an answer is whole it is none. Early versions of Ollama say that they are done, and no more.
+/// An answer without a sign of its completeness is not an answer. Early versions of Ollama report only that they are
+/// done.
 #[test]
 fn text_that_ends_without_a_word_is_no_answer() {
     for format in FORMATS.iter().filter(|format| format.name != "ollama") {
         let [streamed, whole] = ended(format, &[text(is("Half an answ"))], None);
-        // A response that comes as its last event is completed by that.
+        // A response in its last event is complete.
         let is_told = format.name == "responses";
         assert!(is_told || streamed.is_err(), "{}: {streamed:?}", format.name);
         assert_eq!(whole, BAD, "{}", format.name);

@@ -1,4 +1,4 @@
-//! The same answer in the wire format of each of six vendors, cut into the same pieces.
+//! One answer in the wire format of each of six vendors, cut into equal pieces.
 
 use serde_json::{Map, Value, json};
 
@@ -47,7 +47,7 @@ pub(super) enum Part {
 pub(super) struct Format {
     pub(super) name: &'static str,
     pub(super) dialect: &'static dyn Dialect,
-    /// The frames of an answer that ends well.
+    /// The frames of an answer with a regular end.
     pub(super) write: fn(&[Part]) -> Vec<Value>,
     /// The body of an answer that is `hello` and a call.
     pub(super) whole: fn() -> Value,
@@ -120,7 +120,7 @@ fn chat_whole() -> Value {
     json!({ "choices": [{ "message": message, "finish_reason": "tool_calls" }] })
 }
 
-/// A number for an event: those of calls come after those of texts.
+/// Numbers an event: the numbers of calls follow those of texts.
 fn numbered(mut event: Value, index: Option<u64>) -> Value {
     if let Some(index) = index {
         event["output_index"] = (index + 1).into();

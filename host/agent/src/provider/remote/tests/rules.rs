@@ -1,5 +1,5 @@
-//! The checks of each vendor on a whole conversation, as one function. The integration tests use it in their strict
-//! fakes.
+//! The checks of each vendor on a complete conversation, as one function. The integration tests use it in their
+//! strict fakes.
 
 use std::collections::BTreeSet;
 
@@ -35,8 +35,8 @@ pub(crate) fn violations(format: &str, body: &Value) -> Vec<String> {
     found
 }
 
-/// Calls are answered at once, each once and in order; roles alternate; nothing is empty; the last message is not
-/// the model's.
+/// Calls are answered next, each once and in order; roles alternate; nothing is empty; the last message is not the
+/// model's.
 fn order(format: &str, steps: &[Step], found: &mut Vec<String>) {
     if !matches!(steps.first(), Some(Step::User { .. })) {
         found.push("the first word is not a person's".into());

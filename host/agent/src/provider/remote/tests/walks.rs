@@ -73,9 +73,9 @@ fn servers() -> Vec<Server> {
 struct Said {
     thinks: bool,
     text: &'static str,
-    /// Ids of its calls, as the server gives them.
+    /// The ids of the turn's calls, as the server gives them.
     calls: Vec<&'static str>,
-    /// How many of the calls are answered before the process ends.
+    /// The number of calls that are answered before the process ends.
     answered: usize,
     is_paused: bool,
 }
@@ -127,7 +127,7 @@ fn body(format: &str, thinks: bool, said: &Said) -> Value {
         "anthropic" => {
             let thought = thinks.then(|| json!({ "type": "thinking", "thinking": "hm", "signature": "s" }));
             let text = json!({ "type": "text", "text": text });
-            // Its servers give ids that they take back.
+            // Anthropic's servers give ids that the API accepts.
             let calls = calls().map(|id| {
                 json!({ "type": "tool_use", "id": id.replace([':', '.'], "_"), "name": "t", "input": {} })
             });

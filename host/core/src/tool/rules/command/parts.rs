@@ -18,7 +18,7 @@ const NO_BLANK: char = '\u{1}';
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quotes {
-    /// Quotes are ignored: a shell may be told to run their content.
+    /// Quotes are ignored: a shell may run their content.
     Dropped,
     /// Quotes delimit a word.
     Kept,
@@ -54,7 +54,7 @@ pub(super) struct Parts {
     inner: Vec<Level>,
 }
 
-/// Returns `c` as a character that ends no word, if it would end one.
+/// Returns `c`, or a placeholder if `c` would end a word.
 fn held(c: char) -> char {
     let ends = c.is_whitespace()
         || matches!(c, '|' | '&' | ';' | '<' | '>' | '(' | ')' | '\'' | '"' | '\\' | '$' | '`');
@@ -89,7 +89,7 @@ impl Parts {
         parts.done.into_iter().chain(left).filter(|part| !part.trim().is_empty()).collect()
     }
 
-    /// Takes a character outside of quotes.
+    /// Processes a character outside of quotes.
     fn bare(&mut self, c: char, rest: &mut Peekable<Chars<'_>>) {
         let (next, is_kept) = (rest.peek().copied(), self.quotes == Quotes::Kept);
         match c {
@@ -124,10 +124,10 @@ impl Parts {
         }
     }
 
-    /// Takes a character in quotes that hold a word together.
+    /// Processes a character in quotes that join a word.
     fn quoted(&mut self, quote: Quote, c: char, rest: &mut Peekable<Chars<'_>>) {
         match (quote, c) {
-            // Whatever is quoted in it.
+            // Ends regardless of quotes.
             (_, '`') if self.is_in('`') => self.end_inner(),
             (Quote::Single | Quote::Escaping, '\'') | (Quote::Double, '"') => self.level().quote = None,
             (Quote::Escaping, '\\') => self.escaped(rest),
@@ -233,13 +233,13 @@ impl Parts {
 /// Precedes a text that a program reads.
 const HERE_STRING: &str = "<<<";
 
-/// Words that the braces of one word may make; what makes more is not known.
+/// Maximum number of words from the braces of one word; beyond it the words are unknown.
 const MAX_WORDS: usize = 64;
 
-/// Maximal size in bytes of a word whose braces are expanded.
+/// Maximum size in bytes of a word whose braces are expanded.
 const MAX_WORD: usize = 1024;
 
-/// Maximal nesting of braces.
+/// Maximum nesting of braces.
 const MAX_BRACES: usize = 8;
 
 /// Returns the words of a part that its program gets, and the texts that it reads.
@@ -261,7 +261,7 @@ pub(super) fn without_redirections(part: &str) -> (Vec<&str>, Vec<&str>) {
     (words, read)
 }
 
-/// Expands the braces of a word: `{rm,x}` becomes two, `{,rm}` one, `a{1..3}` is unknown. `{}` is a program's
+/// Expands the braces of a word: `{rm,x}` becomes two words, `{,rm}` one; `a{1..3}` is unknown. `{}` is a program's
 /// placeholder.
 pub(super) fn expanded(word: &str) -> Vec<String> {
     let unknown = UNKNOWN.to_string();
@@ -310,7 +310,7 @@ fn braces(word: &str) -> Option<(&str, &str, &str)> {
     })
 }
 
-/// Returns the texts between the commas of braces, except those of nested ones.
+/// Returns the texts between the commas of braces, except those of nested braces.
 fn alternatives(inner: &str) -> Vec<&str> {
     let mut depth = 0_usize;
     inner

@@ -18,7 +18,7 @@ const RUNS_NEXT: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
 const SHELLS: &[&str] =
     &["sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "busybox", "su", "sudo", "eval", ".", "source"];
 
-/// Programs that run their standard input, whatever their other arguments.
+/// Programs that run their standard input, regardless of their other arguments.
 const ALWAYS_READING: &[&str] = &["ssh", "at", "batch"];
 
 /// Programs that run their standard input if they have no other argument.
@@ -148,7 +148,7 @@ const COMMAND_NAMES: &[&str] = &["command", "pager", "editor", "shell", "browser
 /// A place where a command may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Start {
-    /// Of its first word.
+    /// The index of the first word.
     pub(super) index: usize,
     /// Whether a shell, or a known program, certainly runs the words there.
     pub(super) is_certain: bool,
@@ -162,8 +162,8 @@ enum After {
     Data(&'static [&'static str]),
 }
 
-/// Returns the places of the words that a command may begin with. `is_data_run`: what programs print is run too,
-/// and so every word may be one.
+/// Returns the places of the words that a command may begin with. With `is_data_run` the output of programs is
+/// run too, so that every word may begin one.
 pub(super) fn starts(words: &[&str], is_data_run: bool) -> Vec<Start> {
     let (mut is_led, mut is_value, mut has_operand, mut starts) = (true, false, false, Vec::new());
     let mut after = After::Data(&[]);
@@ -180,7 +180,7 @@ pub(super) fn starts(words: &[&str], is_data_run: bool) -> Vec<Start> {
         let is_operand = is_led && !leads && std::mem::take(&mut has_operand);
         is_led = RUNS_NEXT.contains(word) || (is_led && (leads || is_operand));
         has_operand |= is_led && WITH_OPERAND.contains(&name_of(word));
-        // Of `sudo -u me rm`, `me` may be the value of the option, or the command.
+        // In `sudo -u me rm`, `me` may be the value of the option, or the command.
         is_value = word.starts_with('-') && !RUNS_NEXT.contains(word);
     }
     starts
@@ -235,7 +235,7 @@ pub(super) fn may_be_shell(word: &str, unknown: char) -> bool {
     word.contains(unknown) || SHELLS.contains(&name_of(word))
 }
 
-/// Returns whether there is a command among the words that is given more of them.
+/// Returns whether a program among the words adds words to its command.
 pub(super) fn adds_words(words: &[&str]) -> bool {
     let adding = words.iter().position(|word| ADDING.contains(&name_of(word)));
     let own = adding.and_then(|index| words.get(index + 1..)).unwrap_or_default();

@@ -25,7 +25,7 @@ fn plain_commands_are_allowed_by_their_beginning() {
     }
 }
 
-/// Syntax by which a shell does more than run one program.
+/// Syntax with which a shell does more than run one program.
 const MORE: &[&str] = &[
     "; rm -rf ~",
     ";rm -rf ~",
@@ -80,7 +80,7 @@ const MORE: &[&str] = &[
     " ü",
 ];
 
-/// Commands that begin like an allowed one and do more.
+/// Commands that begin like an allowed command and do more.
 #[test]
 fn nothing_that_a_shell_makes_more_of_is_allowed() {
     for more in MORE {
@@ -283,7 +283,7 @@ fn every_form_of_a_command_is_judged_as_the_table_says() {
     assert!(count >= 300, "{count} forms");
 }
 
-/// However many words stand before it.
+/// With any number of words before it.
 #[test]
 fn what_hides_behind_many_words_is_taken_for_anything() {
     assert!(touched("rm *", &format!("{}rm x", "sudo ".repeat(1000))));

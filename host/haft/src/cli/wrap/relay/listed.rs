@@ -20,21 +20,21 @@ use serde_json::{Map, Number, Value};
 use haft_core::scan::{MAX_VALUES, Scan, is_read_as};
 
 const TOOLS: &str = "tools";
-/// Where its `l` stands, of which texts have fewer than of the other letters.
+/// Index of the letter `l` of `tools`. It is the rarest of these letters in texts.
 const BEFORE: usize = 3;
 
-/// A list of tools, or a page of one, within a line.
+/// A list of tools, or one page of a list, within a line.
 pub(super) struct Listed {
-    /// Its tools, and where in the line each stands.
+    /// The tools, and the range of each in the line.
     pub(super) tools: Vec<Value>,
     places: Vec<Range<usize>>,
-    /// Where all of them stand, with their brackets.
+    /// The range of the array in the line, including its brackets.
     place: Range<usize>,
-    /// Whether no page follows.
+    /// Whether no further page follows.
     pub(super) is_last: bool,
 }
 
-/// Whether a line, or a piece of one, holds what some parser reads as `tools`.
+/// Returns whether a line, or a part of it, contains a key that some parser reads as `tools`.
 pub(super) fn may_list(line: &[u8]) -> bool {
     let is_l = |(at, byte): (usize, &u8)| matches!(byte, b'l' | b'L').then_some(at);
     let is_key = |at: usize| {
@@ -46,7 +46,7 @@ pub(super) fn may_list(line: &[u8]) -> bool {
     line.iter().enumerate().filter_map(is_l).any(is_key) || has_escaped_letter(line)
 }
 
-/// Whether a letter of `tools` is written as an escape, which no encoder does.
+/// Returns whether a letter of `tools` is escaped. No encoder escapes these letters.
 fn has_escaped_letter(line: &[u8]) -> bool {
     let is_letter = |digits: &[u8]| {
         let digits = std::str::from_utf8(digits).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok());
@@ -57,10 +57,11 @@ fn has_escaped_letter(line: &[u8]) -> bool {
     escapes.filter_map(|window| window.get(2..)).any(is_letter)
 }
 
-/// The lists in a line that [`may_list`]. An answer to another request, whose id `is_other`, is none.
+/// Returns the lists in a line for which [`may_list`] is true. An answer to another request, whose id `is_other`,
+/// contains no list.
 ///
 /// # Errors
-/// Why it may mean several things.
+/// The reason why the line may have several meanings.
 pub(super) fn read(line: &[u8], is_other: impl Fn(&Value) -> bool) -> Result<Vec<Listed>, &'static str> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -117,7 +118,7 @@ fn of_message(
     }))
 }
 
-/// The line without the tools of `lists` that are held back.
+/// Returns the line without the tools of `lists` that are held back.
 pub(super) fn without(line: &[u8], lists: &[(Listed, Vec<bool>)]) -> Vec<u8> {
     let (mut kept, mut at) = (Vec::with_capacity(line.len()), 0);
     let copy = |kept: &mut Vec<u8>, range: Range<usize>| {
@@ -136,13 +137,13 @@ pub(super) fn without(line: &[u8], lists: &[(Listed, Vec<bool>)]) -> Vec<u8> {
     kept
 }
 
-/// Where a part of a line stands in it.
+/// Returns the range of a part within a line.
 fn place(part: &RawValue, line: &str) -> Range<usize> {
     let start = part.get().as_ptr().addr() - line.as_ptr().addr();
     start..start + part.get().len()
 }
 
-/// The members of an object, with those that are there twice.
+/// The members of an object, including duplicates.
 struct Members<'l>(Vec<(String, &'l RawValue)>);
 
 impl<'l> Members<'l> {
@@ -150,7 +151,7 @@ impl<'l> Members<'l> {
         serde_json::from_str(object.get()).map_err(|_| "a key of it cannot be read")
     }
 
-    /// Those whose key some parser takes for `key`.
+    /// Returns the members whose key some parser reads as `key`.
     fn all(&self, key: &str) -> impl Iterator<Item = &'l RawValue> {
         self.0
             .iter()
@@ -158,7 +159,7 @@ impl<'l> Members<'l> {
             .map(|(_, value)| *value)
     }
 
-    /// The one that every parser takes for `key`.
+    /// Returns the member whose key every parser reads as `key`.
     fn only(&self, key: &str) -> Result<&'l RawValue, &'static str> {
         let mut all = self.0.iter().filter(|(own, _)| is_read_as(own, key));
         match (all.next(), all.next()) {
@@ -190,7 +191,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// A value whose objects have each key once.
+/// A value whose objects have no duplicate keys.
 struct Unique(Value);
 
 impl<'de> Deserialize<'de> for Unique {

@@ -1,7 +1,7 @@
 //! Messages from the server to the client: every line that is one JSON value in UTF-8, as MCP demands, passes byte
 //! for byte, except tools that are held back and lines that may list tools in several ways. A client that reads
-//! values instead of lines finds the same values: none continues on the next line, and none begins after another
-//! one.
+//! values instead of lines finds the same values: no value continues on the next line, and no value begins after
+//! another on the same line.
 
 use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use super::{Output, without_mark};
 use crate::cli::wrap::tools::Tools;
 use haft_core::scan::Scan;
 
-/// Bytes of a line that are held until its end has come: those of the longest list. Of a longer one the pieces pass as they
-/// come, and the session ends where it begins to list tools, or is no JSON.
+/// Maximum bytes of a line that is held until its end: the size of the longest list. Parts of a longer line pass as
+/// they arrive. The session ends where such a line begins to list tools, or is not JSON.
 const MAX_LINE: usize = 8 << 20;
-/// Bytes that a buffer keeps for the next line.
+/// Bytes of a buffer's capacity that are kept for the next line.
 const KEPT: usize = 64 << 10;
 /// The error code of JSON-RPC for an answer that cannot be given.
 const INTERNAL: i32 = -32_603;
 
-/// What passes on the server's lines.
+/// Relays the server's lines.
 pub(in crate::cli::wrap) struct Received {
     output: Arc<Output>,
     tools: Arc<Tools>,
-    /// The request that the client has an answer to, and the server will answer too.
+    /// The request with an answer already, which the server will answer too.
     second: Option<Value>,
 }
 
@@ -36,12 +36,12 @@ impl Received {
         Self { output, tools, second: None }
     }
 
-    /// Leaves out the answer to the request `id`, which has one.
+    /// Omits the server's answer to the request `id`, which has an answer already.
     pub(in crate::cli::wrap) fn leave_out(&mut self, id: Option<Value>) {
         self.second = id;
     }
 
-    /// Passes on all that `server` writes, to its end or the client's.
+    /// Relays the output of `server`, until its end or the client's.
     pub(super) fn run(&mut self, server: &mut impl BufRead) -> io::Result<()> {
         let mut line = Vec::new();
         while server.take(MAX_LINE as u64).read_until(b'\n', &mut line)? > 0 {
@@ -85,7 +85,7 @@ impl Received {
         is_second
     }
 
-    /// Tells of a line that does not pass. A request that it answers has an error for an answer.
+    /// Reports a line that is dropped. If it answers a request, the client receives an error as the answer.
     fn leave_out_line(&self, line: &[u8], why: &str) -> io::Result<()> {
         self.tools.tell(&format!("a line was dropped: {why}"));
         let scan = Scan::from_message(line);
@@ -111,7 +111,8 @@ impl Received {
         }
     }
 
-    /// Passes on a line that begins so, as it comes. Where it cannot go on, neither can the session: what has passed has no end.
+    /// Relays a long line that starts with `beginning`, as it arrives. An error ends the session, because the relayed
+    /// part has no end.
     fn long(&self, beginning: &[u8], server: &mut impl BufRead) -> io::Result<()> {
         let mut long = Long::new(self.output.lock(), without_mark(beginning).chain(server));
         let mut values = serde_json::Deserializer::from_reader(&mut long);
@@ -126,15 +127,15 @@ impl Received {
     }
 }
 
-/// What a line is that may pass.
+/// The kind of a line that may pass.
 enum Kind {
     /// One JSON value.
     Value,
-    /// Words without any sign of JSON, or nothing.
+    /// Text without characters of JSON, or an empty line.
     Words,
 }
 
-/// What a line is, or why it does not pass.
+/// Returns the kind of a line, or the reason why it must not pass.
 fn kind(line: &[u8]) -> Result<Kind, &'static str> {
     if std::str::from_utf8(line).is_err() {
         return Err("it is not UTF-8");
@@ -142,26 +143,27 @@ fn kind(line: &[u8]) -> Result<Kind, &'static str> {
     if serde_json::from_slice::<IgnoredAny>(line).is_ok() {
         return Ok(Kind::Value);
     }
-    // A client that takes the bytes for another encoding finds JSON behind a zero.
+    // A client that reads the bytes in another encoding finds JSON after a zero byte.
     let is_sign = |byte: &u8| b"{[\",:]}\0".contains(byte);
     if line.iter().any(is_sign) { Err("it is not one JSON value") } else { Ok(Kind::Words) }
 }
 
-/// Bytes of a piece that are looked at again with the next one: more than the longest way to write the key of a list.
+/// Bytes of a part that are inspected again with the next part: more than the longest spelling of the key of a list.
 const OVERLAP: usize = 64;
-/// Open objects and arrays: the parser remembers each, and no result has a hundredth of them.
+/// Maximum depth of objects and arrays. The parser stores each level, and no result has a hundredth of them.
 const MAX_DEPTH: usize = 10_000;
-/// Bytes of a character in UTF-8 after its first one.
+/// Maximum bytes of a character in UTF-8 after its first byte.
 const MAX_CONTINUED: usize = 3;
-/// What some clients end a line at, other than a newline and a carriage return, without its first bytes being JSON.
+/// Further characters that end a line for some clients, besides newline and carriage return. Their first bytes are
+/// not JSON.
 const OTHER_ENDS: &[&str] =
     &["\u{b}", "\u{c}", "\u{1c}", "\u{1d}", "\u{1e}", "\u{85}", "\u{2028}", "\u{2029}"];
 
-/// The rest of a line, for a parser that reads it. What that has read is written to `output`.
+/// The rest of a line, for a parser. Bytes that the parser has read are written to `output`.
 pub(super) struct Long<O, R> {
     output: O,
     server: R,
-    /// The end of the pieces before, and the piece from `begin` on, of which the parser has read up to `at`.
+    /// The end of the previous parts, and from `begin` on the present part. The parser has read up to `at`.
     window: Vec<u8>,
     begin: usize,
     at: usize,
@@ -186,7 +188,7 @@ impl<O: Write, R: BufRead> Long<O, R> {
         }
     }
 
-    /// Writes the piece, which was read, and takes the next one.
+    /// Writes the present part, which was read, and reads the next one.
     fn advance(&mut self) -> io::Result<()> {
         self.output.write_all(self.window.get(self.begin..).unwrap_or_default())?;
         self.window.drain(..self.window.len().saturating_sub(OVERLAP));
@@ -204,8 +206,8 @@ impl<O: Write, R: BufRead> Long<O, R> {
         self.check().map_err(io::Error::other)
     }
 
-    /// Whether the line goes on: it has no key of a list where a list has it, nor anywhere where it is several lines to some
-    /// clients.
+    /// Returns an error if the line must not continue: it has the key of a list at the place of a list, or anywhere
+    /// in a line that some clients read as several lines.
     fn check(&mut self) -> Result<(), &'static str> {
         if !is_text(&self.window) {
             return Err("it is not UTF-8");
@@ -231,7 +233,7 @@ impl<O: Write, R: BufRead> Read for Long<O, R> {
     }
 }
 
-/// Whether a part of a line, which may begin and end within a character, is UTF-8.
+/// Returns whether a part of a line is UTF-8. The part may begin and end within a character.
 fn is_text(part: &[u8]) -> bool {
     let is_continued = |byte: &&u8| **byte & 0xc0 == 0x80;
     let continued = part.iter().take(MAX_CONTINUED).take_while(is_continued).count();
@@ -241,7 +243,8 @@ fn is_text(part: &[u8]) -> bool {
     }
 }
 
-/// Whether a part of a line has what some clients end a line at. A carriage return at its end counts with the next part.
+/// Returns whether a part of a line contains characters that end a line for some clients. A carriage return at its
+/// end belongs to the next part.
 fn has_other_end(part: &[u8]) -> bool {
     let begins = |at: usize| {
         let rest = part.get(at..).unwrap_or_default();

@@ -14,29 +14,29 @@ use crate::cli::wrap::question;
 use crate::cli::wrap::tools::Tools;
 use haft_core::scan::Scan;
 
-/// Bytes of a line that are held until it is known whether it is a call that does not pass. Clients write the name of the tool
-/// before its arguments.
+/// Maximum bytes of a line that is held until it is known whether it is a call that must not pass. Clients write the
+/// name of the tool before its arguments.
 const MAX_LINE: usize = 8 << 20;
-/// Bytes that a buffer keeps for the next line.
+/// Bytes of a buffer's capacity that are kept for the next line.
 const KEPT: usize = 64 << 10;
-/// The error code of JSON-RPC for parameters that are not taken: MCP's for a tool that does not exist.
+/// The error code of JSON-RPC for invalid parameters: MCP uses it for an unknown tool.
 const NO_TOOL: i32 = -32_602;
-/// What becomes of a call without the name of a tool, or with one that no tool in a list has.
+/// The answer to a call without a tool name, or with a name that no tool in a list can have.
 const UNREADABLE: &str = "the call was not made: haft cannot compare its tool name with the approved tools";
-/// What becomes of a longer one that names its tool too late.
+/// The answer to a longer call whose tool name follows too late.
 const UNNAMED: &str = "the call was not made: its tool name follows 8 MiB of arguments, so haft cannot \
     compare the name with the approved tools";
 
-/// What passes on the client's lines.
+/// Relays the client's lines.
 pub(in crate::cli::wrap) struct Sent {
     output: Arc<Output>,
     tools: Arc<Tools>,
 }
 
-/// What becomes of a line.
+/// The decision about a line.
 pub(in crate::cli::wrap) enum Line {
     Passes,
-    /// It does not, or something else in its place.
+    /// The line is replaced by other bytes, or dropped if there are none.
     Replaced(Vec<u8>),
 }
 
@@ -45,7 +45,7 @@ impl Sent {
         Self { output, tools }
     }
 
-    /// Passes on all that the client sends, to its end. A server that has closed its input gets no more.
+    /// Relays the client's input until its end. A server that has closed its input receives no further lines.
     pub(super) fn run(&self, client: &mut impl BufRead, server: File) -> io::Result<()> {
         let mut server = Server(Some(server));
         let mut line = Vec::new();
@@ -64,7 +64,7 @@ impl Sent {
         Ok(())
     }
 
-    /// Takes note of a line, and answers what of it does not pass.
+    /// Inspects a line, and answers the messages in it that must not pass.
     pub(in crate::cli::wrap) fn judge(&self, line: &[u8]) -> io::Result<Line> {
         if first_byte(line) == Some(b'[') {
             return self.batch(line);
@@ -92,7 +92,7 @@ impl Sent {
         Ok(Line::Replaced(rest.into_bytes()))
     }
 
-    /// Whether a message passes; if not, it is answered.
+    /// Returns whether a message may pass. Answers it otherwise.
     fn passes(&self, scan: &Scan, message: &[u8]) -> io::Result<bool> {
         let id = scan.id::<Value>();
         match (scan.method(), id) {
@@ -120,7 +120,7 @@ impl Sent {
         Ok(true)
     }
 
-    /// Why a call is not made.
+    /// Returns the reason why a call is refused.
     fn refusal(&self, call: &Scan) -> Option<String> {
         match call.name() {
             Some(name) => self.tools.refusal(name),
@@ -128,7 +128,7 @@ impl Sent {
         }
     }
 
-    /// Takes in the answer to haft's own question.
+    /// Handles the client's answer to haft's own question.
     fn answered(&self, message: &[u8]) -> io::Result<()> {
         let answer = serde_json::from_slice(message).unwrap_or_default();
         if self.tools.answered(&answer) {
@@ -145,7 +145,7 @@ impl Sent {
         self.output.write(format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "error": error })).as_bytes())
     }
 
-    /// Passes on a line that begins so, as it comes, unless it may be a call that does not pass.
+    /// Relays a long line that starts with `beginning`, as it arrives, unless it may be a call that must not pass.
     fn long(&self, beginning: &[u8], client: &mut impl BufRead, server: &mut Server) -> io::Result<()> {
         let mut scan = Scan::from_message(beginning);
         let is_call = !scan.is_answer() && scan.method().is_none_or(|method| method == "tools/call");
@@ -179,7 +179,7 @@ impl Sent {
     }
 }
 
-/// The server's input; `None` once it has closed that.
+/// The server's input. `None` after the server has closed it.
 struct Server(Option<File>);
 
 impl Server {

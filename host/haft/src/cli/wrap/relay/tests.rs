@@ -9,7 +9,7 @@ fn is_other(id: &serde_json::Value) -> bool {
     *id == json!(7)
 }
 
-/// How many tools a line lists; `None` where it may mean several things.
+/// Returns the number of tools that a line lists. `None` if it may have several meanings.
 fn listed(line: &str) -> Option<usize> {
     if !may_list(line.as_bytes()) {
         return Some(0);
@@ -25,16 +25,16 @@ fn a_list_is_found_in_every_form_or_is_unclear() {
         (r#"{"id":1.0,"result":{"tools":[{"name":"a"}]}}"#, Some(1)),
         (r#"{"\u0069d":1,"result":{"t\u006fols":[{"name":"a"}]}}"#, Some(1)),
         (r#"[{"id":3,"result":{}},{"id":1,"result":{"tools":[{"name":"a"}]}}]"#, Some(1)),
-        // A tool that cannot be read is there without a name.
+        // An invalid tool is listed without a name.
         (r#"{"id":1,"result":{"tools":[{"name":"a","description":"x","description":"y"}]}}"#, Some(1)),
         (r#"{"id":1,"result":{"tools":[{"name":"a","inputSchema":{"a":1,"a":2}}]}}"#, Some(1)),
         (r#"{"id":1,"result":{"tools":[{"name":"a","x":1e400},{"name":"\ud800"}]}}"#, Some(2)),
-        // No list.
+        // Lines without a list.
         (r#"{"id":7,"result":{"tools":[{"name":"a"}]}}"#, Some(0)),
         (r#"{"id":1,"result":{"capabilities":{"tools":{}}}}"#, Some(0)),
         (r#"{"id":1,"result":{"content":[{"text":"{\"tools\":[]}"}]}}"#, Some(0)),
         (r#"{"method":"x","params":{"tools":[]},"params":{}}"#, Some(0)),
-        // Of these, one client reads something else than another one.
+        // Lines that clients read in different ways.
         (r#"{"id":7,"id":1,"result":{"tools":[{"name":"a"}]}}"#, None),
         (r#"{"id":7,"\u0069d":1,"result":{"tools":[{"name":"a"}]}}"#, None),
         (r#"{"id":7,"ID":1,"result":{"tools":[{"name":"a"}]}}"#, None),
@@ -71,7 +71,7 @@ fn only_held_tools_are_taken_out() {
     assert_eq!(taken([true; 3]), rest("[]"));
 }
 
-/// What passes of a long line that comes in pieces of `size` bytes.
+/// Returns the part of a long line that passes, if it arrives in pieces of `size` bytes.
 fn passed(line: &str, size: usize) -> (String, bool) {
     let mut output = Vec::new();
     let mut long = Long::new(&mut output, BufReader::with_capacity(size, line.as_bytes()));

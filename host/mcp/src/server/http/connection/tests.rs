@@ -6,7 +6,7 @@ fn from(last: u8) -> IpAddr {
     [192, 0, 2, last].into()
 }
 
-/// S11: the one that was silent for longest gives way, of those from where most come from.
+/// S11: evicts the connection that was silent for longest, of the source with the most connections.
 #[tokio::test]
 async fn s11_whoever_comes_takes_the_place_of_a_stranger() {
     let slots = ConnectionSlots::new(8);

@@ -35,7 +35,7 @@ impl Endpoint {
             let scan = Scan::from_message(&text);
             let refusal = |id, error| message::refusal(id, error, false).to_string().into();
             let message = self.parsed(text, scan).await?;
-            // A request of another revision would wait for what no batch has.
+            // A request of another revision would wait for an answer that no batch has.
             if message.as_ref().is_ok_and(|message| !is_of_session(headers, message)) {
                 let id = message.ok().and_then(JsonRpcMessage::into_request).map(|(_, id)| id);
                 answers.push(refusal(id, ErrorData::invalid_request("not a request of a batch", None)));
@@ -61,8 +61,8 @@ impl Endpoint {
     }
 }
 
-/// Returns whether a message of a batch belongs to the session: neither of a revision without sessions, nor one
-/// that opens a session.
+/// Returns whether a message of a batch belongs to the session: it neither has a revision without sessions, nor
+/// opens a session.
 fn is_of_session(headers: &HeaderMap, message: &ClientJsonRpcMessage) -> bool {
     let opens = matches!(message, JsonRpcMessage::Request(request)
         if matches!(request.request, ClientRequest::InitializeRequest(_)));

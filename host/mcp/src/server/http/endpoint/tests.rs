@@ -67,7 +67,7 @@ impl Opened {
 
 const CHANGED: &str = "notifications/tools/list_changed";
 
-/// A client without a stream is notified of changed tools once it has one, and once.
+/// A client without a stream is notified of changed tools by its next stream, once.
 #[tokio::test]
 async fn news_that_a_client_missed_are_told_in_its_next_stream() {
     let opened = Opened::new("2025-11-25").await;
@@ -115,7 +115,7 @@ async fn the_form_of_an_answer_follows_from_its_request() {
     }
 }
 
-/// MC09: an answer that was sent to a connection can be fetched by another one, for a while.
+/// MC09: another connection can fetch a sent answer again, for a while.
 #[tokio::test]
 async fn mc09_an_answer_that_was_sent_can_be_had_again() {
     let mut opened = Opened::new("2025-11-25").await;
@@ -162,7 +162,7 @@ async fn a_batch_has_requests_of_its_session_alone() {
     assert_eq!(found, [(Some(1), true), (Some(2), true), (Some(3), true), (Some(4), false)], "{answers:?}");
 }
 
-/// A session is opened once, and its endpoint says which methods it knows.
+/// A session is opened once, and its endpoint reports its methods.
 #[tokio::test]
 async fn a_session_is_opened_once() {
     let opened = Opened::new("2025-11-25").await;
@@ -178,8 +178,8 @@ async fn a_session_is_opened_once() {
     );
 }
 
-/// The id of a refused request is told where it can be read. Where not it is null in a session, and left out in revisions
-/// without sessions, as is that of what is no request.
+/// The answer to a refused request has its id, if it can be read. Otherwise the id is null in a session, and omitted in
+/// revisions without sessions and for data that are not a request.
 #[tokio::test]
 async fn the_id_of_a_refusal_is_that_of_its_request() {
     let opened = Opened::new("2025-11-25").await;

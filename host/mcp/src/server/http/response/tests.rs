@@ -5,7 +5,7 @@ use super::*;
 /// Ten minutes at most: something hangs.
 const HANG: Duration = Duration::from_mins(10);
 
-/// All that is read of a response until it ends.
+/// Returns the complete body of a response.
 async fn read(response: HttpResponse) -> String {
     let body = tokio::time::timeout(HANG, response.into_body().collect()).await.unwrap().unwrap();
     String::from_utf8(body.to_bytes().into()).unwrap()

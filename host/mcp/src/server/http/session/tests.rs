@@ -17,7 +17,7 @@ fn agreed() -> Agreed {
     Agreed { version: ProtocolVersion::V_2025_11_25, shows_forms: false, shows_urls: false }
 }
 
-/// C05: no two sessions take the same place, and only the one that was left gives its place up.
+/// C05: no two sessions have one place, and only an abandoned session loses its place.
 #[test]
 fn c05_a_full_house_takes_nobody_in_and_turns_nobody_out() {
     let sessions = Sessions::new(2, None);
@@ -34,7 +34,7 @@ fn c05_a_full_house_takes_nobody_in_and_turns_nobody_out() {
     assert!(!is_there(&second) && sessions.all.lock().len() == 1);
 }
 
-/// A caller that has taken all places gives idle ones to others, and none to itself.
+/// A caller with all places loses idle ones to other callers, and none to itself.
 #[test]
 fn no_caller_takes_all_places() {
     let sessions = Sessions::new(3, None);

@@ -44,7 +44,7 @@ fn wa04_nothing_nests_deeper_than_the_stack() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// WA04: whatever was damaged is read or refused.
+    /// WA04: a damaged package is read or refused.
     #[test]
     fn wa04_damaged_packages_bring_nothing_down(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),

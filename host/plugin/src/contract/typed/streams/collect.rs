@@ -34,7 +34,7 @@ pub(super) async fn stream<T: Item>(
         _alive: sender,
     };
     stream.try_into_stream_reader::<T>()?.pipe(&mut *store, collector)?;
-    // The collector is dropped when nothing more comes.
+    // The collector is dropped at the end of the stream.
     store.run_concurrent(async |_| ended.await).await?.ok();
     let received = std::mem::take(&mut *received.lock());
     if received.size() > most { Err(TooLong(most).into()) } else { Ok(received) }
@@ -112,7 +112,7 @@ impl<T: Lift + Send + Sync + Unpin + 'static> FutureConsumer<GuestState> for Awa
 
 // Reports the received text of a stream, without splitting characters.
 
-/// Maximal number of reported pieces of one answer; nobody reads more.
+/// Maximum number of reported pieces of one answer.
 const MAX_PIECES: usize = 10_000;
 
 /// The reported part of a stream.
@@ -144,7 +144,7 @@ impl Teller {
         }
     }
 
-    /// Returns the characters that have come whole.
+    /// Returns the characters that are complete.
     fn new_text(&mut self, bytes: &[u8]) -> String {
         let new = bytes.get(self.bytes..).unwrap_or_default();
         let text = match str::from_utf8(new) {
@@ -163,7 +163,7 @@ impl Teller {
         text.to_owned()
     }
 
-    /// Returns the values, one a line.
+    /// Returns the new values, one a line.
     fn new_values(&mut self, received: &Received) -> String {
         let new = received.values().get(self.values..).unwrap_or_default();
         self.values += new.len();

@@ -6,16 +6,16 @@ use super::received::Received;
 
 /// An item of a stream, or the value of a future.
 pub(super) trait Item: ComponentType + Lift + Lower + Send + Sync + Unpin + 'static {
-    /// How many are taken at once.
+    /// Maximum number of items that are read at once.
     const AT_ONCE: usize = 64;
-    /// Size in bytes that an item counts besides its content, which also bounds the number of empty ones.
+    /// Additional size of an item in bytes, which also bounds the number of empty items.
     const COST: u64 = 8;
 
     fn from_val(value: Val) -> Option<Self>;
 
     fn into_val(self) -> Val;
 
-    /// Adds it to what has come.
+    /// Adds the item to the received ones.
     fn add_to(self, received: &mut Received) {
         received.add_value(&self.into_val());
     }
@@ -54,7 +54,7 @@ macro_rules! with_item {
 
 pub(super) use with_item;
 
-/// Items that are values of their own.
+/// Items that are separate values.
 macro_rules! plain {
     ($($rust:ty: $case:ident),*) => {
         $(impl Item for $rust {
@@ -75,7 +75,7 @@ macro_rules! plain {
 plain!(bool: Bool, i8: S8, i16: S16, u16: U16, i32: S32, u32: U32, i64: S64, u64: U64, f32: Float32, f64: Float64);
 
 impl Item for u8 {
-    /// As many as one read of a file.
+    /// The number of bytes of one read of a file.
     const AT_ONCE: usize = 64 << 10;
     const COST: u64 = 0;
 

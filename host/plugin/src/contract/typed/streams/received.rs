@@ -12,9 +12,9 @@ use haft_core::tool::ToolError;
 /// The received part of a stream.
 #[derive(Default)]
 pub(super) struct Received {
-    /// Of items that are joined.
+    /// The content of joined items.
     bytes: Vec<u8>,
-    /// Of all others, as JSON.
+    /// All other items, as JSON.
     values: Vec<Value>,
     /// Bytes of both, and what each item costs beside.
     size: u64,
@@ -48,7 +48,7 @@ impl Received {
         &self.values
     }
 
-    /// Returns the whole answer.
+    /// Returns the complete answer.
     pub(super) fn output(self, item: &Type) -> Result<Output, Mismatch> {
         if !is_joined(item) {
             return Ok(answer::text_output(Value::Array(self.values).to_string()));

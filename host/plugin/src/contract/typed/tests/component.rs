@@ -1,7 +1,7 @@
-//! A component that returns its arguments, for any types, generated from WIT as by toolchains.
+//! A component that returns its arguments, for any types, generated from WIT as toolchains do.
 //!
-//! A function with more than 16 flat parameters gets them in memory, and one with more than one flat result returns
-//! it in memory. With enough `u8` behind the value both are the same bytes, and the function in between hands over
+//! A function with more than 16 flat parameters gets them in memory, and a function with more than one flat result
+//! returns the result in memory. With enough `u8` after the value both have equal bytes, and the function passes on
 //! their address.
 
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use wit_parser::Resolve;
 use super::super::exports::Exports;
 use super::super::model::{Case, Field, Integer, Name, Signature, Type};
 
-/// Bytes behind each value, so that there are more than 16.
+/// Number of bytes after each value, so that there are more than 16 flat parameters.
 const PADDING: usize = 17;
 
 /// The component, ready to be called.
@@ -27,7 +27,7 @@ pub(super) struct Echo {
 }
 
 impl Echo {
-    /// Functions of one component.
+    /// Number of functions of one component.
     pub(super) const TYPES: usize = 10;
 
     pub(super) fn new(types: &[Type]) -> Self {
@@ -98,7 +98,7 @@ fn wit(types: &[Type]) -> String {
     text + "}\nworld echo { export all; }\n"
 }
 
-/// How WIT names a type, which may have to be defined before.
+/// Returns the name of a type in WIT, after its definition if necessary.
 fn named(ty: &Type, text: &mut String, counter: &mut usize) -> String {
     let mut inner = |ty: &Type| named(ty, text, counter);
     match ty {

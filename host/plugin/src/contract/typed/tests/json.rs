@@ -43,13 +43,13 @@ fn integer(schema: &Value) -> BoxedStrategy<Value> {
         let number = &schema[name];
         number.as_i64().map(i128::from)
     };
-    // A wide one has no bounds in its schema; what is in both of them is in each.
+    // The schema of a 64-bit integer has no bounds; numbers within both types are tried for each.
     let (minimum, maximum) = (bound("minimum").unwrap_or(0), bound("maximum").unwrap_or(i64::MAX.into()));
     let whole = (minimum..=maximum).prop_map(|number| match u64::try_from(number) {
         Ok(number) => Value::from(number),
         Err(_) => Value::from(i64::try_from(number).unwrap()),
     });
-    // To JSON Schema `5.0` is a whole number.
+    // In JSON Schema `5.0` is a whole number.
     let low = f64::from(i32::try_from(minimum.max(-100)).unwrap());
     let written = (0_u8..=100).prop_map(move |step| json!(low + f64::from(step)));
     prop_oneof![4 => whole, 1 => written].boxed()

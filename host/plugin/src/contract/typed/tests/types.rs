@@ -1,4 +1,4 @@
-//! Random WIT types, and random values of one.
+//! Random WIT types, and random values of a type.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ fn simple() -> BoxedStrategy<Type> {
     .boxed()
 }
 
-/// Names of one type. WIT wants them to differ in more than their hyphens.
+/// Names in one type. WIT requires that they differ in more than their hyphens.
 fn names(count: std::ops::Range<usize>) -> impl Strategy<Value = BTreeSet<String>> + Clone {
     let names = prop::collection::btree_set("[a-z][a-z0-9]{0,4}(-[a-z][a-z0-9]{0,3})?", count);
     names.prop_filter("names that differ in hyphens alone", |names| {
@@ -90,7 +90,7 @@ pub(super) fn value(ty: &Type) -> BoxedStrategy<Val> {
         Type::Char => any_of(Val::Char),
         Type::String => ".{0,12}".prop_map(Val::String).boxed(),
         Type::Bytes => bytes(),
-        // Before it goes through its stream it is a list.
+        // A stream begins as a list.
         Type::List(element) | Type::Stream(element) => {
             prop::collection::vec(value(element), 0..4).prop_map(Val::List).boxed()
         }

@@ -76,7 +76,7 @@ fn ruleset(writable: &Writable) -> Result<RulesetCreated, RulesetError> {
     let everywhere = writable.extent() == Extent::Everywhere;
     // A thread with any rules at all may move files between directories only where `Refer` is allowed.
     let handled = if everywhere { DEVICES | AccessFs::Refer } else { written };
-    // The least version is required for every thread, or the state would depend on which thread comes first.
+    // The minimum version is required for every thread; otherwise the state would depend on the first thread.
     Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_write(LEAST))?;

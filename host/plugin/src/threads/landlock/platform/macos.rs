@@ -1,4 +1,5 @@
-//! macOS: its sandbox restricts whole processes, so guests are held by their preopened directories alone.
+//! macOS: its sandbox restricts complete processes, so that only the preopened directories restrict
+//! guests.
 
 use crate::threads::landlock::{FirstState, LandlockState};
 use crate::threads::writable::Writable;

@@ -1,4 +1,4 @@
-//! Converts the types of `wasi:filesystem` between WASI 0.2 and WASI 0.3, which are nearly the same.
+//! Converts the types of `wasi:filesystem` between WASI 0.2 and WASI 0.3, which are nearly equal.
 
 use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
 use wasmtime_wasi::p2::bindings::filesystem::types as p2;

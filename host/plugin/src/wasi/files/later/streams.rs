@@ -1,5 +1,5 @@
-//! Streams from and into files. Each wraps a stream of WASI 0.2, opened by the same check and charged the same way,
-//! and holds an open file: a guest has at most as many of them as it may have open files.
+//! Streams from and into files. Each contains a stream of WASI 0.2, with its check and its charges, and holds an
+//! open file: a guest has at most as many streams as open files.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use super::{Ended, at_once, error};
 use crate::wasi::capability::MAX_RESOURCES;
 use crate::wasi::files::{Files, HasFiles, io_error_code};
 
-/// Bytes that are read or written at once, as in WASI 0.2.
+/// Maximum number of bytes of one read or write, as in WASI 0.2.
 const CHUNK: usize = 64 << 10;
 
-/// How a stream ended; dropped without a word, it ended well.
+/// The sender of a stream's end. A drop without a message means success.
 type End = oneshot::Sender<Result<(), ErrorCode>>;
 
 /// A file that a guest reads.
@@ -42,9 +42,9 @@ pub(super) struct Writing {
     _open: Arc<()>,
 }
 
-/// Returns the token of one more open stream.
+/// Returns the token of a new open stream.
 fn open(files: &Files<'_>) -> FsResult<Arc<()>> {
-    // One reference is not a stream's.
+    // One reference does not belong to a stream.
     if Arc::strong_count(files.open_streams) > MAX_RESOURCES {
         return Err(FsError::trap(ResourceTableError::Full));
     }
@@ -102,7 +102,7 @@ pub(super) fn write<S: 'static>(
     }
 }
 
-/// Returns the entries of a directory, and why there are no more of them.
+/// Returns the entries of a directory, and the receiver of the reason for their end.
 pub(super) fn entries(
     files: &mut Files<'_>,
     fd: Resource<Descriptor>,

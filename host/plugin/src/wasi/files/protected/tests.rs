@@ -75,7 +75,7 @@ fn sb05_what_is_moved_is_judged_again() {
     fs::rename(fixture.path("closed"), fixture.path("renamed")).unwrap();
     assert_eq!(protected_paths.protection_of(&held).unwrap(), HIDDEN);
     assert_eq!(protected_paths.protection_of(&fixture.open("renamed/deep/file")).unwrap(), HIDDEN);
-    // A new file at its path is closed as well, and the first one stays closed.
+    // A new file at the closed path is closed too, and the first file stays closed.
     fs::create_dir_all(fixture.path("closed/new")).unwrap();
     assert_eq!(protected_paths.protection_of(&fixture.open("closed/new")).unwrap(), HIDDEN);
     assert_eq!(protected_paths.protection_of(&fixture.open("renamed/deep")).unwrap(), HIDDEN);

@@ -1,5 +1,5 @@
-//! Linux: `openat2(2)`, handles of `O_PATH`, and `/proc/self/fd`, which reopens a handle whatever happened to its
-//! path.
+//! Linux: `openat2(2)`, handles of `O_PATH`, and `/proc/self/fd`, which reopens a handle regardless of changes to
+//! its path.
 
 use std::fs::File;
 use std::io;
@@ -19,11 +19,10 @@ pub(in crate::wasi::files) const HANDLE: OFlags = OFlags::PATH;
 /// `PROC_SUPER_MAGIC` of `linux/magic.h`: `/proc`, where a process's environment and memory are files.
 const PROCFS: i64 = 0x9fa0;
 
-/// How often resolving is tried again when another process changes the path meanwhile.
+/// Maximum number of lookups of a path that another process changes meanwhile.
 const MAX_LOOKUPS: usize = 16;
 
-/// Follows links that are text and none of the kernel's own (`/proc/self/fd/3`), which lead to
-/// whatever a process has open.
+/// Follows textual links, but not the kernel's own (`/proc/self/fd/3`), which lead to any open file of a process.
 pub(in crate::wasi::files) fn find(
     directory: &File,
     path: &str,
@@ -52,7 +51,7 @@ pub(in crate::wasi::files) fn leads_elsewhere(directory: &File, path: &str) -> b
     matches!(found, Err(Errno::XDEV))
 }
 
-/// Opens a resolved object: the very same one, whatever happened to its path.
+/// Opens the resolved object itself, regardless of changes to its path.
 pub(in crate::wasi::files) fn reopen(seen: &File, how: OFlags) -> rustix::io::Result<File> {
     open(own_link(seen), how, Mode::empty()).map(File::from)
 }
@@ -61,7 +60,7 @@ pub(in crate::wasi::files) fn holds_processes(object: &File) -> io::Result<bool>
     Ok(fstatfs(object)?.f_type == PROCFS)
 }
 
-/// Returns where an open object is now.
+/// Returns the current path of an open object.
 pub(in crate::wasi::files) fn kernel_path(object: &File) -> io::Result<PathBuf> {
     std::fs::read_link(own_link(object))
 }

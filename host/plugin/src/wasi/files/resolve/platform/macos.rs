@@ -13,10 +13,10 @@ use rustix::io::Errno;
 
 use crate::wasi::files::resolve::{ALWAYS, Bounds, Links};
 
-/// There is no handle without the right to read.
+/// macOS has no handle without the right to read.
 pub(in crate::wasi::files) const HANDLE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
 
-/// Resolves `path` below `directory`. A path that leads out is `EXDEV`, as on Linux.
+/// Resolves `path` below `directory`. A path to the outside is `EXDEV`, as on Linux.
 pub(in crate::wasi::files) fn find(
     directory: &File,
     path: &str,
@@ -55,13 +55,13 @@ pub(in crate::wasi::files) fn reopen(seen: &File, how: OFlags) -> rustix::io::Re
     Ok(opened)
 }
 
-/// There is no file system of processes.
+/// Returns `false`: macOS has no file system of processes.
 #[expect(clippy::unnecessary_wraps, reason = "the same signature as on Linux")]
 pub(in crate::wasi::files) fn holds_processes(_: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Returns where an open object is now.
+/// Returns the current path of an open object.
 pub(in crate::wasi::files) fn kernel_path(object: &File) -> io::Result<PathBuf> {
     Ok(OsString::from_vec(getpath(object)?.into_bytes()).into())
 }
@@ -77,7 +77,7 @@ pub(in crate::wasi::files) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino)
 }
 
-/// Nothing here is known to be on this machine, so that it does not matter.
+/// Returns `false`: macOS does not report local file systems, so that the answer does not matter.
 pub(in crate::wasi::files) fn leads_elsewhere(_: &File, _: &str) -> bool {
     false
 }
