@@ -151,17 +151,10 @@ impl Program {
         let (trace, unsent) = telemetry::of(&loaded).await;
         let (installed, unusable) = packages::installed(&loaded);
         let target = backend::chosen(&loaded.manifest, options, &loaded.dirs);
-        let (mut rights, problems) = Rights::resolve(options, &loaded, &installed, target, &trace)?;
-        let without_secrets = process_secrets::add(&mut rights).await;
+        let (rights, problems) = Rights::resolve(options, &loaded, &installed, target, &trace)?;
+        let (rights, problems) = process_secrets::added(rights, problems).await;
         let known = Contribution {
-            problems: [
-                loaded.problems(options),
-                unsent.into_iter().collect(),
-                unusable,
-                problems,
-                without_secrets,
-            ]
-            .concat(),
+            problems: [loaded.problems(options), unsent.into_iter().collect(), unusable, problems].concat(),
             files: loaded.files(),
             unseen: packages::unseen(&loaded, &installed),
             ..Contribution::default()

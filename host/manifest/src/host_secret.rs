@@ -34,7 +34,7 @@ table! {
         #[also("template")]
         pub placeholder_file: Option<PlaceholderFile> = None,
         /// for a secret access key of AWS or S3: the access key, which the process finds a placeholder of in
-        /// `AWS_ACCESS_KEY_ID`; requests that are signed with the placeholders are signed anew
+        /// `AWS_ACCESS_KEY_ID`; requests that are signed with the placeholders are signed again
         #[read(Kind::TextOrSecret, |entry| entry.text_or_secret("access_key_id").map(Some))]
         #[also("access_key", "aws")]
         pub access_key_id: Option<TextOrSecret> = None,

@@ -7,8 +7,9 @@ use haft_core::report::Problem;
 use haft_manifest::{PlaceholderFile, ProcessSecret, SecretSource, Secrets, TextOrSecret};
 use secrecy::{ExposeSecret, SecretString};
 
-/// Adds the secrets to the grants. An unavailable value is a problem, and the process works without its placeholder.
-pub(super) async fn add(rights: &mut Rights<'_>) -> Vec<Problem> {
+/// Returns the rights with the secrets, and the problems with those of secrets. A process works without the placeholder
+/// of a value that is not available.
+pub(super) async fn added(mut rights: Rights<'_>, mut problems: Vec<Problem>) -> (Rights<'_>, Vec<Problem>) {
     let (manifest, secrets) = (rights.manifest, rights.loaded.secrets());
     let bash = (&manifest.sandbox.secrets, &mut rights.grant);
     let processes = &mut rights.processes;
@@ -17,7 +18,6 @@ pub(super) async fn add(rights: &mut Rights<'_>) -> Vec<Problem> {
     let servers = servers.map(|(server, own)| (&server.secrets, &mut own.grant));
     let commands = manifest.tools.iter().zip(&mut processes.commands);
     let commands = commands.map(|(tool, own)| (&tool.secrets, &mut own.grant));
-    let mut problems = Vec::new();
     for (declared, grant) in std::iter::once(bash).chain(servers).chain(commands) {
         for secret in declared {
             match read(secret, secrets).await {
@@ -26,7 +26,7 @@ pub(super) async fn add(rights: &mut Rights<'_>) -> Vec<Problem> {
             }
         }
     }
-    problems
+    (rights, problems)
 }
 
 async fn read(declared: &ProcessSecret, secrets: Secrets<'_>) -> Result<HostSecret, Problem> {

@@ -148,7 +148,7 @@ impl Forward {
     }
 }
 
-/// Signs a request anew that is signed with a placeholder. Returns the name of the secret.
+/// Signs a request again that is signed with a placeholder. Returns the name of the secret.
 fn signed<'h>(parts: &mut Parts, held: &[&'h Held]) -> Result<Option<&'h str>, (StatusCode, String)> {
     let is_signer =
         |held: &&&Held| held.access_key.as_ref().is_some_and(|id| sigv4::is_by(&parts.headers, id));

@@ -1,4 +1,4 @@
-//! Signs requests to AWS and to S3 of others anew (Signature Version 4), because a signature by a placeholder is worth
+//! Signs requests to AWS and to S3 of others again (Signature Version 4), because a signature by a placeholder is worth
 //! nothing. Signs heads alone: the client says in `x-amz-content-sha256` what the body is.
 
 use hyper::Method;
@@ -17,7 +17,7 @@ const DATE: &str = "x-amz-date";
 /// The beginning of the payload's name if each piece of the body has a signature of its own.
 const SIGNED_PIECES: &str = "STREAMING-AWS4-";
 
-/// Why a request cannot be signed anew.
+/// Why a request cannot be signed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unsignable {
     /// The header cannot be understood.

@@ -1,4 +1,4 @@
-//! Puts secrets in the place of their placeholders: in the values of headers, in user names and passwords, and in the
+//! Replaces placeholders by their secrets: in the values of headers, in user names and passwords, and in the
 //! query. Not in the path or the body.
 
 use std::collections::BTreeSet;
