@@ -208,7 +208,8 @@ fn a_request_outside_of_the_rules_is_refused() {
 
 const ISSUER: &str = "import socket, ssl, sys
 context = ssl.create_default_context()
-stream = context.wrap_socket(socket.create_connection(('localhost', int(sys.argv[1]))), server_hostname='localhost')
+name = sys.argv[2]
+stream = context.wrap_socket(socket.create_connection(('127.0.0.1', int(sys.argv[1]))), server_hostname=name)
 print('issuer', stream.getpeercert()['issuer'])
 ";
 
@@ -218,18 +219,22 @@ fn another_host_gets_the_placeholder_and_its_own_tls() {
     let mut world = World::new();
     world.start(&[]);
     world.program("");
-    world.home.write("issuer.py", ISSUER);
     let (first, other) = (world.port(), world.hosts[1].port);
+    // Another granted host at the address and port of the secret's host.
+    let text = fs::read_to_string(world.home.work().join("program.toml")).unwrap();
+    world
+        .home
+        .write("program.toml", &text.replacen("hosts = [", &format!("hosts = [\"127.0.0.1:{first}\", "), 1));
+    world.home.write("issuer.py", ISSUER);
     let said = world.bash(&format!(
-        "python3 issuer.py {first}; python3 issuer.py {other}; curl -sS -H \"X-Key: $TOKEN\" https://localhost:{other}/ok"
+        "python3 issuer.py {first} localhost; python3 issuer.py {other} localhost; python3 issuer.py {first} 127.0.0.1
+         for host in localhost:{other} 127.0.0.1:{first}; do curl -sS -H \"X-Key: $TOKEN\" https://$host/ok; done"
     ));
     let issuers: Vec<&str> = said.stdout.lines().filter(|line| line.starts_with("issuer")).collect();
-    assert!(issuers.len() == 2, "{}{}", said.stdout, said.stderr);
-    assert!(
-        issuers[0].contains("haft: certificate") && issuers[1].contains("authority of the test"),
-        "{issuers:?}"
-    );
-    assert!(said.stdout.contains("no secret came"), "{}{}", said.stdout, said.stderr);
+    assert!(issuers.len() == 3, "{}{}", said.stdout, said.stderr);
+    assert!(issuers[0].contains("haft: certificate"), "{issuers:?}");
+    assert!(issuers[1..].iter().all(|issuer| issuer.contains("authority of the test")), "{issuers:?}");
+    assert_eq!(said.stdout.matches("no secret came").count(), 2, "{}{}", said.stdout, said.stderr);
 }
 
 #[test]

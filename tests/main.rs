@@ -53,6 +53,7 @@ mod inline;
 mod inspect;
 mod journal;
 mod kept;
+mod learn;
 mod library;
 mod manifest;
 mod many;

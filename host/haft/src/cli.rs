@@ -30,6 +30,7 @@ mod inspect;
 mod install_args;
 mod install_consent;
 mod install_session;
+mod learn;
 mod list;
 mod log;
 mod man;
@@ -143,6 +144,8 @@ enum Verb {
     Trust(trust::TrustVerb),
     /// Grant a plugin, a server or the sandbox one more right
     Grant(grant::GrantVerb),
+    /// Run a command or a server, and propose the rights that it needs
+    Learn(learn::Learn),
     /// Write, build, test and publish plugins of your own
     #[command(subcommand)]
     Plugin(PluginVerb),
@@ -358,6 +361,7 @@ impl Cli {
             Verb::Doctor(verb) => Box::pin(verb.execute(common, terminal)),
             Verb::Trust(verb) => Box::pin(verb.execute(common, terminal)),
             Verb::Grant(verb) => Box::pin(verb.execute(common, terminal)),
+            Verb::Learn(verb) => Box::pin(verb.execute(common, terminal)),
             Verb::Plugin(verb) => verb.done(common, terminal),
             Verb::Models(verb) => Box::pin(verb.execute(common, terminal)),
             Verb::Acp(verb) => Box::pin(verb.execute(common, terminal)),

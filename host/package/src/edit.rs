@@ -1,12 +1,14 @@
 //! Changes single entries of a program.toml and keeps every other byte: comments, order, spacing. Edits the
 //! text alone; the caller checks the result before it is written.
 
+mod proposal;
 mod server;
 
 use std::path::Path;
 
 use toml_edit::{Array, ArrayOfTables, Document, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
+pub use self::proposal::{ProposedLine, propose};
 pub use self::server::{NewServer, add_server, grant_process};
 use super::Kind;
 use super::request::Request;

@@ -18,6 +18,7 @@ mod channel;
 mod egress;
 mod helper;
 mod layers;
+mod learning;
 mod living;
 mod policy;
 mod program;
@@ -35,6 +36,7 @@ use std::time::{Duration, Instant};
 
 pub use self::egress::Connection;
 pub use self::layers::{Layers, Verdict};
+pub use self::learning::Observed;
 use self::living::Living;
 use self::policy::Policy;
 use self::program::Programs;
@@ -83,6 +85,8 @@ struct ConfinerState {
     missing: Option<String>,
     /// Whether children stay in the terminal's session.
     terminal: bool,
+    /// Records what children need, if that is to be learnt.
+    observed: Option<Observed>,
     /// Whether a helper is kept ready.
     ahead: bool,
     /// Prepared helpers, the newest last: one for each grant.
@@ -138,6 +142,7 @@ impl Confiner {
             proven: strict,
             missing: None,
             terminal: false,
+            observed: None,
             ahead: false,
             ready: Vec::new(),
         });
@@ -149,6 +154,13 @@ impl Confiner {
     #[must_use]
     pub(crate) fn at_terminal(self) -> Self {
         self.state(|state| state.terminal = true);
+        self
+    }
+
+    /// Records what the children need in `observed`.
+    #[must_use]
+    pub fn learning(self, observed: &Observed) -> Self {
+        self.state(|state| state.observed = Some(observed.clone()));
         self
     }
 
@@ -257,6 +269,9 @@ impl Confiner {
         // Taken before the helper creates its mounts: a replacement in between counts as a replacement.
         let seals = Seals::of(policy.sealed(grant));
         let mut session = self.unsealed_session(grant, policy).await?;
+        if let Some(observed) = self.state(|state| state.observed.clone()) {
+            observed.take_in(&session);
+        }
         // Without namespaces, which the helper may only have discovered now, no mounts exist that could become
         // outdated.
         if self.layers().namespaces {
@@ -332,6 +347,10 @@ impl Confiner {
     fn policy(&self, grant: &Grant) -> Result<Policy, ConfineError> {
         let terminal = self.state(|state| state.terminal);
         let policy = Policy { terminal, ..Policy::new(grant, self.layers()) };
+        let policy = match self.state(|state| state.observed.clone()) {
+            Some(observed) => policy.learning(grant, observed.is_public()),
+            None => policy,
+        };
         if self.0.strict {
             return Ok(policy);
         }

@@ -4,9 +4,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::{AddressError, Destination, Grant, HostName, HostPattern};
+use super::{AddressError, Destination, Grant, HostName, HostPattern, local};
 
-/// The granted and the blocked destinations of a process.
+/// The port of [`Outgoing::public`] that a name is looked up for.
+const HTTPS: u16 = 443;
+
+/// The granted and the blocked destinations of a process. The pattern `*` is every public host, on every port.
 #[derive(Clone, Debug)]
 pub struct Outgoing(Grant);
 
@@ -22,9 +25,10 @@ impl Outgoing {
         self.destinations(name).next().is_some()
     }
 
-    /// Returns the first port with which the name is granted.
+    /// Returns the first port with which the name is granted, unless every port is.
     pub fn port(&self, name: &str) -> Option<u16> {
-        self.destinations(name).next().map(|destination| destination.port())
+        let first = self.destinations(name).next().filter(|_| !self.is_public());
+        first.map(|destination| destination.port())
     }
 
     /// Checks whether `name` may resolve to `address`, for any port.
@@ -41,7 +45,7 @@ impl Outgoing {
     /// Gives the reason for refusing the address; `None` if the name is not granted with this port.
     pub fn may_connect(&self, name: &str, address: SocketAddr) -> Result<(), Option<AddressError>> {
         let with_port = self.destinations(name).filter(|destination| destination.port() == address.port());
-        self.judged(with_port, address.ip())
+        self.judged(with_port.chain(self.public(name, address.port())), address.ip())
     }
 
     /// Returns whether the address itself is granted.
@@ -49,9 +53,24 @@ impl Outgoing {
         self.0.may_open(address)
     }
 
+    /// Returns whether an address to which no name resolved is open, since every public host is granted.
+    pub fn opens_public(&self, address: IpAddr) -> bool {
+        self.is_public() && local(address).is_none() && !self.0.blocks_address(address)
+    }
+
+    fn is_public(&self) -> bool {
+        self.0.hosts().iter().any(HostPattern::is_any)
+    }
+
+    /// Returns the destination of a name that is granted as every public host is.
+    fn public(&self, name: &str, port: u16) -> Option<Destination> {
+        let destination = Destination::new("https", &format!("{name}:{port}"));
+        destination.filter(|destination| self.is_public() && self.0.may_ask(destination))
+    }
+
     fn destinations(&self, name: &str) -> impl Iterator<Item = Destination> {
         let named = self.0.hosts().iter().filter_map(move |host| host.destination(name));
-        named.filter(|destination| self.0.may_ask(destination))
+        named.filter(|destination| self.0.may_ask(destination)).chain(self.public(name, HTTPS))
     }
 
     fn judged(
@@ -111,5 +130,21 @@ mod tests {
         assert!(
             !is_open(&judge, "localhost", "1.1.1.1:5432") && !is_open(&judge, "localhost", "127.0.0.1:1")
         );
+    }
+
+    /// `*`: what is learnt from may reach the internet, and no machine that is near.
+    #[test]
+    fn every_public_host_is_no_private_address() {
+        let judge = granted(&["*"], &["bad.test"]);
+        assert!(is_open(&judge, "api.test", "1.1.1.1:443") && is_open(&judge, "api.test", "1.1.1.1:22"));
+        assert!(!is_open(&judge, "bad.test", "1.1.1.1:443") && !judge.may_look_up("bad.test"));
+        assert!(judge.opens_public("1.1.1.1".parse().unwrap()));
+        for address in ["127.0.0.1", "::1", "10.0.0.1", "169.254.169.254", "fe80::1", "64:ff9b::a9fe:a9fe"] {
+            let address: IpAddr = address.parse().unwrap();
+            assert!(judge.may_lead("api.test", address).is_err(), "{address}");
+            assert!(judge.may_connect("localhost", (address, 443).into()).is_err(), "{address}");
+            assert!(!judge.opens_public(address) && !judge.may_open((address, 443).into()), "{address}");
+        }
+        assert!(!granted(&["api.test"], &[]).opens_public("1.1.1.1".parse().unwrap()));
     }
 }

@@ -135,6 +135,7 @@ const EXECUTING: &[&str] = &[
 /// Verbs that print no data.
 const WITHOUT_DATA: &[&str] = &[
     "exec",
+    "learn",
     "worker",
     "dashboard",
     "acp",
@@ -327,6 +328,7 @@ impl Common {
             trust: trusted::of_environment()?,
             folder: None,
             allow: self.execution.allow.clone(),
+            learns: None,
             many_calls,
             recorder: None,
             confiner: self.execution.unsafe_no_sandbox.then(Confiner::open),

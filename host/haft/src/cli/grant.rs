@@ -106,22 +106,13 @@ impl GrantVerb {
 
     async fn write(&self, path: &Path, terminal: Terminal) -> anyhow::Result<()> {
         let project = Project::open(path).map_err(project_error)?;
-        let agreed = Agreement::of(Some(path).filter(|path| path.exists())).await?;
         let place = place(&project, &self.name)?;
         let text = self.written(&project, &place)?;
         if text == project.text {
             terminal.message(format_args!("`{}` already has these rights", path.display()));
             return Ok(());
         }
-        let store = Store::new(&Dirs::of_this_machine()?.store);
-        Project::change(path, &store, |now| {
-            if now.text != project.text {
-                return Err(ProjectError::Changed(path.to_owned()));
-            }
-            Ok(Change { text: text.clone(), lock: now.lock.clone() })
-        })
-        .map_err(project_error)?;
-        Agreement::of(Some(path)).await?.agree_since(&agreed)?;
+        put(&project, &text).await?;
         terminal.message(format_args!("{DIM}{}:{DIM:#}", path.display()));
         for line in new_lines(&project.text, &text) {
             terminal.message(format_args!("  + {line}"));
@@ -167,6 +158,21 @@ impl GrantVerb {
             edited.map_err(failed)
         })
     }
+}
+
+/// Writes `text` as the program.toml of `project`, unless the file has changed since. The user agrees to the new rights with it.
+pub(super) async fn put(project: &Project, text: &str) -> anyhow::Result<()> {
+    let path = project.path.as_path();
+    let agreed = Agreement::of(Some(path).filter(|path| path.exists())).await?;
+    let store = Store::new(&Dirs::of_this_machine()?.store);
+    Project::change(path, &store, |now| {
+        if now.text != project.text {
+            return Err(ProjectError::Changed(path.to_owned()));
+        }
+        Ok(Change { text: text.to_owned(), lock: now.lock.clone() })
+    })
+    .map_err(project_error)?;
+    Agreement::of(Some(path)).await?.agree_since(&agreed)
 }
 
 /// What `[sandbox]` has of a right.

@@ -19,7 +19,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Plugins and MCP servers",
         &["search", "add", "remove", "update", "list", "inspect", "wrap", "import", "mcp"],
     ),
-    ("Program", &["init", "check", "doctor", "trust", "grant"]),
+    ("Program", &["init", "check", "doctor", "trust", "grant", "learn"]),
 ];
 
 /// Columns before the description of a verb.

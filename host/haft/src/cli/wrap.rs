@@ -26,7 +26,9 @@ use clap::Args;
 
 use self::command::Wrapping;
 use self::fetch::{Fetch, has_network};
-use self::given::{Given, distinct, missing};
+pub(super) use self::given::distinct;
+use self::given::{Given, missing};
+pub(super) use self::proposal::right;
 use self::record::Record;
 use self::relay::{End, Relay};
 use self::trial::{Trial, pipes};
@@ -219,7 +221,7 @@ impl Start {
     /// Reports what was refused in `trial`, except what the question about the rights `asked` covers.
     fn tell(&self, trial: &Trial, asked: &[Right]) {
         for refusal in &trial.refused {
-            let right = proposal::right(refusal, &trial.grant);
+            let right = right(refusal, &trial.grant);
             let is_asked = right.is_some_and(|right| asked.iter().any(|asked| asked.covers(&right)));
             // The question is about what the start needs, and does not have this.
             let is_noise = !asked.is_empty() && refusal.is_folder_of(self.command.script.as_deref());

@@ -51,6 +51,12 @@ impl FromStr for Allow {
 }
 
 impl Allow {
+    /// Returns the addition of `right` to the grant of `plugin`, which may be a server or command too; without one to that
+    /// of the built-in tools, `bash` and commands.
+    pub fn new(plugin: Option<String>, right: Right) -> Self {
+        Self { plugin, right }
+    }
+
     /// Returns the addition with an absolute directory, resolved from the current directory.
     #[must_use]
     pub fn absolute(&self) -> Self {

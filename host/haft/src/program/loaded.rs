@@ -13,7 +13,7 @@ use super::under::Under;
 use haft_core::report::{Problem, Report, Span};
 use haft_core::secret::Redactor;
 use haft_manifest::Secrets;
-use haft_manifest::{Located, Manifest};
+use haft_manifest::{GrantTable, Located, Manifest, ProcessGrant};
 use haft_package::{Digest, Kind, Lock, PackageSource, Pin, Project, Store, lock_path};
 
 /// The files of a program on this machine. Grants nothing.
@@ -46,6 +46,15 @@ impl Loaded {
         let agreement = Agreement::new(&manifest, &lock, &family, &dirs);
         let left_out = trusted(&options.trust, &agreement, &mut manifest, &mut family)?;
         manifest.mcp_servers.extend(options.further_servers.iter().cloned());
+        if let Some(name) = &options.learns {
+            let servers =
+                manifest.mcp_servers.iter_mut().map(|server| (server.name.as_str(), &mut server.grant));
+            let tools = manifest.tools.iter_mut().map(|tool| (tool.name.as_str(), &mut tool.grant));
+            for (_, grant) in servers.chain(tools).filter(|(own, _)| own == name) {
+                let nothing = || ProcessGrant { rights: GrantTable::default(), unix_sockets: false };
+                grant.get_or_insert_with(nothing);
+            }
+        }
         family.learn(&dirs.home, &redactor);
         let loaded = Self { dirs, manifest, lock, store, redactor, family, agreement, left_out };
         loaded.secrets().learn();

@@ -27,6 +27,8 @@ pub struct Options {
     pub folder: Option<PathBuf>,
     /// Rights for this run, in addition to those of program.toml.
     pub allow: Vec<Allow>,
+    /// The MCP server or command that has an empty grant where program.toml writes none: its needs are learnt.
+    pub learns: Option<String>,
     /// Whether many calls are expected, for which preparation pays.
     pub many_calls: bool,
     /// Confines children to their grants; `None` for every layer that the kernel offers.

@@ -50,6 +50,8 @@ type LookUp = fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>>
 pub struct Connection {
     /// The name that led to the address, if one did.
     pub name: Option<String>,
+    /// Other names that led to it.
+    pub others: Vec<String>,
     /// The address.
     pub address: SocketAddr,
     /// The number of connections; with a secret, of requests.
@@ -70,7 +72,7 @@ impl Connection {
 
 impl fmt::Display for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, address, count, secret } = self;
+        let Self { name, address, count, secret, .. } = self;
         match name {
             Some(name) => write!(f, "{name} ({address})")?,
             None => write!(f, "{address}")?,
@@ -97,6 +99,9 @@ pub(super) struct Egress {
 pub(super) struct Noted {
     pub(super) refused: Arc<Lock<Vec<Refusal>>>,
     pub(super) connections: Arc<Lock<Vec<Connection>>>,
+    /// The same for a proposal of rights, if the child's needs are learnt.
+    pub(super) learnt: Arc<Lock<Vec<Connection>>>,
+    pub(super) learns: bool,
 }
 
 /// The reason why a name has no address.
@@ -158,7 +163,7 @@ impl Egress {
                 (reply(message::refused(request.address.ip())), None)
             }
             Ok(name) => {
-                self.noted.connection(name, request.address, None);
+                self.note(name, request.address);
                 let (error, socket) = self.connected(request).await;
                 (reply(error), socket)
             }
@@ -175,21 +180,20 @@ impl Egress {
         }
         connect::open(request).await
     }
+
+    fn note(&self, name: Option<String>, address: SocketAddr) {
+        let mut others = self.judge.names(address.ip());
+        others.retain(|other| Some(other) != name.as_ref());
+        self.noted.connection(&Connection { name, others, address, count: 1, secret: None });
+    }
 }
 
 impl Noted {
-    fn connection(&self, name: Option<String>, address: SocketAddr, secret: Option<String>) {
-        let mut connections = self.connections.lock();
-        let is_full = connections.len() >= MAX_NOTED;
-        let is_known = |known: &&mut Connection| {
-            (&known.name, known.address, &known.secret) == (&name, address, &secret)
-        };
-        let known = connections.iter_mut().find(is_known);
-        match known {
-            Some(known) => known.count = known.count.saturating_add(1),
-            None if is_full => {}
-            None => connections.push(Connection { name, address, count: 1, secret }),
+    fn connection(&self, new: &Connection) {
+        if self.learns {
+            add(&mut self.learnt.lock(), new);
         }
+        add(&mut self.connections.lock(), new);
     }
 
     fn refuse(&self, refusal: Refusal) {
@@ -197,6 +201,22 @@ impl Noted {
         if refused.len() < MAX_REFUSALS && !refused.contains(&refusal) {
             refused.push(refusal);
         }
+    }
+}
+
+/// Adds a connection, or counts it with earlier ones to its address.
+fn add(connections: &mut Vec<Connection>, new: &Connection) {
+    let is_full = connections.len() >= MAX_NOTED;
+    let is_same = |known: &&mut Connection| {
+        (&known.name, known.address, &known.secret) == (&new.name, new.address, &new.secret)
+    };
+    match connections.iter_mut().find(is_same) {
+        Some(known) => {
+            known.others.clone_from(&new.others);
+            known.count = known.count.saturating_add(1);
+        }
+        None if is_full => {}
+        None => connections.push(new.clone()),
     }
 }
 

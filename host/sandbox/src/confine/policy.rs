@@ -13,7 +13,7 @@ use self::aliases::with_aliases;
 use super::egress::secrets::GIVEN;
 use super::layers::Layers;
 use super::seals::meant;
-use haft_core::grant::{Grant, HostSecret, Reach, Root, Why};
+use haft_core::grant::{Grant, HostPattern, HostSecret, Reach, Root, Why};
 
 /// The policy of a child's confinement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,8 @@ pub(super) struct Policy {
     pub(super) terminal: bool,
     /// The child's soft limit on open files.
     pub(super) open_files: Option<u64>,
+    /// Whether all that it is refused to read is reported.
+    pub(super) learns: bool,
 }
 
 impl Policy {
@@ -66,6 +68,7 @@ impl Policy {
             unix_sockets: grant.unix_sockets(),
             terminal: false,
             open_files: haft_core::limit::original_open_files(),
+            learns: false,
         }
     }
 
@@ -75,6 +78,18 @@ impl Policy {
         let is_given = !policy.files.is_empty();
         policy.read.iter_mut().filter(|_| is_given).for_each(|read| read.push(GIVEN.into()));
         policy
+    }
+
+    /// Returns the policy of a child with `grant` whose needs are observed. If `is_public`, every public host is open to
+    /// it, on record, in place of all of the network or none.
+    pub(super) fn learning(mut self, grant: &Grant, is_public: bool) -> Self {
+        self.learns = true;
+        if is_public {
+            self.network = false;
+            self.hosts.push(HostPattern::any().to_string());
+            self.blocked = grant.blocked_hosts().iter().map(ToString::to_string).collect();
+        }
+        self
     }
 
     /// Returns the reason why the layers cannot enforce this policy; `None` if they can.

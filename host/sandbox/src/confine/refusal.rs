@@ -90,8 +90,8 @@ impl Refusal {
         is_host.then(|| Self::Host(name.to_owned(), None))
     }
 
-    /// Returns the destination as a line of program.toml names it.
-    fn host(&self) -> Option<String> {
+    /// Returns the refused destination as a line of program.toml names it.
+    pub fn host(&self) -> Option<String> {
         match self {
             Self::Host(name, None | Some(HTTPS)) => Some(name.clone()),
             Self::Host(name, Some(port)) => Some(format!("{name}:{port}")),

@@ -105,7 +105,7 @@ impl HelperSession {
     pub(super) fn start(helper: &Path, policy: &Policy) -> io::Result<Self> {
         let (control, theirs) = wire::pair()?;
         let (job, their_job) = wire::pair()?;
-        let noted = Noted::default();
+        let noted = Noted { learns: policy.learns, ..Noted::default() };
         let has_secrets = !policy.secrets.is_empty();
         let relay = has_secrets.then(|| Relay::new(&policy.secrets, noted.clone())).transpose()?;
         let given = relay.as_ref().map(Relay::variables).unwrap_or_default();
@@ -174,6 +174,11 @@ impl HelperSession {
     /// Returns the connections of a command with single hosts so far, limited.
     pub(crate) fn connections(&self) -> Arc<Lock<Vec<Connection>>> {
         self.noted.connections.clone()
+    }
+
+    /// Returns the connections of a command whose needs are learnt, limited.
+    pub(super) fn learnt(&self) -> Arc<Lock<Vec<Connection>>> {
+        self.noted.learnt.clone()
     }
 
     /// Waits for the next event of the processes, refusals left out. The future may be dropped and created again.

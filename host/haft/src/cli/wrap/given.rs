@@ -68,7 +68,7 @@ pub(super) fn line(rights: &[Right], name: &str, command: &[String]) -> String {
 }
 
 /// Returns `rights` without rights that others include.
-pub(super) fn distinct(rights: Vec<Right>) -> Vec<Right> {
+pub(in crate::cli) fn distinct(rights: Vec<Right>) -> Vec<Right> {
     let mut kept: Vec<Right> = Vec::new();
     for right in rights {
         if !kept.iter().any(|other| other.covers(&right)) {

@@ -110,7 +110,7 @@ pub(super) fn of_refusals(refused: &[Refusal], grant: &Grant, words: Option<&str
 }
 
 /// Returns the right that allows a refused access of a server with `grant`.
-pub(super) fn right(refusal: &Refusal, grant: &Grant) -> Option<Right> {
+pub(in crate::cli) fn right(refusal: &Refusal, grant: &Grant) -> Option<Right> {
     match refusal {
         Refusal::Connect(_) | Refusal::Host(..) => network(),
         refusal => Refusal::rights([refusal], grant).pop(),

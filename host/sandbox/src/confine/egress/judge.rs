@@ -68,6 +68,9 @@ impl Judge {
         if self.rules.may_open(address) {
             return Ok(names.into_iter().find(|name| name != LOCALHOST));
         }
+        if names.is_empty() && self.rules.opens_public(address.ip()) && !is_own("", address.ip()) {
+            return Ok(None);
+        }
         let mut refusal = Refusal::Connect(address);
         for name in names {
             match self.rules.may_connect(&name, address) {
@@ -92,8 +95,9 @@ impl Judge {
         names.chain(self.rules.may_open(address).then_some(own)).collect()
     }
 
-    fn names(&self, address: IpAddr) -> Vec<String> {
-        let known = self.known.lock();
+    /// Returns the names that `address` was the answer to.
+    pub(super) fn names(&self, address: IpAddr) -> Vec<String> {
+        let (known, address) = (self.known.lock(), address.to_canonical());
         let looked_up = known.iter().filter(|(other, _)| *other == address).map(|(_, name)| name.clone());
         looked_up.chain(address.is_loopback().then(|| LOCALHOST.to_owned())).collect()
     }

@@ -16,6 +16,7 @@ use tokio::io::copy_bidirectional;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::super::Connection;
 use super::answer::{self, AnswerBody};
 use super::outside::Client;
 use super::swap::swap;
@@ -77,8 +78,9 @@ impl Forward {
         clean_head(&mut parts, destination, asks_upgrade)?;
         used.extend(signed(&mut parts, &held)?);
         for name in used {
-            let (host, secret) = (destination.name().to_owned(), Some(name.to_owned()));
-            self.shared.noted.connection(Some(host), self.address, secret);
+            let (host, secret) = (Some(destination.name().to_owned()), Some(name.to_owned()));
+            let used = Connection { name: host, others: Vec::new(), address: self.address, count: 1, secret };
+            self.shared.noted.connection(&used);
         }
         let sent = timeout(ANSWER, self.client.request(Request::from_parts(parts, body))).await;
         let unreachable = |why: &str| format!("`{destination}` cannot be reached: {why}");

@@ -1,8 +1,8 @@
 //! Reports the sandbox's refusals to the host. A seccomp filter makes calls that write files or connect wait
 //! for the watcher (`SECCOMP_RET_USER_NOTIF`, `seccomp_unotify(2)`), which checks whether the mounts refuse
 //! them, and lets every call continue. It decides nothing, so a process that changes its arguments meanwhile
-//! gains nothing: at worst another path is reported. The calls of [`Sockets`] are another matter. Reads are observed only if reading is limited; otherwise
-//! there are too many.
+//! gains nothing: at worst another path is reported. The calls of [`Sockets`] are another matter. Reads are observed only if reading is limited, or to learn what a
+//! command needs; otherwise there are too many.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -101,11 +101,12 @@ const WRITING: [i32; 3] = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT];
 /// Returns the filter rules of the observed calls.
 pub(super) fn rules(policy: &Policy) -> Result<Rules, seccompiler::Error> {
     let mut rules = super::seccomp::listed(CALLS.iter().map(|named| named.call));
+    let reads = policy.read.is_some() || policy.learns;
     for (named, flags) in OPENS {
         let writing = || super::seccomp::any_bit(u8::try_from(*flags).unwrap_or_default(), &WRITING);
-        rules.insert(named.call, if policy.read.is_some() { Vec::new() } else { writing()? });
+        rules.insert(named.call, if reads { Vec::new() } else { writing()? });
     }
-    if policy.read.is_some() {
+    if reads {
         rules.extend(super::seccomp::listed(EXECUTES.iter().map(|named| named.call)));
     }
     if !policy.network {
@@ -211,7 +212,8 @@ impl Observer {
 
     /// Returns the refused read of `path`: Landlock limits reads by path, and the mounts cover what is hidden.
     fn refused_read(&self, path: &Path) -> Option<PathBuf> {
-        let roots = self.policy.read.as_ref()?;
+        let everything = [PathBuf::from("/")];
+        let roots = self.policy.read.as_deref().or(self.policy.learns.then_some(&everything[..]))?;
         let is_below = |real: &Path, places: &[PathBuf]| places.iter().any(|place| real.starts_with(place));
         let real = without_links(path);
         match &real {
