@@ -68,7 +68,7 @@ impl Host {
 }
 
 /// Where the interpreter itself is: what is on `PATH` may be a script that looks for it.
-fn python() -> PathBuf {
+pub(crate) fn python() -> PathBuf {
     let output = command("python3")
         .args(["-c", "import sys; print(sys.executable)"])
         .output()
@@ -79,6 +79,11 @@ fn python() -> PathBuf {
 /// Every layer but those that are `off`.
 pub(super) fn confiner(off: Off) -> Confiner {
     confiner_by(std::env::var_os(HELPER).unwrap(), off)
+}
+
+/// Every layer, in a process of [`alone`].
+pub(crate) fn whole() -> Confiner {
+    confiner(Off::NOTHING)
 }
 
 /// The same by way of this helper.
@@ -102,13 +107,13 @@ pub(super) fn confiner_by(helper: impl Into<PathBuf>, off: Off) -> Confiner {
 const HELPER: &str = "HAFT_SUITE_HELPER";
 
 /// Whether this is a process of [`alone`].
-pub(super) fn is_inner() -> bool {
+pub(crate) fn is_inner() -> bool {
     std::env::var_os(SECRET).is_some()
 }
 
 /// Who runs hostile programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum User {
+pub(crate) enum User {
     /// Whoever runs the tests, and is not root.
     Own,
     Root,
@@ -119,14 +124,14 @@ pub(super) enum User {
 
 impl User {
     /// Everyone that can be had.
-    pub(super) fn all(number: u32) -> Vec<Self> {
+    pub(crate) fn all(number: u32) -> Vec<Self> {
         let is_root = rustix::process::geteuid().is_root();
         if is_root { vec![Self::Root, Self::Other(number)] } else { vec![Self::Own] }
     }
 }
 
 /// Runs the test of this name once more in a process of its own as `user`, and returns what it says.
-pub(super) fn alone(test: &str, user: User, about: (&str, &str)) -> String {
+pub(crate) fn alone(test: &str, user: User, about: (&str, &str)) -> String {
     tried_alone(test, user, about).unwrap_or_else(|why| panic!("{why}"))
 }
 

@@ -8,6 +8,7 @@ import os
 import select
 import socket
 import struct
+import subprocess
 import sys
 import threading
 
@@ -141,7 +142,8 @@ def fast_messages():
 
 def passed():
     ours, theirs = socket.socketpair()
-    socket.send_fds(ours, [b"x"], [granted().fileno()])
+    connection = granted()
+    socket.send_fds(ours, [b"x"], [connection.fileno()])
     _, files, _, _ = socket.recv_fds(theirs, 1, 1)
     return led_elsewhere(socket.socket(fileno=files[0]))
 
@@ -332,11 +334,16 @@ WAYS = {
     "a proxy": proxied,
 }
 
-if __name__ == "__main__":
+
+def tried(ways):
     granted().close()
-    print("%d ways" % len(WAYS))
-    for name, way in WAYS.items():
+    print("%d ways" % len(ways))
+    for name, way in ways.items():
         try:
             print("OUT" if way() else "held", name, flush=True)
-        except OSError as error:
+        except Exception as error:
             print("held", name, error, flush=True)
+
+
+if __name__ == "__main__":
+    tried(WAYS)

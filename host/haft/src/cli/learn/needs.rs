@@ -95,7 +95,7 @@ impl Needs {
             }
             Refusal::Connect(_) => self.push("hosts", refusal.host().unwrap_or_default(), reason, true),
             Refusal::Request { .. } => {
-                self.note(format!("not proposed: {refusal}; `allow` of the secret names requests"))
+                self.note(format!("not proposed: {refusal}; `allow` of the secret names requests"));
             }
             Refusal::Read(path) | Refusal::Write(path) | Refusal::Remove(path) => {
                 self.take_path((refusal, path), reason, grant);

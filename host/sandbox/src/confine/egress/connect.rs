@@ -31,8 +31,10 @@ async fn opened(request: &Request) -> Result<(i32, OwnedFd), Errno> {
     let socket = socket(request.is_v6)?;
     match rustix::net::connect(&socket, &address(request)) {
         Ok(()) => Ok((0, socket)),
-        Err(Errno::INPROGRESS) if request.waits => connected(socket).await.map(|socket| (0, socket)),
-        Err(Errno::INPROGRESS) => Ok((Errno::INPROGRESS.raw_os_error(), socket)),
+        Err(Errno::INPROGRESS) => match request.wait {
+            Some(limit) => connected(socket, Duration::from_millis(limit.get())).await,
+            None => Ok((Errno::INPROGRESS.raw_os_error(), socket)),
+        },
         Err(error) => Err(error),
     }
 }
@@ -61,12 +63,19 @@ fn address(request: &Request) -> SocketAddr {
     deprecated,
     reason = "the successor is `unsafe` for descriptors that may close; an `OwnedFd` does not"
 )]
-async fn connected(socket: OwnedFd) -> Result<OwnedFd, Errno> {
+async fn connected(socket: OwnedFd, limit: Duration) -> Result<(i32, OwnedFd), Errno> {
     let socket = AsyncFd::with_interest(socket, Interest::WRITABLE).map_err(|error| number(&error))?;
-    let ready = timeout(CONNECT, socket.writable()).await.map_err(|_| Errno::TIMEDOUT)?;
-    drop(ready.map_err(|error| number(&error))?);
-    socket_error(socket.get_ref())??;
-    Ok(socket.into_inner())
+    let error = match timeout(limit.min(CONNECT), socket.writable()).await {
+        Ok(ready) => {
+            drop(ready.map_err(|error| number(&error))?);
+            socket_error(socket.get_ref())??;
+            0
+        }
+        // As the kernel has it: the connection may still be made.
+        Err(_) if limit < CONNECT => Errno::INPROGRESS.raw_os_error(),
+        Err(_) => return Err(Errno::TIMEDOUT),
+    };
+    Ok((error, socket.into_inner()))
 }
 
 fn number(error: &io::Error) -> Errno {

@@ -14,6 +14,7 @@ mod swap;
 use std::ffi::OsString;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,7 +165,7 @@ impl Shared {
 async fn opened(request: &Request) -> io::Result<(OwnedFd, TcpStream, TcpStream)> {
     let late = |_| io::Error::from(Errno::TIMEDOUT);
     // A program that does not wait has other tasks.
-    let limit = if request.waits { WAITING } else { NOT_WAITING };
+    let limit = request.wait.map_or(NOT_WAITING, |limit| Duration::from_millis(limit.get()).min(WAITING));
     let outside = timeout(limit, outside::opened(request.address)).await.map_err(late)??;
     let (socket, inside) = timeout(INSIDE, pair(request.is_v6)).await.map_err(late)??;
     Ok((socket, inside, outside))
@@ -175,7 +176,8 @@ async fn opened(request: &Request) -> io::Result<(OwnedFd, TcpStream, TcpStream)
 async fn pair(is_v6: bool) -> io::Result<(OwnedFd, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let port = listener.local_addr()?.port();
-    let request = Request { id: 0, is_v6, waits: true, address: (Ipv4Addr::LOCALHOST, port).into() };
+    let request =
+        Request { id: 0, is_v6, wait: Some(NonZeroU64::MAX), address: (Ipv4Addr::LOCALHOST, port).into() };
     let (error, socket) = connect::open(&request).await;
     let socket = socket.filter(|_| error == 0).ok_or_else(|| io::Error::from_raw_os_error(error))?;
     let own = SocketAddr::try_from(rustix::net::getsockname(&socket)?)?;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
@@ -66,7 +67,7 @@ impl Service<Uri> for Dial {
 
 /// Opens a connection to an address that the judge permitted.
 pub(super) async fn opened(address: SocketAddr) -> io::Result<TcpStream> {
-    let request = Request { id: 0, is_v6: address.is_ipv6(), waits: true, address };
+    let request = Request { id: 0, is_v6: address.is_ipv6(), wait: Some(NonZeroU64::MAX), address };
     let (error, socket) = connect::open(&request).await;
     let socket = socket.filter(|_| error == 0).ok_or_else(|| io::Error::from_raw_os_error(error))?;
     let stream = TcpStream::from_std(std::net::TcpStream::from(socket))?;

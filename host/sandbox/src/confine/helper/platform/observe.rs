@@ -113,7 +113,7 @@ pub(super) fn rules(policy: &Policy) -> Result<Rules, seccompiler::Error> {
         rules.insert(libc::SYS_connect, Vec::new());
     }
     if !policy.hosts.is_empty() {
-        rules.insert(libc::SYS_listen, Vec::new());
+        rules.extend(super::seccomp::listed([libc::SYS_bind, libc::SYS_listen]));
     }
     Ok(rules)
 }

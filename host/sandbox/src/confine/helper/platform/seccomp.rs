@@ -252,6 +252,10 @@ fn denied(policy: &Policy) -> Result<Rules, seccompiler::Error> {
         for (call, flags) in SENDS {
             rules.insert(*call, any_bit(*flags, &[libc::MSG_FASTOPEN])?);
         }
+        let options = REROUTING.iter().map(|(level, name)| {
+            all_of(&[(1, Is::Eq, level.unsigned_abs().into()), (2, Is::Eq, name.unsigned_abs().into())])
+        });
+        rules.insert(libc::SYS_setsockopt, options.collect::<Result<_, _>>()?);
     }
     if !policy.unix_sockets {
         // A datagram socket of a pair can be connected to any other socket.
@@ -274,6 +278,17 @@ fn denied(policy: &Policy) -> Result<Rules, seccompiler::Error> {
 
 /// Calls that send, with the argument that holds their flags.
 const SENDS: &[(i64, u8)] = &[(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)];
+
+/// Options, by level and number, that lead the packets of a connection past the route to its address: to another
+/// machine (`IPV6_RTHDR` needs no capability), or to another link.
+const REROUTING: &[(libc::c_int, libc::c_int)] = &[
+    (libc::SOL_SOCKET, libc::SO_DONTROUTE),
+    (libc::SOL_SOCKET, libc::SO_BINDTODEVICE),
+    (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX),
+    (libc::IPPROTO_IP, libc::IP_OPTIONS),
+    (libc::IPPROTO_IPV6, libc::IPV6_RTHDR),
+    (libc::IPPROTO_IPV6, libc::IPV6_2292PKTOPTIONS),
+];
 
 /// The greater of `PRIO_PROCESS` and `IOPRIO_WHO_PROCESS`, which name a process.
 const ONE_PROCESS: u64 = 1;

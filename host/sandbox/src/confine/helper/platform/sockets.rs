@@ -1,25 +1,29 @@
-//! The sockets of a command that is granted single hosts. Calls of `connect` and `listen` wait for the watcher, which
-//! executes them itself on the command's socket, in the network namespace, or puts a connected socket of haft's own
-//! network in its place.
+//! The sockets of a command that is granted single hosts. Calls of `connect`, `bind` and `listen` wait for the watcher,
+//! which executes them itself on the command's socket, in the network namespace, or puts a connected socket of haft's
+//! own network in its place.
 //!
 //! # Why no such call is let through to the kernel
 //! The command can change an address, and exchange a descriptor, after both were judged. A socket that was handed over
-//! belongs to the machine's network: in the kernel's hands, a call of `connect` could lead it anywhere, and `listen`
-//! would open a port. So the address is copied once, the file is taken by `pidfd_getfd(2)`, and only those two are
-//! used. `sendto(2)` with `MSG_FASTOPEN`, which connects too, is refused by the filter of system calls.
+//! belongs to the machine's network: in the kernel's hands, a call of `connect` could lead it anywhere, `bind` would take
+//! a port, and `listen` would open it. So the address is copied once, the file is taken by `pidfd_getfd(2)`, and only
+//! those two are used. `sendto(2)` with `MSG_FASTOPEN`, which connects too, and the options that lead packets elsewhere
+//! are refused by the filter of system calls.
 
 mod handover;
 mod registrations;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context as _, Result};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_reuseaddr, socket_domain, socket_error, socket_protocol, socket_type};
+use rustix::net::sockopt::{
+    Timeout, set_socket_reuseaddr, socket_domain, socket_error, socket_protocol, socket_timeout, socket_type,
+};
 use rustix::net::{AddressFamily, SocketType};
 
 use super::arguments::{int, parsed};
@@ -87,7 +91,7 @@ impl Sockets {
     }
 
     pub(super) fn is_for(call: &Notification) -> bool {
-        [libc::SYS_connect, libc::SYS_listen].contains(&call.number)
+        [libc::SYS_connect, libc::SYS_bind, libc::SYS_listen].contains(&call.number)
     }
 
     /// Answers a call, now or later.
@@ -108,21 +112,20 @@ impl Sockets {
     }
 
     fn tried(&mut self, call: &Notification, socket: &OwnedFd) -> Result<Next, Errno> {
+        let mut buffer = [0; MAX_ADDRESS];
+        if call.number == libc::SYS_bind {
+            return self.bind(socket, argument(call, &mut buffer)?);
+        }
         let found = self.found(socket)?;
-        let [_, second, third, ..] = call.arguments;
         if call.number == libc::SYS_listen {
             // A socket that was handed over must not listen on a port of this machine.
-            let listen = || rustix::net::listen(socket, int(second)).map(|()| Next::Done);
+            let listen = || rustix::net::listen(socket, int(call.arguments[1])).map(|()| Next::Done);
             return if found.is_inside { listen() } else { Err(Errno::ACCESS) };
         }
-        let mut bytes = [0; MAX_ADDRESS];
-        let bytes = usize::try_from(third).ok().and_then(|length| bytes.get_mut(..length));
-        let bytes = bytes.ok_or(Errno::INVAL)?;
-        let length = bytes.len();
-        let bytes = call.read(second, bytes).ok().filter(|read| read.len() == length).ok_or(Errno::FAULT)?;
+        let bytes = argument(call, &mut buffer)?;
         match parsed(bytes) {
             Some(address) if found.is_tcp && !self.stays_inside(&found, address) => {
-                self.ask(&found, is_waited_for(socket)?, address).map(Next::Outside)
+                self.ask(&found, wait(socket)?, address).map(Next::Outside)
             }
             _ if found.is_inside => self.connect(socket, bytes),
             _ => Err(Errno::OPNOTSUPP),
@@ -157,8 +160,17 @@ impl Sockets {
         found.is_inside && (found.state != CLOSED || is_names() || is_own())
     }
 
+    /// Binds a socket of the namespace. One that was handed over, and failed, must not take a port of this machine.
+    fn bind(&self, socket: &OwnedFd, address: &[u8]) -> Result<Next, Errno> {
+        if socket_domain(socket)? != AddressFamily::NETLINK && !self.found(socket)?.is_inside {
+            return Err(Errno::ACCESS);
+        }
+        sys::bind(socket.as_fd(), address).map_err(|error| number(&error))?;
+        Ok(Next::Done)
+    }
+
     /// Asks the host for a connection, and returns the number of the request.
-    fn ask(&mut self, found: &Found, waits: bool, address: SocketAddr) -> Result<u64, Errno> {
+    fn ask(&mut self, found: &Found, wait: Option<NonZeroU64>, address: SocketAddr) -> Result<u64, Errno> {
         match found.state {
             CLOSED => {}
             SYN_SENT | SYN_RECEIVED => return Err(Errno::ALREADY),
@@ -170,7 +182,7 @@ impl Sockets {
         }
         self.count += 1;
         let is_v6 = found.domain == AddressFamily::INET6;
-        let request = Request { id: self.count, is_v6, waits, address };
+        let request = Request { id: self.count, is_v6, wait, address };
         let sent = wire::send(outside, CONNECT, &request.encode(), &[] as &[OwnedFd]);
         sent.map(|()| self.count).map_err(|_| Errno::AGAIN)
     }
@@ -234,6 +246,15 @@ impl Sockets {
     }
 }
 
+/// Returns the address of a call: its second argument, with the length that is the third.
+fn argument<'b>(call: &Notification, buffer: &'b mut [u8]) -> Result<&'b [u8], Errno> {
+    let [_, place, length, ..] = call.arguments;
+    let bytes = usize::try_from(length).ok().and_then(|length| buffer.get_mut(..length));
+    let bytes = bytes.ok_or(Errno::INVAL)?;
+    let length = bytes.len();
+    call.read(place, bytes).ok().filter(|read| read.len() == length).ok_or(Errno::FAULT)
+}
+
 /// Returns whether a socket of the namespace listens on an address of loopback: another one cannot be bound to it
 /// then. The kernel's table of sockets is too large to be read for every connection.
 fn is_own_server(address: SocketAddr) -> bool {
@@ -260,6 +281,16 @@ fn end(listener: BorrowedFd<'_>, call: &Notification, error: i32) {
 /// Returns whether calls on a socket wait.
 fn is_waited_for(socket: &OwnedFd) -> Result<bool, Errno> {
     Ok(!rustix::fs::fcntl_getfl(socket)?.contains(OFlags::NONBLOCK))
+}
+
+/// Returns how long calls on a socket wait, in milliseconds; none if they do not wait.
+fn wait(socket: &OwnedFd) -> Result<Option<NonZeroU64>, Errno> {
+    if !is_waited_for(socket)? {
+        return Ok(None);
+    }
+    let limit =
+        socket_timeout(socket, Timeout::Send)?.and_then(|limit| u64::try_from(limit.as_millis()).ok());
+    Ok(NonZeroU64::new(limit.unwrap_or(u64::MAX).max(1)))
 }
 
 fn set_waiting(socket: &OwnedFd, waits: bool) -> Result<(), Errno> {

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal};
 use rustix::thread::UnshareFlags;
 
 pub(crate) use self::epoll::{Registration, exchange};
-pub(crate) use self::sockets::{add_to_loopback, connect, network_of, option, set_option};
+pub(crate) use self::sockets::{add_to_loopback, bind, connect, network_of, option, set_option};
 
 /// The flag for a handle that needs no right to its file.
 pub(crate) const HANDLE: OFlags = OFlags::PATH;

@@ -118,6 +118,13 @@ pub(crate) fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> 
     check(unsafe { libc::connect(socket.as_raw_fd(), address.as_ptr().cast(), length) }).map(drop)
 }
 
+/// Binds a socket to an address as a process wrote it.
+pub(crate) fn bind(socket: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(address.len()).map_err(io::Error::other)?;
+    // SAFETY: as for [`connect`].
+    check(unsafe { libc::bind(socket.as_raw_fd(), address.as_ptr().cast(), length) }).map(drop)
+}
+
 /// Gives the loopback interface one more address.
 pub(crate) fn add_to_loopback(address: IpAddr, index: usize) -> io::Result<()> {
     match address {

@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use super::{int, is_waited_for, number, registrations, set_waiting};
+use super::registrations::Numbers;
+use super::{is_waited_for, number, set_waiting};
 use crate::confine::sys::platform::{self as sys, Notification};
 
 /// Bytes of the longest copied option: the name of a congestion control, and a time.
@@ -16,13 +17,17 @@ const OPTIONS: &[(libc::c_int, libc::c_int)] = &[
     (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
     (libc::SOL_SOCKET, libc::SO_LINGER),
     (libc::SOL_SOCKET, libc::SO_OOBINLINE),
-    (libc::SOL_SOCKET, libc::SO_PRIORITY),
     (libc::SOL_SOCKET, libc::SO_RCVLOWAT),
     (libc::SOL_SOCKET, libc::SO_RCVTIMEO),
     (libc::SOL_SOCKET, libc::SO_REUSEADDR),
     (libc::SOL_SOCKET, libc::SO_SNDTIMEO),
     (libc::SOL_SOCKET, libc::SO_TIMESTAMP),
+    (libc::SOL_SOCKET, libc::SO_ZEROCOPY),
+    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
+    (libc::IPPROTO_IP, libc::IP_RECVERR),
     (libc::IPPROTO_IP, libc::IP_TOS),
+    // Which the one before sets too.
+    (libc::SOL_SOCKET, libc::SO_PRIORITY),
     (libc::IPPROTO_IP, libc::IP_TTL),
     (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
     (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
@@ -31,7 +36,10 @@ const OPTIONS: &[(libc::c_int, libc::c_int)] = &[
     (libc::IPPROTO_TCP, libc::TCP_KEEPCNT),
     (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
     (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL),
+    (libc::IPPROTO_TCP, libc::TCP_LINGER2),
     (libc::IPPROTO_TCP, libc::TCP_NODELAY),
+    (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
+    (libc::IPPROTO_TCP, libc::TCP_SYNCNT),
     (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT),
 ];
 
@@ -39,7 +47,7 @@ const OPTIONS: &[(libc::c_int, libc::c_int)] = &[
 const DOUBLED: &[(libc::c_int, libc::c_int)] =
     &[(libc::SOL_SOCKET, libc::SO_RCVBUF), (libc::SOL_SOCKET, libc::SO_SNDBUF)];
 
-/// Puts `connected` instead of `socket`, on which `call` waits.
+/// Puts `connected` instead of `socket`, on which `call` waits, and instead of each copy that its process has of it.
 pub(super) fn hand_over(
     listener: BorrowedFd<'_>,
     (call, socket): (&Notification, &OwnedFd),
@@ -51,15 +59,16 @@ pub(super) fn hand_over(
     for option in DOUBLED {
         copy_half(socket.as_fd(), connected.as_fd(), *option);
     }
-    let waits = is_waited_for(socket)?;
-    set_waiting(connected, waits)?;
-    let descriptor = int(call.arguments[0]);
-    let place = (descriptor, is_closed_on_exec(call.process, descriptor));
-    let registered = if waits { Vec::new() } else { registrations::of(call, descriptor, socket) };
-    call.put(listener, connected.as_fd(), place).map_err(|error| number(&error))?;
-    if !registered.is_empty() {
-        let files = (socket.as_fd(), connected.as_fd());
-        sys::exchange(&registered, descriptor, files).map_err(|error| number(&error))?;
+    set_waiting(connected, is_waited_for(socket)?)?;
+    let numbers = Numbers::find(call, socket)?;
+    for copy in &numbers.copies {
+        let registered = numbers.registrations(call, *copy);
+        let place = (*copy, is_closed_on_exec(call.process, *copy));
+        call.put(listener, connected.as_fd(), place).map_err(|error| number(&error))?;
+        if !registered.is_empty() {
+            let files = (socket.as_fd(), connected.as_fd());
+            sys::exchange(&registered, *copy, files).map_err(|error| number(&error))?;
+        }
     }
     Ok(())
 }

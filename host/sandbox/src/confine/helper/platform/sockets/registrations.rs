@@ -2,9 +2,13 @@
 //! loops that register a socket before they connect it would wait for ever.
 
 use std::fs;
+use std::iter;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use rustix::io::Errno;
+
+use super::int;
 use crate::confine::sys::platform::{Notification, Registration};
 
 /// Limit on the files of a process that are looked at: more than event loops have instances of.
@@ -12,20 +16,44 @@ const MAX_FILES: usize = 4096;
 /// The target of an epoll instance's link in `/proc`.
 const EPOLL: &str = "anon_inode:[eventpoll]";
 
-/// Returns the registrations of the socket that the process of `call` has under `number`.
-pub(super) fn of(call: &Notification, number: libc::c_int, socket: &OwnedFd) -> Vec<Registration> {
-    let Ok(found) = rustix::fs::fstat(socket) else { return Vec::new() };
-    let files = fs::read_dir(format!("/proc/{}/fd", call.process)).into_iter().flatten().flatten();
-    let numbers = files.take(MAX_FILES).filter_map(|file| {
-        let is_epoll = fs::read_link(file.path()).is_ok_and(|target| target == Path::new(EPOLL));
-        file.file_name().to_str()?.parse::<libc::c_int>().ok().filter(|_| is_epoll)
-    });
-    let in_instance = |instance: libc::c_int| {
-        let text = fs::read_to_string(format!("/proc/{}/fdinfo/{instance}", call.process)).ok()?;
-        let (events, data) = text.lines().find_map(|line| registered(line, number, found.st_ino))?;
-        Some(Registration { epoll: call.file(instance).ok()?, events, data })
-    };
-    numbers.filter_map(in_instance).collect()
+/// The numbers of a socket, and of epoll instances, in the files of a process.
+pub(super) struct Numbers {
+    pub(super) copies: Vec<libc::c_int>,
+    instances: Vec<libc::c_int>,
+    inode: u64,
+}
+
+impl Numbers {
+    /// Returns the numbers of `socket`, the first of which is that of the call, and of the epoll instances. Another
+    /// thread may have closed each meanwhile.
+    pub(super) fn find(call: &Notification, socket: &OwnedFd) -> Result<Self, Errno> {
+        let inode = rustix::fs::fstat(socket)?.st_ino;
+        let name = format!("socket:[{inode}]");
+        let target =
+            |number| fs::read_link(format!("/proc/{}/fd/{number}", call.process)).unwrap_or_default();
+        let own = int(call.arguments[0]);
+        let files = fs::read_dir(format!("/proc/{}/fd", call.process)).into_iter().flatten().flatten();
+        let others = files.take(MAX_FILES).filter_map(|file| file.file_name().to_str()?.parse().ok());
+        let mut found = Self { copies: Vec::new(), instances: Vec::new(), inode };
+        for number in iter::once(own).chain(others.filter(|number| *number != own)) {
+            match target(number) {
+                target if target == Path::new(&name) => found.copies.push(number),
+                target if target == Path::new(EPOLL) => found.instances.push(number),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the registrations of the socket under `number`.
+    pub(super) fn registrations(&self, call: &Notification, number: libc::c_int) -> Vec<Registration> {
+        let in_instance = |instance: &libc::c_int| {
+            let text = fs::read_to_string(format!("/proc/{}/fdinfo/{instance}", call.process)).ok()?;
+            let (events, data) = text.lines().find_map(|line| registered(line, number, self.inode))?;
+            Some(Registration { epoll: call.file(*instance).ok()?, events, data })
+        };
+        self.instances.iter().filter_map(in_instance).collect()
+    }
 }
 
 /// Returns events and data in a line `tfd: 5 events: 19 data: 5 pos:0 ino:3 sdev:9` (`proc_pid_fdinfo(5)`), whose
