@@ -71,6 +71,7 @@ mod plugin;
 mod process_grants;
 mod promises;
 mod providers;
+mod proxy;
 mod readme;
 mod reference;
 mod refused;

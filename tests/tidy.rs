@@ -24,6 +24,7 @@ const HOMES: &[(&str, &[&str])] = &[
     (
         "reqwest::",
         &[
+            "core/src/net.rs",
             "agent/src/provider/remote.rs",
             "agent/src/provider/remote",
             "package/src/download.rs",

@@ -27,11 +27,13 @@ pub mod trace;
 
 pub mod heap;
 
-pub mod net;
-
 pub mod replicas;
 
 pub mod grant;
+
+pub mod upstream;
+
+pub mod net;
 
 pub mod lookup;
 

@@ -329,6 +329,16 @@ impl Cli {
         }
     }
 
+    /// Has verbs that fetch without loading a program use its proxy.
+    async fn use_network(&self, terminal: Terminal) -> anyhow::Result<()> {
+        match self.verb {
+            Verb::Add(_) | Verb::Update(_) | Verb::Search(_) | Verb::Inspect(_) | Verb::Verify(_) => {
+                haft::program::use_network(&self.common.options(terminal, false)?).await
+            }
+            _ => Ok(()),
+        }
+    }
+
     async fn dispatch(self, terminal: Terminal) -> Exit {
         let is_dev = matches!(self.verb, Verb::Plugin(PluginVerb::Dev(_)));
         // A plugin author wants to see what the plugin prints.
@@ -337,6 +347,10 @@ impl Cli {
         let tracer = if let Verb::Call(call) = &self.verb { call.tracer() } else { None };
         terminal::log(verbose, tells, tracer);
         let common = &self.common;
+        if let Err(error) = self.use_network(terminal).await {
+            terminal.fail(&error);
+            return Exit::Program;
+        }
         let done: Done<'_> = match self.verb {
             Verb::Run(verb) => Box::pin(verb.execute(common, terminal)),
             Verb::Chat(verb) => Box::pin(verb.execute(common, terminal)),

@@ -17,6 +17,7 @@ mod label;
 mod machine;
 mod name;
 mod nats;
+mod network;
 mod oauth;
 mod package;
 mod plugin;
@@ -55,6 +56,7 @@ use self::machine::JournalKeys;
 pub use self::machine::{BackendTable, ContainerEngine, Sandbox, TelemetryTable};
 pub use self::name::{Name, NameError, ToolName, Variable};
 pub use self::nats::{NatsLogin, NatsStorage, NatsTable, NatsUrl};
+pub use self::network::Network;
 pub use self::oauth::OAuth;
 pub use self::package::Package;
 pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret};
@@ -166,6 +168,8 @@ table! {
         /// where traces and metrics of calls are sent
         #[also("otel", "opentelemetry", "tracing", "metrics")]
         pub telemetry: Option<TelemetryTable> = None,
+        /// the way to other machines: a company's proxy
+        pub network: Network = Network::default(),
         /// the NATS servers for workers on other machines
         #[also("machines", "cluster", "queue")]
         pub nats: NatsTable = NatsTable::default(),
@@ -282,6 +286,7 @@ impl Manifest {
             CallerProof::Jwt(_) => None,
         });
         let keys = provider.filter_map(|provider| provider.api_key.as_ref());
+        let logins = logins.chain(&self.network.login);
         keys.chain(plugins)
             .chain(processes)
             .chain(callers)

@@ -33,7 +33,13 @@ impl Manifest {
     /// What is read by haft itself, as written.
     fn deciding(&self) -> Vec<&Path> {
         let nats = self.nats.certificate.iter().map(|(certificate, _)| &**certificate);
-        let authority = self.nats.ca.iter().chain(&self.backend.ssh_config).map(|path| &*path.value);
+        let authority = self
+            .nats
+            .ca
+            .iter()
+            .chain(&self.network.ca)
+            .chain(&self.backend.ssh_config)
+            .map(|path| &*path.value);
         let keys = self.serve.callers.iter().filter_map(|caller| match &caller.proof {
             CallerProof::Jwt(rule) => match &rule.keys {
                 KeysAt::File(path) => Some(&**path),
@@ -201,6 +207,10 @@ password = { file = "nats.password.file" }
 ca = "nats.ca"
 certificate = "nats.certificate"
 key = "nats.key"
+[network]
+proxy = "http://proxy.example:3128"
+login = { file = "network.login.file" }
+ca = "network.ca"
 [backend]
 ssh = "box"
 ssh_config = "backend.ssh_config"

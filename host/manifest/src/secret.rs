@@ -212,7 +212,7 @@ fn names_a_store(text: &str) -> bool {
 
 /// `secrets` is the table of a plugin; the keys in it are any names.
 fn hides(name: &str) -> bool {
-    is_credential(name) || name == "secrets"
+    is_credential(name) || matches!(name, "login" | "secrets")
 }
 
 /// The same for a text that is not valid TOML: what follows the name of a credential, up to

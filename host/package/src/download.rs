@@ -8,15 +8,15 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use reqwest::Response;
 pub(crate) use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, LOCATION};
-use reqwest::redirect::Policy;
-use reqwest::{Client, Response};
 
 use super::{Progress, Step};
 use haft_core::grant::local;
 use haft_core::net::{chain, is_loopback, is_loopback_address};
+use haft_core::upstream::Upstream;
 
 /// Limit on redirects: enough for a download site, its mirrors and their storage.
 const MAX_REDIRECTS: usize = 5;
@@ -197,18 +197,13 @@ impl Hop {
 
     async fn get(&self) -> Result<Response, DownloadError> {
         let failed = |why: String| DownloadError::Unreachable { url: display_url(&self.url), why };
-        let tls = haft_core::net::tls(self.is_encrypted()).map_err(|error| failed(error.to_string()))?;
-        let mut builder = Client::builder()
+        let builder = haft_core::net::client(self.is_encrypted(), is_this_machine(&self.url));
+        let builder = builder
+            .map_err(|error| failed(error.to_string()))?
             .user_agent(USER_AGENT)
-            .tls_backend_preconfigured(tls)
-            .redirect(Policy::none())
             .dns_resolver(Names { public_only: self.public_only })
             .connect_timeout(CONNECT)
             .read_timeout(IDLE);
-        // Proxies of the environment are for other machines.
-        if is_this_machine(&self.url) {
-            builder = builder.no_proxy();
-        }
         let client = builder.build().map_err(|error| failed(haft_core::report::plain(&chain(&error))))?;
         let request =
             client.get(self.url.clone()).header(ACCEPT_ENCODING, "identity").header(ACCEPT, self.accept);
@@ -261,8 +256,9 @@ impl Resolve for Names {
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
             let is_localhost = name.as_str() == "localhost";
+            let is_proxy = Upstream::is(name.as_str());
             let good: Vec<_> = found
-                .filter(|address| resolver.is_allowed(is_localhost, address.ip().to_canonical()))
+                .filter(|address| is_proxy || resolver.is_allowed(is_localhost, address.ip().to_canonical()))
                 .collect();
             if good.is_empty() {
                 return Err("a public server redirects to a name with a private address".into());

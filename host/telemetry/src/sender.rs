@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use haft_core::net::{chain, is_loopback, tls};
+use haft_core::net::{chain, client, is_loopback};
 use opentelemetry_http::{HttpClient, HttpError, Request, Response, ResponseBodyTooLarge};
 use reqwest::Client;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::redirect::Policy;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::runtime::Handle;
 
@@ -31,17 +30,14 @@ pub(crate) struct Sender {
 impl Sender {
     /// Makes a sender that adds `headers` to every request. Must be called inside a runtime.
     pub(crate) fn new(headers: &[(String, SecretString)]) -> Result<Self, String> {
-        let tls = tls(true).or_else(|_| tls(false)).map_err(|error| error.to_string())?;
         let headers = header_map(headers)?;
-        let builder = || {
-            Client::builder()
-                .tls_backend_preconfigured(tls.clone())
-                .redirect(Policy::none())
-                .default_headers(headers.clone())
-                .timeout(PATIENCE)
+        let made = |is_local| {
+            let builder = client(true, is_local).or_else(|_| client(false, is_local));
+            let builder = builder.map_err(|error| error.to_string())?;
+            let builder = builder.default_headers(headers.clone()).timeout(PATIENCE);
+            builder.build().map_err(|error| chain(&error))
         };
-        let client = builder().build().map_err(|error| chain(&error))?;
-        let local = builder().no_proxy().build().map_err(|error| chain(&error))?;
+        let (client, local) = (made(false)?, made(true)?);
         Ok(Self { client, local, runtime: Handle::current() })
     }
 

@@ -6,12 +6,11 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use reqwest::redirect::Policy;
-use reqwest::{Client, Url};
+use reqwest::Url;
 
 use super::super::KeySource;
 use super::KeySet;
-use haft_core::net::{chain, is_loopback, tls};
+use haft_core::net::{chain, client, is_loopback};
 
 /// The maximum size of a set of keys in bytes: ten times those of the largest issuers.
 const MAX_SET: usize = 256 << 10;
@@ -46,11 +45,8 @@ async fn at(url: &str) -> Result<Vec<u8>, String> {
     if url.scheme() != "https" && !is_here {
         return Err("keys must be fetched over `https://`".to_owned());
     }
-    let tls = tls(url.scheme() == "https").map_err(|error| error.to_string())?;
-    let builder = Client::builder().tls_backend_preconfigured(tls).redirect(Policy::none());
-    let builder = builder.retry(reqwest::retry::never()).pool_max_idle_per_host(0);
-    let builder = if is_here { builder.no_proxy() } else { builder };
-    let client = builder.build().map_err(|error| chain(&error))?;
+    let builder = client(url.scheme() == "https", is_here).map_err(|error| error.to_string())?;
+    let client = builder.pool_max_idle_per_host(0).build().map_err(|error| chain(&error))?;
     let mut answer =
         client.get(url).header("accept", "application/json").send().await.map_err(|e| chain(&e))?;
     if !answer.status().is_success() {

@@ -22,7 +22,7 @@ pub struct HostNameError;
 
 impl HostName {
     /// Returns whether `host` is this host or a name below it.
-    fn covers(&self, host: &str) -> bool {
+    pub fn covers(&self, host: &str) -> bool {
         let above = host.strip_suffix(&self.0).filter(|_| self.address().is_none());
         host == self.0 || above.is_some_and(|rest| rest.ends_with('.'))
     }

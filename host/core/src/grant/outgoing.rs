@@ -25,6 +25,12 @@ impl Outgoing {
         self.destinations(name).next().is_some()
     }
 
+    /// Returns whether the name is granted with this port.
+    pub fn may_ask(&self, name: &str, port: u16) -> bool {
+        let has_port = |destination: Destination| destination.port() == port;
+        self.destinations(name).any(has_port) || self.public(name, port).is_some()
+    }
+
     /// Returns the first port with which the name is granted, unless every port is.
     pub fn port(&self, name: &str) -> Option<u16> {
         let first = self.destinations(name).next().filter(|_| !self.is_public());

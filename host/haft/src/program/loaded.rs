@@ -8,8 +8,9 @@ use super::Dirs;
 use super::family::FILE_NAME;
 use super::family::Family;
 use super::options::Options;
-use super::trust::{Agreement, LeftOut, Trust, Untrusted};
+use super::trust::{Agreement, Known, LeftOut, Trust, Untrusted};
 use super::under::Under;
+use super::upstream;
 use haft_core::report::{Problem, Report, Span};
 use haft_core::secret::Redactor;
 use haft_manifest::Secrets;
@@ -58,6 +59,7 @@ impl Loaded {
         family.learn(&dirs.home, &redactor);
         let loaded = Self { dirs, manifest, lock, store, redactor, family, agreement, left_out };
         loaded.secrets().learn();
+        upstream::choose(&loaded.manifest, &loaded.dirs.home, &loaded.secrets()).await?;
         Ok(loaded)
     }
 
@@ -97,6 +99,18 @@ impl Loaded {
     pub(super) fn secrets(&self) -> Secrets<'_> {
         Secrets::new(&self.manifest, &self.dirs.home, &self.redactor)
     }
+}
+
+/// Uses the proxy of the program, as far as the user agreed to it, without loading the program: for verbs that fetch.
+///
+/// # Errors
+/// program.toml is invalid, or the proxy's login or certificate authorities cannot be read.
+pub async fn use_network(options: &Options) -> anyhow::Result<()> {
+    let trust = match &options.trust {
+        Trust::Agreed => Trust::LeftOut(Known::default()),
+        trust => trust.clone(),
+    };
+    Loaded::read(&Options { trust, ..options.clone() }).await.map(drop)
 }
 
 impl Agreement {

@@ -24,7 +24,7 @@ use haft_core::encoding::hex;
 use haft_core::project::agents_md;
 use haft_core::report::Problem;
 use haft_core::tool::exposed_name;
-use haft_manifest::{AgentKind, BackendTable, Builtins, Manifest, NatsTable, Sandbox};
+use haft_manifest::{AgentKind, BackendTable, Builtins, Manifest, NatsTable, Network, Sandbox};
 use haft_package::Lock;
 
 /// Maximum size in bytes of a record: the permissions of the longest program.toml.
@@ -299,6 +299,7 @@ fn take_out(manifest: &mut Manifest, part: &Part) {
         Part::Agents => manifest.agents.retain(|agent| !matches!(agent.kind, AgentKind::Program(_))),
         Part::Nats => manifest.nats = NatsTable::default(),
         Part::Telemetry => manifest.telemetry = None,
+        Part::Network => manifest.network = Network::default(),
         Part::Backend => manifest.backend = BackendTable::default(),
         Part::Caller(name) => manifest.serve.callers.retain(|caller| caller.name.as_str() != name),
         Part::Workspace => manifest.sandbox.workspace = None,

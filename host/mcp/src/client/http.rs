@@ -63,18 +63,17 @@ pub(super) fn transport(
 fn client(url: &str, headers: &[(String, SecretString)]) -> Result<Client, ServerError> {
     let url = parse_url(url)?;
     let failed = |error: String| ServerError::Start(error);
-    let tls = haft_core::net::tls(url.scheme() == "https").map_err(|error| failed(error.to_string()))?;
-    let mut builder = Client::builder()
+    let is_local = is_this_machine(&url);
+    let mut builder = haft_core::net::client(url.scheme() == "https", is_local)
+        .map_err(|error| failed(error.to_string()))?
         .user_agent(USER_AGENT)
-        .tls_backend_preconfigured(tls)
         .redirect(Policy::custom(redirected))
-        .retry(reqwest::retry::never())
         .default_headers(header_map(headers)?)
         .connect_timeout(CONNECT);
-    if is_this_machine(&url) {
-        // Proxies of the environment are for remote servers. Every request opens a new connection: that is cheap on
-        // loopback, and an answer whose end was not read would block the next request on its connection.
-        builder = builder.no_proxy().pool_max_idle_per_host(0);
+    if is_local {
+        // Every request opens a new connection: that is cheap on loopback, and an answer whose end was not read would
+        // block the next request on its connection.
+        builder = builder.pool_max_idle_per_host(0);
     }
     builder.build().map_err(|error| failed(chain(&error)))
 }

@@ -11,7 +11,6 @@ use reqwest::{Body, Client, Method, Request, Response, Url};
 use super::error::{Failure, excerpt};
 use crate::download::Names;
 use haft_core::grant::local;
-use haft_core::net::tls;
 use haft_core::net::{chain, is_loopback};
 
 /// Time limit for connecting to a server.
@@ -106,19 +105,12 @@ impl Asking {
 }
 
 fn client(secure: bool, public_only: bool) -> Result<Client, Failure> {
-    let config = tls(secure).map_err(|error| Failure::Tls(error.to_string()))?;
-    let mut builder = Client::builder()
+    let builder = haft_core::net::client(secure, !secure).map_err(|error| Failure::Tls(error.to_string()))?;
+    let builder = builder
         .user_agent(USER_AGENT)
-        .tls_backend_preconfigured(config)
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
         .dns_resolver(Names { public_only })
         .connect_timeout(CONNECT)
         .read_timeout(SILENCE);
-    // No proxy is used for this machine.
-    if !secure {
-        builder = builder.no_proxy();
-    }
     builder.build().map_err(|error| Failure::Tls(chain(&error)))
 }
 

@@ -32,6 +32,7 @@ use super::policy::Policy;
 use super::refusal::{MAX_REFUSALS, Refusal};
 use super::wire::{self, CONNECT, Message, NAMES};
 use haft_core::sync::Lock;
+use haft_core::upstream::Upstream;
 
 /// Limit on the pending connections of one child. The watcher has the same limit.
 pub(super) const MAX_WAITING: usize = 256;
@@ -143,7 +144,13 @@ impl Egress {
             return Err(NoAddress::Unknown);
         }
         let found = timeout(LOOK_UP, (self.look_up)(name.to_owned())).await;
-        let found = found.map_err(|_| NoAddress::Failed)?.map_err(|_| NoAddress::Unknown)?;
+        let found = match found {
+            Ok(Ok(found)) => found,
+            // In a closed network only the proxy knows the name's addresses.
+            _ if Upstream::of(name).is_some() => return Ok(vec![self.judge.stand_in(name)]),
+            Ok(Err(_)) => return Err(NoAddress::Unknown),
+            Err(_) => return Err(NoAddress::Failed),
+        };
         let mut open = Vec::new();
         for address in found {
             match self.judge.learn(name, address) {
@@ -163,22 +170,22 @@ impl Egress {
                 (reply(message::refused(request.address.ip())), None)
             }
             Ok(name) => {
-                self.note(name, request.address);
-                let (error, socket) = self.connected(request).await;
+                self.note(name.clone(), request.address);
+                let (error, socket) = self.connected(name.as_deref(), request).await;
                 (reply(error), socket)
             }
         }
     }
 
     /// Opens a permitted connection, which leads to haft if its host is one of a secret.
-    async fn connected(&self, request: &Request) -> (i32, Option<OwnedFd>) {
+    async fn connected(&self, name: Option<&str>, request: &Request) -> (i32, Option<OwnedFd>) {
         if let Some(relay) = &self.relay {
             let hosts = self.judge.hosts(request.address);
             if relay.is_for(&hosts, request.address.port()) {
-                return relay.lead(hosts, request).await;
+                return relay.lead(hosts, name, request).await;
             }
         }
-        connect::open(request).await
+        connect::open_for(name, request).await
     }
 
     fn note(&self, name: Option<String>, address: SocketAddr) {

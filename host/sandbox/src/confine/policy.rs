@@ -17,6 +17,7 @@ use haft_core::grant::{Grant, HostPattern, HostSecret, Reach, Root, Why};
 
 /// The policy of a child's confinement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "independent settings of one child")]
 pub(super) struct Policy {
     pub(super) layers: Layers,
     /// Writable directories; `None` for everything.

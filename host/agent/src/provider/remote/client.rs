@@ -9,7 +9,7 @@ use secrecy::ExposeSecret;
 use super::super::dialect::Dialect;
 use super::super::error::SettingsError;
 use super::super::{ProviderSettings, Timeouts};
-use haft_core::net::{chain, is_loopback, tls};
+use haft_core::net::{chain, is_loopback};
 
 /// 1 minute: some routers drop a connection that is idle longer, while a slow model computes.
 const KEEPALIVE: Duration = Duration::from_mins(1);
@@ -71,18 +71,12 @@ fn sensitive(value: &str) -> Option<HeaderValue> {
 
 pub(super) fn client(base: &Url, timeouts: Timeouts) -> Result<Client, SettingsError> {
     let failed = |error: rustls::Error| SettingsError::Tls(error.to_string());
-    let mut builder = Client::builder()
+    // `Retry` alone decides on retries.
+    let builder = haft_core::net::client(base.scheme() == "https", base.host_str().is_some_and(is_loopback))
+        .map_err(failed)?
         .user_agent(USER_AGENT)
-        .tls_backend_preconfigured(tls(base.scheme() == "https").map_err(failed)?)
-        .redirect(reqwest::redirect::Policy::none())
-        // `Retry` alone decides on retries.
-        .retry(reqwest::retry::never())
         .connect_timeout(timeouts.connect)
         .timeout(timeouts.total)
         .tcp_keepalive(KEEPALIVE);
-    // Proxies from the environment are for remote hosts, not for loopback addresses.
-    if base.host_str().is_some_and(is_loopback) {
-        builder = builder.no_proxy();
-    }
     builder.build().map_err(|error| SettingsError::Tls(chain(&error)))
 }

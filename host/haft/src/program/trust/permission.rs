@@ -4,8 +4,8 @@ use std::fmt;
 
 use haft_core::report::plain;
 use haft_manifest::{
-    Argument, CallerProof, ContainerEngine, KeysAt, ProcessGrant, ProcessSecret, SecretSource, TextOrSecret,
-    is_credential,
+    Argument, CallerProof, ContainerEngine, KeysAt, Network, ProcessGrant, ProcessSecret, SecretSource,
+    TextOrSecret, is_credential,
 };
 use haft_package::{Kind, Lock};
 
@@ -34,6 +34,8 @@ pub(super) enum Part {
     Nats,
     /// `[telemetry]`.
     Telemetry,
+    /// `[network]`.
+    Network,
     /// `[backend]`.
     Backend,
     /// An entry of `[[serve.callers]]`.
@@ -89,6 +91,7 @@ impl Part {
             Self::Agents => "agent",
             Self::Nats => "nats",
             Self::Telemetry => "telemetry",
+            Self::Network => "network",
             Self::Backend => "backend",
             Self::Caller(_) => "caller",
             Self::Workspace | Self::Sandbox => "sandbox",
@@ -97,6 +100,19 @@ impl Part {
 }
 
 // The texts of a permission's parts are exact, so that different rights have different texts.
+
+/// Returns the way to other machines that `[network]` asks for.
+pub(super) fn of_network(network: &Network) -> Option<Permission> {
+    let Network { proxy, login, ca, no_proxy } = network;
+    let proxy = proxy.as_ref()?;
+    let login = login.as_ref().map(|source| format!(", with the login in {}", place(source)));
+    let ca = ca.as_ref().map(|file| format!(", which may show certificates of {}", file.value.display()));
+    let further = [login, ca].into_iter().flatten().collect::<String>();
+    let direct = no_proxy.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let direct = if direct.is_empty() { direct } else { format!(", but not {direct}") };
+    let text = format!("other machines are reached through {proxy}{further}{direct}");
+    Some(Permission::new(Part::Network, &text))
+}
 
 pub(super) fn engine_name(engine: ContainerEngine) -> &'static str {
     match engine {

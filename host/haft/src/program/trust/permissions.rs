@@ -1,6 +1,5 @@
-//! The permissions that a program.toml requests beyond tools that work in its own folder. Each process, key, address
-//! and right is a line that the user agrees to. The code names every field of a table, so that the compiler reports a
-//! new field.
+//! The permissions that a program.toml requests beyond tools that work in its own folder, one line each. The code names
+//! every field of a table, so that the compiler reports a new field.
 
 mod processes;
 
@@ -50,6 +49,7 @@ impl Finder<'_> {
             serve,
             telemetry,
             nats,
+            network,
             sandbox,
             backend,
             builtins,
@@ -86,9 +86,8 @@ impl Finder<'_> {
         self.backend(backend);
         self.builtins(builtins);
         self.nats(nats);
-        if let Some(telemetry) = telemetry {
-            self.telemetry(telemetry);
-        }
+        self.permissions.extend(super::permission::of_network(network));
+        telemetry.iter().for_each(|telemetry| self.telemetry(telemetry));
         self.serve(serve);
     }
 

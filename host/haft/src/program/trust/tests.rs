@@ -65,6 +65,11 @@ description = "d"
 program = "./a"
 [telemetry]
 endpoint = "https://t.example"
+[network]
+proxy = "http://proxy.example:3128"
+login = { env = "PROXY_LOGIN" }
+ca = "ca.pem"
+no_proxy = ["corp.example"]
 [nats]
 urls = ["tls://n.example"]
 token = { env = "NATS" }
@@ -100,6 +105,8 @@ const SHEET: &str = "`FOLDER/program.toml` requests rights beyond its folder:
   web_search asks https://search.example/
   fetch_url  reaches http://localhost:8080
   nats       tls://n.example with $NATS
+  network    other machines are reached through http://proxy.example:3128, with the login in $PROXY_LOGIN, which may show \
+certificates of ca.pem, but not corp.example
   telemetry  call data is sent to https://t.example
   caller     `c` has the token in c.token";
 

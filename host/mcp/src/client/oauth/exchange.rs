@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Request, StatusCode, Url};
 use rmcp::transport::auth::{
     AuthorizationMetadata, OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest,
@@ -79,17 +78,14 @@ impl Exchange {
     ) -> Result<Self, LoginError> {
         let failed = |why: String| LoginError::new(format!("cannot create an HTTP client: {why}"));
         let reach = Reach::of(server);
-        let is_remote = server.scheme() == "https";
-        let tls = haft_core::net::tls(is_remote).map_err(|error| failed(error.to_string()))?;
-        let mut builder = Client::builder()
+        let is_local = is_this_machine(server);
+        let mut builder = haft_core::net::client(server.scheme() == "https", is_local)
+            .map_err(|error| failed(error.to_string()))?
             .user_agent(USER_AGENT)
-            .tls_backend_preconfigured(tls)
-            .redirect(Policy::none())
-            .retry(reqwest::retry::never())
             .dns_resolver(Arc::new(Resolver(reach.clone())))
             .timeout(PATIENCE);
-        if is_this_machine(server) {
-            builder = builder.no_proxy().pool_max_idle_per_host(0);
+        if is_local {
+            builder = builder.pool_max_idle_per_host(0);
         }
         let client = builder.build().map_err(|error| failed(chain(&error)))?;
         Ok(Self { client, reach, redactor, learned, metadata: Lock::default() })

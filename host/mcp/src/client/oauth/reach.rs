@@ -14,6 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::client::address::{is_safe, is_this_machine};
 use haft_core::grant::{AddressError, local};
+use haft_core::upstream::Upstream;
 
 /// The variables that name a proxy, which is the user's own choice of address.
 const PROXIES: &[&str] =
@@ -97,7 +98,7 @@ impl Reach {
         if found.is_empty() {
             return Err(Unreachable::Nowhere(host.to_owned()));
         }
-        if self.proxies.iter().any(|proxy| proxy == host) {
+        if Upstream::is(host) || self.proxies.iter().any(|proxy| proxy == host) {
             return Ok(found);
         }
         // Otherwise the owner of the name could first return a private address, and then a public one for the

@@ -6,10 +6,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rustls::ClientConfig;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
-use rustls_platform_verifier::BuilderVerifierExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -120,10 +118,7 @@ impl Connector {
 /// TLS with the system's certificates, offering only HTTP/1.1, and without session resumption: a server must not be
 /// able to link the connections of two plugins.
 fn tls() -> std::result::Result<TlsConnector, rustls::Error> {
-    // Passed, not installed: the embedding program chooses the process-wide provider.
-    let ring = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions()?;
-    let mut config = builder.with_platform_verifier()?.with_no_client_auth();
+    let mut config = haft_core::net::tls(true)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.resumption = Resumption::disabled();
     Ok(TlsConnector::from(Arc::new(config)))

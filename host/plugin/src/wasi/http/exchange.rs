@@ -21,6 +21,7 @@ use super::injection::Injections;
 use crate::denials::network_decisions::{NetworkDecisions, Refusal};
 use haft_core::grant::{Destination, Grant};
 use haft_core::trace::TraceParent;
+use haft_core::upstream::Upstream;
 
 /// A response, and the task that runs while its body is read.
 pub(super) type Sent = (Response<WasiBody>, Box<dyn Future<Output = Result<()>> + Send>);
@@ -98,10 +99,19 @@ impl Exchange {
 
     /// Returns a connection to the destination, at an address that the grant allows.
     async fn reach(&self) -> Result<Box<dyn Stream>> {
-        let addresses = self.allowed(self.client.look_up(&self.destination).await?)?;
-        let stream = self.client.connect(addresses).await?;
-        let peer = stream.peer_addr().map_err(Error::Connect)?;
-        self.decisions.allow(format_args!("{} ({})", self.what, peer.ip()));
+        let found = self.client.look_up(&self.destination).await;
+        let stream = if let Some(upstream) = Upstream::of(self.destination.host()) {
+            // In a closed network only the proxy knows the name's addresses.
+            found.ok().map(|found| self.allowed(found)).transpose()?;
+            self.decisions.allow(format_args!("{} (through the proxy)", self.what));
+            let opened = upstream.connect(self.destination.host(), self.destination.port()).await;
+            opened.map_err(Error::Connect)?
+        } else {
+            let stream = self.client.connect(self.allowed(found?)?).await?;
+            let peer = stream.peer_addr().map_err(Error::Connect)?;
+            self.decisions.allow(format_args!("{} ({})", self.what, peer.ip()));
+            stream
+        };
         self.client.secure(stream, &self.destination).await
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -10,9 +11,14 @@ use rustix::net::sockopt::socket_error;
 use rustix::net::{AddressFamily, SocketType};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::message::Request;
+use haft_core::upstream::Upstream;
+
+/// Limit on the addresses of a proxy that are tried.
+const MAX_ADDRESSES: usize = 4;
 
 /// Time limit for a connection that the child waits for: the kernel gives up after about two minutes, and the child
 /// cannot be interrupted meanwhile.
@@ -25,6 +31,42 @@ pub(super) async fn open(request: &Request) -> (i32, Option<OwnedFd>) {
         Ok((error, socket)) => (error, Some(socket)),
         Err(error) => (error.raw_os_error(), None),
     }
+}
+
+/// The same for a connection to a granted name, through the proxy if there is one for it.
+pub(super) async fn open_for(name: Option<&str>, request: &Request) -> (i32, Option<OwnedFd>) {
+    match name.and_then(|name| Some((Upstream::of(name)?, name))) {
+        Some((upstream, name)) => open_through(upstream, name, request).await,
+        None => open(request).await,
+    }
+}
+
+/// The same through a proxy that connects to `name`. A call that does not wait gets a connected socket too.
+async fn open_through(upstream: &Upstream, name: &str, request: &Request) -> (i32, Option<OwnedFd>) {
+    match tunnel(upstream, name, request).await {
+        Ok(socket) => (0, Some(socket)),
+        Err(error) => {
+            tracing::warn!("{error}");
+            (error.raw_os_error().unwrap_or(libc::ECONNREFUSED), None)
+        }
+    }
+}
+
+async fn tunnel(upstream: &Upstream, name: &str, request: &Request) -> io::Result<OwnedFd> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    let wait = u64::try_from(CONNECT.as_millis()).ok().and_then(NonZeroU64::new);
+    for address in upstream.addresses().await?.into_iter().take(MAX_ADDRESSES) {
+        let is_v6 = request.is_v6 || address.is_ipv6();
+        match opened(&Request { address, is_v6, wait, ..*request }).await {
+            Ok((_, socket)) => {
+                let mut stream = TcpStream::from_std(std::net::TcpStream::from(socket))?;
+                upstream.lead(&mut stream, name, request.address.port()).await?;
+                return Ok(stream.into_std()?.into());
+            }
+            Err(error) => last = error.into(),
+        }
+    }
+    Err(last)
 }
 
 async fn opened(request: &Request) -> Result<(i32, OwnedFd), Errno> {

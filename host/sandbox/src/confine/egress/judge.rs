@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::str::FromStr;
 
 use haft_core::grant::Outgoing;
@@ -13,6 +13,9 @@ use crate::confine::refusal::Refusal;
 /// Limit on the remembered pairs of an address and a name; the oldest are forgotten. A build asks for some hundred.
 const MAX_KNOWN: usize = 4096;
 
+/// The first of the addresses that stand for names: of a network for measurements (RFC 2544), which nobody has.
+const STAND_INS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+
 /// The name that leads to loopback without being looked up.
 const LOCALHOST: &str = "localhost";
 
@@ -21,6 +24,8 @@ pub(super) struct Judge {
     rules: Outgoing,
     /// The addresses that names were resolved to.
     known: Lock<VecDeque<(IpAddr, String)>>,
+    /// The names that only a proxy can resolve, in the order of their addresses from [`STAND_INS`].
+    stood_for: Lock<Vec<String>>,
 }
 
 impl Judge {
@@ -30,7 +35,7 @@ impl Judge {
     /// A pattern or a host is invalid.
     pub(super) fn new(hosts: &[String], blocked: &[String]) -> io::Result<Self> {
         let rules = Outgoing::new(parsed(hosts)?, parsed(blocked)?);
-        Ok(Self { rules, known: Lock::default() })
+        Ok(Self { rules, known: Lock::default(), stood_for: Lock::default() })
     }
 
     pub(super) fn may_look_up(&self, name: &str) -> bool {
@@ -58,12 +63,38 @@ impl Judge {
         Ok(())
     }
 
+    /// Returns the address that stands for a granted name which only a proxy can resolve.
+    pub(super) fn stand_in(&self, name: &str) -> IpAddr {
+        let mut names = self.stood_for.lock();
+        let at = names.iter().position(|known| known == name).unwrap_or_else(|| {
+            // Of more names the later ones share an address, and the last one counts.
+            if names.len() == MAX_KNOWN {
+                names.pop();
+            }
+            names.push(name.to_owned());
+            names.len() - 1
+        });
+        let first = u32::from(STAND_INS);
+        Ipv4Addr::from(first.saturating_add(u32::try_from(at).unwrap_or_default())).into()
+    }
+
+    /// Returns the name that `address` stands for.
+    fn stood_for(&self, address: IpAddr) -> Option<String> {
+        let IpAddr::V4(address) = address.to_canonical() else { return None };
+        let at = u32::from(address).checked_sub(u32::from(STAND_INS))?;
+        self.stood_for.lock().get(usize::try_from(at).ok()?).cloned()
+    }
+
     /// Returns the granted name of a permitted connection; none if its address itself is granted.
     ///
     /// # Errors
     /// The connection is refused.
     pub(super) fn judge(&self, address: SocketAddr) -> Result<Option<String>, Refusal> {
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+        if let Some(name) = self.stood_for(address.ip()) {
+            let is_granted = self.rules.may_ask(&name, address.port());
+            return if is_granted { Ok(Some(name)) } else { Err(Refusal::Host(name, Some(address.port()))) };
+        }
         let names = self.names(address.ip());
         if self.rules.may_open(address) {
             return Ok(names.into_iter().find(|name| name != LOCALHOST));

@@ -130,13 +130,19 @@ impl Relay {
     }
 
     /// Returns the error number and the socket for the child, whose connection to one of `hosts` leads to haft.
-    pub(super) async fn lead(&self, hosts: Vec<String>, request: &Request) -> (i32, Option<OwnedFd>) {
+    /// `name` is the granted name that led there, if one did.
+    pub(super) async fn lead(
+        &self,
+        hosts: Vec<String>,
+        name: Option<&str>,
+        request: &Request,
+    ) -> (i32, Option<OwnedFd>) {
         let Ok(permit) = self.limit.clone().try_acquire_owned() else {
             return (Errno::CONNREFUSED.raw_os_error(), None);
         };
-        match opened(request).await {
+        match opened(name, request).await {
             Ok((socket, inside, outside)) => {
-                let led = Led::new(self.shared.clone(), hosts, Dial::new(request.address, outside));
+                let led = Led::new(self.shared.clone(), hosts, Dial::new(name, request.address, outside));
                 let mut connections = self.connections.lock();
                 while connections.try_join_next().is_some() {}
                 connections.spawn(async move {
@@ -162,11 +168,11 @@ impl Shared {
 }
 
 /// Opens the connection outside, and then one from the child to haft: programs try another address if there is none.
-async fn opened(request: &Request) -> io::Result<(OwnedFd, TcpStream, TcpStream)> {
+async fn opened(name: Option<&str>, request: &Request) -> io::Result<(OwnedFd, TcpStream, TcpStream)> {
     let late = |_| io::Error::from(Errno::TIMEDOUT);
     // A program that does not wait has other tasks.
     let limit = request.wait.map_or(NOT_WAITING, |limit| Duration::from_millis(limit.get()).min(WAITING));
-    let outside = timeout(limit, outside::opened(request.address)).await.map_err(late)??;
+    let outside = timeout(limit, outside::opened(name, request.address)).await.map_err(late)??;
     let (socket, inside) = timeout(INSIDE, pair(request.is_v6)).await.map_err(late)??;
     Ok((socket, inside, outside))
 }

@@ -79,6 +79,19 @@ async fn a_name_leads_to_no_closed_address() {
     }
 }
 
+/// A name that only a proxy can resolve leads to it alone, on its ports.
+#[test]
+fn an_address_stands_for_a_name_that_cannot_be_resolved() {
+    let egress = egress(&["closed.test", "other.test:22"]);
+    let (one, other) = (egress.judge.stand_in("closed.test"), egress.judge.stand_in("other.test"));
+    assert!(one != other && egress.judge.stand_in("closed.test") == one);
+    let judged = |address: IpAddr, port: u16| egress.judge.judge((address, port).into());
+    assert_eq!(judged(one, 443), Ok(Some("closed.test".into())));
+    assert_eq!(judged(other, 22), Ok(Some("other.test".into())));
+    assert_eq!(judged(one, 22), Err(Refusal::Host("closed.test".into(), Some(22))));
+    assert!(judged("198.18.0.3".parse().unwrap(), 443).is_err());
+}
+
 /// This machine's own addresses are closed to names, also public ones.
 #[test]
 fn an_address_of_this_machine_is_granted_by_itself_alone() {

@@ -30,14 +30,16 @@ pub(super) type Client = Pool<HttpsConnector<Dial>, Incoming>;
 /// Connects to one address, whatever the name.
 #[derive(Clone, Debug)]
 pub(super) struct Dial {
+    /// The granted name that led to the address.
+    name: Option<String>,
     pub(super) address: SocketAddr,
     /// The connection that is open already, until it is used.
     first: Arc<Lock<Option<TcpStream>>>,
 }
 
 impl Dial {
-    pub(super) fn new(address: SocketAddr, first: TcpStream) -> Self {
-        Self { address, first: Arc::new(Lock::new(Some(first))) }
+    pub(super) fn new(name: Option<&str>, address: SocketAddr, first: TcpStream) -> Self {
+        Self { name: name.map(str::to_owned), address, first: Arc::new(Lock::new(Some(first))) }
     }
 
     /// Returns the first connection, or opens another one.
@@ -45,7 +47,7 @@ impl Dial {
         let first = self.first.lock().take();
         match first {
             Some(first) => Ok(first),
-            None => opened(self.address).await,
+            None => opened(self.name.as_deref(), self.address).await,
         }
     }
 }
@@ -65,10 +67,10 @@ impl Service<Uri> for Dial {
     }
 }
 
-/// Opens a connection to an address that the judge permitted.
-pub(super) async fn opened(address: SocketAddr) -> io::Result<TcpStream> {
+/// Opens a connection to an address that the judge permitted, and to which `name` led.
+pub(super) async fn opened(name: Option<&str>, address: SocketAddr) -> io::Result<TcpStream> {
     let request = Request { id: 0, is_v6: address.is_ipv6(), wait: Some(NonZeroU64::MAX), address };
-    let (error, socket) = connect::open(&request).await;
+    let (error, socket) = connect::open_for(name, &request).await;
     let socket = socket.filter(|_| error == 0).ok_or_else(|| io::Error::from_raw_os_error(error))?;
     let stream = TcpStream::from_std(std::net::TcpStream::from(socket))?;
     stream.set_nodelay(true)?;
