@@ -123,7 +123,9 @@ impl Judge {
             IpAddr::V4(ip) => ip.to_string(),
             IpAddr::V6(ip) => format!("[{ip}]"),
         };
-        names.chain(self.rules.may_open(address).then_some(own)).collect()
+        let is_asked = |name: &String| self.rules.may_ask(name, address.port());
+        let stood_for = self.stood_for(address.ip()).filter(is_asked);
+        names.chain(stood_for).chain(self.rules.may_open(address).then_some(own)).collect()
     }
 
     /// Returns the names that `address` was the answer to.
