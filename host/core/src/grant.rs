@@ -17,6 +17,7 @@ mod request;
 mod right;
 mod root;
 mod secret;
+mod service;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -40,6 +41,7 @@ pub use self::right::{Right, RightError};
 pub(crate) use self::root::open_without_links;
 pub use self::root::{Root, normalise};
 pub use self::secret::{AccessKey, HostSecret};
+pub use self::service::{Service, ServiceError};
 use crate::words;
 
 words! {

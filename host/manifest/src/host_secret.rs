@@ -8,9 +8,9 @@ use super::entry::{Entry, Located};
 use super::hosts::{HOSTS, hosts};
 use super::name::Variable;
 use super::plugin::encrypted;
-use super::process::holds_to_hosts;
 use super::secret::{SecretSource, TextOrSecret};
 use super::section::Section;
+use super::services::holds_to_hosts;
 use super::table::{FromTable, FromValue, Kind, table, texts};
 
 table! {

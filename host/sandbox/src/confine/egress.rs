@@ -6,12 +6,14 @@
 //! servers. A name leads to the addresses that it was answered with.
 
 mod connect;
+mod connections;
 mod judge;
 pub(super) mod message;
 mod names;
+mod record;
 pub(super) mod secrets;
+mod traffic;
 
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -24,8 +26,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
+pub(crate) use self::connections::Connections;
 use self::judge::Judge;
 use self::message::{Reply, Request};
+pub(super) use self::record::Record;
+pub use self::record::{Bytes, Connection};
 use self::secrets::Relay;
 use super::channel::{receive, watched};
 use super::policy::Policy;
@@ -40,50 +45,9 @@ pub(super) const MAX_WAITING: usize = 256;
 const MAX_LOOK_UPS: usize = 16;
 /// Time limit for the resolution of a name.
 const LOOK_UP: Duration = Duration::from_secs(10);
-/// Limit on the addresses that are recorded for one child.
-const MAX_NOTED: usize = 256;
 
 /// Resolves a name.
 type LookUp = fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
-
-/// The connections of a child to one address that were opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connection {
-    /// The name that led to the address, if one did.
-    pub name: Option<String>,
-    /// Other names that led to it.
-    pub others: Vec<String>,
-    /// The address.
-    pub address: SocketAddr,
-    /// The number of connections; with a secret, of requests.
-    pub count: u32,
-    /// The name of the secret that haft sent, if this is about requests with one.
-    pub secret: Option<String>,
-}
-
-impl Connection {
-    /// The start of the journal's text about a connection.
-    pub const NOTED: &str = "connected: ";
-
-    /// Returns the text for the journal.
-    pub fn noted(&self) -> String {
-        format!("{}{self}", Self::NOTED)
-    }
-}
-
-impl fmt::Display for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, address, count, secret, .. } = self;
-        match name {
-            Some(name) => write!(f, "{name} ({address})")?,
-            None => write!(f, "{address}")?,
-        }
-        if let Some(secret) = secret {
-            write!(f, " with the secret `{secret}`")?;
-        }
-        if *count > 1 { write!(f, ", {count} times") } else { Ok(()) }
-    }
-}
 
 /// The connections and names of one child.
 #[derive(Debug)]
@@ -99,9 +63,9 @@ pub(super) struct Egress {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Noted {
     pub(super) refused: Arc<Lock<Vec<Refusal>>>,
-    pub(super) connections: Arc<Lock<Vec<Connection>>>,
+    pub(super) connections: Arc<Connections>,
     /// The same for a proposal of rights, if the child's needs are learnt.
-    pub(super) learnt: Arc<Lock<Vec<Connection>>>,
+    pub(super) learnt: Arc<Record>,
     pub(super) learns: bool,
 }
 
@@ -172,6 +136,9 @@ impl Egress {
             Ok(name) => {
                 self.note(name.clone(), request.address);
                 let (error, socket) = self.connected(name.as_deref(), request).await;
+                if let Some(socket) = &socket {
+                    self.noted.connections.follow(socket, name, request.address);
+                }
                 (reply(error), socket)
             }
         }
@@ -191,16 +158,17 @@ impl Egress {
     fn note(&self, name: Option<String>, address: SocketAddr) {
         let mut others = self.judge.names(address.ip());
         others.retain(|other| Some(other) != name.as_ref());
-        self.noted.connection(&Connection { name, others, address, count: 1, secret: None });
+        let bytes = Some(Bytes::default());
+        self.noted.connection(&Connection { name, others, address, count: 1, secret: None, bytes });
     }
 }
 
 impl Noted {
     fn connection(&self, new: &Connection) {
         if self.learns {
-            add(&mut self.learnt.lock(), new);
+            self.learnt.add(new);
         }
-        add(&mut self.connections.lock(), new);
+        self.connections.add(new);
     }
 
     fn refuse(&self, refusal: Refusal) {
@@ -208,22 +176,6 @@ impl Noted {
         if refused.len() < MAX_REFUSALS && !refused.contains(&refusal) {
             refused.push(refusal);
         }
-    }
-}
-
-/// Adds a connection, or counts it with earlier ones to its address.
-fn add(connections: &mut Vec<Connection>, new: &Connection) {
-    let is_full = connections.len() >= MAX_NOTED;
-    let is_same = |known: &&mut Connection| {
-        (&known.name, known.address, &known.secret) == (&new.name, new.address, &new.secret)
-    };
-    match connections.iter_mut().find(is_same) {
-        Some(known) => {
-            known.others.clone_from(&new.others);
-            known.count = known.count.saturating_add(1);
-        }
-        None if is_full => {}
-        None => connections.push(new.clone()),
     }
 }
 

@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::channel::{receive, watched};
 use super::egress::secrets::Relay;
-use super::egress::{Connection, Egress, Noted};
+use super::egress::{Connections, Egress, Noted, Record};
 use super::helper::VERB;
 use super::living::LivingChild;
 use super::policy::Policy;
@@ -172,12 +172,12 @@ impl HelperSession {
     }
 
     /// Returns the connections of a command with single hosts so far, limited.
-    pub(crate) fn connections(&self) -> Arc<Lock<Vec<Connection>>> {
+    pub(crate) fn connections(&self) -> Arc<Connections> {
         self.noted.connections.clone()
     }
 
     /// Returns the connections of a command whose needs are learnt, limited.
-    pub(super) fn learnt(&self) -> Arc<Lock<Vec<Connection>>> {
+    pub(super) fn learnt(&self) -> Arc<Record> {
         self.noted.learnt.clone()
     }
 

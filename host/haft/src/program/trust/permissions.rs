@@ -232,7 +232,7 @@ impl Finder<'_> {
             mode,
             workspace,
             write,
-            unix_sockets,
+            services,
             credentials,
             secrets,
             read: _,
@@ -252,8 +252,8 @@ impl Finder<'_> {
         for store in credentials {
             self.ask(Part::Sandbox, format!("`bash` reads your {store} credentials"));
         }
-        if *unix_sockets {
-            self.ask(Part::Sandbox, "unix_sockets: `bash` uses unix sockets of this machine");
+        for service in services {
+            self.ask(Part::Sandbox, format!("`bash` {}", service.meaning()));
         }
         self.process_secrets(&Part::Sandbox, "bash", secrets);
     }

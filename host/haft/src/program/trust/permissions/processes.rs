@@ -70,11 +70,11 @@ impl Finder<'_> {
 
     /// Adds the rights of a process with its own grant. Paths in `deny` of `[sandbox]` are closed to the process too.
     fn process_granted(&mut self, part: &Part, name: &str, grant: Option<&ProcessGrant>) {
-        let Some(ProcessGrant { rights, unix_sockets }) = grant else { return };
+        let Some(ProcessGrant { rights, services }) = grant else { return };
         let deny = [&rights.deny[..], &self.manifest.sandbox.deny[..]].concat();
         self.granted(part, name, (&GrantTable { deny, ..rights.clone() }, None, &[]));
-        if *unix_sockets {
-            self.ask(part.clone(), format!("`{name}` uses unix sockets of this machine"));
+        for service in services {
+            self.ask(part.clone(), format!("`{name}` {}", service.meaning()));
         }
     }
 

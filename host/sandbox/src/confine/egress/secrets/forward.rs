@@ -79,7 +79,8 @@ impl Forward {
         used.extend(signed(&mut parts, &held)?);
         for name in used {
             let (host, secret) = (Some(destination.name().to_owned()), Some(name.to_owned()));
-            let used = Connection { name: host, others: Vec::new(), address: self.address, count: 1, secret };
+            let (others, address) = (Vec::new(), self.address);
+            let used = Connection { name: host, others, address, count: 1, secret, bytes: None };
             self.shared.noted.connection(&used);
         }
         let sent = timeout(ANSWER, self.client.request(Request::from_parts(parts, body))).await;

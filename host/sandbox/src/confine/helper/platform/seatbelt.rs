@@ -208,6 +208,7 @@ mod tests {
             secrets: Vec::new(),
             files: Vec::new(),
             unix_sockets: false,
+            sockets: Vec::new(),
             terminal: false,
             open_files: None,
         }
