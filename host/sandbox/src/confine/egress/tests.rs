@@ -118,7 +118,8 @@ async fn bytes_count_once_for_the_call_that_sent_them() {
     let client = OwnedFd::from(TcpStream::connect(address).unwrap());
     let (mut server, _) = listener.accept().unwrap();
     let connections = Arc::new(Connections::default());
-    let new = |count| Connection { name: None, others: Vec::new(), address, count, bytes: None };
+    let new =
+        |count| Connection { name: None, others: Vec::new(), address, count, secret: None, bytes: None };
     connections.add(&new(1));
     connections.follow(&client, None, address);
     let mut client = TcpStream::from(client);

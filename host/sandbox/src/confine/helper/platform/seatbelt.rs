@@ -210,6 +210,7 @@ mod tests {
             unix_sockets: false,
             sockets: Vec::new(),
             terminal: false,
+            learns: false,
             open_files: None,
         }
     }
