@@ -16,6 +16,7 @@ use haft_core::grant::{Grant, HostPattern, Reach, Root, Why};
 
 /// The policy of a child's confinement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a matter of its own, and set by its name")]
 pub(super) struct Policy {
     pub(super) layers: Layers,
     /// Writable directories; `None` for everything.

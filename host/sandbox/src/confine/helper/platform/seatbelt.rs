@@ -208,6 +208,7 @@ mod tests {
             unix_sockets: false,
             terminal: false,
             open_files: None,
+            learns: false,
         }
     }
 
