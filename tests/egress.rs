@@ -6,7 +6,7 @@
 mod sockets;
 mod ways;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::Command;
@@ -189,4 +189,38 @@ fn each_process_reaches_the_hosts_of_its_entry() {
     assert!(noted.iter().any(|record| decided(record, format!("refused: connect to 127.0.0.1:{two}"))));
     let lines = home.haft(&["log", "--net"]).stdout;
     assert!(lines.contains(&format!("connected: 127.0.0.1:{two}")), "{lines}");
+}
+
+/// The journal has the bytes of each connection, which the kernel counts: also of one that the process leaves open.
+#[test]
+fn the_bytes_of_each_connection_are_on_record() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                while stream.read_exact(&mut [0; 1000]).is_ok() {
+                    stream.write_all(&[b'x'; 54_321]).unwrap();
+                }
+            });
+        }
+    });
+    let home = Home::new();
+    let head = "[program]\nname = \"p\"\nversion = \"0.1.0\"\n";
+    home.write("program.toml", &format!("{head}[sandbox]\nhosts = [\"127.0.0.1:{port}\"]\n"));
+    let client = "import os, socket, sys\n\
+         def ask():\n  client = socket.create_connection((\"127.0.0.1\", int(sys.argv[1])))\n  \
+         client.sendall(b\"a\" * 1000)\n  left = 54321\n  \
+         while left: left -= len(client.recv(left))\n  return client\n\
+         ask().close()\nfirst, second = ask(), ask()\nos._exit(0)\n";
+    home.write("client.py", client);
+    let call = home.call("bash", &json!({ "command": format!("python3 client.py {port}") }));
+    assert_eq!(call.code, 0, "{}", call.stderr);
+    let lines = home.haft(&["log", "--net"]).stdout;
+    let line = |ends: u32| {
+        let received = 3 * 54_321 + ends;
+        format!("connected: 127.0.0.1:{port}, 3 times, sent 3000 bytes, received {received} bytes")
+    };
+    // TCP counts the end of the other side, which may come before the kernel's report.
+    assert!((0..=3).any(|ends| lines.contains(&line(ends))), "{lines}");
 }

@@ -83,6 +83,7 @@ mod sealed;
 mod search;
 mod secrets;
 mod serve;
+mod services;
 mod sessions;
 mod slow;
 mod streaming;

@@ -129,7 +129,7 @@ fn reached(stand: &Stand, arguments: &[&str]) -> Vec<&'static str> {
     let a = stand.server(
         "a",
         "[mcp_servers.grant]\nread = [\"../a-read\"]\nwrite = [\"../a-write\"]\nenv = [\"A_NOTE\"]\nstate = \"1MiB\"\n\
-         unix_sockets = true",
+         services = [\"*\"]",
     );
     let b = stand.server("b", "[mcp_servers.grant]\nread = [\"../b-read\"]\nwrite = [\"../b-write\"]");
     stand.program(&format!("{a}{b}"));
@@ -207,7 +207,7 @@ fn what_one_is_given_no_other_has() {
     fs::write(stand.place(".ssh/id"), SECRET).unwrap();
     let write = "../a-write";
     stand.program(&format!(
-        "[sandbox]\nwrite = [\"../other\"]\ncredentials = [\"ssh\"]\nunix_sockets = true\n{}{}{}\
+        "[sandbox]\nwrite = [\"../other\"]\ncredentials = [\"ssh\"]\nservices = [\"*\"]\n{}{}{}\
          [[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"touch\"\n\
          [[tools]]\nname = \"own\"\ndescription = \"d\"\ncommand = \"touch\"\n[tools.grant]\nwrite = [{write:?}]\n",
         stand.server("plain", ""),
@@ -307,13 +307,13 @@ fn a_grant_that_no_process_keeps_is_refused_at_its_place() {
     let http = "[[mcp_servers]]\nname = \"h\"\nurl = \"https://example.com/mcp\"\n";
     for (text, expected) in [
         (
-            stand.server("s", "[mcp_servers.grant]\nhosts = [\"example.com\"]\nunix_sockets = true"),
-            "mcp_servers.grant.unix_sockets",
+            stand.server("s", "[mcp_servers.grant]\nhosts = [\"example.com\"]\nservices = [\"*\"]"),
+            "mcp_servers.grant.services",
         ),
         (stand.server("s", "[mcp_servers.grant]\nhosts = [\"@none\"]"), "the sets are"),
         (stand.server("s", "[mcp_servers.grant]\ncache = \"1MiB\""), "mcp_servers.grant.cache"),
         ("[sandbox]\nnetwork = false\nhosts = [\"example.com\"]\n".to_owned(), "sandbox.network"),
-        ("[sandbox]\nunix_sockets = true\nhosts = [\"example.com\"]\n".to_owned(), "sandbox.unix_sockets"),
+        ("[sandbox]\nservices = [\"*\"]\nhosts = [\"example.com\"]\n".to_owned(), "sandbox.services"),
         ("[sandbox]\nmode = \"rwx\"\nhosts = [\"example.com\"]\n".to_owned(), "sandbox.hosts"),
         (format!("{http}[mcp_servers.grant]\nread = [\".\"]\n"), "mcp_servers.grant"),
         (format!("{http}[mcp_servers.limits]\nmemory = \"64MiB\"\n"), "mcp_servers.limits"),

@@ -327,6 +327,33 @@ fn u2_a_person_gives_what_was_refused() {
     assert!(!own.contains("Allow:") && own.contains("sets the tools' rights: no tool may write it"), "{own}");
 }
 
+/// U2: also a host that was refused to a process with single hosts.
+#[test]
+fn u2_a_person_gives_a_refused_host() {
+    let stand = Stand::new();
+    stand.home.write("program.toml", &format!("{HEAD}[sandbox]\nhosts = [\"127.0.0.1:1\"]\n"));
+    let (host, line) = (
+        format!("127.0.0.1:{}", stand.port),
+        format!("exec 3<>/dev/tcp/127.0.0.1/{} && head -n 1 <&3", stand.port),
+    );
+    let arguments = json!({ "command": line }).to_string();
+    let call = ["call", "bash", arguments.as_str()];
+    let nobody = stand.home.haft(&call);
+    let hint = format!("add `hosts = [\"{host}\"]` to `[sandbox]`");
+    assert!(nobody.code == 1 && nobody.stderr.contains(&hint), "{}", nobody.stderr);
+    let Some(declined) = stand.home.at_a_terminal(&call, "n\n") else { return };
+    let is_declined = declined.contains(&format!("host={host}")) && !declined.contains("\nhello");
+    assert!(is_declined, "{declined}");
+    let given = stand.home.at_a_terminal(&call, "y\n").unwrap();
+    assert!(given.contains("hello"), "{given}");
+    assert_eq!(stand.home.haft(&call).code, 1);
+    let written = stand.home.at_a_terminal(&call, "w\n").unwrap();
+    assert!(written.contains("hello"), "{written}");
+    let program = fs::read_to_string(stand.home.work().join("program.toml")).unwrap();
+    assert!(program.contains(&format!("hosts = [\"127.0.0.1:1\", \"{host}\"]")), "{program}");
+    assert_eq!(stand.home.haft(&call).code, 0);
+}
+
 /// Gives what is asked for, and counts.
 struct Giver(Decision, Arc<AtomicUsize>);
 

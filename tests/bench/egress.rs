@@ -77,13 +77,13 @@ fn server() -> u16 {
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         let mut held = Vec::new();
-        let part = vec![0_u8; 1 << 18];
+        let content = vec![0_u8; 1 << 18];
         for mut stream in listener.incoming().map(Result::unwrap) {
             let mut kind = [0];
             stream.read_exact(&mut kind).unwrap();
             match kind[0] {
-                SMALL => stream.write_all(&part[..200]).unwrap(),
-                LARGE => (0..BYTES / (1 << 18)).for_each(|_| stream.write_all(&part).unwrap()),
+                SMALL => stream.write_all(&content[..200]).unwrap(),
+                LARGE => (0..BYTES / (1 << 18)).for_each(|_| stream.write_all(&content).unwrap()),
                 _ => held.push(stream),
             }
             if held.len() == OPEN {

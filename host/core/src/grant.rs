@@ -15,6 +15,7 @@ mod process;
 mod proposal;
 mod right;
 mod root;
+mod service;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -36,6 +37,7 @@ pub use self::proposal::{Proposal, TooWide};
 pub use self::right::{Right, RightError};
 pub(crate) use self::root::open_without_links;
 pub use self::root::{Root, normalise};
+pub use self::service::{Service, ServiceError};
 use crate::words;
 
 words! {

@@ -48,6 +48,8 @@ pub(super) enum Kind {
     OneOf(fn() -> Vec<&'static str>),
     /// A text of this regular expression, which the reader checks by a type of its own.
     Pattern(&'static str),
+    /// A port, or a text of this regular expression.
+    PortOr(&'static str),
     /// A path, relative to the folder of the file.
     Path,
     /// A command line: one text split as a shell splits words, or the words.

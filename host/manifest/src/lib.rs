@@ -30,6 +30,7 @@ mod secrets;
 mod section;
 mod serve;
 mod server;
+mod services;
 mod source;
 mod syntax;
 mod table;

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use super::entry::Located;
 use super::hosts::{HOSTS, hosts};
-use super::process::{SOCKETS_AND_HOSTS, holds_to_hosts};
 use super::secret::{HEADERS, TextOrSecret, headers};
 use super::section::Section;
+use super::services::{check_services, holds_to_hosts};
 use super::table::{choices, table};
 use super::values::{URL, host_of};
-use haft_core::grant::{CredentialStore, HostPattern, SandboxMode};
+use haft_core::grant::{CredentialStore, HostPattern, SandboxMode, Service};
 use haft_core::limit::KeptJournal;
 use haft_core::net::is_loopback;
 use haft_core::words;
@@ -43,8 +43,10 @@ table! {
         /// default all
         #[read(HOSTS, |entry| hosts(entry).map(Some))]
         pub hosts: Option<Vec<HostPattern>> = None,
-        /// whether child processes reach unix sockets; default false
-        pub unix_sockets: bool = false,
+        /// services of this machine that child processes use: ports, paths of unix sockets, names such as `docker`, or
+        /// `*` for all unix sockets; default none
+        #[also("unix_sockets", "sockets", "ports")]
+        pub services: Vec<Service> = Vec::new(),
     }
 }
 
@@ -55,7 +57,7 @@ impl Sandbox {
         self.network && self.hosts.as_ref().is_none_or(is_open)
     }
 
-    /// Returns the only hosts that child processes reach; none if they have all of the network, or no network.
+    /// Returns the only hosts that `hosts` names; none if child processes have all of the network, or no network.
     pub fn single_hosts(&self) -> &[HostPattern] {
         let hosts = self.hosts.as_deref().unwrap_or_default();
         if self.network && holds_to_hosts(hosts) { hosts } else { &[] }
@@ -80,9 +82,7 @@ impl Sandbox {
         if !hosts.is_empty() && !self.network {
             section.reject("network", "`network = false` contradicts `hosts`: remove one of the two");
         }
-        if self.unix_sockets && holds_to_hosts(hosts) {
-            section.reject("unix_sockets", SOCKETS_AND_HOSTS);
-        }
+        check_services(&self.services, hosts, section);
         if self.mode == SandboxMode::Rwx && holds_to_hosts(hosts) {
             section.reject("hosts", "mode `rwx` cannot be combined with single hosts: a process that may write everything can reach the network");
         }

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use haft_core::grant::HostPattern;
+use haft_core::grant::Service;
 use haft_core::limit::Limits;
 
 use super::plugin::GrantTable;
 use super::section::Section;
+use super::services::check_services;
 use super::table::{FromTable, SHORTEST, Table, table};
 
 table! {
@@ -18,9 +19,10 @@ table! {
         /// The rights.
         #[read(flatten)]
         pub rights: GrantTable,
-        /// whether it may connect to unix sockets of this machine; default false
-        #[also("sockets", "services")]
-        pub unix_sockets: bool = false,
+        /// services of this machine that it may use: ports, paths of unix sockets, names such as `docker`, or `*`
+        /// for all unix sockets; default none
+        #[also("unix_sockets", "sockets", "ports")]
+        pub services: Vec<Service> = Vec::new(),
     }
 }
 
@@ -70,20 +72,9 @@ table! {
     }
 }
 
-/// Why a process with sockets cannot be held to hosts.
-pub(super) const SOCKETS_AND_HOSTS: &str =
-    "services behind unix sockets have the network, so `unix_sockets` cannot be combined with single `hosts`";
-
-/// Whether `hosts` are single ones, and not the whole network.
-pub(super) fn holds_to_hosts(hosts: &[HostPattern]) -> bool {
-    !hosts.is_empty() && !hosts.iter().any(HostPattern::is_any)
-}
-
 /// What no process can be held to, or has anyway, is told where it stands.
 fn checked(grant: ProcessGrant, section: &Section<'_>) -> ProcessGrant {
-    if grant.unix_sockets && holds_to_hosts(&grant.rights.hosts) {
-        section.reject("unix_sockets", SOCKETS_AND_HOSTS);
-    }
+    check_services(&grant.services, &grant.rights.hosts, section);
     if grant.rights.cache.is_some() {
         section.reject("cache", "a process has its own caches without a grant");
     }

@@ -54,6 +54,10 @@ fn kind(kind: &Kind) -> Value {
         Kind::Time => quantity(units::TIMES),
         Kind::OneOf(names) => json!({ "enum": names() }),
         Kind::Pattern(pattern) => json!({ "type": "string", "pattern": pattern }),
+        Kind::PortOr(pattern) => json!({ "anyOf": [
+            { "type": "integer", "minimum": 1, "maximum": u16::MAX },
+            self::kind(&Kind::Pattern(pattern)),
+        ] }),
         Kind::Command => json!({ "anyOf": [self::kind(&Kind::Text), word_list()] }),
         Kind::Scalar => json!({ "anyOf": [{ "type": ["string", "number", "boolean"] }, list(&Kind::Word)] }),
         Kind::Json => json!({ "type": "object" }),

@@ -179,6 +179,8 @@ pub enum SandboxRight {
     Network,
     /// Reach this host, or all of them with `*`.
     Host(String),
+    /// Use this service of the machine.
+    Service(String),
 }
 
 /// Adds a right to `[sandbox]`, unless it is present.
@@ -190,6 +192,7 @@ pub fn sandbox(text: &str, right: &SandboxRight) -> Result<String, EditError> {
         SandboxRight::Credentials(store) => sandbox.push("credentials", &store.to_string()),
         SandboxRight::Network => sandbox.put("network", true.into()),
         SandboxRight::Host(host) => sandbox.push("hosts", host),
+        SandboxRight::Service(service) => sandbox.push("services", service),
     });
     let changed = document.to_string();
     // An implicit or inline table of another form stays unchanged, which the check of the result would accept.

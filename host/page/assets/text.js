@@ -95,6 +95,7 @@ export function grant(granted) {
   const list = (name, entries) => entries?.length ? `${name} ${entries.map((e) => e === '*' ? 'everything' : e).join(', ')}` : null;
   const lines = [
     list('read', granted.read), list('write', granted.write), list('reach', granted.hosts), list('see', granted.env),
+    list('use services', granted.services),
     granted.network && 'network for processes', granted.unix_sockets && 'unix sockets for processes',
     granted.workspace && `workspace ${granted.workspace}`,
   ].filter(Boolean);

@@ -34,7 +34,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use self::egress::Connection;
+pub(crate) use self::egress::Connections;
+pub use self::egress::{Bytes, Connection};
 pub use self::layers::{Layers, Verdict};
 pub use self::learning::Observed;
 use self::living::Living;
@@ -46,7 +47,7 @@ use self::session::HelperNotReady;
 pub(super) use self::session::{HelperEvent, HelperSession, Streams};
 pub(super) use self::wire::Command;
 use crate::process::{caches, private};
-use haft_core::grant::Grant;
+use haft_core::grant::{Grant, Service};
 use haft_core::sync::Lock;
 
 /// Maximum age of a prepared helper: longer than a model's turn. A helper keeps the mounts from the time of its
@@ -407,5 +408,6 @@ fn identities(grant: &Grant) -> Vec<Option<Identity>> {
         .chain(grant.private())
         .chain(grant.hidden())
         .chain(grant.fixed());
-    roots.flat_map(meant).map(|path| identity(&path)).collect()
+    let sockets = grant.services().iter().flat_map(Service::sockets);
+    roots.flat_map(meant).chain(sockets).map(|path| identity(&path)).collect()
 }

@@ -224,7 +224,8 @@ impl Running {
         };
         let (stdout, stderr) = self.capture.into_parts();
         let peak = ended.map_or(0, |(_, peak)| peak);
-        let (refused, connections) = (refused.lock().clone(), connections.lock().clone());
+        let connections = connections.finished().await;
+        let refused = refused.lock().clone();
         Ok(Finished { end, stdout, stderr, refused, connections, left_behind: stopped, peak })
     }
 }

@@ -19,6 +19,8 @@ use crate::process::ProcessError;
 pub struct SelfTest {
     /// The findings, in the order of the attempts.
     pub findings: Vec<Finding>,
+    /// The reason why processes cannot be held to single hosts and services here, if they cannot.
+    pub unheld_hosts: Option<String>,
     /// The duration of all attempts together.
     pub took: Duration,
 }

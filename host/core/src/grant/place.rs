@@ -85,7 +85,9 @@ impl UsualRights {
         let hosts = any.chain(self.hosts.iter().map(ToString::to_string)).collect();
         let lists = [("read", &self.read), ("write", &self.write), ("hosts", &hosts)];
         let mut written = Vec::new();
-        for (name, values) in lists.into_iter().chain([("credentials", &Vec::new())]) {
+        for (name, values) in
+            lists.into_iter().chain([("credentials", &Vec::new()), ("services", &Vec::new())])
+        {
             let new = Some(value).filter(|value| name == key && !values.iter().any(|known| known == value));
             let values: Vec<_> = values.iter().map(String::as_str).chain(new).map(quoted).collect();
             if !values.is_empty() {

@@ -1,6 +1,6 @@
 //! The rights that only child processes have: the network, sockets of services, and private directories.
 
-use super::{Grant, HostPattern, Root, host};
+use super::{Grant, HostPattern, Root, Service, host};
 
 /// The rights of child processes beside files. A component never gets them: [`Grant::hosts`] limits its network
 /// access.
@@ -11,6 +11,8 @@ pub(super) struct Children {
     /// The only destinations, without all of the network.
     pub(super) hosts: Vec<HostPattern>,
     pub(super) unix_sockets: bool,
+    /// The services with unix sockets.
+    pub(super) services: Vec<Service>,
 }
 
 impl Grant {
@@ -33,6 +35,19 @@ impl Grant {
     #[must_use]
     pub fn with_unix_sockets(mut self, allowed: bool) -> Self {
         self.children.unix_sockets = allowed;
+        self
+    }
+
+    /// Adds a service that child processes may use.
+    #[must_use]
+    pub fn with_service(mut self, service: Service) -> Self {
+        if service.is_every() {
+            return self.with_unix_sockets(true);
+        }
+        match service.host() {
+            Some(host) => self.children.hosts.push(host),
+            None => self.children.services.push(service),
+        }
         self
     }
 
@@ -82,6 +97,11 @@ impl Grant {
         self.children.unix_sockets
     }
 
+    /// Returns the services with unix sockets that child processes may use, if they may not use all.
+    pub fn services(&self) -> &[Service] {
+        if self.children.unix_sockets { &[] } else { &self.children.services }
+    }
+
     /// Returns the directory that child processes may write beside [`Self::writable`], for the caches of package
     /// managers and compilers.
     pub fn caches(&self) -> Option<&Root> {
@@ -107,7 +127,15 @@ impl Children {
             (false, true) => self.hosts.clone(),
             (false, false) => host::intersect(&self.hosts, &other.hosts),
         };
+        let services = match (self.unix_sockets, other.unix_sockets) {
+            (true, true) => Vec::new(),
+            (true, false) => other.services.clone(),
+            (false, true) => self.services.clone(),
+            (false, false) => {
+                self.services.iter().filter(|own| other.services.contains(own)).cloned().collect()
+            }
+        };
         let unix_sockets = self.unix_sockets && other.unix_sockets;
-        Self { network: self.network && other.network, hosts, unix_sockets }
+        Self { network: self.network && other.network, hosts, unix_sockets, services }
     }
 }

@@ -1,11 +1,12 @@
-//! A right on a command line: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE`,
-//! `cache=SIZE`. A parsed text alone: no path is resolved, and nothing is granted.
+//! A right on a command line: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `service=SERVICE`,
+//! `state=SIZE`, `cache=SIZE`. A parsed text alone: no path is resolved, and nothing is granted.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::credentials::{CredentialStore, CredentialStoreError};
 use super::host::{HostPattern, HostPatternError};
+use super::service::{Service, ServiceError};
 use crate::limit::Limits;
 use crate::units::{format_size, parse_size};
 
@@ -22,6 +23,8 @@ pub enum Right {
     Env(String),
     /// Read a credential store.
     Credentials(CredentialStore),
+    /// Use a service of this machine; of processes alone.
+    Service(Service),
     /// Store this many bytes of keys and values, and as many of files.
     State(u64),
     /// Store this many bytes of cache files, which may be removed at any time.
@@ -33,7 +36,7 @@ pub enum Right {
 pub enum RightError {
     /// The form is invalid.
     #[error(
-        "expected `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE` or `cache=SIZE`"
+        "expected `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `service=SERVICE`, `state=SIZE` or `cache=SIZE`"
     )]
     Form,
     /// The host is invalid.
@@ -42,6 +45,9 @@ pub enum RightError {
     /// The credential store is unknown.
     #[error("{0}")]
     Store(#[from] CredentialStoreError),
+    /// The service is unknown.
+    #[error("{0}")]
+    Service(#[from] ServiceError),
 }
 
 impl FromStr for Right {
@@ -56,6 +62,7 @@ impl FromStr for Right {
             "host" => Ok(Self::Host(value.parse()?)),
             "env" => Ok(Self::Env(value.into())),
             "credentials" => Ok(Self::Credentials(value.parse()?)),
+            "service" => Ok(Self::Service(value.parse()?)),
             "state" => size(value, Limits::MAX_STATE).map(Self::State),
             "cache" => size(value, Limits::MAX_CACHE).map(Self::Cache),
             _ => Err(RightError::Form),
@@ -71,6 +78,7 @@ impl fmt::Display for Right {
             Self::Host(host) => write!(f, "host={host}"),
             Self::Env(name) => write!(f, "env={name}"),
             Self::Credentials(store) => write!(f, "credentials={store}"),
+            Self::Service(service) => write!(f, "service={service}"),
             Self::State(bytes) => write!(f, "state={}", format_size(*bytes)),
             Self::Cache(bytes) => write!(f, "cache={}", format_size(*bytes)),
         }
@@ -87,6 +95,7 @@ impl Right {
             Self::Host(host) => Some(("hosts", host.to_string())),
             Self::Env(name) => Some(("env", name.clone())),
             Self::Credentials(store) => Some(("credentials", store.to_string())),
+            Self::Service(service) => Some(("services", service.to_string())),
             Self::State(_) | Self::Cache(_) => None,
         }
     }
@@ -99,6 +108,7 @@ impl Right {
             (Self::Host(ours), Self::Host(theirs)) => ours.contains(theirs),
             (Self::Env(ours), Self::Env(theirs)) => ours == theirs,
             (Self::Credentials(ours), Self::Credentials(theirs)) => ours == theirs,
+            (Self::Service(ours), Self::Service(theirs)) => ours == theirs,
             (Self::State(ours), Self::State(theirs)) | (Self::Cache(ours), Self::Cache(theirs)) => {
                 ours >= theirs
             }
@@ -140,6 +150,8 @@ mod tests {
             "host=http://localhost:80",
             "env=LANG",
             "credentials=ssh",
+            "service=docker",
+            "service=5432",
             "state=10MiB",
             "cache=1GiB",
         ] {

@@ -156,6 +156,9 @@ pub struct Granted {
     /// Whether child processes could connect to services of the machine.
     #[serde(skip_serializing_if = "is_false")]
     pub unix_sockets: bool,
+    /// The services that child processes might use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<String>,
 }
 
 impl Granted {
@@ -169,6 +172,7 @@ impl Granted {
             workspace: self.workspace.map(&clean),
             hosts: all(self.hosts),
             env: all(self.env),
+            services: all(self.services),
             ..self
         }
     }
@@ -306,6 +310,7 @@ impl From<&Grant> for Granted {
             credentials: stores(grant.credentials()),
             network: grant.network(),
             unix_sockets: grant.unix_sockets(),
+            services: listed(grant.services().iter().map(ToString::to_string)),
         }
     }
 }

@@ -207,11 +207,12 @@ fn described(program: &Program, problem: &Problem) -> Value {
 /// What the MCP servers that are processes, and the commands, were granted, a line each.
 fn processes(manifest: &Manifest) -> String {
     let line = |kind: &str, name: &str, grant: Option<&ProcessGrant>| {
-        let Some(ProcessGrant { rights, unix_sockets }) = grant else {
+        let Some(ProcessGrant { rights, services }) = grant else {
             return format!("\n{kind} `{name}` has no grant of its own: it has the program's default");
         };
         let rights = rights.rights().into_iter().map(|right| right.to_string());
-        let rights: Vec<_> = rights.chain(unix_sockets.then(|| "unix sockets".to_owned())).collect();
+        let rights: Vec<_> =
+            rights.chain(services.iter().map(|service| format!("service={service}"))).collect();
         let rights = if rights.is_empty() { "nothing".to_owned() } else { rights.join(", ") };
         format!("\n{kind} `{name}` is granted {rights}")
     };

@@ -38,7 +38,7 @@ pub(super) struct GrantVerb {
     /// The plugin, package, MCP server, command or tool; `bash` or `sandbox`
     #[arg(add = super::completions::plugins())]
     name: String,
-    /// `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE`, `cache=SIZE` or `network`
+    /// `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `service=SERVICE`, `state=SIZE`, `cache=SIZE` or `network`
     #[arg(value_name = "RIGHT", required = true)]
     rights: Vec<Wanted>,
 }
@@ -132,6 +132,10 @@ impl GrantVerb {
         };
         self.rights.iter().try_fold(begun, |text, wanted| {
             let edited = match (place, wanted) {
+                (Place::Entry(..) | Place::Foreign(_), Wanted::Right(Right::Service(_))) => {
+                    let hint = "commands and MCP servers of program.toml have it in their grant, `bash` in `[sandbox]`";
+                    return Err(Hinted::new("`service` is a right of processes of program.toml", hint).into());
+                }
                 (Place::Sandbox, wanted) => edit::sandbox(&text, &for_sandbox(wanted, &project.manifest)?),
                 (Place::Process(list, name, _), wanted) => {
                     edit::grant_process(&text, list, name, &[for_process(wanted, project.folder())?])
@@ -197,8 +201,9 @@ fn for_sandbox(wanted: &Wanted, manifest: &Manifest) -> anyhow::Result<SandboxRi
         Right::Read(path) => Ok(SandboxRight::Read(path)),
         Right::Write(path) => Ok(SandboxRight::Write(path)),
         Right::Credentials(store) => Ok(SandboxRight::Credentials(store)),
+        Right::Service(service) => Ok(SandboxRight::Service(service.to_string())),
         right => {
-            let hint = "`[sandbox]` takes `read`, `write`, `credentials`, `hosts` and `network`";
+            let hint = "`[sandbox]` takes `read`, `write`, `credentials`, `services`, `hosts` and `network`";
             Err(Hinted::new(format!("`{right}` is a right of plugins"), hint).into())
         }
     }
@@ -228,6 +233,9 @@ fn from_folder(right: &Right, folder: &Path) -> Right {
     match right {
         Right::Read(path) => Right::Read(whole(path)),
         Right::Write(path) => Right::Write(whole(path)),
+        Right::Service(service) => {
+            Right::Service(service.clone().resolved(|path| whole(&path.to_string_lossy().into()).into()))
+        }
         right => right.clone(),
     }
 }

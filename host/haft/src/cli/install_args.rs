@@ -103,8 +103,7 @@ impl FromStr for RightsChoice {
                      `cache=SIZE` or `secret=NAME`"
                         .to_owned()
                 }
-                RightError::Host(error) => error.to_string(),
-                RightError::Store(error) => error.to_string(),
+                error => error.to_string(),
             }),
         }
     }

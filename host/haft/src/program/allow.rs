@@ -4,10 +4,10 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use haft_core::grant::{CredentialStoreError, HostPatternError, Right, RightError};
+use haft_core::grant::{Right, RightError};
 
-/// A right for one run: `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE` or
-/// `cache=SIZE`. Without `PLUGIN` the right is for the built-in tools, `bash` and commands.
+/// A right for one run: `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`,
+/// `service=SERVICE`, `state=SIZE` or `cache=SIZE`. Without `PLUGIN` the right is for the built-in tools, `bash` and commands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Allow {
     /// The plugin that gets the right.
@@ -21,15 +21,12 @@ pub struct Allow {
 pub enum AllowError {
     /// The text does not have the form of a right.
     #[error(
-        "expected `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE` or `cache=SIZE`"
+        "expected `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `service=SERVICE`, `state=SIZE` or `cache=SIZE`"
     )]
     Form,
-    /// The host pattern is invalid.
+    /// The value of the right is invalid.
     #[error("{0}")]
-    Host(#[from] HostPatternError),
-    /// The credential store is unknown.
-    #[error("{0}")]
-    Store(#[from] CredentialStoreError),
+    Right(RightError),
 }
 
 impl FromStr for Allow {
@@ -44,8 +41,7 @@ impl FromStr for Allow {
         match right.parse() {
             Ok(right) => Ok(Self { plugin, right }),
             Err(RightError::Form) => Err(AllowError::Form),
-            Err(RightError::Host(error)) => Err(AllowError::Host(error)),
-            Err(RightError::Store(error)) => Err(AllowError::Store(error)),
+            Err(error) => Err(AllowError::Right(error)),
         }
     }
 }
@@ -67,6 +63,9 @@ impl Allow {
         let right = match &self.right {
             Right::Read(path) => Right::Read(whole(path)),
             Right::Write(path) => Right::Write(whole(path)),
+            Right::Service(service) => {
+                Right::Service(service.clone().resolved(|path| whole(&path.to_string_lossy().into()).into()))
+            }
             right => right.clone(),
         };
         Self { right, ..self.clone() }

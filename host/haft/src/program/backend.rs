@@ -33,6 +33,9 @@ async fn connected(rights: &Rights<'_>) -> anyhow::Result<Option<Arc<dyn Backend
     if let Some(problem) = two_targets(manifest, &options.target).filter(|_| options.under.is_none()) {
         return Err(manifest.report(vec![problem]).into());
     }
+    if let Some(problem) = unheld_network(manifest, &choice.place) {
+        return Err(manifest.report(vec![problem]).into());
+    }
     let is_selected = options.only.as_deref().is_none_or(is_of_target);
     if !is_selected || options.known_only {
         return Ok(None);
@@ -49,6 +52,29 @@ async fn connected(rights: &Rights<'_>) -> anyhow::Result<Option<Arc<dyn Backend
         Ok(backend) => Ok(Some(backend)),
         Err(error) => Err(report(&error).into()),
     }
+}
+
+/// Returns a problem if commands run on a target whose network haft does not limit, though `[sandbox]` does.
+fn unheld_network(manifest: &Manifest, place: &Place) -> Option<Problem> {
+    let (target, way_out) = match place {
+        Place::Local => return None,
+        Place::Container { .. } => (
+            "in a container",
+            "remove it, and give the container the network that its commands need (`docker run --network none` gives none)",
+        ),
+        Place::Ssh { .. } => {
+            ("on another host", "remove it; commands have the network of their account there")
+        }
+    };
+    let sandbox = &manifest.sandbox;
+    let key = match sandbox.single_hosts() {
+        [] if sandbox.network => return None,
+        [] => "network = false",
+        _ => "hosts",
+    };
+    let problem =
+        Problem::new(format!("`{key}` in `[sandbox]` does not limit the network of commands {target}"));
+    Some(problem.hint(way_out).hint("a server or command has `hosts` in its own grant"))
 }
 
 /// Returns a problem if program.toml selects both a container and a host.
@@ -165,6 +191,26 @@ mod tests {
         );
         let named = Target { container: Some("other".into()), ..Target::default() };
         assert_eq!(two_targets(&manifest, &named), None);
+    }
+
+    /// The network of a target is not silently wider than program.toml says.
+    #[test]
+    fn a_limit_of_the_network_is_refused_on_a_target_that_does_not_keep_it() {
+        let problem = |text: &str, place: Place| {
+            let manifest = Manifest::parse(text, Path::new("program.toml")).unwrap();
+            unheld_network(&manifest, &place).map(|problem| problem.message().to_owned())
+        };
+        let container = Place::Container { name: "web".into(), engine: None };
+        let ssh = Place::Ssh { target: "box".into(), config: None };
+        for (text, key) in [
+            ("[sandbox]\nhosts = [\"@npm\"]\n", "`hosts`"),
+            ("[sandbox]\nnetwork = false\n", "`network = false`"),
+        ] {
+            assert!(problem(text, container.clone()).unwrap().starts_with(key));
+            assert!(problem(text, ssh.clone()).unwrap().contains("on another host"));
+            assert_eq!(problem(text, Place::Local), None);
+        }
+        assert_eq!(problem("[sandbox]\nhosts = [\"*\"]\n", container), None);
     }
 
     /// BE01, CL02: the command line and program.toml select the backend; the default is this machine.

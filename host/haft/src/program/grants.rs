@@ -10,7 +10,7 @@ pub use self::process::{is_of_system, usual_rights};
 use super::allow::Allow;
 use super::{Dirs, start_up};
 use haft_core::grant::{
-    Closed, CredentialStore, Grant, Reach, Right, RightsTable, Root, SandboxMode, Why, in_home,
+    Closed, CredentialStore, Grant, Reach, Right, RightsTable, Root, SandboxMode, Service, Why, in_home,
 };
 use haft_core::report::{Problem, Report, Span, nearest};
 use haft_core::tool::Widening;
@@ -30,6 +30,7 @@ fn with_right<E>(
         Right::Host(host) => grant.with_host(host.clone()),
         Right::Env(name) => grant.with_env(name),
         Right::Credentials(store) => grant.with_credentials(*store),
+        Right::Service(service) => grant.with_service(service.clone()),
         Right::State(bytes) => grant.with_state(*bytes),
         Right::Cache(bytes) => grant.with_cache(*bytes),
     })
@@ -61,8 +62,14 @@ pub fn widening(dirs: &Dirs) -> Widening {
 /// Returns `grant` with rights that a user gives while the program runs. Closed paths stay closed; `None` if a
 /// right cannot be granted.
 fn widened(grant: &Grant, rights: &[Right], dirs: &Dirs) -> Option<Grant> {
-    let wider =
-        |grant: Grant, right: &Right| with_right(grant, right, |path| directory(path, &dirs.here, dirs));
+    let wider = |grant: Grant, right: &Right| {
+        let grant = match right {
+            // A child process that is held to hosts.
+            Right::Host(host) if !grant.child_hosts().is_empty() => grant.with_child_host(host.clone()),
+            _ => grant,
+        };
+        with_right(grant, right, |path| directory(path, &dirs.here, dirs))
+    };
     rights.iter().try_fold(grant.clone(), wider).ok().map(start_up::fixing)
 }
 
@@ -117,9 +124,7 @@ impl<'a> Grants<'a> {
         }
         grant = with_caches(grant.with_network(sandbox.opens_network()), sandbox.mode, dirs)?;
         grant = sandbox.single_hosts().iter().cloned().fold(grant, Grant::with_child_host);
-        if sandbox.unix_sockets {
-            grant = grant.with_unix_sockets(true);
-        }
+        grant = self.with_services(grant, &sandbox.services);
         let (grant, absent) = self.denied(with_credentials(grant, self.manifest), &sandbox.deny)?;
         self.problems.extend(absent);
         let grant = self.allowed(grant, None)?;
@@ -133,6 +138,13 @@ impl<'a> Grants<'a> {
             tools: grant.with_protected_paths_of(&self.protected()),
             files: files.with_protected_paths_of(&self.closed),
         })
+    }
+
+    /// Returns `grant` with services, whose relative paths start in the program's folder.
+    fn with_services(&self, grant: Grant, services: &[Service]) -> Grant {
+        let resolved =
+            |service: &Service| service.clone().resolved(|path| self.manifest.resolve(path, &self.dirs.home));
+        services.iter().map(resolved).fold(grant, Grant::with_service)
     }
 
     /// Returns `grant` with the default workspace, if program.toml names none: that of the caller, otherwise the

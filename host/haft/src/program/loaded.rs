@@ -52,7 +52,7 @@ impl Loaded {
                 manifest.mcp_servers.iter_mut().map(|server| (server.name.as_str(), &mut server.grant));
             let tools = manifest.tools.iter_mut().map(|tool| (tool.name.as_str(), &mut tool.grant));
             for (_, grant) in servers.chain(tools).filter(|(own, _)| own == name) {
-                let nothing = || ProcessGrant { rights: GrantTable::default(), unix_sockets: false };
+                let nothing = || ProcessGrant { rights: GrantTable::default(), services: Vec::new() };
                 grant.get_or_insert_with(nothing);
             }
         }

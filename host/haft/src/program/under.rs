@@ -109,6 +109,9 @@ impl Under {
         let hosts =
             wanted.child_hosts().iter().filter(|host| !left.network() && !left.child_hosts().contains(host));
         all.extend(hosts.map(|host| format!("reach `{host}`")));
+        let services = wanted.services().iter();
+        let services = services.filter(|service| !left.unix_sockets() && !left.services().contains(service));
+        all.extend(services.map(|service| format!("use the service `{service}`")));
         all.extend((wanted.unix_sockets() && !left.unix_sockets()).then(|| "use unix sockets".to_owned()));
         all
     }

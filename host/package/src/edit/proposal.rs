@@ -63,7 +63,7 @@ impl Editing<'_> {
         for ProposedLine { key, value, reason, .. } in lines.iter().filter(|line| line.is_comment) {
             let comment = format!("\n# {key} = [{}]", Value::from(value));
             if !head.contains(&comment) {
-                head = [head, comment, "  # ".to_owned(), reason.clone()].concat();
+                head.extend([comment.as_str(), "  # ", reason]);
             }
         }
         table.decor_mut().set_suffix(head);

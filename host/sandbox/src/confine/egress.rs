@@ -6,11 +6,13 @@
 //! servers. A name leads to the addresses that it was answered with.
 
 mod connect;
+mod connections;
 mod judge;
 pub(super) mod message;
 mod names;
+mod record;
+mod traffic;
 
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -23,8 +25,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
+pub(crate) use self::connections::Connections;
 use self::judge::Judge;
 use self::message::{Reply, Request};
+pub(super) use self::record::Record;
+pub use self::record::{Bytes, Connection};
 use super::channel::{receive, watched};
 use super::policy::Policy;
 use super::refusal::{MAX_REFUSALS, Refusal};
@@ -38,45 +43,9 @@ pub(super) const MAX_WAITING: usize = 256;
 const MAX_LOOK_UPS: usize = 16;
 /// Time limit for the resolution of a name.
 const LOOK_UP: Duration = Duration::from_secs(10);
-/// Limit on the addresses that are recorded for one child.
-const MAX_NOTED: usize = 256;
 
 /// Resolves a name.
 type LookUp = fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
-
-/// The connections of a child to one address that were opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connection {
-    /// The name that led to the address, if one did.
-    pub name: Option<String>,
-    /// Other names that led to it.
-    pub others: Vec<String>,
-    /// The address.
-    pub address: SocketAddr,
-    /// The number of connections.
-    pub count: u32,
-}
-
-impl Connection {
-    /// The start of the journal's text about a connection.
-    pub const NOTED: &str = "connected: ";
-
-    /// Returns the text for the journal.
-    pub fn noted(&self) -> String {
-        format!("{}{self}", Self::NOTED)
-    }
-}
-
-impl fmt::Display for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, address, count, .. } = self;
-        match name {
-            Some(name) => write!(f, "{name} ({address})")?,
-            None => write!(f, "{address}")?,
-        }
-        if *count > 1 { write!(f, ", {count} times") } else { Ok(()) }
-    }
-}
 
 /// The connections and names of one child.
 #[derive(Debug)]
@@ -84,9 +53,9 @@ pub(super) struct Egress {
     judge: Judge,
     look_up: LookUp,
     refused: Arc<Lock<Vec<Refusal>>>,
-    connections: Arc<Lock<Vec<Connection>>>,
+    connections: Arc<Connections>,
     /// The same for a proposal of rights.
-    learnt: Option<Arc<Lock<Vec<Connection>>>>,
+    learnt: Option<Arc<Record>>,
 }
 
 /// The reason why a name has no address.
@@ -107,7 +76,7 @@ impl Egress {
         policy: &Policy,
         socket: OwnedFd,
         refused: &Arc<Lock<Vec<Refusal>>>,
-        [connections, learnt]: [&Arc<Lock<Vec<Connection>>>; 2],
+        (connections, learnt): (&Arc<Connections>, &Arc<Record>),
     ) -> io::Result<AbortOnDropHandle<()>> {
         let egress = Self {
             judge: Judge::new(&policy.hosts, &policy.blocked)?,
@@ -155,12 +124,15 @@ impl Egress {
                 (reply(message::refused(request.address.ip())), None)
             }
             Ok(name) => {
-                let upstream = name.clone().and_then(|name| Some((Upstream::of(&name)?, name)));
-                self.note(name, request.address);
+                let upstream = name.as_deref().and_then(|name| Some((Upstream::of(name)?, name)));
+                self.note(name.clone(), request.address);
                 let (error, socket) = match upstream {
-                    Some((upstream, name)) => connect::open_through(upstream, &name, request).await,
+                    Some((upstream, name)) => connect::open_through(upstream, name, request).await,
                     None => connect::open(request).await,
                 };
+                if let Some(socket) = &socket {
+                    self.connections.follow(socket, name, request.address);
+                }
                 (reply(error), socket)
             }
         }
@@ -169,9 +141,9 @@ impl Egress {
     fn note(&self, name: Option<String>, address: SocketAddr) {
         let mut others = self.judge.names(address.ip());
         others.retain(|other| Some(other) != name.as_ref());
-        let connection = Connection { name, others, address, count: 1 };
-        self.learnt.iter().for_each(|learnt| add(&mut learnt.lock(), &connection));
-        add(&mut self.connections.lock(), &connection);
+        let connection = Connection { name, others, address, count: 1, bytes: Some(Bytes::default()) };
+        self.learnt.iter().for_each(|learnt| learnt.add(&connection));
+        self.connections.add(&connection);
     }
 
     fn refuse(&self, refusal: Refusal) {
@@ -179,20 +151,6 @@ impl Egress {
         if refused.len() < MAX_REFUSALS && !refused.contains(&refusal) {
             refused.push(refusal);
         }
-    }
-}
-
-/// Adds a connection, or counts it with earlier ones to its address.
-fn add(connections: &mut Vec<Connection>, new: &Connection) {
-    let is_full = connections.len() >= MAX_NOTED;
-    let is_same = |known: &&mut Connection| known.name == new.name && known.address == new.address;
-    match connections.iter_mut().find(is_same) {
-        Some(known) => {
-            known.others.clone_from(&new.others);
-            known.count = known.count.saturating_add(1);
-        }
-        None if is_full => {}
-        None => connections.push(new.clone()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::egress::Connection;
+use super::egress::{Connection, Record};
 use super::refusal::Refusal;
 use super::session::HelperSession;
 use haft_core::sync::Lock;
@@ -19,7 +19,7 @@ struct Inner {
 }
 
 /// The limited records of one child.
-type Child = (Arc<Lock<Vec<Refusal>>>, Arc<Lock<Vec<Connection>>>);
+type Child = (Arc<Lock<Vec<Refusal>>>, Arc<Record>);
 
 impl Observed {
     /// Creates an empty record. If `is_public`, every public host is open to the children; addresses of this machine, of
@@ -49,6 +49,6 @@ impl Observed {
 
     /// Returns the connections so far, of one child after the other.
     pub fn connections(&self) -> Vec<Connection> {
-        self.0.children.lock().iter().flat_map(|(_, connections)| connections.lock().clone()).collect()
+        self.0.children.lock().iter().flat_map(|(_, connections)| connections.list()).collect()
     }
 }

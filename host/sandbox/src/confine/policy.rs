@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use self::aliases::with_aliases;
 use super::layers::Layers;
 use super::seals::meant;
-use haft_core::grant::{Grant, HostPattern, Reach, Root, Why};
+use haft_core::grant::{Grant, HostPattern, Reach, Root, Service, Why};
 
 /// The policy of a child's confinement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a matter of its own, and set by its name")]
+#[expect(clippy::struct_excessive_bools, reason = "independent settings of one child")]
 pub(super) struct Policy {
     pub(super) layers: Layers,
     /// Writable directories; `None` for everything.
@@ -35,6 +35,8 @@ pub(super) struct Policy {
     /// The hosts that are closed, if there are destinations.
     pub(super) blocked: Vec<String>,
     pub(super) unix_sockets: bool,
+    /// The only unix sockets of this machine, without links; none if all are open or closed.
+    pub(super) sockets: Vec<PathBuf>,
     /// Whether the child stays in the session of its terminal.
     pub(super) terminal: bool,
     /// The child's soft limit on open files.
@@ -59,6 +61,12 @@ impl Policy {
             private: grant.private().map(|own| own.real().to_owned()),
             network: grant.network(),
             unix_sockets: grant.unix_sockets(),
+            sockets: grant
+                .services()
+                .iter()
+                .flat_map(Service::sockets)
+                .filter_map(|path| without_links(&path))
+                .collect(),
             terminal: false,
             open_files: haft_core::limit::original_open_files(),
             learns: false,
@@ -81,7 +89,7 @@ impl Policy {
     pub(super) fn unenforceable(&self) -> Option<String> {
         let Layers { namespaces, landlock, seatbelt, .. } = self.layers;
         // Seatbelt denies paths inside a writable directory.
-        if self.layers == Layers::NONE || (seatbelt && self.hosts.is_empty()) {
+        if self.layers == Layers::NONE || (seatbelt && !self.supervises_sockets()) {
             return None;
         }
         if let Some(why) = self.unheld_hosts() {
@@ -100,18 +108,26 @@ impl Policy {
         })
     }
 
+    /// Returns whether the watcher opens the child's connections: to single hosts and services.
+    pub(super) fn supervises_sockets(&self) -> bool {
+        !self.hosts.is_empty() || !self.sockets.is_empty()
+    }
+
     /// Returns the reason why a child cannot be held to its hosts; `None` if it can, or has none.
     fn unheld_hosts(&self) -> Option<&'static str> {
-        if self.hosts.is_empty() {
+        if !self.supervises_sockets() {
+            None
+        } else if self.write.is_none() && self.hosts.is_empty() {
+            // Everything is open.
             None
         } else if !self.layers.namespaces || !self.layers.seccomp {
             Some(
-                "single hosts (`hosts`) need a network namespace and a seccomp filter, which are not available here; \
+                "single hosts (`hosts`) and services (`services`) need a network namespace and a seccomp filter, which are not available here; \
                  `hosts = [\"*\"]` opens all of the network, `network = false` (in a grant `hosts = []`) turns it off",
             )
         } else if self.unix_sockets {
             Some(
-                "single hosts (`hosts`) cannot be enforced for a process with `unix_sockets`: services behind these sockets have \
+                "single hosts (`hosts`) cannot be enforced for a process with all unix sockets (`services = [\"*\"]`): services behind these sockets have \
                  the network",
             )
         } else if self.write.is_none() {
@@ -144,6 +160,11 @@ impl Policy {
             Some(roots) => roots.iter().find(|root| path.starts_with(root)).map(PathBuf::as_path),
         }
     }
+}
+
+/// Returns a path of which the last component is not followed; none if its directory does not exist.
+fn without_links(path: &Path) -> Option<PathBuf> {
+    Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
 }
 
 fn with_own(grant: &Grant, roots: Option<Vec<PathBuf>>) -> Option<Vec<PathBuf>> {
@@ -200,7 +221,9 @@ mod tests {
             assert!(why(&grant, lesser).unwrap().contains("single hosts"), "{lesser:?}");
             assert_eq!(why(&grant.clone().with_network(true), lesser), None);
         }
-        assert!(why(&grant.clone().with_unix_sockets(true), layers).unwrap().contains("unix_sockets"));
+        assert!(why(&grant.clone().with_unix_sockets(true), layers).unwrap().contains("unix sockets"));
+        let service = Grant::none().with_network(true).with_service("/x.sock".parse().unwrap());
+        assert!(why(&service, Layers { namespaces: false, ..layers }).unwrap().contains("services"));
         let everything = Grant::sandbox(haft_core::grant::SandboxMode::Rwx, Root::everything(), []);
         let everything = everything.with_unix_sockets(false).with_network(false);
         assert!(why(&everything.with_child_host("a.test".parse().unwrap()), layers).unwrap().contains("rwx"));

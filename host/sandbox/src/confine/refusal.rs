@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use haft_core::grant::{Grant, HostPattern, Proposal, Right, RightsTable};
+use haft_core::grant::{Grant, HostPattern, Proposal, Right, RightsTable, Service};
 use haft_core::tool::PLAN_HINT;
 
 /// Limit on the reported refusals of one process and its descendants; each is reported once.
@@ -22,6 +22,9 @@ const MAX_LISTED: usize = 2;
 /// The port of a host that is written without one.
 const HTTPS: u16 = 443;
 
+/// The places of services that C libraries ask for names.
+const NAME_SERVICES: &[&str] = &["/run/avahi-daemon", "/run/nscd", "/run/systemd", "/var/lib/sss"];
+
 /// An access that was refused to a process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
@@ -33,6 +36,8 @@ pub enum Refusal {
     Read(PathBuf),
     /// Connect to this address.
     Connect(SocketAddr),
+    /// Connect to the unix socket at this absolute path.
+    Socket(PathBuf),
     /// Look up this name; with a port: connect to an address that it was answered with.
     Host(String, Option<u16>),
 }
@@ -44,6 +49,7 @@ impl Refusal {
             Self::Write(path) => part(b'w', path.as_os_str().as_bytes()),
             Self::Remove(path) => part(b'd', path.as_os_str().as_bytes()),
             Self::Read(path) => part(b'r', path.as_os_str().as_bytes()),
+            Self::Socket(path) => part(b's', path.as_os_str().as_bytes()),
             Self::Connect(address) => part(b'c', address.to_string().as_bytes()),
             Self::Host(..) => part(b'h', self.host().unwrap_or_default().as_bytes()),
         }
@@ -56,6 +62,7 @@ impl Refusal {
             b'w' => Some(Self::Write(path())),
             b'd' => Some(Self::Remove(path())),
             b'r' => Some(Self::Read(path())),
+            b's' => Some(Self::Socket(path())),
             b'c' => Some(Self::Connect(std::str::from_utf8(what).ok()?.parse().ok()?)),
             b'h' => {
                 let host = std::str::from_utf8(what).ok()?;
@@ -100,7 +107,7 @@ impl Refusal {
             output.is_empty()
                 || refusal.is_named_in(output)
                 || refusal.is_closed(grant)
-                || refusal.right(grant).is_some()
+                || !matches!(refusal, Self::Socket(_)) && refusal.right(grant).is_some()
         };
         refused.retain(is_meant);
         refused.sort_by_key(|refusal| !refusal.is_named_in(output));
@@ -134,6 +141,7 @@ impl Refusal {
     fn is_closed(&self, grant: &Grant) -> bool {
         match self {
             Self::Write(path) | Self::Remove(path) | Self::Read(path) => grant.closed_at(path).is_some(),
+            Self::Socket(path) => Service::of_socket(path).is_known(),
             Self::Connect(_) | Self::Host(..) => true,
         }
     }
@@ -143,7 +151,10 @@ impl Refusal {
             Self::Write(path) => (path, Right::Write),
             Self::Remove(path) => (path.parent().unwrap_or(path), Right::Write),
             Self::Read(path) => (path, Right::Read),
-            Self::Connect(_) | Self::Host(..) => return None,
+            Self::Socket(path) => return Some(Right::Service(Service::of_socket(path))),
+            // Without single hosts, the network is off as a whole.
+            Self::Connect(_) | Self::Host(..) if grant.child_hosts().is_empty() => return None,
+            Self::Connect(_) | Self::Host(..) => return self.host()?.parse().ok().map(Right::Host),
         };
         if grant.closed_at(path).is_some() { None } else { Proposal::for_path(path).right(right) }
     }
@@ -156,6 +167,10 @@ impl Refusal {
             // The change affects the parent directory.
             Self::Remove(path) => for_path(grant, ("write", path.parent().unwrap_or(path)), table),
             Self::Read(path) => for_path(grant, ("read", path), table),
+            Self::Socket(path) => {
+                let service = Service::of_socket(path);
+                format!("to allow it, {}", table.line("services", &service.to_string()))
+            }
             Self::Connect(_) if grant.child_hosts().is_empty() => format!("to allow it, {}", table.network()),
             Self::Connect(_) | Self::Host(..) => {
                 format!("to allow it, {}", table.line("hosts", &self.host().unwrap_or_default()))
@@ -166,7 +181,7 @@ impl Refusal {
     /// Reports whether `output` contains the address, or the last part of the path.
     pub fn is_named_in(&self, output: &str) -> bool {
         match self {
-            Self::Write(path) | Self::Remove(path) | Self::Read(path) => {
+            Self::Write(path) | Self::Remove(path) | Self::Read(path) | Self::Socket(path) => {
                 path.file_name().and_then(OsStr::to_str).is_some_and(|name| output.contains(name))
             }
             Self::Connect(address) => output.contains(&address.ip().to_string()),
@@ -174,9 +189,14 @@ impl Refusal {
         }
     }
 
-    /// Reports whether programs try the access and continue without it: interpreters cache compiled modules.
+    /// Reports whether programs try the access and continue without it: interpreters cache compiled modules, and C
+    /// libraries ask services for names of users and hosts.
     pub fn is_incidental(&self) -> bool {
-        matches!(self, Self::Write(path) if path.components().any(|part| part.as_os_str() == "__pycache__"))
+        match self {
+            Self::Write(path) => path.components().any(|part| part.as_os_str() == "__pycache__"),
+            Self::Socket(path) => NAME_SERVICES.iter().any(|place| path.starts_with(place)),
+            _ => false,
+        }
     }
 
     /// Reports whether the access is only the opening of the directory of one of `files`: interpreters list the
@@ -211,6 +231,7 @@ impl fmt::Display for Refusal {
             Self::Remove(path) => write!(f, "remove or replace `{}`", path.display()),
             Self::Read(path) => write!(f, "read `{}`", path.display()),
             Self::Connect(address) => write!(f, "connect to {address}"),
+            Self::Socket(path) => write!(f, "connect to the service at `{}`", path.display()),
             Self::Host(name, None) => write!(f, "look up `{name}`"),
             Self::Host(name, Some(port)) => write!(f, "connect to `{name}` on port {port}"),
         }
@@ -227,7 +248,8 @@ mod tests {
         for refusal in [
             Refusal::Write(path.clone()),
             Refusal::Remove(path.clone()),
-            Refusal::Read(path),
+            Refusal::Read(path.clone()),
+            Refusal::Socket(path),
             Refusal::Connect("[::1]:443".parse().unwrap()),
             Refusal::Host("a.test".into(), None),
             Refusal::Host("a.test".into(), Some(22)),

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::channel::{receive, watched};
-use super::egress::{Connection, Egress};
+use super::egress::{Connections, Egress, Record};
 use super::helper::VERB;
 use super::living::LivingChild;
 use super::policy::Policy;
@@ -50,9 +50,9 @@ pub(crate) struct HelperSession {
     /// The refusals of the command so far.
     refused: Arc<Lock<Vec<Refusal>>>,
     /// The connections of the command so far.
-    connections: Arc<Lock<Vec<Connection>>>,
+    connections: Arc<Connections>,
     /// The same, which nobody takes out: for a proposal of rights.
-    learnt: Arc<Lock<Vec<Connection>>>,
+    learnt: Arc<Record>,
     /// What serves the network of a command with single hosts; ends with this value.
     _egress: Option<AbortOnDropHandle<()>>,
     /// The entry in the confiner's list of running children.
@@ -111,7 +111,7 @@ impl HelperSession {
         let mut egress = None;
         if !policy.hosts.is_empty() {
             let (ours, outside) = wire::pair()?;
-            egress = Some(Egress::serve(policy, ours, &refused, [&connections, &learnt])?);
+            egress = Some(Egress::serve(policy, ours, &refused, (&connections, &learnt))?);
             sockets.push(outside);
         }
         let child = starter(helper).stdin(Stdio::from(theirs)).spawn()?;
@@ -176,12 +176,12 @@ impl HelperSession {
     }
 
     /// Returns the connections of a command with single hosts so far, limited.
-    pub(crate) fn connections(&self) -> Arc<Lock<Vec<Connection>>> {
+    pub(crate) fn connections(&self) -> Arc<Connections> {
         self.connections.clone()
     }
 
     /// Returns the connections of a command whose needs are learnt, limited.
-    pub(super) fn learnt(&self) -> Arc<Lock<Vec<Connection>>> {
+    pub(super) fn learnt(&self) -> Arc<Record> {
         self.learnt.clone()
     }
 

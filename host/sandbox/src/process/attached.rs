@@ -39,6 +39,8 @@ pub struct PaneRights {
     /// The hosts that are closed.
     blocked: Vec<String>,
     unix_sockets: bool,
+    /// The services with unix sockets, if not all are open.
+    services: Vec<String>,
     /// Whether the sandbox is switched off.
     open: bool,
 }
@@ -62,6 +64,7 @@ impl PaneRights {
             hosts: grant.child_hosts().iter().map(ToString::to_string).collect(),
             blocked: grant.blocked_hosts().iter().map(ToString::to_string).collect(),
             unix_sockets: grant.unix_sockets(),
+            services: grant.services().iter().map(ToString::to_string).collect(),
             open: confiner.layers() == Layers::NONE,
         }
     }
@@ -100,6 +103,9 @@ impl PaneRights {
         }
         for host in &self.blocked {
             grant = grant.with_blocked_host(host.parse().map_err(io::Error::other)?);
+        }
+        for service in &self.services {
+            grant = grant.with_service(service.parse().map_err(io::Error::other)?);
         }
         grant = self.env.iter().fold(grant, Grant::with_env);
         Ok(grant.with_network(self.network).with_unix_sockets(self.unix_sockets))

@@ -22,7 +22,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use crate::confine::{Command, Confiner, Connection, HelperEvent, HelperSession, Refusal};
+use crate::confine::{Command, Confiner, Connection, Connections, HelperEvent, HelperSession, Refusal};
 use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch as watching};
 use haft_core::grant::Grant;
@@ -70,7 +70,7 @@ pub struct Life {
     state: watch::Receiver<ServiceState>,
     words: Arc<Lock<LastLines>>,
     refused: Arc<Lock<Vec<Refusal>>>,
-    connections: Arc<Lock<Vec<Connection>>>,
+    connections: Arc<Connections>,
 }
 
 #[derive(Clone, Debug)]
@@ -162,7 +162,7 @@ impl Life {
 
     /// Returns the connections of a service with single hosts since the last call of this function, limited.
     pub fn take_connections(&self) -> Vec<Connection> {
-        std::mem::take(&mut *self.connections.lock())
+        self.connections.take()
     }
 
     /// Waits until [`Self::refused`] has the refusals of everything that the service has done so far.

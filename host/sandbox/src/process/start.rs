@@ -96,10 +96,12 @@ pub(crate) fn command(
 
 /// Returns the part of the host's environment that a child may see.
 fn environment(grant: &Grant) -> BTreeMap<OsString, OsString> {
+    let is_of_service = |name: &str| grant.services().iter().any(|known| known.variables().contains(&name));
     let is_allowed = |name: &OsStr| {
         let name = name.to_str();
         name.is_some_and(|name| {
-            ENVIRONMENT.contains(&name) || name.starts_with("LC_") || grant.env().contains(name)
+            let is_named = ENVIRONMENT.contains(&name) || grant.env().contains(name);
+            is_named || name.starts_with("LC_") || is_of_service(name)
         })
     };
     let mut environment: BTreeMap<_, _> = std::env::vars_os().filter(|(name, _)| is_allowed(name)).collect();

@@ -44,8 +44,22 @@ pub async fn run(confiner: &Confiner, data: &Path, state: &Path) -> Result<SelfT
     let layers = confiner.layers();
     let findings = ATTEMPTS.iter().map(|attempt| finding(attempt, &tried, &fixture, layers));
     let of_hosts = findings_of_hosts(confiner, &fixture, Brief { has_hosts: true, ..brief }).await;
-    Ok(SelfTest { findings: findings.chain(of_hosts).collect(), took: started.elapsed() })
+    let unheld_hosts = of_hosts.iter().find_map(unheld);
+    Ok(SelfTest { findings: findings.chain(of_hosts).collect(), unheld_hosts, took: started.elapsed() })
 }
+
+/// Returns the reason why a process with single hosts reaches nothing, if the finding has it.
+fn unheld(finding: &Finding) -> Option<String> {
+    match &finding.outcome {
+        Outcome::Held(why) => {
+            Some(why.strip_prefix(hosts::UNREACHED).or(why.strip_prefix(UNHELD))?.to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The start of the reason why the kernel cannot hold a process to its hosts.
+const UNHELD: &str = "it is not started: ";
 
 /// Makes the attempts of a process with single hosts, which is refused where the kernel cannot hold it to them.
 async fn findings_of_hosts(confiner: &Confiner, fixture: &Fixture, brief: Brief) -> Vec<Finding> {
@@ -62,7 +76,9 @@ async fn findings_of_hosts(confiner: &Confiner, fixture: &Fixture, brief: Brief)
             let layers = confiner.layers();
             ATTEMPTS_ON_HOSTS.iter().map(|attempt| finding(attempt, &answers, fixture, layers)).collect()
         }
-        Err(SelfTestError::Process(ProcessError::Confine(why))) => all(Outcome::Held(why.to_string())),
+        Err(SelfTestError::Process(ProcessError::Confine(why))) => {
+            all(Outcome::Held(format!("{UNHELD}{why}")))
+        }
         Err(error) => all(Outcome::Untried(error.to_string())),
     }
 }

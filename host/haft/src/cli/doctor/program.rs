@@ -37,6 +37,8 @@ struct Rights {
     write: Vec<String>,
     network: bool,
     unix_sockets: bool,
+    hosts: Vec<String>,
+    services: Vec<String>,
 }
 
 impl Found {
@@ -111,12 +113,19 @@ impl Rights {
             write,
             network: grant.network(),
             unix_sockets: grant.unix_sockets(),
+            hosts: grant.child_hosts().iter().map(ToString::to_string).collect(),
+            services: grant.services().iter().map(ToString::to_string).collect(),
         }
     }
 
     fn line(&self) -> Line {
-        let on = |is_on| if is_on { "on" } else { "off" };
-        let (network, sockets) = (on(self.network), on(self.unix_sockets));
+        let on = |is_on, single: &[String]| match single {
+            _ if is_on => "on".to_owned(),
+            [] => "off".to_owned(),
+            single => single.join(", "),
+        };
+        let network = on(self.network, &self.hosts);
+        let sockets = on(self.unix_sockets, &self.services);
         let text = format!("mode `{}`, network {network}, unix sockets {sockets}", self.mode);
         let mark = if self.write.iter().any(|root| root == "/") { Mark::Warning } else { Mark::Good };
         Line::new(mark, "commands", text).more([format!("write {}", self.write.join(", "))])

@@ -32,8 +32,19 @@ pub(super) struct Sandbox {
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Tested {
-    Done { tried: usize, held: usize, milliseconds: u128, is_kept: bool, findings: Vec<Finding> },
-    NotRun { why: String, is_failure: bool },
+    Done {
+        tried: usize,
+        held: usize,
+        milliseconds: u128,
+        is_kept: bool,
+        /// Why processes cannot be held to single hosts.
+        unheld_hosts: Option<String>,
+        findings: Vec<Finding>,
+    },
+    NotRun {
+        why: String,
+        is_failure: bool,
+    },
 }
 
 impl Sandbox {
@@ -93,6 +104,7 @@ impl Sandbox {
             "watcher",
             "ends the processes that a call leaves behind, also if haft is killed",
         ));
+        lines.extend(self.self_test.hosts_line(read));
         lines.extend([self.verdict_line(), self.self_test.line()]);
         lines
     }
@@ -209,7 +221,26 @@ impl Tested {
     fn done(done: SelfTest) -> Self {
         let (tried, held) = done.counts();
         let (milliseconds, is_kept) = (done.took.as_millis(), done.is_kept());
-        Self::Done { tried, held, milliseconds, is_kept, findings: done.findings }
+        let SelfTest { findings, unheld_hosts, .. } = done;
+        Self::Done { tried, held, milliseconds, is_kept, unheld_hosts, findings }
+    }
+
+    /// Returns whether processes can be held to single hosts and services, and otherwise why not.
+    fn hosts_line(&self, read: impl Fn(&str) -> Option<String>) -> Option<Line> {
+        let Self::Done { unheld_hosts, .. } = self else { return None };
+        let Some(why) = unheld_hosts else {
+            return Some(Line::new(Mark::Good, "single hosts", "`hosts` and `services` hold processes"));
+        };
+        // Yama forbids to read another process's memory and files (`ptrace(2)`).
+        let scope = read("kernel/yama/ptrace_scope").and_then(|text| text.trim().parse::<u8>().ok());
+        let is_yama = scope.is_some_and(|scope| scope >= 2);
+        let hint = is_yama.then_some("`sysctl kernel.yama.ptrace_scope=1`, after a restart if it is 3, lets haft see the connections of its children");
+        let line = Line::new(
+            Mark::Warning,
+            "single hosts",
+            "processes with `hosts` or single `services` do not work",
+        );
+        Some(line.more([why]).hint(hint))
     }
 
     fn line(&self) -> Line {

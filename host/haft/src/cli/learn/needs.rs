@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::subject::{Run, Subject};
 use crate::cli::wrap::{distinct, right};
-use haft_core::grant::{Grant, Outgoing, Proposal, Right, Why};
+use haft_core::grant::{Grant, Outgoing, Proposal, Right, Service, Why};
 use haft_core::report::plain;
 use haft_manifest::{HOST_SETS, Manifest};
 use haft_package::edit::ProposedLine;
@@ -94,6 +94,9 @@ impl Needs {
                 self.note(format!("not proposed: a name leads to {}, a closed address", address.ip()));
             }
             Refusal::Connect(_) => self.push("hosts", refusal.host().unwrap_or_default(), reason, true),
+            Refusal::Socket(path) => {
+                self.push("services", Service::of_socket(path).to_string(), reason, true);
+            }
             Refusal::Read(path) | Refusal::Write(path) | Refusal::Remove(path) => {
                 self.take_path((refusal, path), reason, grant);
             }

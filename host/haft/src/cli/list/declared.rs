@@ -38,7 +38,7 @@ fn row(server: &McpServer) -> Row {
 
 fn rights(grant: &ProcessGrant) -> Vec<String> {
     let rights = grant.rights.rights().into_iter().map(|right| right.to_string());
-    rights.chain(grant.unix_sockets.then(|| "unix_sockets".to_owned())).collect()
+    rights.chain(grant.services.iter().map(|service| format!("service={service}"))).collect()
 }
 
 /// Returns the skills that do not belong to a package.

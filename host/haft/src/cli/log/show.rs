@@ -204,6 +204,7 @@ pub(in crate::cli) fn grant(granted: &Granted) -> String {
         list("open credentials", &granted.credentials),
         flag("network for processes", granted.network),
         flag("unix sockets for processes", granted.unix_sockets),
+        list("use services", &granted.services),
         granted.workspace.as_ref().map(|workspace| format!("workspace {workspace}")),
     ];
     let parts: Vec<_> = parts.into_iter().flatten().collect();

@@ -24,6 +24,9 @@ impl FromStr for Given {
             Wanted::Right(Right::State(_) | Right::Cache(_)) => {
                 Err("a wrapped server has its own home directory, which needs no right".to_owned())
             }
+            Wanted::Right(Right::Service(_)) => {
+                Err("a wrapped server is granted no services of this machine".to_owned())
+            }
             Wanted::Right(right) => Ok(Self(right)),
         }
     }

@@ -113,6 +113,7 @@ pub(super) fn of_refusals(refused: &[Refusal], grant: &Grant, words: Option<&str
 pub(in crate::cli) fn right(refusal: &Refusal, grant: &Grant) -> Option<Right> {
     match refusal {
         Refusal::Connect(_) | Refusal::Host(..) => network(),
+        Refusal::Socket(_) => None,
         refusal => Refusal::rights([refusal], grant).pop(),
     }
 }
@@ -121,7 +122,7 @@ pub(in crate::cli) fn right(refusal: &Refusal, grant: &Grant) -> Option<Right> {
 /// concerns the network, which error messages name differently.
 fn is_needed(refusal: &Refusal, words: &str) -> bool {
     match refusal {
-        Refusal::Read(path) | Refusal::Write(path) | Refusal::Remove(path) => {
+        Refusal::Read(path) | Refusal::Write(path) | Refusal::Remove(path) | Refusal::Socket(path) => {
             path.to_str().is_some_and(|path| words.contains(path))
         }
         Refusal::Connect(_) | Refusal::Host(..) => true,

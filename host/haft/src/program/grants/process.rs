@@ -213,7 +213,7 @@ impl Grants<'_> {
         let grant = self.table(&written.rights)?;
         // `[sandbox]` has reported absent paths.
         let (grant, _) = self.denied(grant, &self.manifest.sandbox.deny)?;
-        let grant = grant.of_process().with_unix_sockets(written.unix_sockets);
+        let grant = self.with_services(grant.of_process(), &written.services);
         let grant = sandbox.base().cloned().into_iter().fold(grant, Grant::with_workspace);
         let needs = needs(process, self.dirs).into_iter().filter(|path| path.exists());
         Ok(self.of_child(grant, needs.map(|path| root(&path)).collect::<anyhow::Result<_>>()?))

@@ -23,8 +23,7 @@ struct Finder<'a> {
     permissions: Vec<Permission>,
 }
 
-/// Returns the permissions that `manifest` requests. `lock` has the pins of its packages; `home` is the expansion of
-/// `~`. Empty for a program without a file.
+/// Returns the permissions that `manifest` requests, none without a file. `lock` has the pins of its packages; `home` is `~`.
 pub(super) fn permissions(manifest: &Manifest, lock: &Lock, home: &Path) -> Vec<Permission> {
     if manifest.path.as_os_str().is_empty() {
         return Vec::new();
@@ -85,7 +84,7 @@ impl Finder<'_> {
         self.builtins(builtins);
         self.nats(nats);
         self.permissions.extend(super::permission::of_network(network));
-        for telemetry in telemetry {
+        if let Some(telemetry) = telemetry {
             self.telemetry(telemetry);
         }
         self.serve(serve);
@@ -195,11 +194,11 @@ impl Finder<'_> {
 
     /// Adds the rights of a process with its own grant. Paths in `deny` of `[sandbox]` are closed to the process too.
     fn process_granted(&mut self, part: &Part, name: &str, grant: Option<&ProcessGrant>) {
-        let Some(ProcessGrant { rights, unix_sockets }) = grant else { return };
+        let Some(ProcessGrant { rights, services }) = grant else { return };
         let deny = [&rights.deny[..], &self.manifest.sandbox.deny[..]].concat();
         self.granted(part, name, (&GrantTable { deny, ..rights.clone() }, None, &[]));
-        if *unix_sockets {
-            self.ask(part.clone(), format!("`{name}` uses unix sockets of this machine"));
+        for service in services {
+            self.ask(part.clone(), format!("`{name}` {}", service.meaning()));
         }
     }
 
@@ -301,17 +300,8 @@ impl Finder<'_> {
     }
 
     fn sandbox(&mut self, sandbox: &Sandbox) {
-        let Sandbox {
-            mode,
-            workspace,
-            write,
-            unix_sockets,
-            credentials,
-            read: _,
-            network: _,
-            hosts: _,
-            deny: _,
-        } = sandbox;
+        let Sandbox { mode, workspace, write, services, credentials, read: _, network: _, hosts: _, deny: _ } =
+            sandbox;
         for path in self.outside(workspace.as_slice()) {
             self.ask(Part::Workspace, format!("`bash` and the tools for files work in {path}"));
         }
@@ -324,8 +314,8 @@ impl Finder<'_> {
         for store in credentials {
             self.ask(Part::Sandbox, format!("`bash` reads your {store} credentials"));
         }
-        if *unix_sockets {
-            self.ask(Part::Sandbox, "unix_sockets: `bash` uses unix sockets of this machine");
+        for service in services {
+            self.ask(Part::Sandbox, format!("`bash` {}", service.meaning()));
         }
     }
 

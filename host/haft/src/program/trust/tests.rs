@@ -11,7 +11,7 @@ version = "0.1.0"
 mode = "rwx"
 workspace = "/srv/work"
 write = ["/srv/out", "./inside"]
-unix_sockets = true
+services = ["docker", 5432]
 credentials = ["ssh"]
 deny = ["/srv/private"]
 [provider]
@@ -100,7 +100,8 @@ const SHEET: &str = "`FOLDER/program.toml` requests rights beyond its folder:
   sandbox    mode rwx: `bash` writes anywhere
   sandbox    writes /srv/out
   sandbox    `bash` reads your ssh credentials
-  sandbox    unix_sockets: `bash` uses unix sockets of this machine
+  sandbox    `bash` uses docker, with which it is root on this machine: it starts containers with any file
+  sandbox    `bash` reaches port 5432 of this machine
   backend    commands run on box
   web_search asks https://search.example/
   fetch_url  reaches http://localhost:8080

@@ -107,3 +107,40 @@ fn an_address_of_this_machine_is_granted_by_itself_alone() {
 fn what_cannot_be_understood_is_no_policy() {
     assert!(Judge::new(&["a b".into()], &[]).is_err() && Judge::new(&[], &["*".into()]).is_err());
 }
+
+/// A connection that a server keeps open counts for each call that uses it.
+#[tokio::test]
+async fn bytes_count_once_for_the_call_that_sent_them() {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = OwnedFd::from(TcpStream::connect(address).unwrap());
+    let (mut server, _) = listener.accept().unwrap();
+    let connections = Arc::new(Connections::default());
+    let new = |count| Connection { name: None, others: Vec::new(), address, count, bytes: None };
+    connections.add(&new(1));
+    connections.follow(&client, None, address);
+    let mut client = TcpStream::from(client);
+    let mut exchange = |bytes: usize| {
+        client.write_all(&vec![1; bytes]).unwrap();
+        server.read_exact(&mut vec![0; bytes]).unwrap();
+    };
+    let taken = |sent: u64, count: u32| {
+        let bytes = Some(Bytes { sent, received: 0 });
+        let taken = connections.take();
+        assert_eq!(taken, [Connection { bytes, ..new(count) }]);
+        taken[0].to_string()
+    };
+    exchange(700);
+    assert_eq!(taken(700, 1), format!("{address}, sent 700 bytes, received 0 bytes"));
+    exchange(41);
+    assert_eq!(taken(41, 0), format!("{address}, opened earlier, sent 41 bytes, received 0 bytes"));
+    assert_eq!(connections.take(), []);
+    exchange(5);
+    drop(exchange);
+    drop((client, server));
+    let last = connections.finished().await;
+    assert_eq!((last.len(), last[0].bytes.unwrap().sent), (1, 5));
+}

@@ -14,9 +14,12 @@ fn granted(brief: &Brief) -> io::Result<OwnedFd> {
     Ok(TcpStream::connect((Ipv4Addr::LOCALHOST, brief.granted))?.into())
 }
 
+/// The start of the reason why not even the granted host is reached.
+pub(super) const UNREACHED: &str = "not even the granted host is reached: ";
+
 /// Makes an attempt with a connection to the granted host. Without one nothing is reached at all.
 fn with_granted(brief: &Brief, act: impl FnOnce(OwnedFd) -> Tried) -> Tried {
-    let not_even = |error| Tried::Held(format!("not even the granted host is reached: {error}"));
+    let not_even = |error| Tried::Held(format!("{UNREACHED}{error}"));
     granted(brief).map_or_else(not_even, act)
 }
 

@@ -1,6 +1,9 @@
 //! The arguments of system calls that wait for the watcher: numbers, addresses and what they lead to.
 
+use std::ffi::OsStr;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use crate::confine::sys::platform::Notification;
 
@@ -28,6 +31,24 @@ pub(super) fn parsed(bytes: &[u8]) -> Option<SocketAddr> {
         _ => return None,
     };
     Some(SocketAddr::new(address, port))
+}
+
+/// Returns the path of the unix socket that `connect` names, from this process's view.
+pub(super) fn named_socket(call: &Notification) -> Option<PathBuf> {
+    let [_, place, length, ..] = call.arguments;
+    let mut bytes = [0; size_of::<libc::sockaddr_un>()];
+    let length = usize::try_from(length).ok()?.min(bytes.len());
+    socket_path(call, call.read(place, bytes.get_mut(..length)?).ok()?)
+}
+
+/// Returns the path in a `sockaddr_un` of a process, from this process's view; none for an abstract name.
+pub(super) fn socket_path(call: &Notification, address: &[u8]) -> Option<PathBuf> {
+    let (family, path) = address.split_first_chunk()?;
+    let path = path.split(|byte| *byte == 0).next().filter(|path| !path.is_empty())?;
+    let is_unix = libc::c_int::from(u16::from_ne_bytes(*family)) == libc::AF_UNIX;
+    // An absolute path replaces the directory.
+    let directory = format!("/proc/{}/cwd", call.process);
+    is_unix.then(|| Path::new(&directory).join(OsStr::from_bytes(path)))
 }
 
 /// Reports whether a socket of this network namespace listens on `port`, or receives datagrams there

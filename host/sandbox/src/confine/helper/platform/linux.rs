@@ -99,7 +99,10 @@ fn watched(control: &OwnedFd, policy: &Policy, job: OwnedFd, first: First) -> Re
         First::No => (false, None),
         First::Yes(network) => (true, network),
     };
-    let sockets = network.map(|(outside, servers)| Sockets::new(outside, servers)).transpose()?;
+    let (outside, servers) = network.unzip();
+    let sockets =
+        policy.supervises_sockets().then(|| Sockets::new(policy, outside, servers.unwrap_or_default()));
+    let sockets = sockets.transpose()?;
     let observer = Observer::receive(&listening, policy, sockets);
     watch::until_gone((control, observer), &ended, command, is_first)
 }

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
 use rustix::io::Errno;
 
-use super::arguments::{address, int, is_listened_to};
+use super::arguments::{address, int, is_listened_to, named_socket};
 use super::seccomp::{FCHMODAT2, Rules};
 use super::sockets::Sockets;
 use crate::confine::policy::Policy;
@@ -109,10 +109,10 @@ pub(super) fn rules(policy: &Policy) -> Result<Rules, seccompiler::Error> {
     if reads {
         rules.extend(super::seccomp::listed(EXECUTES.iter().map(|named| named.call)));
     }
-    if !policy.network {
+    if !policy.network || policy.supervises_sockets() {
         rules.insert(libc::SYS_connect, Vec::new());
     }
-    if !policy.hosts.is_empty() {
+    if policy.supervises_sockets() {
         rules.extend(super::seccomp::listed([libc::SYS_bind, libc::SYS_listen]));
     }
     Ok(rules)
@@ -122,7 +122,7 @@ pub(super) fn rules(policy: &Policy) -> Result<Rules, seccompiler::Error> {
 pub(super) struct Observer {
     listener: OwnedFd,
     policy: Policy,
-    /// Of a policy with hosts.
+    /// Of a policy with hosts or services.
     sockets: Option<Sockets>,
     reported: BTreeSet<Refusal>,
 }
@@ -157,9 +157,6 @@ impl Observer {
     /// Lets one waiting call continue, and reports its refusal on `control`.
     fn observe(&mut self, control: &OwnedFd) {
         let Ok(call) = sys::next_notification(self.listener.as_fd()) else { return };
-        if let Some(sockets) = self.sockets.as_mut().filter(|_| Sockets::is_for(&call)) {
-            return sockets.take(self.listener.as_fd(), call);
-        }
         // Checked before the call continues: the process may end then, and with it its working directory.
         for tried in tried(&call) {
             if self.reported.len() < MAX_REFUSALS
@@ -169,6 +166,9 @@ impl Observer {
                 let _ = wire::send(control, REFUSED, &refusal.encode(), &[] as &[OwnedFd]);
             }
         }
+        if let Some(sockets) = self.sockets.as_mut().filter(|_| Sockets::is_for(&call)) {
+            return sockets.take(self.listener.as_fd(), call);
+        }
         // An error means that the process has ended, or was interrupted and will repeat the call.
         let _ = sys::let_go_on(self.listener.as_fd(), &call);
     }
@@ -177,6 +177,8 @@ impl Observer {
         match tried {
             Tried::Write(path, change) => self.refused_write(&path, change),
             Tried::Read(path) => self.refused_read(&path).map(Refusal::Read),
+            Tried::Connect(_) if self.policy.network || !self.policy.hosts.is_empty() => None,
+            Tried::Socket(path) => self.sockets.as_ref()?.refused_service(&path).map(Refusal::Socket),
             // The process's own network has only the loopback interface, with its own servers.
             Tried::Connect(address) if address.ip().is_loopback() && is_listened_to(address.port()) => None,
             Tried::Connect(address) => Some(Refusal::Connect(address)),
@@ -252,11 +254,14 @@ enum Tried {
     Write(PathBuf, Change),
     Read(PathBuf),
     Connect(SocketAddr),
+    /// Connect to the unix socket at this path.
+    Socket(PathBuf),
 }
 
 fn tried(call: &Notification) -> Vec<Tried> {
     if call.number == libc::SYS_connect {
-        return address(call).map(Tried::Connect).into_iter().collect();
+        let socket = || named_socket(call).map(Tried::Socket);
+        return address(call).map(Tried::Connect).or_else(socket).into_iter().collect();
     }
     let write = |named: &Named| Some(Tried::Write(path(call, named)?, named.change));
     if let Some((named, flags)) = OPENS.iter().find(|(named, _)| named.call == call.number) {
@@ -305,7 +310,7 @@ pub(super) fn leave_out(to: &OwnedFd) -> io::Result<()> {
 pub(super) fn begin(policy: &Policy, to: &OwnedFd) -> io::Result<()> {
     let listener = rules(policy).map_err(io::Error::other).and_then(super::seccomp::listened);
     let listener = match listener {
-        Err(error) if !policy.hosts.is_empty() => return Err(error),
+        Err(error) if policy.supervises_sockets() => return Err(error),
         listener => listener.ok(),
     };
     let listener: Vec<OwnedFd> = listener.into_iter().collect();

@@ -206,6 +206,7 @@ mod tests {
             hosts: Vec::new(),
             blocked: Vec::new(),
             unix_sockets: false,
+            sockets: Vec::new(),
             terminal: false,
             open_files: None,
             learns: false,

@@ -246,7 +246,16 @@ fn denied(policy: &Policy) -> Result<Rules, seccompiler::Error> {
         };
         rules.insert(*call, making.map(rule).collect::<Result<_, _>>()?);
     }
-    rules.insert(libc::SYS_socket, vec![other_families(policy)?]);
+    let mut sockets = vec![other_families(policy)?];
+    if policy.supervises_sockets() && !policy.unix_sockets {
+        // The watcher connects those of streams; others send without a connection.
+        let kinds = [libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_SEQPACKET];
+        let unix = equal(0, u64::from(libc::AF_UNIX.cast_unsigned()));
+        for kind in kinds {
+            sockets.push(all_of(&[unix.clone(), kind_of_socket(1, kind)])?);
+        }
+    }
+    rules.insert(libc::SYS_socket, sockets);
     if !policy.hosts.is_empty() {
         // They connect like `connect`, to an address in memory.
         for (call, flags) in SENDS {
@@ -331,7 +340,7 @@ fn other_families(policy: &Policy) -> Result<SeccompRule, seccompiler::Error> {
     if policy.network || policy.layers.namespaces {
         allowed.extend([libc::AF_INET, libc::AF_INET6]);
     }
-    if policy.unix_sockets {
+    if policy.unix_sockets || policy.supervises_sockets() {
         allowed.push(libc::AF_UNIX);
     }
     let other = |family: libc::c_int| (0, Is::Ne, u64::from(family.cast_unsigned()));

@@ -1,4 +1,5 @@
-//! The sockets of a command that is granted single hosts. Calls of `connect`, `bind` and `listen` wait for the watcher,
+//! The sockets of a command that is granted single hosts or services. Calls of `connect`, `bind` and `listen` wait for the
+//! watcher,
 //! which executes them itself on the command's socket, in the network namespace, or puts a connected socket of haft's
 //! own network in its place.
 //!
@@ -11,11 +12,13 @@
 
 mod handover;
 mod registrations;
+mod services;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use rustix::event::{PollFd, PollFlags};
@@ -26,8 +29,10 @@ use rustix::net::sockopt::{
 };
 use rustix::net::{AddressFamily, SocketType};
 
+use self::services::Services;
 use super::arguments::{int, parsed};
 use crate::confine::egress::message::{Reply, Request};
+use crate::confine::policy::Policy;
 use crate::confine::sys::platform::{self as sys, Notification};
 use crate::confine::wire::{self, CONNECT};
 
@@ -44,8 +49,11 @@ const SYN_RECEIVED: u8 = 3;
 const CLOSED: u8 = 7;
 
 pub(super) struct Sockets {
-    /// The host; `None` once it is gone.
+    /// The host; `None` once it is gone, and without hosts.
     outside: Option<OwnedFd>,
+    /// Whether connections leave the namespace through the host.
+    is_held: bool,
+    services: Services,
     /// The command's network namespace.
     network: u64,
     /// The addresses at which names are answered.
@@ -83,11 +91,12 @@ struct Found {
 
 impl Sockets {
     /// Returns the sockets of a command that uses the same network namespace as this process.
-    pub(super) fn new(outside: OwnedFd, servers: Vec<IpAddr>) -> Result<Self> {
+    pub(super) fn new(policy: &Policy, outside: Option<OwnedFd>, servers: Vec<IpAddr>) -> Result<Self> {
         let own = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
         let network = sys::network_of(own.as_fd()).context("cannot tell network namespaces apart")?;
         let (asked, inside) = (BTreeMap::new(), Vec::new());
-        Ok(Self { outside: Some(outside), network, servers, asked, inside, count: 0 })
+        let (is_held, services) = (!policy.hosts.is_empty(), Services::new(policy));
+        Ok(Self { outside, is_held, services, network, servers, asked, inside, count: 0 })
     }
 
     pub(super) fn is_for(call: &Notification) -> bool {
@@ -111,10 +120,19 @@ impl Sockets {
         }
     }
 
+    /// Returns the socket at `path`, without links, if it is not the socket of a granted service.
+    pub(super) fn refused_service(&self, path: &Path) -> Option<PathBuf> {
+        self.services.refused(path)
+    }
+
     fn tried(&mut self, call: &Notification, socket: &OwnedFd) -> Result<Next, Errno> {
         let mut buffer = [0; MAX_ADDRESS];
         if call.number == libc::SYS_bind {
             return self.bind(socket, argument(call, &mut buffer)?);
+        }
+        if socket_domain(socket)? == AddressFamily::UNIX && call.number == libc::SYS_connect {
+            let address = argument(call, &mut buffer)?;
+            return self.services.connect(call, socket, address).map(|()| Next::Done);
         }
         let found = self.found(socket)?;
         if call.number == libc::SYS_listen {
@@ -157,7 +175,7 @@ impl Sockets {
     fn stays_inside(&self, found: &Found, address: SocketAddr) -> bool {
         let is_own = || is_own_server(address);
         let is_names = || self.servers.contains(&address.ip()) && address.port() == NAMES_PORT;
-        found.is_inside && (found.state != CLOSED || is_names() || is_own())
+        found.is_inside && (!self.is_held || found.state != CLOSED || is_names() || is_own())
     }
 
     /// Binds a socket of the namespace. One that was handed over, and failed, must not take a port of this machine.

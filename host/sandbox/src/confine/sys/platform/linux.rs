@@ -2,6 +2,7 @@
 //! decisions: the callers decide which calls to make, and when.
 #![expect(unsafe_code, reason = "raw system calls; every one says why it is sound")]
 
+pub(crate) mod diagnostics;
 mod epoll;
 mod sockets;
 

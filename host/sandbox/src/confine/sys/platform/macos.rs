@@ -7,6 +7,56 @@ use std::os::fd::RawFd;
 use rustix::fs::{OFlags, Stat};
 use rustix::process::{Pid, Resource, getrlimit};
 
+/// The bytes of sockets, which macOS does not report.
+#[expect(
+    clippy::unnecessary_wraps,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the same signatures as on Linux"
+)]
+pub(crate) mod diagnostics {
+    use std::io;
+    use std::net::SocketAddr;
+    use std::os::fd::OwnedFd;
+
+    #[derive(Debug)]
+    pub(crate) struct Socket {
+        pub(crate) number: u64,
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Counted {
+        pub(crate) number: u64,
+        pub(crate) sent: u64,
+        pub(crate) received: u64,
+    }
+
+    impl Socket {
+        pub(crate) fn of(_: &OwnedFd, _: SocketAddr) -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    pub(crate) fn ended_sockets() -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn queries() -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn reports(_: &OwnedFd) -> io::Result<Vec<Counted>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn is_passing(_: &io::Error) -> bool {
+        false
+    }
+
+    pub(crate) fn ask(_: &OwnedFd, _: &Socket) -> io::Result<Option<Counted>> {
+        Ok(None)
+    }
+}
+
 /// Limit on the descriptors that are closed one by one, if the limit on open files is missing or excessive.
 const MAX_DESCRIPTORS: u64 = 65_536;
 
