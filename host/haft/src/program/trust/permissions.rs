@@ -25,8 +25,7 @@ struct Finder<'a> {
     permissions: Vec<Permission>,
 }
 
-/// Returns the permissions that `manifest` requests. `lock` has the pins of its packages; `home` is the expansion of
-/// `~`. Empty for a program without a file.
+/// Returns the permissions that `manifest` requests, none without a file. `lock` has the pins of its packages; `home` is `~`.
 pub(super) fn permissions(manifest: &Manifest, lock: &Lock, home: &Path) -> Vec<Permission> {
     if manifest.path.as_os_str().is_empty() {
         return Vec::new();
@@ -87,7 +86,9 @@ impl Finder<'_> {
         self.builtins(builtins);
         self.nats(nats);
         self.permissions.extend(super::permission::of_network(network));
-        telemetry.iter().for_each(|telemetry| self.telemetry(telemetry));
+        if let Some(telemetry) = telemetry {
+            self.telemetry(telemetry);
+        }
         self.serve(serve);
     }
 

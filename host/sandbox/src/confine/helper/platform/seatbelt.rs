@@ -212,6 +212,7 @@ mod tests {
             terminal: false,
             learns: false,
             open_files: None,
+            learns: false,
         }
     }
 
