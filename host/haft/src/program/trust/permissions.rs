@@ -85,7 +85,9 @@ impl Finder<'_> {
         self.builtins(builtins);
         self.nats(nats);
         self.permissions.extend(super::permission::of_network(network));
-        telemetry.iter().for_each(|telemetry| self.telemetry(telemetry));
+        if let Some(telemetry) = telemetry {
+            self.telemetry(telemetry);
+        }
         self.serve(serve);
     }
 

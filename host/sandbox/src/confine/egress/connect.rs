@@ -53,7 +53,7 @@ async fn tunnel(upstream: &Upstream, name: &str, request: &Request) -> io::Resul
     let wait = u64::try_from(CONNECT.as_millis()).ok().and_then(NonZeroU64::new);
     for address in upstream.addresses().await?.into_iter().take(MAX_ADDRESSES) {
         let is_v6 = request.is_v6 || address.is_ipv6();
-        match opened(&Request { address, is_v6, wait, ..*request }).await {
+        match opened(&Request { is_v6, wait, address, ..*request }).await {
             Ok((_, socket)) => {
                 let mut stream = TcpStream::from_std(std::net::TcpStream::from(socket))?;
                 upstream.lead(&mut stream, name, request.address.port()).await?;
