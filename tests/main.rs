@@ -21,6 +21,7 @@ mod authoring;
 mod backends;
 mod bash;
 mod cache;
+mod child_secrets;
 mod cli;
 mod closed;
 mod command;

@@ -142,7 +142,7 @@ fn the_trusted_core_is_small() {
     let different: BTreeSet<_> = named.iter().collect();
     assert!(named.len() > 40 && different.len() == named.len(), "{named:?}");
     let lines: usize = named.iter().map(|path| lines_of_code(&repository().join(path))).sum();
-    assert!((10_000..=18_800).contains(&lines), "the trusted core has {lines} lines");
+    assert!((10_000..=20_000).contains(&lines), "the trusted core has {lines} lines");
     let (most, _) = section.split_once(" lines of code at most").expect("how many lines");
     let most: usize = most.rsplit(' ').next().unwrap().replace(',', "").parse().unwrap();
     assert!(lines <= most, "{lines} lines, and SECURITY.md says at most {most}");

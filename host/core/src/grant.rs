@@ -13,8 +13,10 @@ mod outgoing;
 mod place;
 mod process;
 mod proposal;
+mod request;
 mod right;
 mod root;
+mod secret;
 mod service;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,9 +36,11 @@ use self::place::Kept;
 pub use self::place::{RightsTable, UsualRights};
 use self::process::Children;
 pub use self::proposal::{Proposal, TooWide};
+pub use self::request::{RequestPattern, RequestPatternError};
 pub use self::right::{Right, RightError};
 pub(crate) use self::root::open_without_links;
 pub use self::root::{Root, normalise};
+pub use self::secret::{AccessKey, HostSecret};
 pub use self::service::{Service, ServiceError};
 use crate::words;
 

@@ -19,7 +19,7 @@ use secrecy::SecretString;
 use crate::encoding::hex;
 
 pub use self::redacting_events::RedactingEvents;
-pub use self::redactor::{Redactor, Stream};
+pub use self::redactor::{ByteStream, Redactor, Stream};
 
 /// The minimum length, in bytes, of a redacted secret: shorter values are words rather than keys (`x-tenant: dev`),
 /// and redacting them would make everything unreadable.
@@ -140,6 +140,11 @@ fn in_html(secret: &str) -> String {
 /// Returns the form in form data (WHATWG URL, `application/x-www-form-urlencoded`), and in queries of many clients.
 fn in_form(secret: &str, space: &str) -> String {
     url::form_urlencoded::byte_serialize(secret.as_bytes()).collect::<String>().replace('+', space)
+}
+
+/// Returns a secret as it is written in the query of a URL.
+pub fn in_url(secret: &str) -> String {
+    percent_encoded(secret, "0123456789ABCDEF")
 }
 
 /// Returns the form in URLs (RFC 3986, section 2.1), with these hexadecimal digits.

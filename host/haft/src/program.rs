@@ -21,6 +21,7 @@ mod output;
 mod packages;
 mod patterns;
 mod plugins;
+mod process_secrets;
 mod provider;
 mod renewal;
 mod replicas;
@@ -153,6 +154,7 @@ impl Program {
         let (installed, unusable) = packages::installed(&loaded);
         let target = backend::chosen(&loaded.manifest, options, &loaded.dirs);
         let (rights, problems) = Rights::resolve(options, &loaded, &installed, target, &trace)?;
+        let (rights, problems) = process_secrets::added(rights, problems).await;
         let known = Contribution {
             problems: [loaded.problems(options), unsent.into_iter().collect(), unusable, problems].concat(),
             files: loaded.files(),

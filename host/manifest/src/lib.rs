@@ -11,6 +11,7 @@ mod builtins;
 mod catalogue;
 mod config;
 mod entry;
+mod host_secret;
 mod hosts;
 mod label;
 mod machine;
@@ -49,6 +50,7 @@ pub use self::builtins::{Builtins, BuiltinsOn};
 pub use self::config::{HintTable, Setting, Settings};
 pub use self::entry::Located;
 use self::entry::Notes;
+pub use self::host_secret::{PlaceholderFile, ProcessSecret};
 pub use self::hosts::HOST_SETS;
 pub use self::label::Label;
 use self::machine::JournalKeys;
@@ -279,13 +281,32 @@ impl Manifest {
             Setting::Value(_) => None,
         });
         let plugins = plugins.map(|secret| &secret.source).chain(settings);
+        let processes = self.process_secrets().flat_map(|(_, secret)| secret.sources());
         let callers = self.serve.callers.iter().filter_map(|caller| match &caller.proof {
             CallerProof::Token(source) => Some(source),
             CallerProof::Jwt(_) => None,
         });
         let keys = provider.filter_map(|provider| provider.api_key.as_ref());
         let logins = logins.chain(&self.network.login);
-        keys.chain(plugins).chain(callers).chain(logins).chain(named).chain(self.nats.secrets()).collect()
+        keys.chain(plugins)
+            .chain(processes)
+            .chain(callers)
+            .chain(logins)
+            .chain(named)
+            .chain(self.nats.secrets())
+            .collect()
+    }
+
+    /// The secrets for hosts of its processes, each with the name of its process: `bash`, a server or a command.
+    pub fn process_secrets(&self) -> impl Iterator<Item = (&str, &ProcessSecret)> {
+        let bash = self.sandbox.secrets.iter().map(|secret| ("bash", secret));
+        let servers = self
+            .mcp_servers
+            .iter()
+            .flat_map(|server| server.secrets.iter().map(|secret| (server.name.as_str(), secret)));
+        let commands =
+            self.tools.iter().flat_map(|tool| tool.secrets.iter().map(|secret| (tool.name.as_str(), secret)));
+        bash.chain(servers).chain(commands)
     }
 
     /// The files in which the secrets of this program are kept, as written.

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use super::entry::Located;
+use super::host_secret::{self, ProcessSecret, SECRETS, secrets};
 use super::hosts::{HOSTS, hosts};
 use super::secret::{HEADERS, TextOrSecret, headers};
 use super::section::Section;
@@ -34,7 +35,7 @@ table! {
         #[also("hide", "hidden", "exclude")]
         pub deny: Vec<Located<PathBuf>> = Vec::new(),
         /// credential stores that it may read, such as `ssh` or `gh`; default none
-        #[also("secrets", "stores")]
+        #[also("stores")]
         pub credentials: Vec<CredentialStore> = Vec::new(),
         /// whether child processes reach the network; default true
         #[also("net")]
@@ -47,6 +48,10 @@ table! {
         /// `*` for all unix sockets; default none
         #[also("unix_sockets", "sockets", "ports")]
         pub services: Vec<Service> = Vec::new(),
+        /// secrets that haft puts into the requests of `bash` to single hosts, and that it never has
+        #[read(SECRETS, secrets)]
+        #[also("secret")]
+        pub secrets: Vec<ProcessSecret> = Vec::new(),
     }
 }
 
@@ -86,6 +91,7 @@ impl Sandbox {
         if self.mode == SandboxMode::Rwx && holds_to_hosts(hosts) {
             section.reject("hosts", "mode `rwx` cannot be combined with single hosts: a process that may write everything can reach the network");
         }
+        host_secret::check(section, &self.secrets, hosts, &[]);
         self
     }
 }

@@ -284,7 +284,11 @@ fn secret(name: &Located<String>, entry: &Entry<'_>) -> Option<PluginSecret> {
 
 /// A secret travels encrypted, or not at all.
 fn secret_host(entry: &Entry<'_>) -> Option<HostPattern> {
-    let host: HostPattern = entry.parse()?;
+    encrypted(entry, entry.parse()?)
+}
+
+/// Returns a destination of a secret, unless the secret would be sent to any host, or unencrypted.
+pub(super) fn encrypted(entry: &Entry<'_>, host: HostPattern) -> Option<HostPattern> {
     if host.is_any() {
         return entry.reject("a secret has one destination: expected a host, not `*`");
     }

@@ -130,11 +130,23 @@ version = "0.1.0"
 name = "t"
 description = "d"
 command = "./tools.command.sh"
+grant = { hosts = ["h.example"] }
+[tools.secrets.key]
+hosts = ["h.example"]
+variable = "A"
+file = "tools.secrets.file"
+access_key_id = { file = "tools.secrets.access_key_id.file" }
 [[mcp_servers]]
 name = "s"
 command = "./mcp_servers.command.sh"
 args = ["./mcp_servers.args.py", "--data", "./data.db"]
 env = { A = { file = "mcp_servers.env.file" } }
+grant = { hosts = ["h.example"] }
+[mcp_servers.secrets.key]
+hosts = ["h.example"]
+variable = "A"
+file = "mcp_servers.secrets.file"
+access_key_id = { file = "mcp_servers.secrets.access_key_id.file" }
 [[mcp_servers]]
 name = "h"
 url = "https://example.com"
@@ -167,6 +179,13 @@ api_key = { file = "provider.api_key.file" }
 headers = { A = { file = "provider.headers.file" } }
 [agent]
 output = "agent.output"
+[sandbox]
+hosts = ["h.example"]
+[sandbox.secrets.key]
+hosts = ["h.example"]
+variable = "A"
+file = "sandbox.secrets.file"
+access_key_id = { file = "sandbox.secrets.access_key_id.file" }
 [[serve.callers]]
 name = "c"
 tools = ["*"]

@@ -189,7 +189,10 @@ pub(super) fn written_secrets(root: &DeTable<'_>) -> Vec<Span> {
 
 /// Inside the value of a credential every text is one, except where it is named.
 fn below<'a>(outer: &'a str, key: &'a str) -> &'a str {
-    let is_named = matches!(key, "env" | "file" | "keyring" | "host" | "header" | "prefix");
+    let is_named = matches!(
+        key,
+        "env" | "file" | "keyring" | "host" | "hosts" | "header" | "prefix" | "variable" | "allow"
+    );
     if hides(outer) && !is_named { outer } else { key }
 }
 

@@ -6,6 +6,7 @@ use haft_core::limit::Limits;
 use haft_core::pattern::ToolPattern;
 
 use super::entry::Located;
+use super::host_secret::{self, ProcessSecret, SECRETS, secrets};
 use super::label::{LABELS, Label};
 use super::name::{Name, Variable};
 use super::oauth::OAuth;
@@ -18,7 +19,7 @@ use super::values::URL;
 table! {
     /// An MCP server: a child process (`command`) or streamable HTTP (`url`).
     #[derive(Clone, Debug, PartialEq)]
-    pub struct McpServer = "[[mcp_servers]]" {
+    pub struct McpServer = "[[mcp_servers]]" => checked {
         /// the server's name; its tools are named `mcp__<name>__<tool>`
         pub name: Located<Name>,
         /// How it is reached.
@@ -46,6 +47,10 @@ table! {
         /// network
         #[also("grants", "permissions", "allow", "capabilities", "sandbox")]
         pub grant: Option<ProcessGrant> = None,
+        /// secrets that haft puts into the requests of its process to single hosts, and that it never has
+        #[read(SECRETS, secrets)]
+        #[also("secret")]
+        pub secrets: Vec<ProcessSecret> = Vec::new(),
         /// limits of its processes
         pub limits: ServerLimits = ServerLimits::default(),
         /// labels of the workers that run it, `*` for any; default this machine
@@ -53,6 +58,16 @@ table! {
         #[also("labels", "workers")]
         pub on: Vec<Label> = Vec::new(),
     }
+}
+
+fn checked(server: McpServer, section: &Section<'_>) -> McpServer {
+    let rights = server.grant.as_ref().map(|grant| &grant.rights);
+    let (hosts, env): (&[_], &[_]) = rights.map_or((&[], &[]), |rights| (&rights.hosts, &rights.env));
+    match &server.transport {
+        Transport::Stdio { .. } => host_secret::check(section, &server.secrets, hosts, env),
+        Transport::Http { .. } => note_misplaced(section, &["secrets"], "command"),
+    }
+    server
 }
 
 /// How an MCP server is reached.

@@ -6,6 +6,7 @@ use serde_json::Value;
 use toml::de::DeValue;
 
 use super::entry::{Entry, Located};
+use super::host_secret::{self, ProcessSecret, SECRETS, secrets};
 use super::label::{LABELS, Label};
 use super::name::ToolName;
 use super::process::{ProcessGrant, ProcessLimits, TOOL_GRANT};
@@ -18,7 +19,7 @@ use haft_core::words;
 table! {
     /// A command tool: a program that the model may start, without a shell.
     #[derive(Clone, Debug, PartialEq)]
-    pub struct CommandTool = "[[tools]]" {
+    pub struct CommandTool = "[[tools]]" => checked {
         /// the model sees `program__<program>__<name>`
         pub name: Located<ToolName>,
         /// what it does, written for the model
@@ -50,6 +51,10 @@ table! {
         #[read(Kind::Table(&TOOL_GRANT), |entry| entry.table::<ProcessGrant>(&TOOL_GRANT))]
         #[also("grants", "permissions", "allow", "capabilities", "sandbox")]
         pub grant: Option<ProcessGrant> = None,
+        /// secrets that haft puts into its requests to single hosts, and that it never has
+        #[read(SECRETS, secrets)]
+        #[also("secret")]
+        pub secrets: Vec<ProcessSecret> = Vec::new(),
         /// limits of its processes
         pub limits: ProcessLimits = ProcessLimits::default(),
         /// ask a person before every call; default false
@@ -89,6 +94,13 @@ table! {
         #[also("option", "switch")]
         pub flag: Option<String> = None,
     }
+}
+
+fn checked(tool: CommandTool, section: &Section<'_>) -> CommandTool {
+    let rights = tool.grant.as_ref().map(|grant| &grant.rights);
+    let env: Vec<String> = rights.iter().flat_map(|rights| &rights.env).chain(&tool.env).cloned().collect();
+    host_secret::check(section, &tool.secrets, rights.map_or(&[], |rights| &rights.hosts), &env);
+    tool
 }
 
 /// The argument of a call that takes any further words.

@@ -94,7 +94,7 @@ impl HostPattern {
     }
 
     /// Returns whether this pattern allows everything that `other` allows.
-    pub(super) fn contains(&self, other: &Self) -> bool {
+    pub fn contains(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Form::Any, Form::Any) => true,
             (Form::Named(_), Form::Any) => false,

@@ -1,6 +1,6 @@
 //! The rights that only child processes have: the network, sockets of services, and private directories.
 
-use super::{Grant, HostPattern, Root, Service, host};
+use super::{Grant, HostPattern, HostSecret, Root, Service, host};
 
 /// The rights of child processes beside files. A component never gets them: [`Grant::hosts`] limits its network
 /// access.
@@ -11,6 +11,8 @@ pub(super) struct Children {
     /// The only destinations, without all of the network.
     pub(super) hosts: Vec<HostPattern>,
     pub(super) unix_sockets: bool,
+    /// The secrets for these destinations.
+    pub(super) secrets: Vec<HostSecret>,
     /// The services with unix sockets.
     pub(super) services: Vec<Service>,
 }
@@ -121,11 +123,15 @@ impl Grant {
 
 impl Children {
     pub(super) fn intersect(&self, other: &Self) -> Self {
-        let hosts = match (self.network, other.network) {
-            (true, true) => Vec::new(),
-            (true, false) => other.hosts.clone(),
-            (false, true) => self.hosts.clone(),
-            (false, false) => host::intersect(&self.hosts, &other.hosts),
+        let is_shared = |secret: &&HostSecret| other.secrets.contains(secret);
+        let (hosts, secrets) = match (self.network, other.network) {
+            (true, true) => (Vec::new(), Vec::new()),
+            (true, false) => (other.hosts.clone(), other.secrets.clone()),
+            (false, true) => (self.hosts.clone(), self.secrets.clone()),
+            (false, false) => (
+                host::intersect(&self.hosts, &other.hosts),
+                self.secrets.iter().filter(is_shared).cloned().collect(),
+            ),
         };
         let services = match (self.unix_sockets, other.unix_sockets) {
             (true, true) => Vec::new(),
@@ -136,6 +142,6 @@ impl Children {
             }
         };
         let unix_sockets = self.unix_sockets && other.unix_sockets;
-        Self { network: self.network && other.network, hosts, unix_sockets, services }
+        Self { network: self.network && other.network, hosts, unix_sockets, secrets, services }
     }
 }

@@ -134,12 +134,12 @@ impl Known {
     }
 
     /// Returns the offset where a secret may begin that the end of `text` cuts off.
-    pub(super) fn beginning(&self, text: &str) -> usize {
+    pub(super) fn beginning(&self, text: &[u8]) -> usize {
         let longest = self.encodings.iter().map(String::len).max().unwrap_or(0);
         let from = text.len().saturating_sub(longest.saturating_sub(1));
         let begins = |at: &usize| {
             let rest = text.get(*at..);
-            rest.is_some_and(|rest| self.encodings.iter().any(|form| form.starts_with(rest)))
+            rest.is_some_and(|rest| self.encodings.iter().any(|form| form.as_bytes().starts_with(rest)))
         };
         (from..text.len()).find(begins).unwrap_or(text.len())
     }
@@ -212,7 +212,7 @@ impl Stream {
     pub fn push(&mut self, piece: &str) -> String {
         self.held.push_str(piece);
         let known = self.redactor.known();
-        let mut cut = known.beginning(&self.held);
+        let mut cut = known.beginning(self.held.as_bytes());
         let mut secrets = known.secrets(self.held.as_bytes());
         // A secret across the cut is withheld completely.
         while let Some(last) = secrets.pop_if(|last| last.end > cut) {
@@ -225,6 +225,40 @@ impl Stream {
     /// Returns the withheld text, at the end.
     pub fn finish(&mut self) -> String {
         self.redactor.redact_owned(std::mem::take(&mut self.held))
+    }
+}
+
+/// Redacts bytes that come in pieces, including secrets that are split between them.
+#[derive(Debug)]
+pub struct ByteStream {
+    redactor: Redactor,
+    /// The possible beginning of a secret; at most twice the length of the longest.
+    held: Vec<u8>,
+}
+
+impl ByteStream {
+    /// Redacts the secrets of `redactor`.
+    pub fn new(redactor: Redactor) -> Self {
+        Self { redactor, held: Vec::new() }
+    }
+
+    /// Returns the bytes up to the possible beginning of an incomplete secret.
+    pub fn push(&mut self, piece: &[u8]) -> Vec<u8> {
+        self.held.extend_from_slice(piece);
+        let known = self.redactor.known();
+        let mut cut = known.beginning(&self.held);
+        let mut secrets = known.secrets(&self.held);
+        // A secret across the cut is withheld completely.
+        while let Some(last) = secrets.pop_if(|last| last.end > cut) {
+            cut = cut.min(last.start);
+        }
+        let rest = self.held.split_off(cut);
+        self.redactor.redact_bytes(std::mem::replace(&mut self.held, rest))
+    }
+
+    /// Returns the withheld bytes, at the end.
+    pub fn finish(&mut self) -> Vec<u8> {
+        self.redactor.redact_bytes(std::mem::take(&mut self.held))
     }
 }
 

@@ -222,7 +222,15 @@ fn processes(manifest: &Manifest) -> String {
     let servers = servers.map(|server| line("server", server.name.as_str(), server.grant.as_ref()));
     let commands = manifest.tools.iter();
     let commands = commands.map(|tool| line("command", tool.name.as_str(), tool.grant.as_ref()));
-    servers.chain(commands).collect()
+    let secrets = manifest.process_secrets().map(|(process, secret)| {
+        let hosts = secret.hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let rules = if secret.allow.is_empty() { "" } else { ", for some requests" };
+        format!(
+            "\n`{process}` has a placeholder of the secret `{}`, which haft sends to {hosts}{rules}",
+            secret.name.value
+        )
+    });
+    servers.chain(commands).chain(secrets).collect()
 }
 
 /// `is_all`: whether nothing else is told, which could be a problem.

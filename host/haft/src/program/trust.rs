@@ -304,8 +304,8 @@ fn take_out(manifest: &mut Manifest, part: &Part) {
         Part::Caller(name) => manifest.serve.callers.retain(|caller| caller.name.as_str() != name),
         Part::Workspace => manifest.sandbox.workspace = None,
         Part::Sandbox => {
-            let Sandbox { read, workspace, network, deny, .. } = std::mem::take(&mut manifest.sandbox);
-            manifest.sandbox = Sandbox { read, workspace, network, deny, ..Sandbox::default() };
+            let Sandbox { read, workspace, network, hosts, deny, .. } = std::mem::take(&mut manifest.sandbox);
+            manifest.sandbox = Sandbox { read, workspace, network, hosts, deny, ..Sandbox::default() };
         }
     }
 }

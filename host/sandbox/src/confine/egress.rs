@@ -11,6 +11,7 @@ mod judge;
 pub(super) mod message;
 mod names;
 mod record;
+pub(super) mod secrets;
 mod traffic;
 
 use std::io;
@@ -30,6 +31,7 @@ use self::judge::Judge;
 use self::message::{Reply, Request};
 pub(super) use self::record::Record;
 pub use self::record::{Bytes, Connection};
+use self::secrets::Relay;
 use super::channel::{receive, watched};
 use super::policy::Policy;
 use super::refusal::{MAX_REFUSALS, Refusal};
@@ -52,10 +54,19 @@ type LookUp = fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>>
 pub(super) struct Egress {
     judge: Judge,
     look_up: LookUp,
-    refused: Arc<Lock<Vec<Refusal>>>,
-    connections: Arc<Connections>,
-    /// The same for a proposal of rights.
-    learnt: Option<Arc<Record>>,
+    noted: Noted,
+    /// The connections to the hosts of secrets, if there are secrets.
+    relay: Option<Relay>,
+}
+
+/// The record of a child's connections and refusals, shared with its session.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Noted {
+    pub(super) refused: Arc<Lock<Vec<Refusal>>>,
+    pub(super) connections: Arc<Connections>,
+    /// The same for a proposal of rights, if the child's needs are learnt.
+    pub(super) learnt: Arc<Record>,
+    pub(super) learns: bool,
 }
 
 /// The reason why a name has no address.
@@ -75,15 +86,14 @@ impl Egress {
     pub(super) fn serve(
         policy: &Policy,
         socket: OwnedFd,
-        refused: &Arc<Lock<Vec<Refusal>>>,
-        (connections, learnt): (&Arc<Connections>, &Arc<Record>),
+        noted: Noted,
+        relay: Option<Relay>,
     ) -> io::Result<AbortOnDropHandle<()>> {
         let egress = Self {
             judge: Judge::new(&policy.hosts, &policy.blocked)?,
             look_up: |name| Box::pin(system(name)),
-            refused: refused.clone(),
-            connections: connections.clone(),
-            learnt: policy.learns.then(|| learnt.clone()),
+            noted,
+            relay,
         };
         let served = serve(Arc::new(egress), Arc::new(watched(socket)?));
         Ok(AbortOnDropHandle::new(tokio::spawn(served)))
@@ -93,7 +103,7 @@ impl Egress {
     async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, NoAddress> {
         if !self.judge.may_look_up(name) {
             if let Some(refusal) = Refusal::of_name(name) {
-                self.refuse(refusal);
+                self.noted.refuse(refusal);
             }
             return Err(NoAddress::Unknown);
         }
@@ -109,7 +119,7 @@ impl Egress {
         for address in found {
             match self.judge.learn(name, address) {
                 Ok(()) => open.push(address),
-                Err(refusal) => self.refuse(refusal),
+                Err(refusal) => self.noted.refuse(refusal),
             }
         }
         if open.is_empty() { Err(NoAddress::Unknown) } else { Ok(open) }
@@ -120,30 +130,45 @@ impl Egress {
         let reply = |error: i32| Reply { id: request.id, error };
         match self.judge.judge(request.address) {
             Err(refusal) => {
-                self.refuse(refusal);
+                self.noted.refuse(refusal);
                 (reply(message::refused(request.address.ip())), None)
             }
             Ok(name) => {
-                let upstream = name.as_deref().and_then(|name| Some((Upstream::of(name)?, name)));
                 self.note(name.clone(), request.address);
-                let (error, socket) = match upstream {
-                    Some((upstream, name)) => connect::open_through(upstream, name, request).await,
-                    None => connect::open(request).await,
-                };
+                let (error, socket) = self.connected(name.as_deref(), request).await;
                 if let Some(socket) = &socket {
-                    self.connections.follow(socket, name, request.address);
+                    self.noted.connections.follow(socket, name, request.address);
                 }
                 (reply(error), socket)
             }
         }
     }
 
+    /// Opens a permitted connection, which leads to haft if its host is one of a secret.
+    async fn connected(&self, name: Option<&str>, request: &Request) -> (i32, Option<OwnedFd>) {
+        if let Some(relay) = &self.relay {
+            let hosts = self.judge.hosts(request.address);
+            if relay.is_for(&hosts, request.address.port()) {
+                return relay.lead(hosts, name, request).await;
+            }
+        }
+        connect::open_for(name, request).await
+    }
+
     fn note(&self, name: Option<String>, address: SocketAddr) {
         let mut others = self.judge.names(address.ip());
         others.retain(|other| Some(other) != name.as_ref());
-        let connection = Connection { name, others, address, count: 1, bytes: Some(Bytes::default()) };
-        self.learnt.iter().for_each(|learnt| learnt.add(&connection));
-        self.connections.add(&connection);
+        let bytes = Some(Bytes::default());
+        self.noted.connection(&Connection { name, others, address, count: 1, secret: None, bytes });
+    }
+}
+
+impl Noted {
+    fn connection(&self, new: &Connection) {
+        if self.learns {
+            self.learnt.add(new);
+        }
+        self.connections.add(new);
     }
 
     fn refuse(&self, refusal: Refusal) {

@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(target_os = "linux")]
 use self::aliases::with_aliases;
+use super::egress::secrets::GIVEN;
 use super::layers::Layers;
 use super::seals::meant;
-use haft_core::grant::{Grant, HostPattern, Reach, Root, Service, Why};
+use haft_core::grant::{Grant, HostPattern, HostSecret, Reach, Root, Service, Why};
 
 /// The policy of a child's confinement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +35,11 @@ pub(super) struct Policy {
     pub(super) hosts: Vec<String>,
     /// The hosts that are closed, if there are destinations.
     pub(super) blocked: Vec<String>,
+    /// The secrets for destinations, which never leave haft.
+    #[serde(skip)]
+    pub(super) secrets: Vec<HostSecret>,
+    /// The files for the child in [`GIVEN`], by their names.
+    pub(super) files: Vec<(String, String)>,
     pub(super) unix_sockets: bool,
     /// The only unix sockets of this machine, without links; none if all are open or closed.
     pub(super) sockets: Vec<PathBuf>,
@@ -60,6 +66,8 @@ impl Policy {
             fixed: with_aliases(grant.fixed().flat_map(meant).collect()),
             private: grant.private().map(|own| own.real().to_owned()),
             network: grant.network(),
+            secrets: grant.secrets().to_vec(),
+            files: Vec::new(),
             unix_sockets: grant.unix_sockets(),
             sockets: grant
                 .services()
@@ -71,6 +79,14 @@ impl Policy {
             open_files: haft_core::limit::original_open_files(),
             learns: false,
         }
+    }
+
+    /// Returns this policy for a child that gets these files.
+    pub(super) fn given(&self, files: Vec<(String, String)>) -> Self {
+        let mut policy = Self { files, ..self.clone() };
+        let is_given = !policy.files.is_empty();
+        policy.read.iter_mut().filter(|_| is_given).for_each(|read| read.push(GIVEN.into()));
+        policy
     }
 
     /// Returns the policy of a child with `grant` whose needs are observed. If `is_public`, every public host is open to

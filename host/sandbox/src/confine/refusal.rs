@@ -40,6 +40,13 @@ pub enum Refusal {
     Socket(PathBuf),
     /// Look up this name; with a port: connect to an address that it was answered with.
     Host(String, Option<u16>),
+    /// Send a request that is not one of those of a secret.
+    Request {
+        /// The name of the secret.
+        secret: String,
+        /// The method and the URL without its query.
+        request: String,
+    },
 }
 
 impl Refusal {
@@ -52,6 +59,7 @@ impl Refusal {
             Self::Socket(path) => part(b's', path.as_os_str().as_bytes()),
             Self::Connect(address) => part(b'c', address.to_string().as_bytes()),
             Self::Host(..) => part(b'h', self.host().unwrap_or_default().as_bytes()),
+            Self::Request { secret, request } => part(b'q', format!("{secret}\n{request}").as_bytes()),
         }
     }
 
@@ -69,8 +77,18 @@ impl Refusal {
                 let (name, port) = host.split_once(':').unwrap_or((host, ""));
                 Some(Self::Host(name.to_owned(), port.parse().ok()))
             }
+            b'q' => {
+                let (secret, request) = std::str::from_utf8(what).ok()?.split_once('\n')?;
+                Some(Self::Request { secret: secret.to_owned(), request: request.to_owned() })
+            }
             _ => None,
         }
+    }
+
+    /// Returns how to allow a request with a secret.
+    pub(super) fn allowing(&self) -> Option<String> {
+        let Self::Request { secret, request } = self else { return None };
+        Some(format!("to allow it, add `\"{request}\"` to `allow` of the secret `{secret}`"))
     }
 
     /// Returns the refusal of a name, if it can be one of a host: others are not worth a word.
@@ -142,7 +160,7 @@ impl Refusal {
         match self {
             Self::Write(path) | Self::Remove(path) | Self::Read(path) => grant.closed_at(path).is_some(),
             Self::Socket(path) => Service::of_socket(path).is_known(),
-            Self::Connect(_) | Self::Host(..) => true,
+            Self::Connect(_) | Self::Host(..) | Self::Request { .. } => true,
         }
     }
 
@@ -151,6 +169,7 @@ impl Refusal {
             Self::Write(path) => (path, Right::Write),
             Self::Remove(path) => (path.parent().unwrap_or(path), Right::Write),
             Self::Read(path) => (path, Right::Read),
+            Self::Request { .. } => return None,
             Self::Socket(path) => return Some(Right::Service(Service::of_socket(path))),
             // Without single hosts, the network is off as a whole.
             Self::Connect(_) | Self::Host(..) if grant.child_hosts().is_empty() => return None,
@@ -172,6 +191,7 @@ impl Refusal {
                 format!("to allow it, {}", table.line("services", &service.to_string()))
             }
             Self::Connect(_) if grant.child_hosts().is_empty() => format!("to allow it, {}", table.network()),
+            Self::Request { .. } => self.allowing().unwrap_or_default(),
             Self::Connect(_) | Self::Host(..) => {
                 format!("to allow it, {}", table.line("hosts", &self.host().unwrap_or_default()))
             }
@@ -186,6 +206,7 @@ impl Refusal {
             }
             Self::Connect(address) => output.contains(&address.ip().to_string()),
             Self::Host(name, _) => output.contains(name),
+            Self::Request { request, .. } => output.contains(request),
         }
     }
 
@@ -234,6 +255,7 @@ impl fmt::Display for Refusal {
             Self::Socket(path) => write!(f, "connect to the service at `{}`", path.display()),
             Self::Host(name, None) => write!(f, "look up `{name}`"),
             Self::Host(name, Some(port)) => write!(f, "connect to `{name}` on port {port}"),
+            Self::Request { secret, request } => write!(f, "send `{request}` with the secret `{secret}`"),
         }
     }
 }
@@ -253,6 +275,7 @@ mod tests {
             Refusal::Connect("[::1]:443".parse().unwrap()),
             Refusal::Host("a.test".into(), None),
             Refusal::Host("a.test".into(), Some(22)),
+            Refusal::Request { secret: "s".into(), request: "GET https://a.test/".into() },
         ] {
             assert_eq!(Refusal::decode(&refusal.encode()), Some(refusal));
         }

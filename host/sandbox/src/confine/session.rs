@@ -1,6 +1,7 @@
 //! The host's side of one helper process, which serves one command. Dropping it ends all processes of the
 //! helper.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,8 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::channel::{receive, watched};
-use super::egress::{Connections, Egress, Record};
+use super::egress::secrets::Relay;
+use super::egress::{Connections, Egress, Noted, Record};
 use super::helper::VERB;
 use super::living::LivingChild;
 use super::policy::Policy;
@@ -47,12 +49,10 @@ pub(crate) struct HelperSession {
     received: usize,
     /// An event that was received before it was asked for.
     early: Option<io::Result<HelperEvent>>,
-    /// The refusals of the command so far.
-    refused: Arc<Lock<Vec<Refusal>>>,
-    /// The connections of the command so far.
-    connections: Arc<Connections>,
-    /// The same, which nobody takes out: for a proposal of rights.
-    learnt: Arc<Record>,
+    /// The refusals and connections of the command so far.
+    noted: Noted,
+    /// The variables of a command with secrets for hosts.
+    given: Vec<(OsString, OsString)>,
     /// What serves the network of a command with single hosts; ends with this value.
     _egress: Option<AbortOnDropHandle<()>>,
     /// The entry in the confiner's list of running children.
@@ -105,13 +105,17 @@ impl HelperSession {
     pub(super) fn start(helper: &Path, policy: &Policy) -> io::Result<Self> {
         let (control, theirs) = wire::pair()?;
         let (job, their_job) = wire::pair()?;
-        let text = serde_json::to_vec(policy).map_err(io::Error::other)?;
-        let (refused, connections, learnt) = (Arc::default(), Arc::default(), Arc::default());
+        let noted = Noted { learns: policy.learns, ..Noted::default() };
+        let has_secrets = !policy.secrets.is_empty();
+        let relay = has_secrets.then(|| Relay::new(&policy.secrets, noted.clone())).transpose()?;
+        let given = relay.as_ref().map(Relay::variables).unwrap_or_default();
+        let policy = policy.given(relay.as_ref().map(Relay::files).unwrap_or_default());
+        let text = serde_json::to_vec(&policy).map_err(io::Error::other)?;
         let mut sockets = vec![their_job];
         let mut egress = None;
         if !policy.hosts.is_empty() {
             let (ours, outside) = wire::pair()?;
-            egress = Some(Egress::serve(policy, ours, &refused, (&connections, &learnt))?);
+            egress = Some(Egress::serve(&policy, ours, noted.clone(), relay)?);
             sockets.push(outside);
         }
         let child = starter(helper).stdin(Stdio::from(theirs)).spawn()?;
@@ -120,18 +124,7 @@ impl HelperSession {
         let control = Control(watched(Arc::new(control))?);
         let (job, received, living) = (watched(job)?, 0, None);
         let early = None;
-        Ok(Self {
-            control,
-            job,
-            child,
-            received,
-            early,
-            refused,
-            connections,
-            learnt,
-            _egress: egress,
-            living,
-        })
+        Ok(Self { control, job, child, received, early, noted, given, _egress: egress, living })
     }
 
     /// Seals the child: it is ended when an object other than that of `seals` appears at a path.
@@ -149,6 +142,9 @@ impl HelperSession {
     /// Sends the helper its command, which it executes once it is ready.
     pub(crate) fn become_command(&self, command: &Command, streams: &Streams) -> io::Result<()> {
         let [input, output, errors] = streams;
+        let mut command = command.clone();
+        command.environment.retain(|(name, _)| !self.given.iter().any(|(given, _)| given == name));
+        command.environment.extend(self.given.iter().cloned());
         wire::send_text(self.job.get_ref(), JOB, &command.encode(), &[input, output, errors])
     }
 
@@ -172,17 +168,17 @@ impl HelperSession {
 
     /// Returns the refusals of the command so far, in order and limited. [`Self::news`] adds more.
     pub(crate) fn refused(&self) -> Arc<Lock<Vec<Refusal>>> {
-        self.refused.clone()
+        self.noted.refused.clone()
     }
 
     /// Returns the connections of a command with single hosts so far, limited.
     pub(crate) fn connections(&self) -> Arc<Connections> {
-        self.connections.clone()
+        self.noted.connections.clone()
     }
 
     /// Returns the connections of a command whose needs are learnt, limited.
     pub(super) fn learnt(&self) -> Arc<Record> {
-        self.learnt.clone()
+        self.noted.learnt.clone()
     }
 
     /// Waits for the next event of the processes, refusals left out. The future may be dropped and created again.
@@ -223,7 +219,7 @@ impl HelperSession {
         match message.kind {
             REFUSED => {
                 let refusal = Refusal::decode(&message.body).ok_or_else(|| failure(None))?;
-                self.refused.lock().push(refusal.clone());
+                self.noted.refused.lock().push(refusal.clone());
                 Ok(HelperEvent::Refused(refusal))
             }
             ENDED => {

@@ -158,6 +158,7 @@ pub(super) fn declared(servers: &[StdioServer], redactor: &Redactor) -> (Vec<Mcp
             pinned: false,
             timeout: McpServer::DEFAULT_TIMEOUT,
             max_result: McpServer::DEFAULT_MAX_RESULT,
+            secrets: Vec::new(),
             grant: None,
             limits: ServerLimits::default(),
         });

@@ -94,6 +94,9 @@ impl Needs {
                 self.note(format!("not proposed: a name leads to {}, a closed address", address.ip()));
             }
             Refusal::Connect(_) => self.push("hosts", refusal.host().unwrap_or_default(), reason, true),
+            Refusal::Request { .. } => {
+                self.note(format!("not proposed: {refusal}; `allow` of the secret names requests"));
+            }
             Refusal::Socket(path) => {
                 self.push("services", Service::of_socket(path).to_string(), reason, true);
             }

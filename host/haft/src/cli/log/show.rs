@@ -59,7 +59,7 @@ pub(super) fn row(record: &Record, width: usize, columns: Option<usize>) -> Stri
 }
 
 /// The starts of the texts about the network in the journal.
-const NETWORK: &[&str] = &[Connection::NOTED, "refused: connect to ", "refused: look up "];
+const NETWORK: &[&str] = &[Connection::NOTED, "refused: connect to ", "refused: look up ", "refused: send "];
 
 /// Returns the texts about the network connections of a call.
 fn on_network(record: &Record) -> impl Iterator<Item = &String> {

@@ -125,7 +125,7 @@ fn is_needed(refusal: &Refusal, words: &str) -> bool {
         Refusal::Read(path) | Refusal::Write(path) | Refusal::Remove(path) | Refusal::Socket(path) => {
             path.to_str().is_some_and(|path| words.contains(path))
         }
-        Refusal::Connect(_) | Refusal::Host(..) => true,
+        Refusal::Connect(_) | Refusal::Host(..) | Refusal::Request { .. } => true,
     }
 }
 

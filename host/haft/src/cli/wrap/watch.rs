@@ -126,7 +126,9 @@ fn why_closed(refusal: &Refusal, grant: &Grant) -> String {
     let path = match refusal {
         Refusal::Read(path) | Refusal::Write(path) | Refusal::Remove(path) => path,
         Refusal::Socket(_) => return "services of this machine are off".to_owned(),
-        Refusal::Connect(_) | Refusal::Host(..) => return "the network is off".to_owned(),
+        Refusal::Connect(_) | Refusal::Host(..) | Refusal::Request { .. } => {
+            return "the network is off".to_owned();
+        }
     };
     match grant.closed_at(path).map(|closed| closed.why) {
         Some(Why::Store(store)) => {

@@ -4,8 +4,8 @@ use std::fmt;
 
 use haft_core::report::plain;
 use haft_manifest::{
-    Argument, CallerProof, ContainerEngine, KeysAt, Network, ProcessGrant, SecretSource, TextOrSecret,
-    is_credential,
+    Argument, CallerProof, ContainerEngine, KeysAt, Network, ProcessGrant, ProcessSecret, SecretSource,
+    TextOrSecret, is_credential,
 };
 use haft_package::{Kind, Lock};
 
@@ -144,6 +144,24 @@ pub(super) fn place(source: &SecretSource) -> String {
         SecretSource::File(path) => path.display().to_string(),
         SecretSource::Keyring(entry) => format!("the keyring's {entry}"),
     }
+}
+
+/// Returns the permission to send a secret with the requests of the process `name`.
+pub(super) fn sent(name: &str, secret: &ProcessSecret) -> String {
+    let ProcessSecret {
+        hosts,
+        allow,
+        source: _,
+        access_key_id: _,
+        name: _,
+        variable: _,
+        placeholder_file: _,
+    } = secret;
+    let from = secret.sources().map(place).collect::<Vec<_>>().join(" and ");
+    let hosts = hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let rules = allow.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let only = if rules.is_empty() { String::new() } else { format!(", for {rules} only") };
+    format!("`{name}` sends {from} to {hosts}{only}")
 }
 
 /// Returns the command-line words of an argument: its flag, and its default or `…`.

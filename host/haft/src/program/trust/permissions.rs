@@ -1,15 +1,17 @@
 //! The permissions that a program.toml requests beyond tools that work in its own folder, one line each. The code names
 //! every field of a table, so that the compiler reports a new field.
 
+mod processes;
+
 use std::path::{Path, PathBuf};
 
-use super::permission::{Part, Permission, engine_name, own_grant, pinned, place, shown, values, words};
+use super::permission::{Part, Permission, engine_name, pinned, place, shown, values};
 use haft_agent::provider;
 use haft_core::grant::{Root, SandboxMode};
 use haft_manifest::{
-    AgentKind, AgentTool, BackendTable, Builtins, CallerTable, CommandTool, Component, GrantTable, Located,
-    Manifest, McpServer, NatsLogin, NatsTable, NatsUrl, Package, Plugin, PluginSecret, ProcessGrant,
-    Provider, Sandbox, SecretSource, Serve, Setting, Settings, TelemetryTable, TextOrSecret, Transport,
+    AgentKind, AgentTool, BackendTable, Builtins, CallerTable, Component, GrantTable, Located, Manifest,
+    McpServer, NatsLogin, NatsTable, NatsUrl, Package, Plugin, PluginSecret, Provider, Sandbox, SecretSource,
+    Serve, Setting, Settings, TelemetryTable, TextOrSecret, Transport,
 };
 use haft_package::{Kind, Lock};
 
@@ -141,79 +143,6 @@ impl Finder<'_> {
         self.ask(Part::Provider, format!("{name} at {address}{key}{}", values("; header", headers)));
     }
 
-    fn server(&mut self, server: &McpServer) {
-        let McpServer {
-            name,
-            transport,
-            grant,
-            enabled: _,
-            tools: _,
-            pinned,
-            timeout: _,
-            max_result: _,
-            limits: _,
-            on: _,
-        } = server;
-        let (name, part) = (name.as_str(), Part::Server(name.as_str().to_owned()));
-        let own = own_grant(grant.as_ref());
-        let text = match transport {
-            Transport::Stdio { command, env } => {
-                format!("`{name}`: {}{}{own}", shell_words::join(&command.value), values("; with", env))
-            }
-            Transport::Http { url, headers, oauth } => {
-                format!("`{name}` at {}{}{}", url.value, values("; header", headers), oauth.terms(place))
-            }
-        };
-        let free = if *pinned { "" } else { "; its tools may change" };
-        self.ask(part.clone(), text + free);
-        self.process_granted(&part, name, grant.as_ref());
-    }
-
-    fn command(&mut self, tool: &CommandTool) {
-        let CommandTool {
-            name,
-            command,
-            env,
-            arguments,
-            grant,
-            limits: _,
-            // Words of a call.
-            extra_args: _,
-            description: _,
-            timeout: _,
-            confirm: _,
-            on: _,
-        } = tool;
-        let sees = if env.is_empty() { String::new() } else { format!("; sees ${}", env.join(", $")) };
-        let words: String = arguments.iter().map(words).collect();
-        let (name, part) = (name.as_str(), Part::Command(name.as_str().to_owned()));
-        let own = own_grant(grant.as_ref());
-        let text = format!("`{name}`: {}{words}{sees}{own}", shell_words::join(&command.value));
-        self.ask(part.clone(), text);
-        self.process_granted(&part, name, grant.as_ref());
-    }
-
-    /// Adds the rights of a process with its own grant. Paths in `deny` of `[sandbox]` are closed to the process too.
-    fn process_granted(&mut self, part: &Part, name: &str, grant: Option<&ProcessGrant>) {
-        let Some(ProcessGrant { rights, services }) = grant else { return };
-        let deny = [&rights.deny[..], &self.manifest.sandbox.deny[..]].concat();
-        self.granted(part, name, (&GrantTable { deny, ..rights.clone() }, None, &[]));
-        for service in services {
-            self.ask(part.clone(), format!("`{name}` {}", service.meaning()));
-        }
-    }
-
-    /// Adds the rights of processes in the sandbox: otherwise a removed line in `[sandbox]` would widen rights.
-    fn children(&mut self, sandbox: &Sandbox) {
-        let read = match &sandbox.read {
-            None => "everything that you may read".to_owned(),
-            Some(paths) if paths.is_empty() => "their writable directories".to_owned(),
-            Some(paths) => self.paths(paths),
-        };
-        let network = sandbox.network_in_words(", with the network", "", ", and reach ");
-        self.ask(Part::Children, format!("read {read}{}{network}", self.but(&sandbox.deny)));
-    }
-
     fn plugin(&mut self, plugin: &Plugin) {
         let Plugin {
             name,
@@ -301,8 +230,18 @@ impl Finder<'_> {
     }
 
     fn sandbox(&mut self, sandbox: &Sandbox) {
-        let Sandbox { mode, workspace, write, services, credentials, read: _, network: _, hosts: _, deny: _ } =
-            sandbox;
+        let Sandbox {
+            mode,
+            workspace,
+            write,
+            services,
+            credentials,
+            secrets,
+            read: _,
+            network: _,
+            hosts: _,
+            deny: _,
+        } = sandbox;
         for path in self.outside(workspace.as_slice()) {
             self.ask(Part::Workspace, format!("`bash` and the tools for files work in {path}"));
         }
@@ -318,6 +257,7 @@ impl Finder<'_> {
         for service in services {
             self.ask(Part::Sandbox, format!("`bash` {}", service.meaning()));
         }
+        self.process_secrets(&Part::Sandbox, "bash", secrets);
     }
 
     fn backend(&mut self, backend: &BackendTable) {

@@ -33,12 +33,16 @@ pub(super) async fn open(request: &Request) -> (i32, Option<OwnedFd>) {
     }
 }
 
+/// The same for a connection to a granted name, through the proxy if there is one for it.
+pub(super) async fn open_for(name: Option<&str>, request: &Request) -> (i32, Option<OwnedFd>) {
+    match name.and_then(|name| Some((Upstream::of(name)?, name))) {
+        Some((upstream, name)) => open_through(upstream, name, request).await,
+        None => open(request).await,
+    }
+}
+
 /// The same through a proxy that connects to `name`. A call that does not wait gets a connected socket too.
-pub(super) async fn open_through(
-    upstream: &Upstream,
-    name: &str,
-    request: &Request,
-) -> (i32, Option<OwnedFd>) {
+async fn open_through(upstream: &Upstream, name: &str, request: &Request) -> (i32, Option<OwnedFd>) {
     match tunnel(upstream, name, request).await {
         Ok(socket) => (0, Some(socket)),
         Err(error) => {

@@ -113,6 +113,21 @@ impl Judge {
         Err(refusal)
     }
 
+    /// Returns the granted hosts at an address, as in URLs.
+    pub(super) fn hosts(&self, address: SocketAddr) -> Vec<String> {
+        let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+        let is_granted =
+            |name: &String| self.rules.may_connect(name, address).is_ok() && !is_own(name, address.ip());
+        let names = self.names(address.ip()).into_iter().filter(is_granted);
+        let own = match address.ip() {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        let is_asked = |name: &String| self.rules.may_ask(name, address.port());
+        let stood_for = self.stood_for(address.ip()).filter(is_asked);
+        names.chain(stood_for).chain(self.rules.may_open(address).then_some(own)).collect()
+    }
+
     /// Returns the names that `address` was the answer to.
     pub(super) fn names(&self, address: IpAddr) -> Vec<String> {
         let (known, address) = (self.known.lock(), address.to_canonical());

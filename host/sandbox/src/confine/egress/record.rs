@@ -17,8 +17,10 @@ pub struct Connection {
     pub others: Vec<String>,
     /// The address.
     pub address: SocketAddr,
-    /// The number of opened connections; 0 if an earlier call opened them.
+    /// The number of opened connections; 0 if an earlier call opened them. With a secret, of requests.
     pub count: u32,
+    /// The name of the secret that haft sent, if this is about requests with one.
+    pub secret: Option<String>,
     /// The bytes of TCP's streams; `None` if the bytes of one connection are not known.
     pub bytes: Option<Bytes>,
 }
@@ -59,7 +61,7 @@ impl Record {
 
     /// Records an opened connection.
     pub(super) fn add(&self, new: &Connection) {
-        self.change(new.name.as_deref(), new.address, |known| {
+        self.change((new.name.as_deref(), new.address, new.secret.as_deref()), |known| {
             known.others.clone_from(&new.others);
             known.count = known.count.saturating_add(1);
         });
@@ -67,21 +69,29 @@ impl Record {
 
     /// Records bytes of a connection; `None`: they are not known.
     pub(super) fn count(&self, name: Option<&str>, address: SocketAddr, bytes: Option<Bytes>) {
-        self.change(name, address, |known| {
+        self.change((name, address, None), |known| {
             known.bytes = known.bytes.zip(bytes).map(|(known, more)| known.plus(more));
         });
     }
 
-    fn change(&self, name: Option<&str>, address: SocketAddr, change: impl FnOnce(&mut Connection)) {
+    fn change(
+        &self,
+        (name, address, secret): (Option<&str>, SocketAddr, Option<&str>),
+        change: impl FnOnce(&mut Connection),
+    ) {
         let mut all = self.0.lock();
         let is_full = all.len() >= MAX_NOTED;
-        let known = all.iter_mut().find(|known| known.name.as_deref() == name && known.address == address);
+        let is_known = |known: &&mut Connection| {
+            (known.name.as_deref(), known.address, known.secret.as_deref()) == (name, address, secret)
+        };
+        let known = all.iter_mut().find(is_known);
         match known {
             Some(known) => change(known),
             None if is_full => {}
             None => {
                 let (name, bytes) = (name.map(str::to_owned), Some(Bytes::default()));
-                let mut new = Connection { name, others: Vec::new(), address, count: 0, bytes };
+                let secret = secret.map(str::to_owned);
+                let mut new = Connection { name, others: Vec::new(), address, count: 0, secret, bytes };
                 change(&mut new);
                 all.push(new);
             }
@@ -108,10 +118,13 @@ impl Bytes {
 
 impl fmt::Display for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, address, count, bytes, .. } = self;
+        let Self { name, address, count, secret, bytes, .. } = self;
         match name {
             Some(name) => write!(f, "{name} ({address})")?,
             None => write!(f, "{address}")?,
+        }
+        if let Some(secret) = secret {
+            write!(f, " with the secret `{secret}`")?;
         }
         match count {
             0 => f.write_str(", opened earlier")?,
@@ -119,6 +132,8 @@ impl fmt::Display for Connection {
             count => write!(f, ", {count} times")?,
         }
         match bytes {
+            // The bytes are those of the connection.
+            _ if secret.is_some() => Ok(()),
             Some(Bytes { sent, received }) => write!(f, ", sent {sent} bytes, received {received} bytes"),
             None => f.write_str(", bytes unknown"),
         }

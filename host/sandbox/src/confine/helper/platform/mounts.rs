@@ -4,6 +4,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -15,11 +17,16 @@ use rustix::mount::{
     fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree,
 };
 
+use crate::confine::egress::secrets::GIVEN;
 use crate::confine::policy::Policy;
 use crate::confine::sys::platform as sys;
 
 /// Devices that programs rely on, and that give no access to this machine.
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+/// Bytes for the entries of `/dev` itself.
+const DEVICE_SPACE: usize = 64 << 10;
+/// Bytes of a page, the unit of a file's size in memory; pages may be larger.
+const PAGE: usize = 64 << 10;
 /// Size limit of shared memory.
 const SHARED_MEMORY: &str = "1g";
 /// Limit on the processes and threads, beyond the kernel's reserved ids (300).
@@ -46,7 +53,7 @@ pub(super) fn arrange(policy: &Policy) -> Result<()> {
     };
     writable.into_iter().try_for_each(Copy::put)?;
     processes()?;
-    let covers = devices()?;
+    let covers = devices(&policy.files)?;
     pin(policy)?;
     for (path, opened) in policy.hidden.iter().zip(opened) {
         match opened.zip(own(path)) {
@@ -126,15 +133,18 @@ fn new(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -> rust
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// Creates a `/dev` with the devices that programs rely on: no disk, terminal or service of this machine.
-fn devices() -> Result<Covers> {
+/// Creates a `/dev` with the devices that programs rely on: no disk, terminal or service of this machine. `given` are
+/// files for the child, by their names.
+fn devices(given: &[(String, String)]) -> Result<Covers> {
     let devices: Vec<_> = DEVICES
         .iter()
         .filter_map(|name| Some((*name, Copy::of(&Path::new("/dev").join(name)).transpose()?)))
         .map(|(name, copy)| Ok((name, copy?)))
         .collect::<Result<_>>()?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let root = new("tmpfs", &[("mode", "755"), ("size", "64k")], attributes).context("cannot make `/dev`")?;
+    let pages = given.iter().map(|(_, text)| text.len() / PAGE + 1).sum::<usize>();
+    let size = (DEVICE_SPACE + pages * PAGE).to_string();
+    let root = new("tmpfs", &[("mode", "755"), ("size", &size)], attributes).context("cannot make `/dev`")?;
     let place = open("/dev".as_ref())?.context("there is no `/dev`")?;
     put(&root, &place)?;
     for (name, copy) in devices {
@@ -153,7 +163,24 @@ fn devices() -> Result<Covers> {
     for (name, target) in links {
         rustix::fs::symlinkat(target, &root, name).context("cannot make a link in `/dev`")?;
     }
+    give(&root, given).context("cannot make the files for the child")?;
     Covers::new(root)
+}
+
+/// Writes files into [`GIVEN`]. They become read-only with `/dev`.
+fn give(root: &OwnedFd, files: &[(String, String)]) -> Result<()> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let name = Path::new(GIVEN).file_name().context("no directory")?;
+    rustix::fs::mkdirat(root, name, Mode::from_raw_mode(0o755))?;
+    let directory = below(root, name)?;
+    for (name, text) in files {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&directory, name.as_str(), flags, Mode::from_raw_mode(0o444))?;
+        File::from(file).write_all(text.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Mounts pseudo-terminals and shared memory.

@@ -205,6 +205,8 @@ mod tests {
             network: true,
             hosts: Vec::new(),
             blocked: Vec::new(),
+            secrets: Vec::new(),
+            files: Vec::new(),
             unix_sockets: false,
             sockets: Vec::new(),
             terminal: false,

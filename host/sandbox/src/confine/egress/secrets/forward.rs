@@ -1,0 +1,200 @@
+//! Judges the requests of one connection, and sends the permitted ones with their secrets.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::header::{
+    ACCEPT_ENCODING, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
+};
+use hyper::http::request::Parts;
+use hyper::http::uri::{Authority, Scheme};
+use hyper::{Method, Request, Response, StatusCode, Uri, Version};
+use hyper_util::rt::TokioIo;
+use tokio::io::copy_bidirectional;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::super::Connection;
+use super::answer::{self, AnswerBody};
+use super::outside::Client;
+use super::swap::swap;
+use super::{Held, Shared, sigv4};
+use crate::confine::refusal::Refusal;
+use haft_core::grant::Destination;
+use haft_core::net::{chain, excerpt};
+use haft_core::sync::Lock;
+
+/// Time limit for the head of an answer: programs that wait for events ask again by then.
+const ANSWER: Duration = Duration::from_mins(10);
+/// Characters of a request in a refusal.
+const MAX_SHOWN: usize = 200;
+
+/// The requests of one connection.
+pub(super) struct Forward {
+    shared: Arc<Shared>,
+    /// The host to which the connection was permitted; `None` if its name is not granted.
+    destination: Option<Destination>,
+    address: SocketAddr,
+    client: Client,
+    upgraded: Lock<JoinSet<()>>,
+}
+
+impl Forward {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        destination: Option<Destination>,
+        (address, client): (SocketAddr, Client),
+    ) -> Self {
+        Self { shared, destination, address, client, upgraded: Lock::default() }
+    }
+
+    /// Waits for the end of a connection that was upgraded.
+    pub(super) async fn upgraded(&self) {
+        let upgraded = std::mem::take(&mut *self.upgraded.lock());
+        upgraded.join_all().await;
+    }
+
+    /// Returns the answer to a request: the host's, or haft's own if it was not sent.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<AnswerBody> {
+        match self.forward(request).await {
+            Ok(answer) => answer::redacted(answer, &self.shared.redactor),
+            Err((status, text)) => answer::own(status, &text),
+        }
+    }
+
+    async fn forward(
+        &self,
+        mut request: Request<Incoming>,
+    ) -> Result<Response<Incoming>, (StatusCode, String)> {
+        let destination = self.permitted(&request)?;
+        let held = self.held(&request, destination)?;
+        let asks_upgrade = request.version() == Version::HTTP_11 && request.headers().contains_key(UPGRADE);
+        let inside = asks_upgrade.then(|| hyper::upgrade::on(&mut request));
+        let (mut parts, body) = request.into_parts();
+        let mut used =
+            swap(&mut parts, &held).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
+        clean_head(&mut parts, destination, asks_upgrade)?;
+        used.extend(signed(&mut parts, &held)?);
+        for name in used {
+            let (host, secret) = (Some(destination.name().to_owned()), Some(name.to_owned()));
+            let (others, address) = (Vec::new(), self.address);
+            let used = Connection { name: host, others, address, count: 1, secret, bytes: None };
+            self.shared.noted.connection(&used);
+        }
+        let sent = timeout(ANSWER, self.client.request(Request::from_parts(parts, body))).await;
+        let unreachable = |why: &str| format!("`{destination}` cannot be reached: {why}");
+        let answer = sent.map_err(|_| (StatusCode::GATEWAY_TIMEOUT, unreachable("it does not answer")))?;
+        let mut answer = answer.map_err(|error| (StatusCode::BAD_GATEWAY, unreachable(&chain(&error))))?;
+        if let Some(inside) = inside.filter(|_| answer.status() == StatusCode::SWITCHING_PROTOCOLS) {
+            let outside = hyper::upgrade::on(&mut answer);
+            self.upgraded.lock().spawn(async move {
+                if let (Ok(inside), Ok(outside)) = tokio::join!(inside, outside) {
+                    // Either end may close it at any time.
+                    let _ = copy_bidirectional(&mut TokioIo::new(inside), &mut TokioIo::new(outside)).await;
+                }
+            });
+        } else {
+            remove_hop_headers(answer.headers_mut());
+        }
+        Ok(answer)
+    }
+
+    /// Returns the destination of the connection, if the request names the same.
+    fn permitted(&self, request: &Request<Incoming>) -> Result<&Destination, (StatusCode, String)> {
+        let misdirected = |text: String| (StatusCode::MISDIRECTED_REQUEST, text);
+        let Some(destination) = &self.destination else {
+            return Err(misdirected(
+                "this connection is for a host that is not granted at this address".into(),
+            ));
+        };
+        let host = request.headers().get(HOST).map(|host| host.to_str().unwrap_or_default());
+        let authority = request.uri().authority().map(Authority::as_str);
+        let is_other =
+            |named: &str| Destination::new(destination.scheme().name(), named).as_ref() != Some(destination);
+        let named = [host, authority].into_iter().flatten();
+        if request.headers().get_all(HOST).iter().count() > 1
+            || named.clone().any(is_other)
+            || named.count() == 0
+        {
+            return Err(misdirected(format!(
+                "this connection is for `{destination}`, the request for another host"
+            )));
+        }
+        if matches!(*request.method(), Method::CONNECT | Method::TRACE)
+            || !request.uri().path().starts_with('/')
+        {
+            let text = format!("{} requests are not passed on to hosts of secrets", request.method());
+            return Err((StatusCode::METHOD_NOT_ALLOWED, text));
+        }
+        Ok(destination)
+    }
+
+    /// Returns the secrets that the request may use.
+    fn held(
+        &self,
+        request: &Request<Incoming>,
+        to: &Destination,
+    ) -> Result<Vec<&Held>, (StatusCode, String)> {
+        let of_host = self.shared.held.iter().filter(|held| held.secret.is_for(to));
+        let path = request.uri().path();
+        let (allowed, refused): (Vec<&Held>, Vec<&Held>) =
+            of_host.partition(|held| held.secret.allows(request.method().as_str(), to, path));
+        let Some(first) = refused.first().filter(|_| allowed.is_empty()) else { return Ok(allowed) };
+        let request = excerpt(&format!("{} {to}{path}", request.method()), MAX_SHOWN);
+        let request = self.shared.redactor.redact_owned(request);
+        let refusal = Refusal::Request { secret: first.secret.name.clone(), request };
+        let text = format!("refused to {refusal}: {}", refusal.allowing().unwrap_or_default());
+        self.shared.noted.refuse(refusal);
+        Err((StatusCode::FORBIDDEN, text))
+    }
+}
+
+/// Signs a request again that is signed with a placeholder. Returns the name of the secret.
+fn signed<'h>(parts: &mut Parts, held: &[&'h Held]) -> Result<Option<&'h str>, (StatusCode, String)> {
+    let is_signer =
+        |held: &&&Held| held.access_key.as_ref().is_some_and(|id| sigv4::is_by(&parts.headers, id));
+    let Some(Held { secret, .. }) = held.iter().find(is_signer) else { return Ok(None) };
+    let Some(key) = &secret.access_key else { return Ok(None) };
+    let name = secret.name.as_str();
+    let unsignable = |error| {
+        (StatusCode::NOT_IMPLEMENTED, format!("cannot sign the request with the secret `{name}`: {error}"))
+    };
+    sigv4::sign(parts, key, &secret.value).map_err(unsignable)?;
+    Ok(Some(name))
+}
+
+/// Makes the head that is sent: to the destination, without what concerns the child's connection alone, and for an answer
+/// that can be read.
+fn clean_head(
+    parts: &mut Parts,
+    destination: &Destination,
+    asks_upgrade: bool,
+) -> Result<(), (StatusCode, String)> {
+    let invalid = |_| (StatusCode::BAD_REQUEST, "the request cannot be sent".to_owned());
+    let mut uri = parts.uri.clone().into_parts();
+    uri.scheme = Some(Scheme::try_from(destination.scheme().name()).map_err(|_| invalid(()))?);
+    uri.authority = Some(Authority::try_from(destination.authority()).map_err(|_| invalid(()))?);
+    parts.uri = Uri::from_parts(uri).map_err(|_| invalid(()))?;
+    parts.version = Version::HTTP_11;
+    if !asks_upgrade {
+        remove_hop_headers(&mut parts.headers);
+    }
+    parts.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    Ok(())
+}
+
+/// Removes the headers of one connection (RFC 9110, section 7.6.1). hyper writes its own.
+fn remove_hop_headers(headers: &mut HeaderMap) {
+    let named = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let named: Vec<HeaderName> =
+        named.flat_map(|names| names.split(',')).filter_map(|name| name.trim().parse().ok()).collect();
+    let known = [CONNECTION, TRANSFER_ENCODING, UPGRADE];
+    let known = known
+        .into_iter()
+        .chain([HeaderName::from_static("keep-alive"), HeaderName::from_static("proxy-connection")]);
+    for name in named.into_iter().chain(known) {
+        headers.remove(name);
+    }
+}

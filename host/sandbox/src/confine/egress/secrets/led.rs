@@ -1,0 +1,174 @@
+//! A connection of the child that leads to haft: opens TLS if its host is one of a secret, and passes it on untouched if
+//! it is for another granted host at the same address.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use rustls::server::Acceptor;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf, copy_bidirectional};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
+
+use super::Shared;
+use super::forward::Forward;
+use super::outside::{self, Dial};
+use haft_core::grant::{Destination, Scheme};
+
+/// Time limit for the child's part of a TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+/// Time limit for the head of a request; a connection without one is closed.
+const HEAD: Duration = Duration::from_mins(2);
+/// Limit on the bytes of a request's head.
+const MAX_HEAD: usize = 128 << 10;
+/// Limit on the requests of one connection at one time.
+const MAX_STREAMS: u32 = 128;
+
+/// A connection of the child to one of some hosts at an address.
+pub(super) struct Led {
+    shared: Arc<Shared>,
+    /// The granted hosts at the address, as in URLs.
+    hosts: Vec<String>,
+    dial: Dial,
+}
+
+impl Led {
+    pub(super) fn new(shared: Arc<Shared>, hosts: Vec<String>, dial: Dial) -> Self {
+        Self { shared, hosts, dial }
+    }
+
+    /// Serves the connection to its end.
+    pub(super) async fn serve(self, stream: TcpStream) {
+        let served = match self.first(Scheme::Https) {
+            Some(_) => self.serve_tls(stream).await,
+            None => {
+                let destination = self.first(Scheme::Http);
+                self.serve_http(stream, destination, false).await
+            }
+        };
+        if let Err(error) = served {
+            tracing::debug!(%error, "a connection with a secret ended");
+        }
+    }
+
+    fn destination(&self, scheme: Scheme, host: &str) -> Option<Destination> {
+        self.shared.destination(scheme, host, self.dial.address.port())
+    }
+
+    fn first(&self, scheme: Scheme) -> Option<Destination> {
+        self.hosts.iter().find_map(|host| self.destination(scheme, host))
+    }
+
+    async fn serve_tls(self, stream: TcpStream) -> anyhow::Result<()> {
+        let hello = LazyConfigAcceptor::new(Acceptor::default(), Recorded::new(stream));
+        let start = timeout(HANDSHAKE, hello).await??;
+        let name = start.client_hello().server_name().map(str::to_ascii_lowercase);
+        // Only a client that asks for an address names no host.
+        let is_meant = |host: &&String| match &name {
+            Some(name) => *host == name,
+            None => Destination::new("https", host).is_some_and(|host| host.address().is_some()),
+        };
+        let meant = self.hosts.iter().find(is_meant);
+        let destination = meant.and_then(|host| self.destination(Scheme::Https, host));
+        match (destination, meant) {
+            (None, Some(_)) => self.pass_on(start).await,
+            (destination, _) => {
+                let shown = destination.as_ref().map(|destination| destination.name().to_owned());
+                let shown = shown.or(name).unwrap_or_else(|| "localhost".to_owned());
+                let config = self.shared.authority.config(&shown)?;
+                let mut stream = timeout(HANDSHAKE, start.into_stream(config)).await??;
+                stream.get_mut().0.seen = None;
+                let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                self.serve_http(stream, destination, is_h2).await
+            }
+        }
+    }
+
+    /// Passes a connection on as it is.
+    async fn pass_on(self, start: StartHandshake<Recorded>) -> anyhow::Result<()> {
+        let Recorded { mut stream, seen } = start.io;
+        let mut outside = self.dial.connect().await?;
+        outside.write_all(&seen.unwrap_or_default()).await?;
+        copy_bidirectional(&mut stream, &mut outside).await?;
+        Ok(())
+    }
+
+    /// Answers the requests of a connection to `destination`; `None` if it is for a host that is not granted.
+    async fn serve_http(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        destination: Option<Destination>,
+        is_h2: bool,
+    ) -> anyhow::Result<()> {
+        let address = self.dial.address;
+        let client = outside::client(self.dial, is_h2)?;
+        let forward = Arc::new(Forward::new(self.shared, destination, (address, client)));
+        let service = service_fn(|request| {
+            let forward = forward.clone();
+            async move { Ok::<_, std::convert::Infallible>(forward.answer(request).await) }
+        });
+        let mut server = auto::Builder::new(TokioExecutor::new()).preserve_header_case(true);
+        server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(MAX_HEAD);
+        let head = u32::try_from(MAX_HEAD)?;
+        server
+            .http2()
+            .timer(TokioTimer::new())
+            .max_header_list_size(head)
+            .max_concurrent_streams(MAX_STREAMS);
+        let served = server.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
+        forward.upgraded().await;
+        served.map_err(anyhow::Error::from_boxed)
+    }
+}
+
+/// A stream that remembers what was read from it.
+struct Recorded {
+    stream: TcpStream,
+    /// Not more than a client's first message, whose size TLS limits; `None` once it is not needed.
+    seen: Option<Vec<u8>>,
+}
+
+impl Recorded {
+    fn new(stream: TcpStream) -> Self {
+        Self { stream, seen: Some(Vec::new()) }
+    }
+}
+
+impl AsyncRead for Recorded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        if let Some(seen) = &mut self.seen {
+            seen.extend_from_slice(buffer.filled().get(before..).unwrap_or_default());
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Recorded {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
