@@ -200,7 +200,7 @@ fn the_bytes_of_each_connection_are_on_record() {
         for mut stream in listener.incoming().map_while(Result::ok) {
             std::thread::spawn(move || {
                 while stream.read_exact(&mut [0; 1000]).is_ok() {
-                    stream.write_all(&[b'x'; 54_321]).unwrap();
+                    stream.write_all(&vec![b'x'; 54_321]).unwrap();
                 }
             });
         }

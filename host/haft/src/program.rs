@@ -147,6 +147,11 @@ impl Program {
     /// source of tools (`Contribution`). Fails if program.toml is invalid; a plugin that cannot be loaded is one of
     /// [`Self::problems`].
     pub async fn load(options: &Options) -> anyhow::Result<Self> {
+        // Boxed, because this future is large and would be a part of the future of every verb.
+        Box::pin(Self::loaded(options)).await
+    }
+
+    async fn loaded(options: &Options) -> anyhow::Result<Self> {
         let all = options.all_for_agents();
         let options = all.as_ref().unwrap_or(options);
         let loaded = Loaded::read(options).await?;
@@ -161,8 +166,7 @@ impl Program {
             unseen: packages::unseen(&loaded, &installed),
             ..Contribution::default()
         };
-        // Boxed, because this future is larger than the rest and would be a part of the future of every verb.
-        let (merged, agents) = Box::pin(sources(&rights, known)).await?;
+        let (merged, agents) = sources(&rights, known).await?;
         let Merged { toolbox, rest } = merged;
         let Contribution { hooks, problems, uncallable, files, is_partial, servers, backend, .. } = rest;
         let Contribution { mut unseen, held, first_lists, notices, skills, .. } = rest;

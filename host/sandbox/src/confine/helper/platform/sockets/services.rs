@@ -27,9 +27,12 @@ enum Granted {
 
 impl Services {
     pub(super) fn new(policy: &Policy) -> Self {
-        let granted = |path: &PathBuf| match policy.may_write(path) {
-            true => Granted::File(without_links(path).ok()),
-            false => Granted::Path(path.clone()),
+        let granted = |path: &PathBuf| {
+            if policy.may_write(path) {
+                Granted::File(without_links(path).ok())
+            } else {
+                Granted::Path(path.clone())
+            }
         };
         Self(policy.sockets.iter().map(granted).collect())
     }
