@@ -59,10 +59,11 @@ impl Editing<'_> {
             lines.iter().filter(|line| !line.is_comment).for_each(|line| grant.push_with_reason(line));
         });
         let Some(table) = self.table.get_mut(key).and_then(Item::as_table_mut) else { return };
-        let mut head = raw(table.decor().suffix());
+        // Comments below the head belong to the first key.
+        let (mut head, present) = (raw(table.decor().suffix()), table.to_string());
         for ProposedLine { key, value, reason, .. } in lines.iter().filter(|line| line.is_comment) {
             let comment = format!("\n# {key} = [{}]", Value::from(value));
-            if !head.contains(&comment) {
+            if !present.contains(comment.trim_start()) {
                 head.extend([comment.as_str(), "  # ", reason]);
             }
         }
