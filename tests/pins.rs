@@ -129,7 +129,12 @@ fn the_first_list_with_tools_is_pinned() {
     home.write("instructions", "Read first.");
     home.write("tools.json", "[]");
     let empty = home.haft(&["tools"]);
-    assert!(!empty.stderr.contains("pinned") && !empty.stdout.contains("mcp__s__"), "{empty:?}");
+    assert!(
+        !empty.stderr.contains("pinned") && !empty.stdout.contains("mcp__s__"),
+        "{}{}",
+        empty.stdout,
+        empty.stderr
+    );
     home.write("tools.json", &json!(before()).to_string());
     let first = home.haft(&["call", "mcp__s__read"]);
     assert_eq!((first.stdout.as_str(), first.code), ("ran read\n", 0), "{}", first.stderr);

@@ -1,7 +1,5 @@
 //! A company's proxy, through which alone this machine reaches others: its names lead nowhere here.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -133,7 +133,7 @@ fn agent_servers(agent: &Value) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&json!({ "agent_servers": { "haft": agent } }))? + "\n")
 }
 
-/// An adapter for CodeCompanion.
+/// An adapter for `CodeCompanion`.
 const CODE_COMPANION: &str = r#"require("codecompanion").setup({
   adapters = {
     acp = {

@@ -68,7 +68,7 @@ impl Learn {
         };
         let mut needs = Needs::new(&subject, &project.manifest)?;
         let options = common.options(terminal, false)?;
-        let has_succeeded = observed(&subject, &mut needs, &options, is_public, terminal).await?;
+        let has_succeeded = Box::pin(observed(&subject, &mut needs, &options, is_public, terminal)).await?;
         needs.notes.iter().for_each(|note| terminal.message(format_args!("{DIM}{note}{DIM:#}")));
         propose(&project, &subject, &needs, self.yes, terminal).await?;
         if has_succeeded {
@@ -99,7 +99,7 @@ async fn observed(
             learns: subject.entry_name(),
             ..options.clone()
         };
-        let run = subject.run(&options, terminal).await?;
+        let run = Box::pin(subject.run(&options, terminal)).await?;
         let before = needs.files().count();
         needs.take(&observed, &run);
         if run.has_succeeded || run.is_interrupted || needs.files().count() == before {
@@ -133,7 +133,9 @@ async fn propose(
     terminal.message(format_args!("{DIM}{shown}:{DIM:#}"));
     let content: Value = json!({ "content": text });
     let difference = Difference::of(&content, Some(&project.text)).unwrap_or_default();
-    changed(&difference).iter().for_each(|line| terminal.message(format_args!("  {line}")));
+    for line in changed(&difference) {
+        terminal.message(format_args!("  {line}"));
+    }
     if subject.is_narrowed(&project.manifest)
         && lines.iter().any(|line| line.key == "hosts" && !line.is_comment)
     {

@@ -85,14 +85,14 @@ impl Host for Programs {
 
     async fn begin(&self, opening: Opening) -> Result<Box<dyn Conversation>, Failure> {
         let id = opening.id.clone().unwrap_or_else(Sessions::promise);
-        match self.dialogue(&opening).await {
+        match Box::pin(self.dialogue(&opening)).await {
             Ok(dialogue) => Ok(Box::new(Talk::begun(dialogue, id))),
             Err(error) => match error.downcast::<Untrusted>() {
                 Ok(Untrusted(agreement)) => {
                     let programs = self.clone();
                     let open = move || -> Opened {
                         let (programs, opening) = (programs.clone(), opening.clone());
-                        Box::pin(async move { programs.dialogue(&opening).await })
+                        Box::pin(async move { Box::pin(programs.dialogue(&opening)).await })
                     };
                     Ok(Box::new(Unagreed::new(open, *agreement, id)))
                 }
@@ -104,7 +104,7 @@ impl Host for Programs {
     async fn resume(&self, id: &str, opening: Opening) -> Result<Box<dyn Conversation>, Failure> {
         let open = Box::pin(async {
             let saved = self.saved(id)?;
-            let mut dialogue = self.dialogue(&opening).await?;
+            let mut dialogue = Box::pin(self.dialogue(&opening)).await?;
             if let Err(error) = dialogue.resume(&saved, |_| {}) {
                 dialogue.program.close().await;
                 return Err(error);

@@ -57,7 +57,7 @@ impl Needs {
             // What it meant to change is missing, whatever its exit code says.
             let is_change = matches!(refusal, Refusal::Write(_) | Refusal::Remove(_));
             if run.has_succeeded && !is_change {
-                self.note(format!("not proposed, since it succeeded without: {refusal}"));
+                self.note(&format!("not proposed, since it succeeded without: {refusal}"));
             } else {
                 self.take_refusal(&refusal, &run.grant);
             }
@@ -71,7 +71,7 @@ impl Needs {
         }
         if name.is_none() && others.is_empty() {
             let reason = format!("connect to {address}, an address without a name ({})", self.subject);
-            self.push("hosts", address.to_string(), reason, true);
+            self.push("hosts", address.to_string(), &reason, true);
         }
         for name in name.iter().chain(others) {
             if self.held.may_connect(name, *address).is_ok() {
@@ -82,54 +82,54 @@ impl Needs {
             let set = HOST_SETS.iter().find(|(_, hosts)| port == 443 && hosts.contains(&name.as_str()));
             let set = set.map(|(set, _)| format!("; part of {set}")).unwrap_or_default();
             let reason = format!("connect to {name}:{port} ({}){set}", self.subject);
-            self.push("hosts", host.host().unwrap_or_default(), reason, false);
+            self.push("hosts", host.host().unwrap_or_default(), &reason, false);
         }
     }
 
     fn take_refusal(&mut self, refusal: &Refusal, grant: &Grant) {
         let reason = format!("{refusal} ({})", self.subject);
         match refusal {
-            Refusal::Host(..) => self.push("hosts", refusal.host().unwrap_or_default(), reason, false),
+            Refusal::Host(..) => self.push("hosts", refusal.host().unwrap_or_default(), &reason, false),
             Refusal::Connect(address) if address.port() == 0 => {
-                self.note(format!("not proposed: a name leads to {}, a closed address", address.ip()));
+                self.note(&format!("not proposed: a name leads to {}, a closed address", address.ip()));
             }
-            Refusal::Connect(_) => self.push("hosts", refusal.host().unwrap_or_default(), reason, true),
+            Refusal::Connect(_) => self.push("hosts", refusal.host().unwrap_or_default(), &reason, true),
             Refusal::Request { .. } => {
-                self.note(format!("not proposed: {refusal}; `allow` of the secret names requests"));
+                self.note(&format!("not proposed: {refusal}; `allow` of the secret names requests"));
             }
             Refusal::Socket(path) => {
-                self.push("services", Service::of_socket(path).to_string(), reason, true);
+                self.push("services", Service::of_socket(path).to_string(), &reason, true);
             }
             Refusal::Read(path) | Refusal::Write(path) | Refusal::Remove(path) => {
-                self.take_path((refusal, path), reason, grant);
+                self.take_path((refusal, path), &reason, grant);
             }
         }
     }
 
-    fn take_path(&mut self, (refusal, path): (&Refusal, &Path), reason: String, grant: &Grant) {
+    fn take_path(&mut self, (refusal, path): (&Refusal, &Path), reason: &str, grant: &Grant) {
         match grant.closed_at(path).map(|closed| closed.why) {
             Some(Why::Store(store)) => self.push("credentials", store.to_string(), reason, true),
             Some(Why::StartUp) => self.push("write", self.relative(&path.to_string_lossy()), reason, true),
-            Some(Why::Own | Why::Denied) => self.note(format!("no line allows to {refusal}: it is closed")),
+            Some(Why::Own | Why::Denied) => self.note(&format!("no line allows to {refusal}: it is closed")),
             None => match right(refusal, grant) {
                 Some(right) if !self.files().any(|known| known.covers(&right)) => {
-                    self.files.push((right, plain(&reason)));
+                    self.files.push((right, plain(reason)));
                 }
                 Some(_) => {}
-                None => self.note(format!("no line is proposed to {refusal}: {}", too_wide(path))),
+                None => self.note(&format!("no line is proposed to {refusal}: {}", too_wide(path))),
             },
         }
     }
 
-    fn push(&mut self, key: &'static str, value: String, reason: String, is_comment: bool) {
+    fn push(&mut self, key: &'static str, value: String, reason: &str, is_comment: bool) {
         let is_known = |line: &ProposedLine| line.key == key && line.value == value;
         if !self.others.iter().any(is_known) {
-            self.others.push(ProposedLine { key, value, reason: plain(&reason), is_comment });
+            self.others.push(ProposedLine { key, value, reason: plain(reason), is_comment });
         }
     }
 
-    fn note(&mut self, note: String) {
-        let note = plain(&note);
+    fn note(&mut self, note: &str) {
+        let note = plain(note);
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }

@@ -132,7 +132,7 @@ impl Subject {
     pub(super) async fn run(&self, options: &Options, terminal: Terminal) -> anyhow::Result<Run> {
         match self {
             Self::Command(words) => run_command(words, options, terminal).await,
-            Self::Entry(entry) => entry.run(options, terminal).await,
+            Self::Entry(entry) => Box::pin(entry.run(options, terminal)).await,
         }
     }
 }

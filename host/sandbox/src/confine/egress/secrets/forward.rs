@@ -172,7 +172,7 @@ fn clean_head(
     destination: &Destination,
     asks_upgrade: bool,
 ) -> Result<(), (StatusCode, String)> {
-    let invalid = |_| (StatusCode::BAD_REQUEST, "the request cannot be sent".to_owned());
+    let invalid = |()| (StatusCode::BAD_REQUEST, "the request cannot be sent".to_owned());
     let mut uri = parts.uri.clone().into_parts();
     uri.scheme = Some(Scheme::try_from(destination.scheme().name()).map_err(|_| invalid(()))?);
     uri.authority = Some(Authority::try_from(destination.authority()).map_err(|_| invalid(()))?);

@@ -45,12 +45,11 @@ impl Led {
 
     /// Serves the connection to its end.
     pub(super) async fn serve(self, stream: TcpStream) {
-        let served = match self.first(Scheme::Https) {
-            Some(_) => self.serve_tls(stream).await,
-            None => {
-                let destination = self.first(Scheme::Http);
-                self.serve_http(stream, destination, false).await
-            }
+        let served = if self.first(Scheme::Https).is_some() {
+            self.serve_tls(stream).await
+        } else {
+            let destination = self.first(Scheme::Http);
+            self.serve_http(stream, destination, false).await
         };
         if let Err(error) = served {
             tracing::debug!(%error, "a connection with a secret ended");
@@ -121,9 +120,9 @@ impl Led {
             .timer(TokioTimer::new())
             .max_header_list_size(head)
             .max_concurrent_streams(MAX_STREAMS);
-        let served = server.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
+        let result = server.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
         forward.upgraded().await;
-        served.map_err(anyhow::Error::from_boxed)
+        result.map_err(anyhow::Error::from_boxed)
     }
 }
 
