@@ -210,7 +210,6 @@ mod tests {
             unix_sockets: false,
             sockets: Vec::new(),
             terminal: false,
-            learns: false,
             open_files: None,
             learns: false,
         }
