@@ -139,7 +139,6 @@ async fn bytes_count_once_for_the_call_that_sent_them() {
     assert_eq!(taken(41, 0), format!("{address}, opened earlier, sent 41 bytes, received 0 bytes"));
     assert_eq!(connections.take(), []);
     exchange(5);
-    drop(exchange);
     drop((client, server));
     let last = connections.finished().await;
     assert_eq!((last.len(), last[0].bytes.unwrap().sent), (1, 5));

@@ -207,7 +207,7 @@ mod tests {
             let socket = Socket::of(&client, listener.local_addr().unwrap()).unwrap();
             let (mut client, (mut server, _)) = (TcpStream::from(client), listener.accept().unwrap());
             client.write_all(&[1; 1234]).unwrap();
-            server.write_all(&[2; 56789]).unwrap();
+            server.write_all(&vec![2; 56789]).unwrap();
             let mut buffer = vec![0; 56789];
             client.read_exact(&mut buffer).unwrap();
             let counted = ask(&queries, &socket).unwrap().unwrap();
