@@ -36,6 +36,9 @@ const BY_CI: &[(&str, &str)] = &[
     ),
     ("cargo test", ".ci/readme 2"),
     ("cargo install --locked --path host/haft", ".ci/readme install"),
+    // In a small internet.
+    ("haft learn -- npm install", "tests/learn.rs"),
+    ("haft learn files --call read_file '{\"path\": \"a.txt\"}'", "tests/learn.rs"),
     // In Python, with the real toolchain.
     ("haft plugin build", ".ci/readme plugin"),
     ("haft call words__top-words '{\"text\": \"a rose is a rose\"}'", ".ci/readme plugin"),

@@ -153,7 +153,7 @@ async fn n20_no_worker_writes_in_the_journal_of_another() {
         let (shown, said) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(shown.contains("mark=plain") && !shown.contains("forged"), "{shown}");
-        said.contains("are left out: 1")
+        said.contains("under another worker's name: 1")
     })
     .await;
 }

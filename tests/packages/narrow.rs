@@ -71,7 +71,7 @@ fn a_server_without_a_grant_has_no_file_of_the_person_no_network_and_no_workspac
     let added = place.haft(&["add", "./spy.mcpb", "--yes"]).good();
     let may = "may       use its own files and the system's programs; no network, no folder of yours";
     assert!(added.stderr.contains(may), "{}", added.stderr);
-    let later = "`haft grant spy read=DIR` later";
+    let later = "or later with `haft grant spy …`";
     assert!(added.stderr.contains(later), "{}", added.stderr);
     let inside = |path: &str| place.work().join(path).display().to_string();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

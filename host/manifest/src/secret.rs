@@ -82,7 +82,7 @@ table! {
     /// Where a secret is kept: `env`, `file` or `keyring`.
     struct SourceKeys = "" {
         /// the environment variable that holds the secret
-        #[also("environment", "var", "variable")]
+        #[also("environment", "var")]
         env: Option<Variable> = None,
         /// the file that holds the secret
         #[also("path")]

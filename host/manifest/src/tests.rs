@@ -78,8 +78,12 @@ fn pr01_the_example_shows_every_key() {
     let mut missing = missing_keys(&Manifest::TABLE, &[&as_json(&full)], "");
     // The grant of a command has the keys of a server's, where `cache` is refused.
     missing.retain(|path| !path.starts_with(".tools.grant.") && path != ".mcp_servers.grant.cache");
+    // Secrets of commands and servers have the keys of those of `[sandbox]`.
+    missing.retain(|path| path != ".tools.secrets" && path != ".mcp_servers.secrets");
     // `file` and `keyring` of the key are shown with other secrets.
     let once = [
+        ".network.login.env",
+        ".network.login.file",
         ".provider.api_key.file",
         ".provider.api_key.keyring",
         ".nats.password.file",

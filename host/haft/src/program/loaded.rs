@@ -104,8 +104,12 @@ impl Loaded {
 /// Uses the proxy of the program, as far as the user agreed to it, without loading the program: for verbs that fetch.
 ///
 /// # Errors
-/// program.toml is invalid, or the proxy's login or certificate authorities cannot be read.
+/// The proxy's login or certificate authorities cannot be read.
 pub async fn use_network(options: &Options) -> anyhow::Result<()> {
+    // The verb itself reports an invalid program.toml or program.lock.
+    if read(options.program.as_deref(), Path::new(FILE_NAME)).await.is_err() {
+        return Ok(());
+    }
     let trust = match &options.trust {
         Trust::Agreed => Trust::LeftOut(Known::default()),
         trust => trust.clone(),
