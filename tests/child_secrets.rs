@@ -192,6 +192,8 @@ fn a_request_outside_of_the_rules_is_refused() {
         format!("-X POST {base}/ok"),
         format!("{base}/ok/../leak"),
         format!("{base}/ok%2f..%2fleak"),
+        format!("-H 'X-HTTP-Method-Override: DELETE' {base}/ok"),
+        format!("-H 'X-Original-URL: /leak' {base}/ok"),
     ] {
         let said = get(&request);
         let all = said.stdout + &said.stderr;

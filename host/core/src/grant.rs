@@ -40,7 +40,7 @@ pub use self::request::{RequestPattern, RequestPatternError};
 pub use self::right::{Right, RightError};
 pub(crate) use self::root::open_without_links;
 pub use self::root::{Root, normalise};
-pub use self::secret::{AccessKey, HostSecret};
+pub use self::secret::HostSecret;
 pub use self::service::{Service, ServiceError};
 use crate::words;
 

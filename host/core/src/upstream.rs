@@ -1,5 +1,4 @@
-//! The proxy between this machine and others, for all of this process: that of the first loaded program that names one.
-//! Requests and connections go to it, and it connects them (HTTP CONNECT, RFC 9110, section 9.3.6).
+//! The proxy between this machine and others, for all of this process. Requests and connections go to it, and it connects them (HTTP CONNECT, RFC 9110, section 9.3.6).
 
 use std::fmt;
 use std::io;
@@ -125,7 +124,7 @@ impl Upstream {
         let connected = async { TcpStream::connect(&*self.addresses().await?).await };
         let mut stream = timeout(CONNECT, connected).await.unwrap_or_else(|_| Err(silent()))?;
         stream.set_nodelay(true)?;
-        self.lead(&mut stream, host, port).await?;
+        self.tunnel(&mut stream, host, port).await?;
         Ok(stream)
     }
 
@@ -133,7 +132,7 @@ impl Upstream {
     ///
     /// # Errors
     /// The proxy refuses the connection. The error contains no password.
-    pub async fn lead(&self, stream: &mut TcpStream, host: &str, port: u16) -> io::Result<()> {
+    pub async fn tunnel(&self, stream: &mut TcpStream, host: &str, port: u16) -> io::Result<()> {
         let login = self.authorization();
         let login = login.map(|value| format!("Proxy-Authorization: {}\r\n", value.expose_secret()));
         let head = format!(

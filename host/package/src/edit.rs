@@ -194,6 +194,11 @@ pub fn sandbox(text: &str, right: &SandboxRight) -> Result<String, EditError> {
         SandboxRight::Host(host) => sandbox.push("hosts", host),
         SandboxRight::Service(service) => sandbox.push("services", service),
     });
+    changed_sandbox(text, &document)
+}
+
+/// Returns the text of `document`, which was `text`, if `[sandbox]` alone has changed.
+fn changed_sandbox(text: &str, document: &DocumentMut) -> Result<String, EditError> {
     let changed = document.to_string();
     // An implicit or inline table of another form stays unchanged, which the check of the result would accept.
     let others = |text: &str| {

@@ -18,17 +18,10 @@ pub struct HostSecret {
     pub variable: Option<String>,
     /// The variable of the process with the path of a file, and the text of the file. `{}` stands for the placeholder.
     pub file: Option<(String, String)>,
-    /// The access key, if the value is the secret access key of AWS.
-    pub access_key: Option<AccessKey>,
+    /// The access key, if the value is the secret access key of AWS, with which requests are signed (Signature Version 4).
+    pub access_key: Option<String>,
     /// The secret.
     pub value: SecretString,
-}
-
-/// An access key of AWS, with which requests are signed (Signature Version 4).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccessKey {
-    /// The identifier, which requests name.
-    pub id: String,
 }
 
 impl HostSecret {

@@ -59,7 +59,10 @@ impl Loaded {
         family.learn(&dirs.home, &redactor);
         let loaded = Self { dirs, manifest, lock, store, redactor, family, agreement, left_out };
         loaded.secrets().learn();
-        upstream::choose(&loaded.manifest, &loaded.dirs.home, &loaded.secrets()).await?;
+        // An agent has the proxy of the program that calls it.
+        if options.under.is_none() || loaded.manifest.network.proxy.is_some() {
+            upstream::choose(&loaded.manifest, &loaded.dirs.home, &loaded.secrets()).await?;
+        }
         Ok(loaded)
     }
 

@@ -2,7 +2,7 @@
 //! servers and commands.
 
 use super::rights::Rights;
-use haft_core::grant::{AccessKey, HostSecret};
+use haft_core::grant::HostSecret;
 use haft_core::report::Problem;
 use haft_manifest::{PlaceholderFile, ProcessSecret, SecretSource, Secrets, TextOrSecret};
 use secrecy::{ExposeSecret, SecretString};
@@ -45,7 +45,7 @@ async fn read(declared: &ProcessSecret, secrets: Secrets<'_>) -> Result<HostSecr
         hosts: declared.hosts.clone(),
         allow: declared.allow.clone(),
         variable: declared.variable.as_ref().map(|variable| variable.as_str().to_owned()),
-        access_key: id.map(|id| AccessKey { id }),
+        access_key: id,
         file: declared.placeholder_file.as_ref().map(file),
         value,
     })

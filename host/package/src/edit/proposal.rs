@@ -2,7 +2,7 @@
 
 use toml_edit::{Array, Item, RawString, Value};
 
-use super::{EditError, Editing, changed, parse, plain};
+use super::{EditError, Editing, changed, changed_sandbox, parse};
 
 /// A text in a list of a proposed grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,14 +43,7 @@ fn propose_to_sandbox(text: &str, lines: &[ProposedLine]) -> Result<String, Edit
         // `network = false` contradicts hosts.
         editing.inside("sandbox", |sandbox| drop(sandbox.table.remove("network")));
     }
-    let changed = document.to_string();
-    let others = |text: &str| {
-        let mut table = plain(text);
-        table.remove("sandbox");
-        table
-    };
-    let is_done = plain(&changed).contains_key("sandbox") && others(text) == others(&changed);
-    if is_done { Ok(changed) } else { Err(EditError::Unsure) }
+    changed_sandbox(text, &document)
 }
 
 impl Editing<'_> {

@@ -39,7 +39,7 @@ use super::wire::{self, CONNECT, Message, NAMES};
 use haft_core::sync::Lock;
 use haft_core::upstream::Upstream;
 
-/// Limit on the pending connections of one child. The watcher has the same limit.
+/// Limit on the pending connections of one child, also in its watcher.
 pub(super) const MAX_WAITING: usize = 256;
 /// Limit on the names that are resolved at one time: each takes a thread that other tasks of haft wait for too.
 const MAX_LOOK_UPS: usize = 16;
@@ -54,17 +54,17 @@ type LookUp = fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>>
 pub(super) struct Egress {
     judge: Judge,
     look_up: LookUp,
-    noted: Noted,
+    records: Records,
     /// The connections to the hosts of secrets, if there are secrets.
     relay: Option<Relay>,
 }
 
 /// The record of a child's connections and refusals, shared with its session.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Noted {
+pub(super) struct Records {
     pub(super) refused: Arc<Lock<Vec<Refusal>>>,
     pub(super) connections: Arc<Connections>,
-    /// The same for a proposal of rights, if the child's needs are learnt.
+    /// The connections for a proposal of rights, if the child's needs are learnt.
     pub(super) learnt: Arc<Record>,
     pub(super) learns: bool,
 }
@@ -86,13 +86,13 @@ impl Egress {
     pub(super) fn serve(
         policy: &Policy,
         socket: OwnedFd,
-        noted: Noted,
+        records: Records,
         relay: Option<Relay>,
     ) -> io::Result<AbortOnDropHandle<()>> {
         let egress = Self {
             judge: Judge::new(&policy.hosts, &policy.blocked)?,
             look_up: |name| Box::pin(system(name)),
-            noted,
+            records,
             relay,
         };
         let served = serve(Arc::new(egress), Arc::new(watched(socket)?));
@@ -103,7 +103,7 @@ impl Egress {
     async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, NoAddress> {
         if !self.judge.may_look_up(name) {
             if let Some(refusal) = Refusal::of_name(name) {
-                self.noted.refuse(refusal);
+                self.records.refuse(refusal);
             }
             return Err(NoAddress::Unknown);
         }
@@ -119,7 +119,7 @@ impl Egress {
         for address in found {
             match self.judge.learn(name, address) {
                 Ok(()) => open.push(address),
-                Err(refusal) => self.noted.refuse(refusal),
+                Err(refusal) => self.records.refuse(refusal),
             }
         }
         if open.is_empty() { Err(NoAddress::Unknown) } else { Ok(open) }
@@ -130,14 +130,19 @@ impl Egress {
         let reply = |error: i32| Reply { id: request.id, error };
         match self.judge.judge(request.address) {
             Err(refusal) => {
-                self.noted.refuse(refusal);
+                self.records.refuse(refusal);
                 (reply(message::refused(request.address.ip())), None)
             }
             Ok(name) => {
-                self.note(name.clone(), request.address);
+                let new = self.connection(name.clone(), request.address);
+                if self.records.learns {
+                    // A host that does not answer is needed too.
+                    self.records.learnt.add(&new);
+                }
                 let (error, socket) = self.connected(name.as_deref(), request).await;
                 if let Some(socket) = &socket {
-                    self.noted.connections.follow(socket, name, request.address);
+                    self.records.connections.add(&new);
+                    self.records.connections.follow(socket, name, request.address);
                 }
                 (reply(error), socket)
             }
@@ -149,28 +154,22 @@ impl Egress {
         if let Some(relay) = &self.relay {
             let hosts = self.judge.hosts(request.address);
             if relay.is_for(&hosts, request.address.port()) {
-                return relay.lead(hosts, name, request).await;
+                return relay.intercept(hosts, name, request).await;
             }
         }
         connect::open_for(name, request).await
     }
 
-    fn note(&self, name: Option<String>, address: SocketAddr) {
+    /// Returns the record of a new connection.
+    fn connection(&self, name: Option<String>, address: SocketAddr) -> Connection {
         let mut others = self.judge.names(address.ip());
         others.retain(|other| Some(other) != name.as_ref());
         let bytes = Some(Bytes::default());
-        self.noted.connection(&Connection { name, others, address, count: 1, secret: None, bytes });
+        Connection { name, others, address, count: 1, secret: None, bytes }
     }
 }
 
-impl Noted {
-    fn connection(&self, new: &Connection) {
-        if self.learns {
-            self.learnt.add(new);
-        }
-        self.connections.add(new);
-    }
-
+impl Records {
     fn refuse(&self, refusal: Refusal) {
         let mut refused = self.refused.lock();
         if refused.len() < MAX_REFUSALS && !refused.contains(&refusal) {

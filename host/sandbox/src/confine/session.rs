@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::channel::{receive, watched};
 use super::egress::secrets::Relay;
-use super::egress::{Connections, Egress, Noted, Record};
+use super::egress::{Connections, Egress, Record, Records};
 use super::helper::VERB;
 use super::living::LivingChild;
 use super::policy::Policy;
@@ -50,7 +50,7 @@ pub(crate) struct HelperSession {
     /// An event that was received before it was asked for.
     early: Option<io::Result<HelperEvent>>,
     /// The refusals and connections of the command so far.
-    noted: Noted,
+    records: Records,
     /// The variables of a command with secrets for hosts.
     given: Vec<(OsString, OsString)>,
     /// What serves the network of a command with single hosts; ends with this value.
@@ -105,9 +105,9 @@ impl HelperSession {
     pub(super) fn start(helper: &Path, policy: &Policy) -> io::Result<Self> {
         let (control, theirs) = wire::pair()?;
         let (job, their_job) = wire::pair()?;
-        let noted = Noted { learns: policy.learns, ..Noted::default() };
+        let records = Records { learns: policy.learns, ..Records::default() };
         let has_secrets = !policy.secrets.is_empty();
-        let relay = has_secrets.then(|| Relay::new(&policy.secrets, noted.clone())).transpose()?;
+        let relay = has_secrets.then(|| Relay::new(&policy.secrets, records.clone())).transpose()?;
         let given = relay.as_ref().map(Relay::variables).unwrap_or_default();
         let policy = policy.given(relay.as_ref().map(Relay::files).unwrap_or_default());
         let text = serde_json::to_vec(&policy).map_err(io::Error::other)?;
@@ -115,7 +115,7 @@ impl HelperSession {
         let mut egress = None;
         if !policy.hosts.is_empty() {
             let (ours, outside) = wire::pair()?;
-            egress = Some(Egress::serve(&policy, ours, noted.clone(), relay)?);
+            egress = Some(Egress::serve(&policy, ours, records.clone(), relay)?);
             sockets.push(outside);
         }
         let child = starter(helper).stdin(Stdio::from(theirs)).spawn()?;
@@ -124,7 +124,7 @@ impl HelperSession {
         let control = Control(watched(Arc::new(control))?);
         let (job, received, living) = (watched(job)?, 0, None);
         let early = None;
-        Ok(Self { control, job, child, received, early, noted, given, _egress: egress, living })
+        Ok(Self { control, job, child, received, early, records, given, _egress: egress, living })
     }
 
     /// Seals the child: it is ended when an object other than that of `seals` appears at a path.
@@ -168,17 +168,17 @@ impl HelperSession {
 
     /// Returns the refusals of the command so far, in order and limited. [`Self::news`] adds more.
     pub(crate) fn refused(&self) -> Arc<Lock<Vec<Refusal>>> {
-        self.noted.refused.clone()
+        self.records.refused.clone()
     }
 
     /// Returns the connections of a command with single hosts so far, limited.
     pub(crate) fn connections(&self) -> Arc<Connections> {
-        self.noted.connections.clone()
+        self.records.connections.clone()
     }
 
     /// Returns the connections of a command whose needs are learnt, limited.
     pub(super) fn learnt(&self) -> Arc<Record> {
-        self.noted.learnt.clone()
+        self.records.learnt.clone()
     }
 
     /// Waits for the next event of the processes, refusals left out. The future may be dropped and created again.
@@ -219,7 +219,7 @@ impl HelperSession {
         match message.kind {
             REFUSED => {
                 let refusal = Refusal::decode(&message.body).ok_or_else(|| failure(None))?;
-                self.noted.refused.lock().push(refusal.clone());
+                self.records.refused.lock().push(refusal.clone());
                 Ok(HelperEvent::Refused(refusal))
             }
             ENDED => {

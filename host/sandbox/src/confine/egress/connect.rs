@@ -33,7 +33,7 @@ pub(super) async fn open(request: &Request) -> (i32, Option<OwnedFd>) {
     }
 }
 
-/// The same for a connection to a granted name, through the proxy if there is one for it.
+/// Opens a connection to a granted name like [`open`], through the proxy if there is one for the name.
 pub(super) async fn open_for(name: Option<&str>, request: &Request) -> (i32, Option<OwnedFd>) {
     match name.and_then(|name| Some((Upstream::of(name)?, name))) {
         Some((upstream, name)) => open_through(upstream, name, request).await,
@@ -41,9 +41,10 @@ pub(super) async fn open_for(name: Option<&str>, request: &Request) -> (i32, Opt
     }
 }
 
-/// The same through a proxy that connects to `name`. A call that does not wait gets a connected socket too.
+/// Opens a connection through a proxy that connects to `name`. A call that does not wait gets a connected socket too.
 async fn open_through(upstream: &Upstream, name: &str, request: &Request) -> (i32, Option<OwnedFd>) {
-    match tunnel(upstream, name, request).await {
+    let opened = timeout(CONNECT, tunnel(upstream, name, request)).await;
+    match opened.unwrap_or_else(|_| Err(Errno::TIMEDOUT.into())) {
         Ok(socket) => (0, Some(socket)),
         Err(error) => {
             tracing::warn!("{error}");
@@ -60,7 +61,7 @@ async fn tunnel(upstream: &Upstream, name: &str, request: &Request) -> io::Resul
         match opened(&Request { is_v6, wait, address, ..*request }).await {
             Ok((_, socket)) => {
                 let mut stream = TcpStream::from_std(std::net::TcpStream::from(socket))?;
-                upstream.lead(&mut stream, name, request.address.port()).await?;
+                upstream.tunnel(&mut stream, name, request.address.port()).await?;
                 return Ok(stream.into_std()?.into());
             }
             Err(error) => last = error.into(),

@@ -5,7 +5,7 @@
 mod answer;
 mod authority;
 mod forward;
-mod led;
+mod intercepted;
 mod outside;
 mod placeholder;
 mod sigv4;
@@ -26,9 +26,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use self::authority::{Authority, CA_VARIABLES};
-use self::led::Led;
+use self::intercepted::Intercepted;
 use self::outside::Dial;
-use super::Noted;
+use super::Records;
 use super::connect;
 use super::message::Request;
 use haft_core::grant::{Destination, HostSecret, Scheme};
@@ -47,7 +47,7 @@ const MAX_CONNECTIONS: usize = 256;
 const INSIDE: Duration = Duration::from_secs(5);
 /// Time limit for a connection to a host, for a child that waits.
 const WAITING: Duration = Duration::from_mins(1);
-/// The same for a child that does not wait.
+/// Time limit for a connection to a host, for a child that does not wait.
 const NOT_WAITING: Duration = Duration::from_secs(10);
 /// Limit on the connections of other processes of this machine that come first: the port is open for a moment.
 const MAX_STRANGERS: usize = 16;
@@ -65,7 +65,7 @@ struct Shared {
     held: Vec<Held>,
     authority: Authority,
     redactor: Redactor,
-    noted: Noted,
+    records: Records,
 }
 
 /// A secret, and the child's placeholder for it.
@@ -82,7 +82,7 @@ impl Relay {
     ///
     /// # Errors
     /// The system provides no random numbers, or no certificate can be made.
-    pub(in crate::confine) fn new(secrets: &[HostSecret], noted: Noted) -> io::Result<Self> {
+    pub(in crate::confine) fn new(secrets: &[HostSecret], records: Records) -> io::Result<Self> {
         let redactor = Redactor::default();
         redactor.add(secrets.iter().map(|secret| &secret.value));
         let held = |secret: &HostSecret| {
@@ -92,7 +92,7 @@ impl Relay {
         };
         let held = secrets.iter().map(held).collect::<io::Result<_>>()?;
         let authority = Authority::new().map_err(io::Error::other)?;
-        let shared = Arc::new(Shared { held, authority, redactor, noted });
+        let shared = Arc::new(Shared { held, authority, redactor, records });
         Ok(Self { shared, connections: Lock::default(), limit: Arc::new(Semaphore::new(MAX_CONNECTIONS)) })
     }
 
@@ -131,7 +131,7 @@ impl Relay {
 
     /// Returns the error number and the socket for the child, whose connection to one of `hosts` leads to haft.
     /// `name` is the granted name that led there, if one did.
-    pub(super) async fn lead(
+    pub(super) async fn intercept(
         &self,
         hosts: Vec<String>,
         name: Option<&str>,
@@ -142,17 +142,18 @@ impl Relay {
         };
         match opened(name, request).await {
             Ok((socket, inside, outside)) => {
-                let led = Led::new(self.shared.clone(), hosts, Dial::new(name, request.address, outside));
+                let intercepted =
+                    Intercepted::new(self.shared.clone(), hosts, Dial::new(name, request.address, outside));
                 let mut connections = self.connections.lock();
                 while connections.try_join_next().is_some() {}
                 connections.spawn(async move {
-                    led.serve(inside).await;
+                    intercepted.serve(inside).await;
                     drop(permit);
                 });
                 (0, Some(socket))
             }
             Err(error) => {
-                tracing::debug!(%error, "cannot lead a connection to haft");
+                tracing::debug!(%error, "cannot intercept a connection");
                 (error.raw_os_error().unwrap_or(Errno::CONNREFUSED.raw_os_error()), None)
             }
         }

@@ -7,7 +7,7 @@ fn egress(hosts: &[&str]) -> Egress {
     Egress {
         judge: Judge::new(&hosts, &[]).unwrap(),
         look_up: |name| Box::pin(async move { fake(&name) }),
-        noted: Noted::default(),
+        records: Records::default(),
         relay: None,
     }
 }
@@ -46,7 +46,7 @@ async fn granted_names_are_answered_and_nothing_else() {
     for name in ["other.test", "x.api.test", "deep.test", "c2VjcmV0.evil.test"] {
         assert_eq!(asked(&egress, name, TYPE::A).await, (RCODE::NameError, 0), "{name}");
         let refused = Refusal::Host(name.to_ascii_lowercase(), None);
-        assert!(egress.noted.refused.lock().contains(&refused), "{name}");
+        assert!(egress.records.refused.lock().contains(&refused), "{name}");
     }
     assert_eq!(names::answer(&egress, b"no question").await, None);
     let answer = names::answer(&egress, &question("api.test", TYPE::A)).await.unwrap();

@@ -28,6 +28,9 @@ use haft_core::sync::Lock;
 
 /// Time limit for the head of an answer: programs that wait for events ask again by then.
 const ANSWER: Duration = Duration::from_mins(10);
+/// Headers by which some servers take a request for one of another method or path.
+const OVERRIDES: &[&str] =
+    &["x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url"];
 /// Characters of a request in a refusal.
 const MAX_SHOWN: usize = 200;
 
@@ -81,7 +84,7 @@ impl Forward {
             let (host, secret) = (Some(destination.name().to_owned()), Some(name.to_owned()));
             let (others, address) = (Vec::new(), self.address);
             let used = Connection { name: host, others, address, count: 1, secret, bytes: None };
-            self.shared.noted.connection(&used);
+            self.shared.records.connections.add(&used);
         }
         let sent = timeout(ANSWER, self.client.request(Request::from_parts(parts, body))).await;
         let unreachable = |why: &str| format!("`{destination}` cannot be reached: {why}");
@@ -101,7 +104,7 @@ impl Forward {
         Ok(answer)
     }
 
-    /// Returns the destination of the connection, if the request names the same.
+    /// Returns the destination of the connection, if the request names it.
     fn permitted(&self, request: &Request<Incoming>) -> Result<&Destination, (StatusCode, String)> {
         let misdirected = |text: String| (StatusCode::MISDIRECTED_REQUEST, text);
         let Some(destination) = &self.destination else {
@@ -139,14 +142,16 @@ impl Forward {
     ) -> Result<Vec<&Held>, (StatusCode, String)> {
         let of_host = self.shared.held.iter().filter(|held| held.secret.is_for(to));
         let path = request.uri().path();
-        let (allowed, refused): (Vec<&Held>, Vec<&Held>) =
-            of_host.partition(|held| held.secret.allows(request.method().as_str(), to, path));
+        let is_override = OVERRIDES.iter().any(|name| request.headers().contains_key(*name));
+        let (allowed, refused): (Vec<&Held>, Vec<&Held>) = of_host.partition(|Held { secret, .. }| {
+            secret.allow.is_empty() || (!is_override && secret.allows(request.method().as_str(), to, path))
+        });
         let Some(first) = refused.first().filter(|_| allowed.is_empty()) else { return Ok(allowed) };
         let request = excerpt(&format!("{} {to}{path}", request.method()), MAX_SHOWN);
         let request = self.shared.redactor.redact_owned(request);
         let refusal = Refusal::Request { secret: first.secret.name.clone(), request };
         let text = format!("refused to {refusal}: {}", refusal.allowing().unwrap_or_default());
-        self.shared.noted.refuse(refusal);
+        self.shared.records.refuse(refusal);
         Err((StatusCode::FORBIDDEN, text))
     }
 }

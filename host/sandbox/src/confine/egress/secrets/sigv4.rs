@@ -9,7 +9,6 @@ use ring::hmac::{self, HMAC_SHA256};
 use secrecy::{ExposeSecret, SecretString};
 
 use haft_core::encoding::hex;
-use haft_core::grant::AccessKey;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const PAYLOAD: &str = "x-amz-content-sha256";
@@ -51,8 +50,8 @@ pub(super) fn is_by(headers: &HeaderMap, id: &str) -> bool {
     value.and_then(credential).is_some_and(|credential| credential.split('/').next() == Some(id))
 }
 
-/// Replaces the signature of a request by one of `key` and `secret`.
-pub(super) fn sign(parts: &mut Parts, key: &AccessKey, secret: &SecretString) -> Result<(), Unsignable> {
+/// Replaces the signature of a request by one of the access key `id` and `secret`.
+pub(super) fn sign(parts: &mut Parts, id: &str, secret: &SecretString) -> Result<(), Unsignable> {
     let header = text(&parts.headers, AUTHORIZATION.as_str()).ok_or(Unsignable::Authorization)?;
     let signed = parsed(header).ok_or(Unsignable::Authorization)?;
     let date = text(&parts.headers, DATE).ok_or(Unsignable::Header(DATE))?;
@@ -61,7 +60,7 @@ pub(super) fn sign(parts: &mut Parts, key: &AccessKey, secret: &SecretString) ->
     let hash = hex(digest(&SHA256, canonical.as_bytes()).as_ref());
     let scope = signed.scope;
     let signature = signature(secret, scope, &format!("{ALGORITHM}\n{date}\n{scope}\n{hash}"));
-    let (id, headers) = (&key.id, signed.headers);
+    let headers = signed.headers;
     let header =
         format!("{ALGORITHM} Credential={id}/{scope}, SignedHeaders={headers}, Signature={signature}");
     let mut value = HeaderValue::try_from(header).map_err(|_| Unsignable::Authorization)?;
@@ -152,9 +151,8 @@ mod tests {
             .header(DATE, "20130524T000000Z")
             .header(AUTHORIZATION, old);
         let mut parts = request.body(()).unwrap().into_parts().0;
-        let key = AccessKey { id: "AKIAIOSFODNN7EXAMPLE".into() };
         assert!(is_by(&parts.headers, "AKIAPLACEHOLDER") && !is_by(&parts.headers, "AKIAPLACE"));
-        sign(&mut parts, &key, &"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".into()).unwrap();
+        sign(&mut parts, "AKIAIOSFODNN7EXAMPLE", &"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".into()).unwrap();
         let made = parts.headers[AUTHORIZATION].to_str().unwrap();
         let signature = "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41";
         assert!(
@@ -173,7 +171,7 @@ mod tests {
                 .header(DATE, "x")
                 .header("host", "a");
             let mut parts = request.header(name, value).body(()).unwrap().into_parts().0;
-            sign(&mut parts, &AccessKey { id: "B".into() }, &"s".into())
+            sign(&mut parts, "B", &"s".into())
         };
         assert_eq!(signed(PAYLOAD, "UNSIGNED-PAYLOAD"), Ok(()));
         assert_eq!(signed(PAYLOAD, "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), Err(Unsignable::Pieces));

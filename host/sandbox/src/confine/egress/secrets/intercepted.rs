@@ -31,14 +31,14 @@ const MAX_HEAD: usize = 128 << 10;
 const MAX_STREAMS: u32 = 128;
 
 /// A connection of the child to one of some hosts at an address.
-pub(super) struct Led {
+pub(super) struct Intercepted {
     shared: Arc<Shared>,
     /// The granted hosts at the address, as in URLs.
     hosts: Vec<String>,
     dial: Dial,
 }
 
-impl Led {
+impl Intercepted {
     pub(super) fn new(shared: Arc<Shared>, hosts: Vec<String>, dial: Dial) -> Self {
         Self { shared, hosts, dial }
     }
