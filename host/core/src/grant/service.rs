@@ -86,7 +86,7 @@ impl Service {
 
     /// Returns the service with the socket at `path`, which has no links: a well-known one if it has that socket.
     pub fn of_socket(path: &Path) -> Self {
-        let has = |known: &Self| known.sockets().iter().any(|own| real(own).as_deref() == Some(path));
+        let has = |known: &Self| known.real_sockets().any(|own| own == path);
         let known = Self::all().map(|(known, _)| known).find(has);
         known.unwrap_or_else(|| Self(Form::Socket(path.to_owned())))
     }
@@ -125,6 +125,12 @@ impl Service {
         }
     }
 
+    /// Returns the paths of its sockets without links in their directories, if the directories exist.
+    pub fn real_sockets(&self) -> impl Iterator<Item = PathBuf> {
+        let real = |path: PathBuf| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+        self.sockets().into_iter().filter_map(real)
+    }
+
     /// Returns the variables by which clients find it.
     pub fn variables(&self) -> &'static [&'static str] {
         if let Form::Known(row) = self.0 { row.variables } else { &[] }
@@ -139,11 +145,6 @@ impl Service {
             Form::Socket(path) => format!("uses the service at {}", path.display()),
         }
     }
-}
-
-/// Returns the path without links.
-fn real(path: &Path) -> Option<PathBuf> {
-    Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
 }
 
 fn places(row: &Row, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {

@@ -69,12 +69,7 @@ impl Policy {
             secrets: grant.secrets().to_vec(),
             files: Vec::new(),
             unix_sockets: grant.unix_sockets(),
-            sockets: grant
-                .services()
-                .iter()
-                .flat_map(Service::sockets)
-                .filter_map(|path| without_links(&path))
-                .collect(),
+            sockets: grant.services().iter().flat_map(Service::real_sockets).collect(),
             terminal: false,
             open_files: haft_core::limit::original_open_files(),
             learns: false,
@@ -176,11 +171,6 @@ impl Policy {
             Some(roots) => roots.iter().find(|root| path.starts_with(root)).map(PathBuf::as_path),
         }
     }
-}
-
-/// Returns a path of which the last component is not followed; none if its directory does not exist.
-fn without_links(path: &Path) -> Option<PathBuf> {
-    Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
 }
 
 fn with_own(grant: &Grant, roots: Option<Vec<PathBuf>>) -> Option<Vec<PathBuf>> {

@@ -1,7 +1,6 @@
-//! The sockets of a command that is granted single hosts or services. Calls of `connect`, `bind` and `listen` wait for the
-//! watcher,
-//! which executes them itself on the command's socket, in the network namespace, or puts a connected socket of haft's
-//! own network in its place.
+//! The sockets of a command that is granted single hosts or services. Calls of `connect`, `bind` and `listen` wait for
+//! the watcher, which executes them itself on the command's socket, in the network namespace, or puts a connected
+//! socket of haft's own network in its place.
 //!
 //! # Why no such call is let through to the kernel
 //! The command can change an address, and exchange a descriptor, after both were judged. A socket that was handed over
