@@ -24,7 +24,7 @@ async fn guest(grant: Grant) -> Guest {
 
 /// WA01: its tools are listed, in one language, with what they say of themselves.
 #[tokio::test]
-async fn wa01_the_tools_of_another_host_s_world() {
+async fn the_tools_of_another_host_s_world() {
     let source = Source::File(component());
     let plugin = Plugin::load(engine(), "acts", source, &Limits::default()).await.unwrap();
     assert_eq!(plugin.contract(), Contract::Act);
@@ -36,7 +36,7 @@ async fn wa01_the_tools_of_another_host_s_world() {
 
 /// WA01: answers come at once or piece by piece, and are what their media types say.
 #[tokio::test]
-async fn wa01_answers_in_parts() {
+async fn answers_in_parts() {
     let guest = guest(Grant::none()).await;
     assert_eq!(guest.says("say", json!({})).await, "said");
     assert_eq!(guest.says("nothing", json!({})).await, "");
@@ -56,7 +56,7 @@ async fn wa01_answers_in_parts() {
 
 /// WA01: arguments are deterministic CBOR (RFC 8949, section 4.2.1).
 #[tokio::test]
-async fn wa01_arguments_are_deterministic_cbor() {
+async fn arguments_are_deterministic_cbor() {
     let guest = guest(Grant::none()).await;
     let arguments = json!({ "bb": 1.5, "a": [256, -1, 2.0], "ccc": null, "b": "ü" });
     let expected = "a4 6161 83 190100 20 02 6162 62c3bc 626262 f93e00 63636363 f6";
@@ -65,7 +65,7 @@ async fn wa01_arguments_are_deterministic_cbor() {
 
 /// WA01: failures are the tool's, with its output until then; a trap affects no other call.
 #[tokio::test]
-async fn wa01_failures_in_parts() {
+async fn failures_in_parts() {
     let guest = guest(Grant::none()).await;
     for (tool, expected) in [
         ("fail", "Tool error: half\nit broke"),
@@ -85,7 +85,7 @@ async fn wa01_failures_in_parts() {
 
 /// WA01: version 0.2 has the same shapes.
 #[tokio::test]
-async fn wa01_version_0_2_of_the_world_is_spoken() {
+async fn version_0_2_of_the_world_is_spoken() {
     let mut bytes = fs::read(component()).unwrap();
     let (earlier, later) = (b"act:tools/tool-provider@0.1.0", b"act:tools/tool-provider@0.2.0");
     let places = bytes.windows(earlier.len()).enumerate().filter(|(_, window)| window == earlier);
@@ -103,7 +103,7 @@ async fn wa01_version_0_2_of_the_world_is_spoken() {
 
 /// WA03: an answer without end is cut off by the limit, or by the time.
 #[tokio::test]
-async fn wa03_a_stream_without_end_is_ended() {
+async fn a_stream_without_end_is_ended() {
     let guest = Guest::of(&component(), Grant::none(), Limits::default()).await;
     let error = guest.fails("flood", json!({})).await;
     assert!(error.contains("more than its result limit of 1 MiB"), "{error}");
@@ -111,7 +111,7 @@ async fn wa03_a_stream_without_end_is_ended() {
 
 /// WA02: files are those of the grant, relative ones those of the workspace.
 #[tokio::test]
-async fn wa02_files_of_another_host_s_component() {
+async fn files_of_another_host_s_component() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.txt"), "a").unwrap();
     let root = Root::resolve(Path::new("/"), directory.path()).unwrap();
@@ -125,7 +125,7 @@ async fn wa02_files_of_another_host_s_component() {
 
 /// PR11: what it says of itself is read without running it.
 #[test]
-fn pr11_what_another_host_s_component_asks_for() {
+fn what_another_host_s_component_asks_for() {
     let sections = read_sections(&fs::read(component()).unwrap()).unwrap();
     let about = sections.act.as_ref().unwrap();
     assert_eq!((about.name.as_str(), about.version.as_str()), ("acts", "1.2.3"));
@@ -135,7 +135,7 @@ fn pr11_what_another_host_s_component_asks_for() {
 
 /// WA04: another version of the world is named.
 #[tokio::test]
-async fn wa04_another_version_of_the_world_is_refused() {
+async fn another_version_of_the_world_is_refused() {
     let source = Tiny { export: "act:tools/tool-provider@0.3.0".into(), ..Tiny::default() }.source();
     let error = Plugin::load(engine(), "acts", source, &Limits::default()).await.unwrap_err();
     assert_eq!(
@@ -149,7 +149,7 @@ async fn wa04_another_version_of_the_world_is_refused() {
 
 /// WA01: a component that somebody else published, as it was published.
 #[tokio::test]
-async fn wa01_a_published_component_is_called() {
+async fn a_published_component_is_called() {
     let path = repository().join("tests/foreign/time.wasm");
     let guest = Guest::of(&path, Grant::none(), Limits::default()).await;
     let now = guest.says("get_current_time", json!({})).await;

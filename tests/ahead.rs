@@ -63,7 +63,7 @@ async fn rest(other: &Toolbox) {
 
 /// WA06: memory that an earlier call wrote is never seen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wa06_a_large_memory_is_always_as_it_was_made() {
+async fn a_large_memory_is_always_as_it_was_made() {
     let (toolbox, other) = (toolbox(true, Limits::default()).await, toolbox(false, Limits::default()).await);
     for turn in 0..40 {
         if turn % 3 != 0 {
@@ -75,7 +75,7 @@ async fn wa06_a_large_memory_is_always_as_it_was_made() {
 
 /// WA03: the clock ticks for them too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wa03_a_large_instance_made_ahead_ends_in_time() {
+async fn a_large_instance_made_ahead_ends_in_time() {
     let (toolbox, other) = (toolbox(true, briefly(300)).await, toolbox(false, Limits::default()).await);
     // On a busy machine not every call is over in its time.
     let touch = async || (call(&toolbox, "touch", json!({})).await.content == "5").then_some(());

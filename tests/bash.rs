@@ -45,7 +45,7 @@ async fn invalid(arguments: Value) -> String {
 
 /// TE09.
 #[tokio::test]
-async fn te09_missing_command_is_required() {
+async fn missing_command_is_required() {
     for arguments in [json!({}), json!({"command": ""}), json!({"command": " \n"}), json!({"command": null})]
     {
         assert!(invalid(arguments).await.contains("`command` is required"));
@@ -54,7 +54,7 @@ async fn te09_missing_command_is_required() {
 
 /// TE10.
 #[tokio::test]
-async fn te10_both_streams_in_order_from_the_workspace() {
+async fn both_streams_in_order_from_the_workspace() {
     let workspace = Workspace::new();
     let result = bash(&workspace, "echo one; echo two >&2; echo three; pwd; /bin/pwd; echo four >&2").await;
     let place = workspace.path("").canonicalize().unwrap();
@@ -64,7 +64,7 @@ async fn te10_both_streams_in_order_from_the_workspace() {
 
 /// TE11.
 #[tokio::test]
-async fn te11_exit_codes_are_seen() {
+async fn exit_codes_are_seen() {
     let workspace = Workspace::new();
     assert_eq!(bash(&workspace, "true").await, ToolResult::success("(exit code: 0)"));
     assert_eq!(bash(&workspace, "exit 3").await, ToolResult::error("(exit code: 3)"));
@@ -74,7 +74,7 @@ async fn te11_exit_codes_are_seen() {
 
 /// TE12.
 #[tokio::test]
-async fn te12_long_output_keeps_both_ends_and_counts() {
+async fn long_output_keeps_both_ends_and_counts() {
     let result = bash(&Workspace::new(), "seq 1 20000; exit 1").await;
     assert!(result.content.chars().count() <= 30_000);
     assert!(result.content.starts_with("1\n2\n3\n"));
@@ -84,7 +84,7 @@ async fn te12_long_output_keeps_both_ends_and_counts() {
 
 /// TE24.
 #[tokio::test]
-async fn te24_long_output_is_cut_between_characters() {
+async fn long_output_is_cut_between_characters() {
     let result = bash(&Workspace::new(), "printf 'x'; printf '🙂ж%.0s' {1..20000}").await;
     assert!(result.content.contains("40001 total chars"));
     assert!(!result.content.contains('\u{FFFD}'));
@@ -98,7 +98,7 @@ async fn invalid_utf8_is_replaced() {
 
 /// TE13.
 #[tokio::test]
-async fn te13_a_timeout_keeps_what_was_printed() {
+async fn a_timeout_keeps_what_was_printed() {
     let workspace = Workspace::new();
     let said = |result: &ToolResult| result.content.starts_with("so far");
     let (seconds, result) = timed_out(&workspace, "echo so far; sleep 4711", said).await;
@@ -112,7 +112,7 @@ async fn te13_a_timeout_keeps_what_was_printed() {
 
 /// TE13.
 #[tokio::test]
-async fn te13_the_default_is_120_seconds() {
+async fn the_default_is_120_seconds() {
     let tool = Bash::new(confiner(), DEFAULT_TIMEOUT);
     let timeout = &tool.def().parameters["properties"]["timeout"];
     assert_eq!(timeout["description"], "Time limit in seconds; default 120");
@@ -162,7 +162,7 @@ async fn assert_none_survived(workspace: &Workspace) {
 
 /// TE14.
 #[tokio::test(flavor = "multi_thread")]
-async fn te14_nothing_survives_a_timeout() {
+async fn nothing_survives_a_timeout() {
     let workspace = Workspace::new();
     let all_begun = |_: &ToolResult| workspace.files(".begun").len() == BROOD_SIZE;
     let (seconds, result) = timed_out(&workspace, BROOD, all_begun).await;
@@ -172,7 +172,7 @@ async fn te14_nothing_survives_a_timeout() {
 
 /// TE14.
 #[tokio::test(flavor = "multi_thread")]
-async fn te14_nothing_survives_a_cancellation() {
+async fn nothing_survives_a_cancellation() {
     let workspace = Workspace::new();
     let cancel = async {
         begun(&workspace).await;
@@ -186,7 +186,7 @@ async fn te14_nothing_survives_a_cancellation() {
 /// TE14:
 /// Also where no other thread of haft could do it.
 #[tokio::test]
-async fn te14_nothing_survives_a_drop() {
+async fn nothing_survives_a_drop() {
     let workspace = Workspace::new();
     tokio::select! {
         result = bash(&workspace, BROOD) => panic!("{result:?}"),
@@ -199,7 +199,7 @@ async fn te14_nothing_survives_a_drop() {
 /// TE14:
 /// TERM comes first, so that a command can tidy up.
 #[tokio::test(flavor = "multi_thread")]
-async fn te14_a_timeout_asks_before_it_kills() {
+async fn a_timeout_asks_before_it_kills() {
     let workspace = Workspace::new();
     let command = "trap 'echo tidy; exit' TERM; echo ready; sleep 4711 & wait";
     let said = |result: &ToolResult| result.content.starts_with("ready\n");
@@ -209,7 +209,7 @@ async fn te14_a_timeout_asks_before_it_kills() {
 
 /// TE15.
 #[tokio::test(flavor = "multi_thread")]
-async fn te15_a_background_child_is_not_waited_for() {
+async fn a_background_child_is_not_waited_for() {
     let workspace = Workspace::new();
     let result = bash(&workspace, "sleep 4711 & echo hi").await;
     let expected = "hi\n(stopped background processes: 1)";
@@ -219,7 +219,7 @@ async fn te15_a_background_child_is_not_waited_for() {
 /// TE15:
 /// What is left behind does not go on unseen, whether it holds the pipe or has let go of it.
 #[tokio::test(flavor = "multi_thread")]
-async fn te15_no_background_child_outlives_the_call() {
+async fn no_background_child_outlives_the_call() {
     let workspace = Workspace::new();
     let result = bash(&workspace, "setsid sleep 60 >/dev/null 2>&1 & (setsid sleep 60 &); echo hi").await;
     assert_eq!(result.content, "hi\n(stopped background processes: 2)");
@@ -229,7 +229,7 @@ async fn te15_no_background_child_outlives_the_call() {
 /// TE15:
 /// A process that is reading a pipe when the shell ends may still finish.
 #[tokio::test(flavor = "multi_thread")]
-async fn te15_what_is_written_just_after_the_end_is_seen() {
+async fn what_is_written_just_after_the_end_is_seen() {
     // It has little time for it, and may get none of it on a busy machine.
     eventually_some("what is written just after the end is seen", async || {
         let result = bash(&Workspace::new(), "echo late > >(sleep 0.02; cat)").await;
@@ -241,8 +241,8 @@ async fn te15_what_is_written_just_after_the_end_is_seen() {
 /// TE16:
 /// Measured in a process of its own: this test, alone, once more.
 #[tokio::test]
-async fn te16_a_gigabyte_of_output_costs_no_memory() {
-    const ALONE: &str = "bash::te16_a_gigabyte_of_output_costs_no_memory";
+async fn a_gigabyte_of_output_costs_no_memory() {
+    const ALONE: &str = "bash::a_gigabyte_of_output_costs_no_memory";
     if std::env::args().any(|argument| argument == "--exact") {
         let workspace = Workspace::unheard();
         let before = peak_memory();
@@ -268,14 +268,14 @@ fn peak_memory() -> u64 {
 
 /// TE17.
 #[tokio::test]
-async fn te17_standard_input_is_empty() {
+async fn standard_input_is_empty() {
     let workspace = Workspace::new();
     assert_eq!(bash(&workspace, "cat; read line || echo end").await.content, "end\n");
 }
 
 /// TE18.
 #[tokio::test]
-async fn te18_death_by_signal_is_told() {
+async fn death_by_signal_is_told() {
     let workspace = Workspace::new();
     let result = bash(&workspace, "echo out; kill -KILL $$").await;
     assert_eq!(result, ToolResult::error("out\n(killed by signal: 9 (SIGKILL))"));
@@ -284,7 +284,7 @@ async fn te18_death_by_signal_is_told() {
 
 /// RG06.
 #[tokio::test(flavor = "multi_thread")]
-async fn rg06_output_is_told_live_and_in_order() {
+async fn output_is_told_live_and_in_order() {
     let workspace = Workspace::new();
     let said = || {
         let received = workspace.received.lock().unwrap();

@@ -89,7 +89,7 @@ async fn answer(plugin: &Plugin) -> String {
 /// WA06:
 /// The list of an unchanged component is read, not asked for; its code is made again when called.
 #[tokio::test]
-async fn wa06_the_list_needs_no_code() {
+async fn the_list_needs_no_code() {
     let place = Place::new();
     let first = place.plugin().await;
     fs::remove_file(place.file(".cwasm")).unwrap();
@@ -105,7 +105,7 @@ async fn wa06_the_list_needs_no_code() {
 /// WA06:
 /// All that a tool says of itself survives, not only what models are shown.
 #[tokio::test]
-async fn wa06_a_remembered_list_is_whole() {
+async fn a_remembered_list_is_whole() {
     let place = Place::new();
     let path = crate::common::repository().join("plugins/built/wordcount.wasm");
     let first = load(&place.engine(), &path).await;
@@ -123,7 +123,7 @@ fn tiered(place: &Place, pooling: bool) -> Engine {
 /// A06: a component is compiled quickly at first, whatever the memory of its instances; that is kept for the next process, and
 /// is nothing to an engine that does not ask for it.
 #[tokio::test]
-async fn a06_a_component_is_compiled_quickly_at_first() {
+async fn a_component_is_compiled_quickly_at_first() {
     for pooling in [false, true] {
         let place = Place::new();
         let mut plugins = Vec::new();
@@ -143,7 +143,7 @@ async fn a06_a_component_is_compiled_quickly_at_first() {
 
 /// A06: code that is called often is optimized beside its calls, and takes the place of the other for good.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a06_what_is_called_often_is_optimized() {
+async fn what_is_called_often_is_optimized() {
     for pooling in [false, true] {
         let place = Place::new();
         let plugin = load(&tiered(&place, pooling), &place.component()).await;
@@ -163,7 +163,7 @@ async fn a06_what_is_called_often_is_optimized() {
 
 /// A06: a long call has its component optimized for the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a06_what_is_called_for_long_is_optimized() {
+async fn what_is_called_for_long_is_optimized() {
     let place = Place::new();
     fs::copy(crate::common::repository().join("tests/guests/built/hostile.wasm"), place.component()).unwrap();
     let plugin = load(&tiered(&place, false), &place.component()).await;
@@ -180,7 +180,7 @@ async fn a06_what_is_called_for_long_is_optimized() {
 
 /// A06: components that differ in custom sections alone are compiled once, and are two all the same.
 #[tokio::test]
-async fn a06_custom_sections_compile_nothing_anew() {
+async fn custom_sections_compile_nothing_anew() {
     use std::os::unix::fs::MetadataExt;
     let place = Place::new();
     let first = place.plugin().await;
@@ -196,7 +196,7 @@ async fn a06_custom_sections_compile_nothing_anew() {
 
 /// WA06: a changed component is another one, even if it has the same size and time.
 #[tokio::test]
-async fn wa06_a_changed_component_is_met_anew() {
+async fn a_changed_component_is_met_anew() {
     let place = Place::new();
     let was = fs::metadata(place.component()).unwrap();
     let first = place.seen(None).await;
@@ -221,7 +221,7 @@ async fn wa06_a_changed_component_is_met_anew() {
 /// A component that is replaced between its loading and its first call is not run under the old
 /// one's list.
 #[tokio::test]
-async fn wa06_a_component_replaced_under_way_is_noticed() {
+async fn a_component_replaced_under_way_is_noticed() {
     let place = Place::new();
     place.plugin().await;
     let loaded = place.plugin().await;
@@ -237,7 +237,7 @@ async fn wa06_a_component_replaced_under_way_is_noticed() {
 /// WA06:
 /// Damage of any file is noticed and mended.
 #[tokio::test]
-async fn wa06_damaged_entries_are_made_again() {
+async fn damaged_entries_are_made_again() {
     let flip = |bytes: &mut Vec<u8>| {
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
@@ -269,9 +269,9 @@ async fn wa06_damaged_entries_are_made_again() {
     }
 }
 
-/// A record that is still JSON and says something else is damaged as well.
+/// WA06: a record that is still JSON and says something else is damaged as well.
 #[tokio::test]
-async fn wa06_a_record_that_reads_well_is_checked_too() {
+async fn a_record_that_reads_well_is_checked_too() {
     let place = Place::new();
     let expected = place.plugin().await.tools().to_owned();
     let record = place.file(".json");
@@ -283,7 +283,7 @@ async fn wa06_a_record_that_reads_well_is_checked_too() {
 
 /// WA06: many processes may fill an empty cache at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wa06_concurrent_engines_share_an_empty_cache() {
+async fn concurrent_engines_share_an_empty_cache() {
     let place = Arc::new(Place::new());
     let loads: Vec<_> = (0..8)
         .map(|_| {
@@ -304,7 +304,7 @@ async fn wa06_concurrent_engines_share_an_empty_cache() {
 /// A cache that a tool may write, or that lies above or below what it may, is not used; plugins
 /// work all the same.
 #[tokio::test]
-async fn wa06_a_cache_that_tools_may_write_is_not_used() {
+async fn a_cache_that_tools_may_write_is_not_used() {
     let place = Place::new();
     let root = |path: &Path| Root::resolve(Path::new("/"), path).unwrap();
     let link = place.directory.path().join("link");
@@ -334,7 +334,7 @@ async fn wa06_a_cache_that_tools_may_write_is_not_used() {
 /// WA06:
 /// A cache that others may write is not used either.
 #[tokio::test]
-async fn wa06_a_cache_that_others_may_write_is_not_used() {
+async fn a_cache_that_others_may_write_is_not_used() {
     for (mode, used) in [(0o700, true), (0o755, true), (0o770, false), (0o777, false), (0o1777, false)] {
         let place = Place::new();
         fs::create_dir(place.cache()).unwrap();
@@ -347,7 +347,7 @@ async fn wa06_a_cache_that_others_may_write_is_not_used() {
 
 /// WA06: A new cache directory is private, whatever the process's umask.
 #[tokio::test]
-async fn wa06_a_new_cache_is_private() {
+async fn a_new_cache_is_private() {
     let place = Place::new();
     place.plugin().await;
     assert_eq!(fs::metadata(place.cache()).unwrap().permissions().mode() & 0o777, 0o700);

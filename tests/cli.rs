@@ -176,7 +176,7 @@ fn readme_s_first_command_counts_the_readme() {
 
 /// CL01, TE01: each built-in does real work, and the exit code says how it went.
 #[test]
-fn cl01_te01_built_in_tools_do_their_work() {
+fn built_in_tools_do_their_work() {
     let home = Home::new();
     let file = json!({ "file_path": "notes/a.txt", "content": "one\ntwo\n" });
     assert_eq!(home.call("write", &file).stdout, "Wrote 8 bytes to notes/a.txt\n");
@@ -192,7 +192,7 @@ fn cl01_te01_built_in_tools_do_their_work() {
 
 /// TE01, TE06: the built-in tools, always in this order.
 #[test]
-fn te01_te06_tools_are_listed_in_a_stable_order() {
+fn tools_are_listed_in_a_stable_order() {
     let home = Home::new();
     let names = |answer: Answer| -> Vec<String> {
         let tools: Vec<Value> = serde_json::from_str(&answer.stdout).unwrap();
@@ -208,7 +208,7 @@ fn te01_te06_tools_are_listed_in_a_stable_order() {
 
 /// RG04: `[builtins]` switches tools off.
 #[test]
-fn rg04_builtins_can_be_switched_off() {
+fn builtins_can_be_switched_off() {
     let home = Home::new();
     home.write("program.toml", "[builtins]\nshell = false\nfiles = false\n");
     let table = home.haft(&["tools"]).stdout;
@@ -218,7 +218,7 @@ fn rg04_builtins_can_be_switched_off() {
 
 /// PR02, PR04: a command tool runs, by its name and by the reference documents' form of it.
 #[test]
-fn pr02_pr04_a_command_tool_runs_under_both_names() {
+fn a_command_tool_runs_under_both_names() {
     let home = Home::new();
     home.write("program.toml", &program(""));
     for name in ["program__test__greet", "program:test:greet"] {
@@ -263,7 +263,7 @@ fn a_grant_is_all_a_plugin_gets() {
 
 /// CL04: haft's own secrets reach neither a child nor a guest.
 #[test]
-fn cl04_secrets_stay_with_haft() {
+fn secrets_stay_with_haft() {
     let home = Home::new();
     home.write("program.toml", &program("[plugins.grant]\nenv = [\"LANG\"]"));
     for answer in [
@@ -291,7 +291,7 @@ fn a_wrong_program_is_reported_whole_and_with_its_own_exit_code() {
 
 /// WA04: a plugin that cannot be loaded is said and does not keep the others from working.
 #[test]
-fn wa04_one_bad_plugin_does_not_spoil_the_others() {
+fn one_bad_plugin_does_not_spoil_the_others() {
     let home = Home::new();
     home.write("bad.wasm", "not wasm");
     let bad = "\n[[plugins]]\nname = \"bad\"\ncomponent = \"bad.wasm\"\n";
@@ -309,7 +309,7 @@ fn wa04_one_bad_plugin_does_not_spoil_the_others() {
 
 /// RS07: what a person would have to approve is not run when nobody can be asked.
 #[test]
-fn rs07_what_nobody_can_approve_is_not_run() {
+fn what_nobody_can_approve_is_not_run() {
     let home = Home::new();
     let confirmed = "[program]\nname = \"p\"\nversion = \"1.0.0\"\n\n[[tools]]\nname = \"t\"\ndescription = \"Runs\"\ncommand = \"touch ran\"\n\
                      confirm = true\n\n[builtins]\nshell_confirm = true\n";
@@ -327,7 +327,7 @@ fn rs07_what_nobody_can_approve_is_not_run() {
 
 /// RS06: a person at a terminal is asked, on standard error, and answers there.
 #[test]
-fn rs06_a_person_at_a_terminal_is_asked() {
+fn a_person_at_a_terminal_is_asked() {
     let home = Home::new();
     home.write("program.toml", "[builtins]\nshell_confirm = true\n");
     let arguments = json!({ "command": "echo 47\"\"11" }).to_string();
@@ -353,7 +353,7 @@ fn what_is_required_and_missing_is_said() {
 
 /// PR06: `haft check` finds what is missing on this machine.
 #[test]
-fn pr06_check_names_what_is_missing() {
+fn check_names_what_is_missing() {
     let home = Home::new();
     let requirements = "[host_requirements]\nrequired = [\"no-such-program-4711\"]\n";
     let grant = "[plugins.grant]\nread = [\"no-such-directory\"]\n";
@@ -368,7 +368,7 @@ fn pr06_check_names_what_is_missing() {
 /// C13: a granted folder may be made later; that it is not there yet is said, and fails nothing. One that is no
 /// folder does.
 #[test]
-fn c13_a_granted_folder_that_is_not_there_yet_is_a_warning() {
+fn a_granted_folder_that_is_not_there_yet_is_a_warning() {
     let home = Home::new();
     home.write("program.toml", &program("[plugins.grant]\nread = [\"later\"]\n"));
     let check = home.haft(&["check"]);
@@ -394,7 +394,7 @@ fn init_writes_a_program_that_checks_and_never_overwrites_one() {
 
 /// S02: what was typed before the question stood there agrees to nothing.
 #[test]
-fn s02_typing_ahead_agrees_to_nothing() {
+fn typing_ahead_agrees_to_nothing() {
     let home = Home::new();
     fs::copy(repository().join("plugins/built/wordcount.wasm"), home.work().join("words.wasm")).unwrap();
     let Some(script) = haft::lookup::find_on_path("script") else {
@@ -432,7 +432,7 @@ fn s02_typing_ahead_agrees_to_nothing() {
 
 /// C12: whoever writes it in another way is told how it is written.
 #[test]
-fn c12_what_is_nearly_right_gets_a_hint() {
+fn what_is_nearly_right_gets_a_hint() {
     let home = Home::new();
     let call = home.haft(&["call", "read", "file_path=a b"]);
     assert_eq!(call.code, 5);

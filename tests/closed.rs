@@ -61,8 +61,9 @@ fn readers(home: &Home, name: &str) -> Vec<&'static str> {
 
 const ALL: [&str; 3] = ["bash", "read", "x__open"];
 
+/// F1.
 #[test]
-fn f1_credential_stores_are_closed_by_default() {
+fn credential_stores_are_closed_by_default() {
     let home = home("", "");
     for closed in [".ssh/id", "keys/deploy", ".netrc"] {
         assert_eq!(readers(&home, closed), [""; 0], "{closed}");
@@ -76,8 +77,9 @@ fn f1_credential_stores_are_closed_by_default() {
     assert!(home.work().join("began").exists() && !home.work().join("leaked").exists(), "the MCP server");
 }
 
+/// F1.
 #[test]
-fn f1_a_store_is_opened_by_its_name_for_those_who_name_it() {
+fn a_store_is_opened_by_its_name_for_those_who_name_it() {
     let open = "credentials = [\"ssh\"]";
     let sandbox = home(open, "");
     assert_eq!(readers(&sandbox, ".ssh/id"), ["bash", "read"]);
@@ -99,8 +101,9 @@ fn f1_a_store_is_opened_by_its_name_for_those_who_name_it() {
     }
 }
 
+/// F1.
 #[test]
-fn f1_a_refusal_names_the_line_that_opens_the_store() {
+fn a_refusal_names_the_line_that_opens_the_store() {
     let home = home("", "");
     let path = place(&home, ".ssh/id");
     let sandbox = "add `credentials = [\"ssh\"]` to `[sandbox]`";
@@ -119,8 +122,9 @@ fn f1_a_refusal_names_the_line_that_opens_the_store() {
     assert!(!fine.stdout.contains("hint:") && !fine.stderr.contains("hint:"), "nothing failed");
 }
 
+/// F1.
 #[test]
-fn f1_an_unknown_store_is_an_error_with_the_nearest() {
+fn an_unknown_store_is_an_error_with_the_nearest() {
     let home = home("credentials = [\"shh\"]", "");
     let refused = home.haft(&["check"]);
     assert!(refused.code != 0, "{}", refused.stdout);
@@ -128,8 +132,9 @@ fn f1_an_unknown_store_is_an_error_with_the_nearest() {
     assert!(all.contains("unknown credential store; did you mean `ssh`?"), "{all}");
 }
 
+/// F1.
 #[test]
-fn f1_deny_closes_more_in_every_mode() {
+fn deny_closes_more_in_every_mode() {
     let deny = "deny = [\"~/private\", \"./secrets\"]";
     let sandbox = home(deny, "");
     assert_eq!(readers(&sandbox, "private/note"), ["x__open"]);
@@ -144,10 +149,11 @@ fn f1_deny_closes_more_in_every_mode() {
     assert!(all.code != 0 && all.stderr.contains("tools cannot work in"), "{}", all.stderr);
 }
 
-/// A store that is a link is closed where it really is, and keeps nobody from working in the home directory; a link that
+/// F1: a store that is a link is closed where it really is, and keeps nobody from working in the home directory; a
+/// link that
 /// `deny` names and a tool could replace is refused.
 #[test]
-fn f1_a_link_to_a_store_closes_what_it_leads_to() {
+fn a_link_to_a_store_closes_what_it_leads_to() {
     let home = home("", "");
     fs::write(place(&home, "keys/npmrc"), SECRET).unwrap();
     symlink("keys/npmrc", place(&home, ".npmrc")).unwrap();
@@ -174,8 +180,9 @@ fn f1_a_link_to_a_store_closes_what_it_leads_to() {
 const GIT: &str = "export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a \
                    GIT_COMMITTER_EMAIL=a@b; ";
 
+/// F1.
 #[test]
-fn f1_what_starts_by_itself_is_not_written() {
+fn what_starts_by_itself_is_not_written() {
     let home = home("", "");
     let made = bash(&home, "git init -q . && mkdir .vscode && echo {} | tee .vscode/tasks.json");
     assert_eq!(made.code, 0, "{}{}", made.stdout, made.stderr);
@@ -215,8 +222,9 @@ fn f1_what_starts_by_itself_is_not_written() {
     assert!(told.stderr.contains(&line), "{}", told.stderr);
 }
 
+/// F1.
 #[test]
-fn f1_what_write_names_is_written_though_it_starts_by_itself() {
+fn what_write_names_is_written_though_it_starts_by_itself() {
     let home = home("write = [\".git/config\", \".vscode\"]", "");
     let made = bash(&home, "git init -q . && mkdir .vscode");
     assert_eq!(made.code, 0, "{}{}", made.stdout, made.stderr);

@@ -50,7 +50,7 @@ const LINES: [&str; 2] = ["printf", "<%s>\n"];
 
 /// PR02.
 #[test]
-fn pr02_the_name_says_program_and_tool() {
+fn the_name_says_program_and_tool() {
     let tool = CommandTool::new(confiner(), spec(&["gh", "pr", "create"])).unwrap();
     assert_eq!(tool.def().name, "program__github__create_pr");
     assert_eq!(tool.def().description, "Create a pull request");
@@ -59,7 +59,7 @@ fn pr02_the_name_says_program_and_tool() {
 
 /// PR03.
 #[tokio::test]
-async fn pr03_the_command_s_own_words_come_first() {
+async fn the_command_s_own_words_come_first() {
     assert_eq!(
         content(spec(&["echo", "pr", "--all", "a b"]), json!({"args": ["x"]})).await,
         "pr --all a b x\n"
@@ -69,7 +69,7 @@ async fn pr03_the_command_s_own_words_come_first() {
 
 /// PR04.
 #[tokio::test]
-async fn pr04_declared_arguments_reach_the_program() {
+async fn declared_arguments_reach_the_program() {
     let mut spec = spec(&LINES);
     spec.arguments = vec![
         argument("title", Some("--title"), None),
@@ -87,7 +87,7 @@ async fn pr04_declared_arguments_reach_the_program() {
 
 /// PR05.
 #[tokio::test]
-async fn pr05_nothing_is_expanded_by_a_shell() {
+async fn nothing_is_expanded_by_a_shell() {
     let words = ["$(id)", "; echo no", "`id`", "*", "a  b", "$HOME", "новая\nстрока", "", "--version"];
     let expected = format!("<{}>\n", words.join(">\n<"));
     assert_eq!(content(spec(&LINES), json!({"args": words})).await, expected);
@@ -95,7 +95,7 @@ async fn pr05_nothing_is_expanded_by_a_shell() {
 
 /// PR05.
 #[test]
-fn pr05_only_a_bare_name_is_a_command() {
+fn only_a_bare_name_is_a_command() {
     let error = |words: &[&str]| CommandTool::new(confiner(), spec(words)).unwrap_err();
     assert_eq!(error(&[]), CommandError::Empty);
     assert_eq!(error(&["", "x"]), CommandError::Empty);
@@ -111,7 +111,7 @@ fn pr05_only_a_bare_name_is_a_command() {
 
 /// PR05.
 #[tokio::test]
-async fn pr05_the_environment_is_scrubbed_and_the_workspace_is_the_directory() {
+async fn the_environment_is_scrubbed_and_the_workspace_is_the_directory() {
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
     let names = content(spec(&["env"]), json!({})).await;
     assert!(names.contains("\nPATH=") || names.starts_with("PATH="));
@@ -125,7 +125,7 @@ async fn pr05_the_environment_is_scrubbed_and_the_workspace_is_the_directory() {
 
 /// PR06.
 #[tokio::test]
-async fn pr06_everything_missing_is_named_and_nothing_runs() {
+async fn everything_missing_is_named_and_nothing_runs() {
     let mut spec = spec(&["haft-has-no-such-program"]);
     spec.required = vec!["sh".into(), "haft-nor-this".into(), "haft-has-no-such-program".into()];
     spec.optional = vec!["sh".into(), "haft-nor-that".into()];
@@ -175,7 +175,7 @@ async fn a_timeout_is_told() {
 
 /// RG06.
 #[tokio::test(flavor = "multi_thread")]
-async fn rg06_each_stream_is_told_as_itself() {
+async fn each_stream_is_told_as_itself() {
     let workspace = Workspace::new();
     let script = "heard() { until test -e $1; do sleep 0.01; done; }
                   echo one; heard one; echo two >&2; heard two; echo three";
@@ -203,7 +203,7 @@ fn report(event: &Event) -> String {
 /// SB10:
 /// A program that program.toml declares is held to the same grant as `bash`.
 #[tokio::test]
-async fn sb10_a_command_is_confined() {
+async fn a_command_is_confined() {
     let workspace = Workspace::new();
     let outside = tempfile::tempdir().unwrap();
     let files = [workspace.path("inside"), outside.path().join("outside")];

@@ -26,7 +26,7 @@ fn words(words: &[&str]) -> Value {
 
 /// WA01: a program of WASI 0.3 is one tool, `run`.
 #[tokio::test]
-async fn wa01_a_later_program_is_one_tool() {
+async fn a_later_program_is_one_tool() {
     let source = Source::File(component());
     let plugin = Plugin::load(engine(), "program", source, &Limits::default()).await.unwrap();
     assert_eq!(plugin.contract(), Contract::Command);
@@ -65,7 +65,7 @@ async fn an_exit_code_is_told_and_is_an_error() {
 
 /// WA02: its files are those of its grant.
 #[tokio::test]
-async fn wa02_a_later_program_reads_what_was_granted() {
+async fn a_later_program_reads_what_was_granted() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::resolve(folder.path(), ".".as_ref()).unwrap();
     let path = root.real().join("a.txt");
@@ -78,7 +78,7 @@ async fn wa02_a_later_program_reads_what_was_granted() {
 
 /// WA03: what computes or writes for ever is ended.
 #[tokio::test]
-async fn wa03_a_later_program_is_held_to_its_limits() {
+async fn a_later_program_is_held_to_its_limits() {
     let guest = Guest::of(&component(), Grant::none(), briefly(1500)).await;
     let ended = guest.call("run", words(&["spin"])).await;
     assert!(ended.is_error && ended.content.contains("timed out"), "{}", ended.content);

@@ -26,7 +26,7 @@ fn words(words: &[&str]) -> Value {
 
 /// WA01: a program is one tool, `run`.
 #[tokio::test]
-async fn wa01_a_program_is_one_tool() {
+async fn a_program_is_one_tool() {
     let source = Source::File(component());
     let plugin = Plugin::load(engine(), "program", source, &Limits::default()).await.unwrap();
     assert_eq!(plugin.contract(), Contract::Command);

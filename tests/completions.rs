@@ -61,7 +61,7 @@ fn program(home: &Home) {
 
 /// U10: tools, their arguments and values, plugins, servers, calls and sessions.
 #[test]
-fn u10_bash_completes_what_there_is() {
+fn bash_completes_what_there_is() {
     let home = Home::new();
     program(&home);
     home.write("plan.md", "x");
@@ -95,7 +95,7 @@ fn u10_bash_completes_what_there_is() {
 
 /// U10: in a folder that nobody agreed to haft's own tools are known, and nothing of the folder runs or is compiled.
 #[test]
-fn u10_a_completion_runs_nothing_of_a_stranger() {
+fn a_completion_runs_nothing_of_a_stranger() {
     let home = Home::new();
     program(&home);
     let mut own = home.command(&[]);
@@ -115,7 +115,7 @@ fn u10_a_completion_runs_nothing_of_a_stranger() {
 
 /// U10: the other shells are told what each of them is, on a line.
 #[test]
-fn u10_zsh_and_fish_are_told_what_a_tool_does() {
+fn zsh_and_fish_are_told_what_a_tool_does() {
     let home = Home::new();
     let answer = |shell: &str| {
         let mut command = home.command(&["--", "haft", "call", "rea"]);

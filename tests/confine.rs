@@ -33,12 +33,12 @@ use crate::workspace::Workspace;
 /// SB02, SB04, SB05, SB06, SB07:
 /// Nothing gets out of the whole sandbox, neither of root's nor of an ordinary user's.
 #[tokio::test(flavor = "multi_thread")]
-async fn sb04_no_case_escapes() -> Result<(), String> {
+async fn no_case_escapes() -> Result<(), String> {
     if is_inner() {
         play().await;
         return Ok(());
     }
-    judge("confine::sb04_no_case_escapes", 10, &[Off::NOTHING])
+    judge("confine::no_case_escapes", 10, &[Off::NOTHING])
 }
 
 /// Without a layer exactly those get out that nothing else holds; without any, all.

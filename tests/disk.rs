@@ -27,7 +27,7 @@ fn held(directory: &Path) -> (u64, usize) {
 
 /// S17: more than the limit is refused with the line that raises it; less is not.
 #[tokio::test]
-async fn s17_a_call_writes_so_much_and_no_more() {
+async fn a_call_writes_so_much_and_no_more() {
     let place = tempfile::tempdir().unwrap();
     let guest = guest(place.path()).await;
     let path = place.path().join("file");
@@ -47,7 +47,7 @@ async fn s17_a_call_writes_so_much_and_no_more() {
 
 /// S17: a file with a hole is as long as it is, however little is in it.
 #[tokio::test]
-async fn s17_holes_count() {
+async fn holes_count() {
     let place = tempfile::tempdir().unwrap();
     let guest = guest(place.path()).await;
     let path = place.path().join("file");
@@ -62,7 +62,7 @@ async fn s17_holes_count() {
 
 /// S17: what is made counts too, so that there is a bound to how many.
 #[tokio::test]
-async fn s17_names_count() {
+async fn names_count() {
     let place = tempfile::tempdir().unwrap();
     let guest = guest(place.path()).await;
     for number in 0..100 {
@@ -106,7 +106,7 @@ fn program(home: &Home, disk: &str) -> PathBuf {
 
 /// S17: program.toml says how much, and its own line is the one that the refusal names.
 #[test]
-fn s17_program_toml_says_how_much() {
+fn program_toml_says_how_much() {
     let home = Home::new();
     let path = program(&home, "disk = \"20KiB\"\n");
     let text = json!({ "path": path, "text": "x".repeat(30_000) });

@@ -66,7 +66,7 @@ fn out(done: &SelfTest) -> BTreeMap<&str, &Outcome> {
 
 /// SB08: an attempt that could not get out of anything would hold everywhere.
 #[tokio::test]
-async fn sb08_every_attempt_gets_out_where_nothing_holds_it() {
+async fn every_attempt_gets_out_where_nothing_holds_it() {
     let done = self_test(Layers::NONE).await;
     let out = out(&done);
     for attempt in OUT_WITHOUT_LAYERS {
@@ -78,7 +78,7 @@ async fn sb08_every_attempt_gets_out_where_nothing_holds_it() {
 
 /// SB08: with one layer less than all, what only that layer holds gets out, and nothing else.
 #[tokio::test]
-async fn sb08_every_layer_has_something_that_only_it_holds() {
+async fn every_layer_has_something_that_only_it_holds() {
     let all = Layers::offered();
     let done = self_test(all).await;
     assert!(out(&done).is_empty(), "{:#?}", out(&done));
@@ -210,7 +210,7 @@ fn not_held(doctor: &Value) -> Vec<&str> {
 
 /// CL03, SB08.
 #[test]
-fn cl03_sb08_doctor_tells_of_this_kernel() {
+fn doctor_tells_of_this_kernel() {
     let home = Home::new();
     let (doctor, code) = home.doctor(Lacks::Nothing);
     let sandbox = &doctor["sandbox"];
@@ -229,7 +229,7 @@ fn cl03_sb08_doctor_tells_of_this_kernel() {
 
 /// CL03: a page that can be read without colours, with every section.
 #[test]
-fn cl03_doctor_s_page_is_whole_when_piped() {
+fn doctor_s_page_is_whole_when_piped() {
     let answer = Home::new().haft(Lacks::Nothing, &["doctor"]);
     for expected in [
         "\nSandbox\n",
@@ -250,7 +250,7 @@ fn cl03_doctor_s_page_is_whole_when_piped() {
 
 /// CL03: it is said that there is a key, and where; never what it is.
 #[test]
-fn cl03_keys_are_never_printed() {
+fn keys_are_never_printed() {
     let home = Home::new();
     fs::write(home.path("key"), SECRET).unwrap();
     let provider = "[provider]\nname = \"openai\"\nmodel = \"m\"\napi_key = { file = \"../key\" }\n";
@@ -268,7 +268,7 @@ fn cl03_keys_are_never_printed() {
 
 /// SB08: without Landlock nothing is started, whatever else there is.
 #[test]
-fn sb08_without_landlock_doctor_says_so_and_bash_is_refused() {
+fn without_landlock_doctor_says_so_and_bash_is_refused() {
     let home = Home::new();
     for (lacks, namespaces) in [(Lacks::Landlock, true), (Lacks::Both, false)] {
         let (doctor, code) = home.doctor(lacks);
@@ -296,7 +296,7 @@ fn sb08_without_landlock_doctor_says_so_and_bash_is_refused() {
 
 /// SB08: the way out is explicit and loud.
 #[test]
-fn sb08_without_a_sandbox_only_on_request_and_loudly() {
+fn without_a_sandbox_only_on_request_and_loudly() {
     let home = Home::new();
     let touch = ["--unsafe-no-sandbox", "call", "bash", "--arg", "command=touch sentinel; echo done"];
     let answer = home.haft(Lacks::Landlock, &touch);
@@ -311,7 +311,7 @@ fn sb08_without_a_sandbox_only_on_request_and_loudly() {
 
 /// SB08: without namespaces files are kept, and what is not is said, by doctor and at every call.
 #[test]
-fn sb08_without_namespaces_the_gaps_are_named() {
+fn without_namespaces_the_gaps_are_named() {
     let home = Home::new();
     let (doctor, code) = home.doctor(Lacks::Namespaces);
     let sandbox = &doctor["sandbox"];
@@ -343,7 +343,7 @@ fn sb08_without_namespaces_the_gaps_are_named() {
 
 /// SB05, SB08: what only a mount could cover is not left uncovered.
 #[test]
-fn sb05_sb08_without_namespaces_a_workspace_around_haft_s_own_files_is_refused() {
+fn without_namespaces_a_workspace_around_haft_s_own_files_is_refused() {
     let home = Home::new();
     fs::write(home.path("work/program.toml"), "[sandbox]\nworkspace = \"..\"\n").unwrap();
     let (doctor, code) = home.doctor(Lacks::Namespaces);
@@ -377,9 +377,9 @@ fn a_place_that_cannot_be_used_is_named() {
     assert!(answer.stdout.contains("self-test     not run: cannot create directory"), "{}", answer.stdout);
 }
 
-/// A program that does not answer is not waited for, and what it says cannot steer a terminal.
+/// CL03: a program that does not answer is not waited for, and what it says cannot steer a terminal.
 #[test]
-fn cl03_tools_are_asked_within_bounds() {
+fn tools_are_asked_within_bounds() {
     use std::os::unix::fs::PermissionsExt;
     let home = Home::new();
     let script = |name: &str, text: &str| {
@@ -405,7 +405,7 @@ fn cl03_tools_are_asked_within_bounds() {
 /// X2, X6, X14, X15: each kind of file that decides rights is tried by `bash`, by guests and by a process that ran before it
 /// was replaced; without the sandbox each try of `bash` gets through, so that the test can fail.
 #[test]
-fn x14_doctor_tries_each_kind_of_sealed_file() {
+fn doctor_tries_each_kind_of_sealed_file() {
     let home = Home::new();
     let (doctor, code) = home.doctor(Lacks::Nothing);
     let done = &doctor["sealed"]["done"];
@@ -423,7 +423,7 @@ fn x14_doctor_tries_each_kind_of_sealed_file() {
 
 /// X7: where the kernel keeps no command from writing program.toml, `haft serve` takes no change of it.
 #[test]
-fn x7_without_namespaces_a_changed_program_waits_for_the_next_start() {
+fn without_namespaces_a_changed_program_waits_for_the_next_start() {
     let home = Home::new();
     fs::write(home.path("work/program.toml"), "[sandbox]\nworkspace = \".\"\n").unwrap();
     let command = home.command(&["serve"]);

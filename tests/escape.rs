@@ -123,7 +123,7 @@ impl Fixture {
 
 /// SB05: what belongs to haft is not read, by any name, in any mode.
 #[tokio::test]
-async fn sb05_what_belongs_to_haft_is_not_read() {
+async fn what_belongs_to_haft_is_not_read() {
     let fixture = Fixture::new();
     let open = fs::File::open(fixture.path("home/.cache/haft/code")).unwrap();
     let descriptor = format!("/proc/self/fd/{}", open.as_raw_fd());
@@ -171,7 +171,7 @@ async fn sb05_what_belongs_to_haft_is_not_read() {
 
 /// SB05: what haft has open itself, also what has no name any more, is reached by nobody else.
 #[tokio::test]
-async fn sb05_what_haft_holds_open_is_not_reached() {
+async fn what_haft_holds_open_is_not_reached() {
     use std::io::Write;
     let fixture = Fixture::new();
     let mut open = tempfile::tempfile().unwrap();
@@ -200,7 +200,7 @@ async fn sb05_what_haft_holds_open_is_not_reached() {
 
 /// SB05: not even which names there are in what belongs to haft; that it is there anybody may see.
 #[tokio::test]
-async fn sb05_what_is_in_a_hidden_directory_cannot_be_told() {
+async fn what_is_in_a_hidden_directory_cannot_be_told() {
     let fixture = Fixture::new();
     for (grant, guest) in fixture.guests().await {
         let refusal = |name: &str| {
@@ -260,7 +260,7 @@ fn changes(fixture: &Fixture, path: &str) -> Vec<(&'static str, Value)> {
 
 /// SB05: what belongs to haft is not written, made, moved, linked or removed, by any name, in any mode.
 #[tokio::test]
-async fn sb05_what_belongs_to_haft_is_not_changed() {
+async fn what_belongs_to_haft_is_not_changed() {
     let fixture = Fixture::new();
     for (grant, guest) in fixture.guests().await {
         for name in [
@@ -303,7 +303,7 @@ async fn sb05_what_belongs_to_haft_is_not_changed() {
 /// SB05: whoever could put another directory in the place of one above what belongs to haft would be
 /// believed the next time haft starts.
 #[tokio::test]
-async fn sb05_nothing_above_what_belongs_to_haft_is_moved() {
+async fn nothing_above_what_belongs_to_haft_is_moved() {
     let fixture = Fixture::new();
     for (grant, guest) in fixture.guests().await {
         for name in ["home/.cache", "home/.keys", "home"] {
@@ -325,7 +325,7 @@ async fn sb05_nothing_above_what_belongs_to_haft_is_moved() {
 
 /// SB05: the program in use says what tools may do, so they may read it and not change it.
 #[tokio::test]
-async fn sb05_the_program_in_use_is_read_and_not_changed() {
+async fn the_program_in_use_is_read_and_not_changed() {
     let fixture = Fixture::new();
     for (grant, guest) in fixture.guests().await {
         let path = fixture.text("work/program.toml");
@@ -367,7 +367,7 @@ async fn sb05_the_program_in_use_is_read_and_not_changed() {
 
 /// SB05: a program that is named by way of a link is also what that link leads to.
 #[tokio::test]
-async fn sb05_links_on_the_way_to_the_program_stay() {
+async fn links_on_the_way_to_the_program_stay() {
     let fixture = Fixture::new();
     fs::create_dir(fixture.path("work/dotfiles")).unwrap();
     fs::write(fixture.path("beyond/program.toml"), "fixed").unwrap();
@@ -399,7 +399,7 @@ async fn sb05_links_on_the_way_to_the_program_stay() {
 /// SB05: what was closed when haft started stays so wherever somebody else moves it, and what comes to
 /// stand in its place is closed too; a directory held open from before is no way in.
 #[tokio::test]
-async fn sb05_what_is_moved_meanwhile_stays_closed() {
+async fn what_is_moved_meanwhile_stays_closed() {
     let fixture = Fixture::new();
     let sandbox = |mode| fixture.sealed(Grant::sandbox(mode, fixture.root("work"), [fixture.root("home")]));
     for (round, mode) in [SandboxMode::Sandbox, SandboxMode::Rwx].into_iter().enumerate() {
@@ -508,7 +508,7 @@ async fn read_for_a_while(fixture: &Fixture, guest: &Guest, path: &Path, swaps: 
 
 /// SB04, SB05: what is judged is what is opened, however quickly somebody else swaps what a path means.
 #[tokio::test]
-async fn sb05_swapping_links_meanwhile_is_no_way_in() {
+async fn swapping_links_meanwhile_is_no_way_in() {
     let fixture = Fixture::new();
     symlink("notes", fixture.path("work/swapped")).unwrap();
     symlink("../.cache/other", fixture.path("home/.cache/way")).unwrap();
@@ -530,7 +530,7 @@ async fn sb05_swapping_links_meanwhile_is_no_way_in() {
 
 /// SB05: the same with the directory on the way itself, put in place of another and back.
 #[tokio::test]
-async fn sb05_swapping_directories_meanwhile_is_no_way_in() {
+async fn swapping_directories_meanwhile_is_no_way_in() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     let fixture = Fixture::new();
     let (way, other) = (fixture.path("home/way"), fixture.path("home/other"));
@@ -549,7 +549,7 @@ async fn sb05_swapping_directories_meanwhile_is_no_way_in() {
 
 /// SB04, SB05: the same for writing, and for what is outside of every grant.
 #[tokio::test]
-async fn sb05_swapping_links_meanwhile_lets_nothing_be_written() {
+async fn swapping_links_meanwhile_lets_nothing_be_written() {
     let fixture = Fixture::new();
     fs::write(fixture.path("beyond/file"), "beyond").unwrap();
     for (grant, guest) in fixture.guests().await.into_iter().filter(|(grant, _)| *grant != "reader") {
@@ -588,7 +588,7 @@ async fn sb05_swapping_links_meanwhile_lets_nothing_be_written() {
 
 /// SB04: devices and FIFOs are not opened in any mode, whoever made them, and none is made.
 #[tokio::test]
-async fn sb04_devices_are_not_opened() {
+async fn devices_are_not_opened() {
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
     let fixture = Fixture::new();
     let mut paths: Vec<PathBuf> =
@@ -617,7 +617,7 @@ async fn sb04_devices_are_not_opened() {
 
 /// SB01: with no write limit everything may be written but what is closed.
 #[tokio::test]
-async fn sb01_without_a_limit_the_rest_is_open() {
+async fn without_a_limit_the_rest_is_open() {
     let fixture = Fixture::new();
     let grant = Grant::sandbox(SandboxMode::Rwx, fixture.root("work"), [fixture.root("home")]);
     let guest = Guest::new(fixture.sealed(grant)).await;
@@ -650,7 +650,7 @@ async fn sb01_without_a_limit_the_rest_is_open() {
 
 /// SB02: where nothing may be written, not even times are.
 #[tokio::test]
-async fn sb02_times_are_written_too() {
+async fn times_are_written_too() {
     let fixture = Fixture::new();
     let changed = || fs::metadata(fixture.path("home/notes")).unwrap().modified().unwrap();
     let before = changed();
@@ -669,7 +669,7 @@ async fn sb02_times_are_written_too() {
 
 /// SB05: a directory that belongs to haft is not handed out, whoever granted it.
 #[tokio::test]
-async fn sb05_a_hidden_directory_is_never_handed_out() {
+async fn a_hidden_directory_is_never_handed_out() {
     let fixture = Fixture::new();
     for name in ["home/.cache/haft", "home/.cache/haft/empty"] {
         for grant in
@@ -693,7 +693,7 @@ async fn sb05_a_hidden_directory_is_never_handed_out() {
 
 /// SB05: the file tools say why, and leave nothing behind.
 #[tokio::test]
-async fn sb05_the_file_tools_say_why() {
+async fn the_file_tools_say_why() {
     let fixture = Fixture::new();
     let grant = Grant::sandbox(SandboxMode::Sandbox, fixture.root("work"), [fixture.root("home")]);
     let guest = Guest::builtin("files", fixture.sealed(grant)).await;
@@ -730,7 +730,7 @@ async fn sb05_the_file_tools_say_why() {
 /// SB05: a program as a person runs it: its own program.toml, the keys it names and haft's own
 /// directories are closed without a word about it in program.toml.
 #[test]
-fn sb05_a_program_closes_what_belongs_to_haft() {
+fn a_program_closes_what_belongs_to_haft() {
     let home = Home::new();
     let key = home.work().join("openai.key");
     let program = format!(
@@ -768,7 +768,7 @@ fn sb05_a_program_closes_what_belongs_to_haft() {
 
 /// SB05: haft's own directories cannot be granted, and the refusal shows where it was tried.
 #[test]
-fn sb05_haft_s_own_directories_cannot_be_granted() {
+fn haft_s_own_directories_cannot_be_granted() {
     let home = Home::new();
     let state = home.work().parent().unwrap().join(".local/state/haft");
     home.write(

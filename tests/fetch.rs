@@ -68,7 +68,7 @@ fn gzip() -> Vec<u8> {
 
 /// FU01: what is shown of each kind of answer.
 #[test]
-fn fu01_pages_and_files_are_shown() {
+fn pages_and_files_are_shown() {
     let site = site();
     let web = allowing(&[&site]);
     let at = |path: &str| format!("{}{path}", site.url());
@@ -103,7 +103,7 @@ fn fu01_pages_and_files_are_shown() {
 
 /// FU01: 8000 characters at a time, the rest by `offset`.
 #[test]
-fn fu01_long_texts_are_read_in_pieces() {
+fn long_texts_are_read_in_pieces() {
     let site = site();
     let web = allowing(&[&site]);
     let url = format!("{}/long", site.url());
@@ -128,7 +128,7 @@ fn fu01_long_texts_are_read_in_pieces() {
 
 /// FU01: who asks says so.
 #[test]
-fn fu01_requests_say_who_asks() {
+fn requests_say_who_asks() {
     let site = site();
     let headers = says(&allowing(&[&site]), &format!("{}/headers", site.url()));
     for line in
@@ -153,7 +153,7 @@ fn what_is_no_text_is_refused_with_its_type_and_size() {
 
 /// FU02: refused before anything is asked.
 #[test]
-fn fu02_other_schemes_and_users_are_refused() {
+fn other_schemes_and_users_are_refused() {
     let site = site();
     let web = allowing(&[&site]);
     let user = site.url().replace("http://", "http://me:secret@");
@@ -170,7 +170,7 @@ fn fu02_other_schemes_and_users_are_refused() {
 
 /// FU02: this machine and its neighbours are refused in every spelling; the refusal names the line.
 #[test]
-fn fu02_private_addresses_are_refused() {
+fn private_addresses_are_refused() {
     let site = site();
     let web = Web::new("");
     let port = site.port();
@@ -210,7 +210,7 @@ fn fu02_private_addresses_are_refused() {
 
 /// FU02: blocked hosts stay blocked, by name, below it, and after a redirect; also where allowed.
 #[test]
-fn fu02_blocked_hosts_are_refused() {
+fn blocked_hosts_are_refused() {
     let site = site();
     let url = site.url();
     let web = Web::new(&format!("fetch_allow = [{url:?}]\nfetch_block = [\"blocked.test\"]"));
@@ -229,7 +229,7 @@ fn fu02_blocked_hosts_are_refused() {
 
 /// FU03: every hop is checked like the first.
 #[test]
-fn fu03_redirects_lead_only_where_a_request_may_go() {
+fn redirects_lead_only_where_a_request_may_go() {
     let (site, other) = (site(), Server::saying("127.0.0.1:0", "forbidden"));
     let web = allowing(&[&site]);
     for to in [
@@ -259,7 +259,7 @@ fn fu03_redirects_lead_only_where_a_request_may_go() {
 
 /// FU03: hops are counted.
 #[test]
-fn fu03_redirects_end() {
+fn redirects_end() {
     let site = site();
     let url = format!("{}/loop", site.url());
     let refused = fails(&allowing(&[&site]), &url);
@@ -271,7 +271,7 @@ fn fu03_redirects_end() {
 
 /// FU04: `--allow host=…` is for `fetch_url` too.
 #[test]
-fn fu04_the_command_line_allows_a_host() {
+fn the_command_line_allows_a_host() {
     let site = site();
     let allow = format!("host={}", site.url());
     let web = Web::new("").with(&["--allow", &allow]);
@@ -280,7 +280,7 @@ fn fu04_the_command_line_allows_a_host() {
 
 /// FU04: a GiB is not waited for, and not kept.
 #[test]
-fn fu04_a_gigabyte_is_bounded() {
+fn a_gigabyte_is_bounded() {
     let large = Server::at("127.0.0.1:0", |head, stream| {
         let kind = head.split(' ').nth(1).unwrap_or_default().trim_start_matches('/');
         let length = if kind == "declared" { "content-length: 1073741824\r\n" } else { "" };
@@ -310,7 +310,7 @@ fn fu04_a_gigabyte_is_bounded() {
 
 /// FU04: pages made to take all memory, or all of the stack, are shown or refused, never a trap.
 #[test]
-fn fu04_hostile_pages_are_survived() {
+fn hostile_pages_are_survived() {
     const OPEN: &[&str] = &[
         "<div>",
         "<b>",
@@ -342,7 +342,7 @@ fn fu04_hostile_pages_are_survived() {
 
 /// FU04: a server that says nothing is not waited for without end.
 #[test]
-fn fu04_the_timeout_holds() {
+fn the_timeout_holds() {
     let silent = Server::at("127.0.0.1:0", |_, _| {});
     let refused = fails(&allowing(&[&silent]), &silent.url());
     assert!(refused.starts_with(&format!("Tool error: cannot fetch `{}`: ", silent.url())), "{refused}");
@@ -370,7 +370,7 @@ fn a_broken_connection_is_told() {
 
 /// RG04: the switch, and the person who cannot be asked.
 #[test]
-fn rg04_fetch_can_be_switched_off() {
+fn fetch_can_be_switched_off() {
     let call = ["call", "fetch_url", r#"{"url": "http://127.0.0.1:1/"}"#];
     let off = Web::new("fetch = false").haft(&call);
     assert!(off.contains("Unknown tool: fetch_url"), "{off}");

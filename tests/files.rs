@@ -101,7 +101,7 @@ fn make_fifo(path: &Path) {
 
 /// TE19: what is read is what is there.
 #[tokio::test]
-async fn te19_read_gives_the_exact_content() {
+async fn read_gives_the_exact_content() {
     let sandbox = Sandbox::new().await;
     for content in
         ["", "\n", "no newline at the end", " leading\r\n\ttrailing \n\n", "żółw 🐢\n", "a\u{feff}b"]
@@ -116,7 +116,7 @@ async fn te19_read_gives_the_exact_content() {
 
 /// TE19: a long file is shown in pages, and the notices lead through all of it.
 #[tokio::test]
-async fn te19_offset_and_limit_reach_the_rest() {
+async fn offset_and_limit_reach_the_rest() {
     let sandbox = Sandbox::new().await;
     let content: String =
         (1..=20_000).flat_map(|line| ["line ".to_owned(), line.to_string(), "\n".to_owned()]).collect();
@@ -174,7 +174,7 @@ async fn te19_offset_and_limit_reach_the_rest() {
 
 /// TE19: a large file costs no more memory than what is shown of it.
 #[tokio::test]
-async fn te19_a_large_file_can_be_read_in_part() {
+async fn a_large_file_can_be_read_in_part() {
     let sandbox = Sandbox::new().await;
     let line = format!("{}\n", "0123456789".repeat(10));
     sandbox.put("large", line.repeat((20 << 20) / line.len()));
@@ -190,7 +190,7 @@ async fn te19_a_large_file_can_be_read_in_part() {
 
 /// TE20: what is no file is an error at once, and says so.
 #[tokio::test]
-async fn te20_what_is_no_file_is_an_error_at_once() {
+async fn what_is_no_file_is_an_error_at_once() {
     let sandbox = Sandbox::new().await;
     make_fifo(&sandbox.path("fifo"));
     let _socket = std::os::unix::net::UnixListener::bind(sandbox.path("socket")).unwrap();
@@ -228,7 +228,7 @@ async fn te20_what_is_no_file_is_an_error_at_once() {
 /// TE20: the file system of processes holds haft's own secrets.
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn te20_haft_itself_is_not_read() {
+async fn haft_itself_is_not_read() {
     for mode in [SandboxMode::Sandbox, SandboxMode::Rx, SandboxMode::Rwx] {
         let sandbox = Sandbox::with(mode).await;
         symlink("/proc/self/environ", sandbox.path("link")).unwrap();
@@ -250,7 +250,7 @@ async fn te20_haft_itself_is_not_read() {
 
 /// TE20: bytes that are no text are told from text in another encoding.
 #[tokio::test]
-async fn te20_what_is_not_utf8_is_handled() {
+async fn what_is_not_utf8_is_handled() {
     let sandbox = Sandbox::new().await;
     let path = sandbox.put("latin1", b"caf\xe9 au lait\n");
     assert_eq!(
@@ -275,7 +275,7 @@ async fn te20_what_is_not_utf8_is_handled() {
 
 /// TE20: the operating system's own no. Root is never told no.
 #[tokio::test]
-async fn te20_a_file_that_must_not_be_read_is_denied() {
+async fn a_file_that_must_not_be_read_is_denied() {
     let sandbox = Sandbox::new().await;
     let path = sandbox.put("secret", "secret");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
@@ -292,7 +292,7 @@ async fn te20_a_file_that_must_not_be_read_is_denied() {
 
 /// TE21: files are made, with the directories above them, and replaced.
 #[tokio::test]
-async fn te21_write_makes_parents_and_overwrites() {
+async fn write_makes_parents_and_overwrites() {
     let sandbox = Sandbox::new().await;
     assert_eq!(sandbox.write("a/b/c.txt", "żółw").await, "Wrote 7 bytes to a/b/c.txt");
     assert_eq!(sandbox.content("a/b/c.txt"), "żółw");
@@ -307,7 +307,7 @@ async fn te21_write_makes_parents_and_overwrites() {
 
 /// TE21: what is missing or wrong in a call changes nothing.
 #[tokio::test]
-async fn te21_write_refuses_what_makes_no_sense() {
+async fn write_refuses_what_makes_no_sense() {
     let sandbox = Sandbox::new().await;
     sandbox.put("file", "as it was");
     fs::create_dir(sandbox.path("folder")).unwrap();
@@ -342,7 +342,7 @@ async fn te21_write_refuses_what_makes_no_sense() {
 
 /// TE22: one place is replaced, or all, and how many is told.
 #[tokio::test]
-async fn te22_edit_replaces_and_counts() {
+async fn edit_replaces_and_counts() {
     let sandbox = Sandbox::new().await;
     sandbox.put("file", "one two three two\n");
     assert_eq!(sandbox.edit("file", "one", "1").await, "Edited file (1 occurrence replaced)");
@@ -356,7 +356,7 @@ async fn te22_edit_replaces_and_counts() {
 
 /// TE22: an edit that is not clear changes nothing, not even the file's time or inode.
 #[tokio::test]
-async fn te22_an_edit_that_fails_leaves_the_file_alone() {
+async fn an_edit_that_fails_leaves_the_file_alone() {
     let sandbox = Sandbox::new().await;
     let path = sandbox.put("file", "two\n  two\nthree\n");
     let shown = path.display().to_string();
@@ -410,7 +410,7 @@ async fn te22_an_edit_that_fails_leaves_the_file_alone() {
 
 /// TE23: a reader sees the old file or the new one, and nothing is left lying about.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn te23_readers_never_see_half_a_file() {
+async fn readers_never_see_half_a_file() {
     let sandbox = Sandbox::new().await;
     let contents = ["a".repeat(500_000), "b".repeat(300_000)];
     let path = sandbox.put("file", &contents[0]);
@@ -435,7 +435,7 @@ async fn te23_readers_never_see_half_a_file() {
 
 /// TE23: calls at once on one file leave one of their contents, whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn te23_concurrent_writes_leave_one_whole_file() {
+async fn concurrent_writes_leave_one_whole_file() {
     let sandbox = Sandbox::new().await;
     let contents: Vec<String> = (0..8).map(|number| number.to_string().repeat(10_000)).collect();
     let calls = contents.iter().map(|content| {
@@ -453,7 +453,7 @@ async fn te23_concurrent_writes_leave_one_whole_file() {
 
 /// TE23: the file is another one afterwards, with the same mode; also one that haft could not read.
 #[tokio::test]
-async fn te23_a_replaced_file_keeps_its_mode() {
+async fn a_replaced_file_keeps_its_mode() {
     let sandbox = Sandbox::new().await;
     for mode in [0o600, 0o755, 0o644, 0o640, 0o777, 0o666, 0o200] {
         let path = sandbox.put("file", "old");
@@ -479,7 +479,7 @@ async fn te23_a_replaced_file_keeps_its_mode() {
 
 /// TE23: while it is written, nobody else can read what will replace a file.
 #[tokio::test]
-async fn te23_a_copy_of_a_file_is_for_its_user_only() {
+async fn a_copy_of_a_file_is_for_its_user_only() {
     let place = tempfile::tempdir().unwrap();
     let guest = Guest::new(crate::common::grant(&[], &[place.path()])).await;
     let mode = |name: &str| fs::metadata(place.path().join(name)).unwrap().mode() & 0o7777;
@@ -494,7 +494,7 @@ async fn te23_a_copy_of_a_file_is_for_its_user_only() {
 
 /// TE23: an edit that has no time left gives up by itself, and leaves nothing behind.
 #[tokio::test]
-async fn te23_an_edit_that_is_out_of_time_leaves_nothing_behind() {
+async fn an_edit_that_is_out_of_time_leaves_nothing_behind() {
     let directory = tempfile::tempdir().unwrap();
     let workspace = Root::resolve(Path::new("/"), directory.path()).unwrap();
     let content = "a line of a file\n".repeat(1 << 20) + "the end";
@@ -528,7 +528,7 @@ async fn te23_an_edit_that_is_out_of_time_leaves_nothing_behind() {
 
 /// TE23: a link stays a link, and what it leads to in the sandbox is what changes.
 #[tokio::test]
-async fn te23_a_link_inside_the_sandbox_is_written_through() {
+async fn a_link_inside_the_sandbox_is_written_through() {
     let sandbox = Sandbox::new().await;
     fs::create_dir(sandbox.path("folder")).unwrap();
     let path = sandbox.put("folder/file", "old");
@@ -555,7 +555,7 @@ async fn te23_a_link_inside_the_sandbox_is_written_through() {
 /// TE19, TE22: files that are far larger than a guest's memory of 64 MiB. Before, the first page of the one took as long as
 /// reading all of it, which was longer than a call has, and the other was refused.
 #[tokio::test]
-async fn te19_te22_files_of_any_size_are_read_and_edited() {
+async fn files_of_any_size_are_read_and_edited() {
     let sandbox = Sandbox::new().await;
     let log = sandbox.put("log", "a line\n".repeat(10_000));
     fs::File::options().append(true).open(log).unwrap().set_len(64 << 30).unwrap();
@@ -579,7 +579,7 @@ async fn te19_te22_files_of_any_size_are_read_and_edited() {
 
 /// TE24: characters of several bytes at every boundary.
 #[tokio::test]
-async fn te24_characters_are_never_split() {
+async fn characters_are_never_split() {
     let sandbox = Sandbox::new().await;
     for (character, count) in [("ж", 60_000), ("€", 60_000), ("🐢", 60_000), ("e\u{301}", 30_000)] {
         for shift in 0..2 {
@@ -604,7 +604,7 @@ async fn te24_characters_are_never_split() {
 
 /// SB03: a relative path is the workspace's, an absolute one itself, `~` the person's home.
 #[tokio::test]
-async fn sb03_paths_mean_what_they_mean_to_the_person() {
+async fn paths_mean_what_they_mean_to_the_person() {
     let sandbox = Sandbox::new().await;
     fs::create_dir(sandbox.path("folder")).unwrap();
     sandbox.put("folder/file", "in the workspace");
@@ -628,7 +628,7 @@ async fn sb03_paths_mean_what_they_mean_to_the_person() {
 
 /// SB03, SB04: absolute links are followed for reading, through directories too, never for writing.
 #[tokio::test]
-async fn sb03_absolute_links_are_for_reading() {
+async fn absolute_links_are_for_reading() {
     let sandbox = Sandbox::new().await;
     fs::write(sandbox.beside("file"), "beside").unwrap();
     symlink(sandbox.beside("file"), sandbox.path("leaf")).unwrap();
@@ -662,7 +662,7 @@ async fn sb03_absolute_links_are_for_reading() {
 
 /// SB02, SB04: a refused write says so, and names the line of program.toml that would allow it.
 #[tokio::test]
-async fn sb04_a_denied_write_names_what_would_allow_it() {
+async fn a_denied_write_names_what_would_allow_it() {
     for mode in [SandboxMode::Sandbox, SandboxMode::Rx] {
         let sandbox = Sandbox::with(mode).await;
         let beside = sandbox.beside("");
@@ -696,7 +696,7 @@ async fn sb04_a_denied_write_names_what_would_allow_it() {
 
 /// S09: a refusal names what was asked for and the link that leads out, never a file of haft's own.
 #[tokio::test]
-async fn s09_a_refused_write_names_what_was_asked_for() {
+async fn a_refused_write_names_what_was_asked_for() {
     let sandbox = Sandbox::new().await;
     symlink(sandbox.beside(""), sandbox.path("linked")).unwrap();
     fs::write(sandbox.beside("file"), "beside").unwrap();
@@ -737,7 +737,7 @@ async fn s09_a_refused_write_names_what_was_asked_for() {
 
 /// C15: what ends in a slash is a directory or nothing, in every way to say it.
 #[tokio::test]
-async fn c15_a_file_with_a_slash_is_no_file() {
+async fn a_file_with_a_slash_is_no_file() {
     let sandbox = Sandbox::new().await;
     sandbox.put("a.txt", "one");
     symlink("a.txt", sandbox.path("link")).unwrap();
@@ -765,7 +765,7 @@ async fn c15_a_file_with_a_slash_is_no_file() {
 
 /// SB01: without a write limit the same calls work.
 #[tokio::test]
-async fn sb01_without_a_limit_everything_may_be_written() {
+async fn without_a_limit_everything_may_be_written() {
     let sandbox = Sandbox::with(SandboxMode::Rwx).await;
     sandbox.write(sandbox.beside("new"), "beside").await;
     sandbox.write("here", "here").await;

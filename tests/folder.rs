@@ -47,7 +47,7 @@ fn greeted(home: &Home, program: &[&str]) -> String {
 
 /// S04: `./greet` is the file beside program.toml, never one of that name on PATH.
 #[test]
-fn s04_an_own_command_is_the_file_beside_program_toml() {
+fn an_own_command_is_the_file_beside_program_toml() {
     let home = Home::new();
     home.write("program.toml", PROGRAM);
     script(&home.work().join("greet"), "echo \"own: $1\"");
@@ -69,7 +69,7 @@ fn s04_an_own_command_is_the_file_beside_program_toml() {
 
 /// S04: the same for MCP servers.
 #[test]
-fn s04_an_own_server_is_the_file_beside_program_toml() {
+fn an_own_server_is_the_file_beside_program_toml() {
     let home = Home::new();
     let server = "[sandbox]\nworkspace = \".\"\n[[mcp_servers]]\nname = \"own\"\ncommand = [\"./greet\"]\n";
     home.write("program.toml", server);
@@ -83,7 +83,7 @@ fn s04_an_own_server_is_the_file_beside_program_toml() {
 
 /// S04: `haft check` says which programs are not there, and where in program.toml they are named.
 #[test]
-fn s04_check_names_every_program_that_is_missing() {
+fn check_names_every_program_that_is_missing() {
     let home = Home::new();
     let more = r#"
 [[tools]]
@@ -122,7 +122,7 @@ command = "sh"
 
 /// S04: `haft exec ./greet` runs the file in the caller's folder, as a shell does, not the workspace's.
 #[test]
-fn s04_exec_runs_the_file_in_the_caller_s_folder() {
+fn exec_runs_the_file_in_the_caller_s_folder() {
     let home = Home::new();
     home.write("program.toml", PROGRAM);
     script(&home.work().join("greet"), "echo the workspace");
@@ -139,7 +139,7 @@ fn s04_exec_runs_the_file_in_the_caller_s_folder() {
 /// S04: a linked program.toml counts from where the link stands, as the compiler's and git's files do:
 /// its commands, components, grants and secrets.
 #[test]
-fn s04_a_linked_program_toml_counts_from_the_link() {
+fn a_linked_program_toml_counts_from_the_link() {
     let home = Home::new();
     let wordcount = "[[plugins]]\nname = \"words\"\ncomponent = \"wordcount.wasm\"\n\
                      [plugins.grant]\nread = [\"./notes\"]\n";
@@ -183,7 +183,7 @@ fn s04_a_linked_program_toml_counts_from_the_link() {
 
 /// S05: declared arguments are all that a call may add, unless program.toml says otherwise.
 #[test]
-fn s05_undeclared_words_are_refused() {
+fn undeclared_words_are_refused() {
     let home = Home::new();
     home.write("program.toml", PROGRAM);
     script(&home.work().join("greet"), "echo \"own: $*\"");
@@ -204,7 +204,7 @@ fn s05_undeclared_words_are_refused() {
 
 /// SB06: what belongs to haft and the keys that program.toml names are not read by a child process either.
 #[test]
-fn sb06_bash_does_not_read_what_is_protected() {
+fn bash_does_not_read_what_is_protected() {
     let home = Home::new();
     let keys = home.work().parent().unwrap().join("keys");
     fs::create_dir(&keys).unwrap();

@@ -222,7 +222,7 @@ async fn the_tool_for_skills_can_be_named() {
 /// U11: `CLAUDE.md` is told where nothing else is there, an override in the place of `AGENTS.md`, and what is not read is named
 /// in a line; a folder that nobody agreed to yet says which file speaks.
 #[tokio::test(flavor = "multi_thread")]
-async fn u11_files_of_other_agents_are_told_or_named() {
+async fn files_of_other_agents_are_told_or_named() {
     let place = Place::new([says("one")], "").await;
     place.write("repo/CLAUDE.md", "Of Claude.");
     place.write("repo/sub/AGENTS.md", "Passed over.");

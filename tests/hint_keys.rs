@@ -29,7 +29,7 @@ fn tool(home: &Home, name: &str) -> Value {
 
 /// WA01: a tool that program.toml says only reads is held to it, and the others of the plugin are not.
 #[test]
-fn wa01_a_tool_is_held_to_what_the_program_says_of_it() {
+fn a_tool_is_held_to_what_the_program_says_of_it() {
     let write = ["call", "guest__write", "{\"path\": \"file\", \"text\": \"new\"}"];
     let held = home("[plugins.hints]\nread_only = [\"wri*\"]\n");
     let refused = held.haft(&write);
@@ -48,7 +48,7 @@ fn wa01_a_tool_is_held_to_what_the_program_says_of_it() {
 
 /// WA01: clients and people are told.
 #[test]
-fn wa01_hints_and_titles_of_the_program_are_told() {
+fn hints_and_titles_of_the_program_are_told() {
     let home = home(
         "titles = { write = \"Write a file\" }\n\
          [plugins.hints]\ndestructive = [\"write\"]\nidempotent = [\"w*e\"]\nopen_world = [\"fetch\"]\n",

@@ -14,7 +14,7 @@ use crate::guest::Guest;
 
 /// S07: a plugin that is wrong is no plugin that was refused something, whatever its message sounds like.
 #[tokio::test]
-async fn s07_a_plain_bug_gets_no_hint() {
+async fn a_plain_bug_gets_no_hint() {
     let place = tempfile::tempdir().unwrap();
     let root = Root::resolve(Path::new("/"), place.path()).unwrap();
     let missing = Root::resolve(Path::new("/"), &place.path().join("missing")).unwrap();
@@ -44,7 +44,7 @@ async fn s07_a_plain_bug_gets_no_hint() {
 
 /// S07: the error for a path in a directory that cannot be opened names the directory.
 #[tokio::test]
-async fn s07_a_granted_directory_that_is_not_there() {
+async fn a_granted_directory_that_is_not_there() {
     let place = tempfile::tempdir().unwrap();
     let missing = place.path().join("missing");
     let guest = Guest::new(grant(&[&missing], &[])).await;
@@ -56,7 +56,7 @@ async fn s07_a_granted_directory_that_is_not_there() {
 
 /// S07: the directory that was asked for, not the one above it.
 #[tokio::test]
-async fn s07_the_narrowest_directory_is_proposed() {
+async fn the_narrowest_directory_is_proposed() {
     let place = tempfile::tempdir().unwrap();
     fs::create_dir_all(place.path().join("a/b")).unwrap();
     fs::write(place.path().join("a/file"), "").unwrap();
@@ -82,7 +82,7 @@ async fn s07_the_narrowest_directory_is_proposed() {
 
 /// S07: a path is written into the line as program.toml would have it.
 #[tokio::test]
-async fn s07_a_name_cannot_write_a_line_of_its_own() {
+async fn a_name_cannot_write_a_line_of_its_own() {
     let place = tempfile::tempdir().unwrap();
     let odd = place.path().join("a\"]\nhosts = [\"*");
     fs::create_dir(&odd).unwrap();
@@ -95,7 +95,7 @@ async fn s07_a_name_cannot_write_a_line_of_its_own() {
 
 /// S07: nobody's home, no directory of the system and not everything; and it says why.
 #[test]
-fn s07_what_holds_too_much_is_never_proposed() {
+fn what_holds_too_much_is_never_proposed() {
     let home = Home::new();
     let folder = home.work().parent().unwrap().to_owned();
     fs::create_dir(folder.join(".settings")).unwrap();

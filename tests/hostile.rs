@@ -24,7 +24,7 @@ const MORE_RESULT: &str = "hint: to allow more, add `result = \"2MiB\"` to `[plu
 
 /// WA03: guests that never end, by computing, by calling haft or by waiting.
 #[tokio::test]
-async fn wa03_endless_guests_meet_the_time_limit() {
+async fn endless_guests_meet_the_time_limit() {
     for tool in ["spin", "spin_calling", "sleep_forever"] {
         let expected =
             format!("Tool error (haft): `{tool}` timed out after 200ms: reached its time limit\n{MORE_TIME}");
@@ -34,7 +34,7 @@ async fn wa03_endless_guests_meet_the_time_limit() {
 
 /// WA03: guests that fall.
 #[tokio::test]
-async fn wa03_falling_guests_end_with_one_line() {
+async fn falling_guests_end_with_one_line() {
     for (tool, arguments, expected) in [
         (
             "panic",
@@ -52,7 +52,7 @@ async fn wa03_falling_guests_end_with_one_line() {
 
 /// WA03: what a guest said before it fell does not hide its last words.
 #[tokio::test]
-async fn wa03_last_words_are_heard_after_a_flood() {
+async fn last_words_are_heard_after_a_flood() {
     let guest = Guest::new(Grant::none()).await;
     let end = guest.fails("talk_and_panic", json!({ "bytes": 100_000 })).await;
     assert_eq!(
@@ -63,7 +63,7 @@ async fn wa03_last_words_are_heard_after_a_flood() {
 
 /// WA03: memory bombs.
 #[tokio::test]
-async fn wa03_memory_bombs_meet_the_memory_limit() {
+async fn memory_bombs_meet_the_memory_limit() {
     let failed = "(stderr: memory allocation of 1048576 bytes failed)";
     for (tool, arguments) in [("allocate", json!({ "bytes": 4_u64 << 30 })), ("leak", json!({}))] {
         let expected =
@@ -80,7 +80,7 @@ async fn wa03_memory_bombs_meet_the_memory_limit() {
 
 /// WA03: answers that are too long, in bytes or in pieces.
 #[tokio::test]
-async fn wa03_long_answers_meet_the_result_limit() {
+async fn long_answers_meet_the_result_limit() {
     let small = Limits { result: 1 << 10, ..Limits::default() };
     for (limits, tool, arguments, expected) in [
         (
@@ -124,7 +124,7 @@ async fn wa03_long_answers_meet_the_result_limit() {
 
 /// WA03: data that is not what the tool said it would be.
 #[tokio::test]
-async fn wa03_wrong_data_is_no_answer() {
+async fn wrong_data_is_no_answer() {
     for (tool, arguments, what) in [
         ("bad_structured", json!({}), "is not a JSON object"),
         (
@@ -140,7 +140,7 @@ async fn wa03_wrong_data_is_no_answer() {
 
 /// WA03: a guest that opens all it can find.
 #[tokio::test]
-async fn wa03_open_files_are_bounded() {
+async fn open_files_are_bounded() {
     let guest = Guest::new(grant(&[repository()], &[])).await;
     let path = repository().join("Cargo.toml");
     let end = guest.fails("many_files", json!({ "path": path, "count": 100_000 })).await;
@@ -150,7 +150,7 @@ async fn wa03_open_files_are_bounded() {
 
 /// WA03: what a guest tells is passed on, up to a bound.
 #[tokio::test]
-async fn wa03_messages_are_bounded() {
+async fn messages_are_bounded() {
     let guest = Guest::new(Grant::none()).await;
     assert_eq!(guest.says("log", json!({ "lines": 3000, "bytes": 10_000 })).await, "logged 3000 lines");
     let received = guest.received();
@@ -166,7 +166,7 @@ async fn wa03_messages_are_bounded() {
 /// WA03:
 /// A waiting guest is cancelled as well as a computing one.
 #[tokio::test]
-async fn wa03_a_sleeping_guest_ends_when_cancelled() {
+async fn a_sleeping_guest_ends_when_cancelled() {
     let guest = Guest::new(Grant::none()).await;
     // It says something, and sleeps for an hour.
     let sleeping = guest.fails("progress", json!({ "steps": 2, "ms": 3_600_000 }));
@@ -249,7 +249,7 @@ fn resident() -> (u64, u64) {
 /// WA03: floods of every kind, in a process that does nothing else, so that its memory tells.
 #[test]
 #[cfg(target_os = "linux")]
-fn wa03_floods_cost_haft_no_memory() {
+fn floods_cost_haft_no_memory() {
     #[expect(clippy::disallowed_methods, reason = "this very program, to run one test of it")]
     let mut test = std::process::Command::new(std::env::current_exe().unwrap());
     let output = test.args(["--ignored", "--exact", "hostile::floods", "--nocapture"]).output().unwrap();
@@ -259,7 +259,7 @@ fn wa03_floods_cost_haft_no_memory() {
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-#[ignore = "run by `wa03_floods_cost_haft_no_memory` in a process of its own"]
+#[ignore = "run by `floods_cost_haft_no_memory` in a process of its own"]
 async fn floods() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     // As many systems have it; haft must make room for what it lets guests open.

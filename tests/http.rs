@@ -31,7 +31,7 @@ fn decisions(guest: &Guest) -> Vec<String> {
 
 /// WA02, WA05: a component that imports `wasi:http` runs, and reaches nothing.
 #[tokio::test]
-async fn wa02_wa05_without_a_grant_no_request_is_made() {
+async fn without_a_grant_no_request_is_made() {
     let server = Server::saying("127.0.0.1:0", "hello");
     let guest = Guest::new(Grant::none()).await;
     let url = server.url();
@@ -51,7 +51,7 @@ async fn wa02_wa05_without_a_grant_no_request_is_made() {
 
 /// FU04: an address is granted by itself; the hint's own line does it.
 #[tokio::test]
-async fn fu04_a_granted_address_answers_and_no_other() {
+async fn a_granted_address_answers_and_no_other() {
     let granted = Server::saying("127.0.0.1:0", "hello");
     let other = Server::saying("127.0.0.1:0", "other");
     let guest = Guest::new(hosts(&[&granted.url()])).await;
@@ -83,7 +83,7 @@ async fn fu04_a_granted_address_answers_and_no_other() {
 
 /// FU04: `localhost` is loopback by its name.
 #[tokio::test]
-async fn fu04_localhost_is_granted_by_its_name() {
+async fn localhost_is_granted_by_its_name() {
     let server = Server::saying("127.0.0.1:0", "hello");
     let (named, port) = (format!("http://localhost:{}", server.port()), server.port());
     let guest = Guest::new(hosts(&[&named])).await;
@@ -98,7 +98,7 @@ async fn fu04_localhost_is_granted_by_its_name() {
 
 /// FU02: `*` is every public host, so not this machine by any of its names.
 #[tokio::test]
-async fn fu02_every_public_host_is_not_this_machine() {
+async fn every_public_host_is_not_this_machine() {
     let server = Server::saying("127.0.0.1:0", "hello");
     let guest = Guest::new(Grant::none().with_host(HostPattern::any())).await;
     let port = server.port();
@@ -172,7 +172,7 @@ async fn odd_destinations_and_methods_are_refused() {
 
 /// FU03: haft follows no redirect; the guest's own next request is checked like the first.
 #[tokio::test]
-async fn fu03_a_redirect_is_a_new_request() {
+async fn a_redirect_is_a_new_request() {
     let inside = Server::saying("127.0.0.1:0", "inside");
     let target = inside.url();
     let first = Server::answering(move |_| redirect(&target));
@@ -205,7 +205,7 @@ async fn the_head_of_an_answer_is_bounded() {
 
 /// FU04: a body that is too long ends where the bound is, told or not told beforehand.
 #[tokio::test]
-async fn fu04_the_body_of_an_answer_is_bounded() {
+async fn the_body_of_an_answer_is_bounded() {
     let report = Server::answering(|_| b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n".to_vec());
     let guest = Guest::new(hosts(&[&report.url()])).await;
     let refused = guest.fails("http_get", json!({ "url": report.url() })).await;
@@ -240,7 +240,7 @@ async fn the_body_of_a_request_is_bounded() {
 
 /// FU04: a guest's wishes for waiting are kept, in every part of an answer.
 #[tokio::test]
-async fn fu04_silence_has_an_end() {
+async fn silence_has_an_end() {
     let silent = Server::at("127.0.0.1:0", |_, _| {});
     let stalling = Server::at("127.0.0.1:0", |_, stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf ");

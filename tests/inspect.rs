@@ -25,7 +25,7 @@ fn json(home: &Home, arguments: &[&str]) -> Value {
 
 /// WA08: a component that nobody knows says what it is, without being installed.
 #[test]
-fn wa08_a_component_of_another_host_is_looked_into() {
+fn a_component_of_another_host_is_looked_into() {
     let home = with_foreign();
     let answer = home.haft(&["inspect", "time.wasm"]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
@@ -58,7 +58,7 @@ fn wa08_a_component_of_another_host_is_looked_into() {
 /// S06: what is said of sockets is what the program does: an address with its port is reached by plain TCP where it
 /// is granted, and only there.
 #[test]
-fn s06_what_is_said_of_sockets_is_so() {
+fn what_is_said_of_sockets_is_so() {
     let home = Home::new();
     fs::copy(hostile(), home.work().join("guest.wasm")).unwrap();
     let inspect = home.haft(&["inspect", "guest.wasm"]);
@@ -96,7 +96,7 @@ fn nothing_is_run_where_nothing_is_to_be_run() {
 
 /// WA04: of what is broken everything is said that can be.
 #[test]
-fn wa04_what_is_broken_says_what_it_is() {
+fn what_is_broken_says_what_it_is() {
     let home = Home::new();
     let write = |name: &str, bytes: &[u8]| fs::write(home.work().join(name), bytes).unwrap();
     let whole = fs::read(repository().join(FOREIGN)).unwrap();
@@ -138,7 +138,7 @@ fn what_comes_with_haft_is_known_by_its_name() {
 
 /// PR11: what is installed shows what it asked for and what it was granted.
 #[test]
-fn pr11_what_is_installed_shows_its_rights() {
+fn what_is_installed_shows_its_rights() {
     let home = with_foreign();
     assert_eq!(home.haft(&["inspect", "time"]).code, 0, "the built-in of that name");
     let added = home.haft(&["add", "time.wasm", "--as", "clock", "--grant", "read=./docs", "--yes"]);
@@ -208,7 +208,7 @@ fn a_package_goes_through_a_registry() {
 
 /// WA07: what is not right is not published.
 #[test]
-fn wa07_what_is_not_right_is_not_published() {
+fn what_is_not_right_is_not_published() {
     let (home, fake) = (Home::new(), Fake::honest());
     fs::write(home.work().join("empty.wasm"), EMPTY).unwrap();
     let reference = fake.reference("haft/x:1").to_string();
@@ -230,7 +230,7 @@ fn wa07_what_is_not_right_is_not_published() {
 
 /// CL04: a credential from a helper is used, and shown nowhere.
 #[test]
-fn cl04_a_credential_helper_is_asked_and_not_shown() {
+fn a_credential_helper_is_asked_and_not_shown() {
     use std::os::unix::fs::PermissionsExt;
     let home = with_foreign();
     let fake = Fake::lying(|asked, _| {

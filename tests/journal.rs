@@ -397,7 +397,7 @@ async fn a_dropped_call_is_noted_as_cancelled() {
 
 /// U3: what was answered is there, without secrets; `haft log ID` shows its beginning, and all with `-v`.
 #[test]
-fn u3_a_call_is_noted_with_its_answer() {
+fn a_call_is_noted_with_its_answer() {
     let home = Home::new();
     let program = "[program]\nname = \"a\"\nversion = \"1.0.0\"\n[provider]\nname = \"openai\"\nmodel = \"m\"\n\
                    api_key = { env = \"A_TOKEN\" }\n[sandbox]\nworkspace = \".\"\n";
@@ -427,7 +427,7 @@ fn u3_a_call_is_noted_with_its_answer() {
 
 /// U3: an edit is a line with what it changed, and in full the lines themselves.
 #[test]
-fn u3_an_edit_is_noted_as_lines() {
+fn an_edit_is_noted_as_lines() {
     let home = Home::with_program();
     fs::write(home.path("work/plan.md"), "Buy milk\n").unwrap();
     home.call(
@@ -442,7 +442,7 @@ fn u3_an_edit_is_noted_as_lines() {
 
 /// U14: the columns of `haft log` stand below each other, however tools are called and calls end.
 #[test]
-fn u14_columns_of_the_log_do_not_break() {
+fn columns_of_the_log_do_not_break() {
     let home = Home::with_program();
     home.bash("true");
     home.call("guest__fill_with_a_long_name", &json!({}));

@@ -62,7 +62,7 @@ fn lines(text: &str) -> Vec<&str> {
 
 /// PL03: each piece of Rust on the page stands in a program that is compiled and run here.
 #[test]
-fn pl03_the_page_shows_what_compiles() {
+fn the_page_shows_what_compiles() {
     let page = fs::read_to_string(crate::common::repository().join("docs/library.md")).unwrap();
     let programs = [include_str!("library.rs"), include_str!("../host/plugin/examples/plugin.rs")].map(lines);
     let pieces: Vec<_> =
@@ -75,8 +75,9 @@ fn pl03_the_page_shows_what_compiles() {
     }
 }
 
+/// PL03.
 #[tokio::test]
-async fn pl03_a_program_answers_a_call() {
+async fn a_program_answers_a_call() {
     let place = tempfile::tempdir().unwrap();
     let options = Options {
         folder: Some(place.path().to_owned()),
@@ -89,8 +90,9 @@ async fn pl03_a_program_answers_a_call() {
     assert!(result.is_error && result.content.contains("nothing"), "{}", result.content);
 }
 
+/// PL03.
 #[tokio::test]
-async fn pl03_an_answer_has_the_form_that_was_asked_for() {
+async fn an_answer_has_the_form_that_was_asked_for() {
     let fake = Fake::start([says("[\"Ada\", \"Grace\"]")]).await;
     let settings =
         ProviderSettings { base_url: Some(fake.base_url()), ..ProviderSettings::new("openai", "m") };
@@ -100,7 +102,7 @@ async fn pl03_an_answer_has_the_form_that_was_asked_for() {
 
 /// PL03: a component is called by a program that knows neither program.toml nor a model.
 #[tokio::test]
-async fn pl03_a_component_is_called_by_the_plugin_host_alone() {
+async fn a_component_is_called_by_the_plugin_host_alone() {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("text"), "one two three").unwrap();
     let component = crate::common::repository().join("plugins/built/wordcount.wasm");
@@ -119,7 +121,7 @@ async fn pl03_a_component_is_called_by_the_plugin_host_alone() {
 
 /// PL03: an agent with a tool of the embedding program's own, two calls at once, and a session on the disk.
 #[tokio::test]
-async fn pl03_an_embedded_agent_does_a_task_with_a_tool_of_its_own() {
+async fn an_embedded_agent_does_a_task_with_a_tool_of_its_own() {
     let both =
         calls(&[("a", "temperature", r#"{"city":"Oslo"}"#), ("b", "temperature", r#"{"city":"Atlantis"}"#)]);
     let fake = Fake::start([both, says("It is -4 degrees in Oslo.")]).await;
@@ -138,7 +140,7 @@ async fn pl03_an_embedded_agent_does_a_task_with_a_tool_of_its_own() {
 
 /// PL03: an agent of two crates, neither of which knows wasmtime.
 #[tokio::test]
-async fn pl03_an_agent_is_built_without_wasmtime() {
+async fn an_agent_is_built_without_wasmtime() {
     let fake = Fake::start([calls(&[("a", "multiply", r#"{"a":12,"b":34}"#)]), says("408")]).await;
     let settings =
         ProviderSettings { base_url: Some(fake.base_url()), ..ProviderSettings::new("openai", "m") };
@@ -159,10 +161,11 @@ async fn pl03_an_agent_is_built_without_wasmtime() {
     }
 }
 
-/// A consent that says no to everything, and the next that agrees: nothing is written by the first, both files by the
+/// PL03: a consent that says no to everything, and the next that agrees: nothing is written by the first, both files
+/// by the
 /// second.
 #[tokio::test]
-async fn pl03_a_package_is_installed_with_the_consent_of_the_embedding_program() {
+async fn a_package_is_installed_with_the_consent_of_the_embedding_program() {
     struct No;
     #[async_trait::async_trait]
     impl Consent for No {

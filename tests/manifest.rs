@@ -41,7 +41,7 @@ fn check(file: &Path) -> Option<String> {
 
 /// PR01: a mistake is told with its file, line and column, and with the way out.
 #[test]
-fn pr01_every_bad_file_gives_its_message() {
+fn every_bad_file_gives_its_message() {
     let files = bad_files();
     let wrong: Vec<_> = files.iter().filter_map(|file| check(file)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));

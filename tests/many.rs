@@ -33,7 +33,7 @@ fn listed(home: &Home, arguments: &[&str]) -> Vec<(String, u64)> {
 
 /// PR14, PR15: `haft tools --agent` lists what fits, in order; everything else can be called.
 #[test]
-fn pr14_pr15_the_list_for_an_agent_fits_its_budget() {
+fn the_list_for_an_agent_fits_its_budget() {
     let home = Home::new();
     program(&home, 12, "[agent]\ntools = [\"time\", \"p*\"]\ntool_budget = 550\n");
     assert_eq!(listed(&home, &["tools"]).len(), 7 + 12, "without the agent's bounds");
@@ -55,7 +55,7 @@ fn pr14_pr15_the_list_for_an_agent_fits_its_budget() {
 
 /// PR15: a budget that nothing fits is a mistake, and `haft check` says so.
 #[test]
-fn pr15_a_budget_for_nothing_is_told() {
+fn a_budget_for_nothing_is_told() {
     let home = Home::new();
     program(&home, 1, "[agent]\ntool_budget = 20\n");
     assert_eq!(listed(&home, &["tools", "--agent"]).len(), 2);

@@ -109,7 +109,7 @@ async fn call(program: &Program, session: &Session, tool: &str, arguments: &Valu
 
 /// MC01, MC02: all are listed, and answer two hundred calls each, one after the other and at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mc01_real_servers_answer_two_hundred_calls() {
+async fn real_servers_answer_two_hundred_calls() {
     let Some(bin) = servers() else { return };
     let home = home(&bin);
     let begun = Instant::now();
@@ -162,7 +162,7 @@ async fn futures_of<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -
 
 /// MC09: a real server that is killed in the middle of a call fails that call, and answers the next.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mc09_a_real_server_killed_in_a_call() {
+async fn a_real_server_killed_in_a_call() {
     let Some(bin) = servers() else { return };
     let home = home(&bin);
     let program = load(&home).await;
@@ -240,7 +240,7 @@ impl Drop for OverHttp {
 
 /// MC01: the same over streamable HTTP; a server that was started anew is found again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mc01_a_real_server_over_http() {
+async fn a_real_server_over_http() {
     let Some(bin) = servers() else { return };
     let server = OverHttp::start(&bin);
     let home = Home::new();
@@ -265,9 +265,9 @@ async fn mc01_a_real_server_over_http() {
     program.close().await;
 }
 
-/// An agent that uses the tools of two real servers: one for what the other is told.
+/// MC01: an agent that uses the tools of two real servers: one for what the other is told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mc01_an_agent_uses_two_real_servers() {
+async fn an_agent_uses_two_real_servers() {
     let Some(bin) = servers() else { return };
     let home = home(&bin);
     let read = json!({ "path": home.work().join("note.txt") }).to_string();

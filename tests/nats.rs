@@ -28,7 +28,7 @@ use crate::common::wait::{eventually, within};
 
 /// N01: what `on` says lives on workers runs there, with their rights, and nothing else does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n01_a_call_runs_on_the_worker_that_has_its_label() {
+async fn a_call_runs_on_the_worker_that_has_its_label() {
     let Some(world) = World::start() else { return };
     let gate = world.gate().await;
     let early = gate.call("time", json!({})).await;
@@ -47,7 +47,7 @@ async fn n01_a_call_runs_on_the_worker_that_has_its_label() {
 
 /// N02: a program without a server has none of what lives on workers, and says where it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n02_without_a_server_the_tool_is_not_there() {
+async fn without_a_server_the_tool_is_not_there() {
     let Some(world) = World::start() else { return };
     let alone = world.program(As::Gate, false).await;
     assert!(alone.toolbox.find("program__far__mark").is_none() && alone.toolbox.find("bash").is_some());
@@ -55,7 +55,7 @@ async fn n02_without_a_server_the_tool_is_not_there() {
 
 /// N03: a worker with another program.lock, another definition, or other rights at the server gets no call and makes none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n03_other_locks_definitions_and_stolen_credentials_are_refused() {
+async fn other_locks_definitions_and_stolen_credentials_are_refused() {
     let Some(world) = World::start() else { return };
     let gate = world.gate().await;
     let lock = format!(
@@ -85,7 +85,7 @@ async fn n03_other_locks_definitions_and_stolen_credentials_are_refused() {
 
 /// N03: what a user of the server may call is known by the subject: a call of another tool that comes on it is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n03_a_call_that_is_sent_as_another_tool_is_refused() {
+async fn a_call_that_is_sent_as_another_tool_is_refused() {
     let Some(world) = World::start() else { return };
     let _worker = world.worker("eu-1", &["--label", "eu"]);
     let (beat, _) = Raw::login(&world, "gate").first("haft.1.*.*.beat.>");
@@ -105,7 +105,7 @@ async fn n03_a_call_that_is_sent_as_another_tool_is_refused() {
 
 /// N04: whoever waits for a worker that is killed is told; what may have changed something is not made again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n04_the_death_of_a_worker_is_told() {
+async fn the_death_of_a_worker_is_told() {
     let Some(world) = World::start() else { return };
     let mut worker = world.worker("eu-1", &["--label", "eu"]);
     let gate = world.gate().await;
@@ -120,7 +120,7 @@ async fn n04_the_death_of_a_worker_is_told() {
 
 /// N05: what is too large for a message travels, both ways.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n05_large_arguments_travel() {
+async fn large_arguments_travel() {
     let Some(world) = World::start() else { return };
     let _worker = world.worker("eu-1", &["--label", "eu"]);
     let gate = world.gate().await;
@@ -134,7 +134,7 @@ async fn n05_large_arguments_travel() {
 
 /// N06: a call is cancelled where it runs, and what it tells meanwhile comes to the caller.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n06_progress_comes_and_a_cancel_goes() {
+async fn progress_comes_and_a_cancel_goes() {
     let Some(world) = World::start() else { return };
     let _worker = world.worker("eu-1", &["--label", "eu"]);
     let gate = world.gate().await;
@@ -158,7 +158,7 @@ async fn n06_progress_comes_and_a_cancel_goes() {
 
 /// N07: what this machine wants approved, and nobody approved where the call was made, is refused; what was, runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n07_an_approval_is_given_where_the_person_is() {
+async fn an_approval_is_given_where_the_person_is() {
     let Some(world) = World::start() else { return };
     let _worker = world.worker("eu-1", &["--label", "eu"]);
     let gate = world.gate().await;
@@ -174,7 +174,7 @@ async fn n07_an_approval_is_given_where_the_person_is() {
 
 /// N08: what workers note is on file there, and read from NATS; an outage delays it and loses none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n08_journals_of_all_workers_are_read_at_once() {
+async fn journals_of_all_workers_are_read_at_once() {
     let Some(mut world) = World::start() else { return };
     let _workers = [world.worker("eu-1", &["--label", "eu"]), world.worker("us-1", &["--label", "us"])];
     let gate = world.gate().await;
@@ -200,7 +200,7 @@ async fn n08_journals_of_all_workers_are_read_at_once() {
 
 /// N09: with no place free a call waits, and then is told so; nothing ran.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n09_full_workers_say_so() {
+async fn full_workers_say_so() {
     let Some(world) = World::start() else { return };
     let _worker = world.worker("eu-1", &["--label", "eu", "--places", "1"]);
     let (one, other) = (world.gate().await, world.gate().await);

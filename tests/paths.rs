@@ -75,7 +75,7 @@ impl World {
 
 /// C01: README's example: a part of the workspace is granted, and named as a person names it.
 #[tokio::test]
-async fn c01_a_part_of_the_workspace_is_reached_by_relative_paths() {
+async fn a_part_of_the_workspace_is_reached_by_relative_paths() {
     let place = Place::new();
     for (workspace, granted) in [("ws", "ws"), ("ws", "link"), ("link", "ws"), ("link", "link")] {
         for world in WORLDS {
@@ -98,7 +98,7 @@ async fn c01_a_part_of_the_workspace_is_reached_by_relative_paths() {
 
 /// C01: grants in one another, above the workspace, beside it and in it together.
 #[tokio::test]
-async fn c01_grants_of_all_kinds_are_reached() {
+async fn grants_of_all_kinds_are_reached() {
     let place = Place::new();
     for world in WORLDS {
         let mixed = place.grant("ws", &["ws/notes", "beside", "ws/other"], &["ws/notes/deep", "ws/out"]);
@@ -127,7 +127,7 @@ async fn c01_grants_of_all_kinds_are_reached() {
 
 /// C01: where it is, every guest that asks is told; what is there, only who was granted it.
 #[tokio::test]
-async fn c01_the_name_of_the_workspace_is_no_right() {
+async fn the_name_of_the_workspace_is_no_right() {
     let place = Place::new();
     let guest = WORLDS[0].guest(place.grant("ws", &[], &[])).await;
     let shown = place.path("ws").display().to_string();
@@ -152,7 +152,7 @@ async fn c01_the_name_of_the_workspace_is_no_right() {
 
 /// C01: writing, as reading.
 #[tokio::test]
-async fn c01_what_may_be_written_is_by_relative_paths() {
+async fn what_may_be_written_is_by_relative_paths() {
     let place = Place::new();
     let guest = WORLDS[0].guest(place.grant("ws", &["ws/notes"], &["ws/out"])).await;
     guest.says("write", json!({ "path": "out/new", "text": "x" })).await;
@@ -169,7 +169,7 @@ async fn c01_what_may_be_written_is_by_relative_paths() {
 
 /// C15: a slash at the end, for every path that a plugin can be told.
 #[tokio::test]
-async fn c15_a_file_with_a_slash_is_no_file_in_any_world() {
+async fn a_file_with_a_slash_is_no_file_in_any_world() {
     let place = Place::new();
     for granted in ["ws", "ws/notes"] {
         for world in WORLDS {
@@ -188,7 +188,7 @@ async fn c15_a_file_with_a_slash_is_no_file_in_any_world() {
 
 /// C01: the program of README, with the plugin that comes with haft.
 #[test]
-fn c01_the_example_of_the_readme_works_as_written() {
+fn the_example_of_the_readme_works_as_written() {
     let home = Home::new();
     fs::create_dir_all(home.work().join("notes")).unwrap();
     home.write("notes/a.md", "one two\n");

@@ -16,8 +16,9 @@ fn home(text: &str) -> Home {
     home
 }
 
+/// C08.
 #[test]
-fn c08_the_agent_s_tools_are_those_there_are() {
+fn the_agent_s_tools_are_those_there_are() {
     for (patterns, said, hint) in [
         ("\"reed\"", "`[agent] tools`: there is no tool `reed`", "did you mean `read`?"),
         ("\"read\", \"guset__*\"", "there is no tool `guset__*`", "did you mean `guest__*`?"),
@@ -42,10 +43,10 @@ fn c08_the_agent_s_tools_are_those_there_are() {
     }
 }
 
-/// Every tool that comes with haft is known as such where it is off: a list may name those for here and for a
+/// C08: every tool that comes with haft is known as such where it is off: a list may name those for here and for a
 /// target.
 #[test]
-fn c08_tools_of_haft_s_own_may_be_off() {
+fn tools_of_haft_s_own_may_be_off() {
     let home = Home::new();
     let tools: Vec<serde_json::Value> =
         serde_json::from_str(&home.haft(&["tools", "--json"]).stdout).unwrap();
@@ -60,8 +61,9 @@ fn c08_tools_of_haft_s_own_may_be_off() {
     assert_eq!(off, names.len() - 1, "all but `time`: {}", answer.stderr);
 }
 
+/// C08.
 #[test]
-fn c08_the_command_line_s_tools_are_those_there_are() {
+fn the_command_line_s_tools_are_those_there_are() {
     let home = home("[agent]\ntools = [\"read\"]\n");
     for (arguments, said) in [
         (&["run", "--tools", "reed", "hi"][..], "`--tools`: there is no tool `reed`"),
@@ -76,9 +78,9 @@ fn c08_the_command_line_s_tools_are_those_there_are() {
     }
 }
 
-/// What a plugin of the program does not have: a misspelt `confirm` asks for all of them.
+/// C08: what a plugin of the program does not have: a misspelt `confirm` asks for all of them.
 #[test]
-fn c08_a_plugin_s_patterns_are_of_its_tools() {
+fn a_plugin_s_patterns_are_of_its_tools() {
     for (line, key) in [
         ("tools = [\"ecko\"]", "tools"),
         ("confirm = [\"ecko\"]", "confirm"),
@@ -104,9 +106,9 @@ fn c08_a_plugin_s_patterns_are_of_its_tools() {
     }
 }
 
-/// Tools of an MCP server that does not tell what it has may be called anything that begins with its name.
+/// C08: tools of an MCP server that does not tell what it has may be called anything that begins with its name.
 #[test]
-fn c08_what_is_not_known_yet_is_not_judged() {
+fn what_is_not_known_yet_is_not_judged() {
     let agent = "[agent]\ntools = [\"time\", \"mcp__one__ecko\"]\n";
     let home = home(&format!("{agent}{}", fake::toml("one", &json!({ "start": "crash" }), "")));
     let unknown = home.haft(&["check"]);

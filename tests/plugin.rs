@@ -32,7 +32,7 @@ fn wat(text: &str) -> Source {
 
 /// WA04: what is no component, or none of haft's, is refused with one line.
 #[tokio::test]
-async fn wa04_what_is_no_plugin_is_refused() {
+async fn what_is_no_plugin_is_refused() {
     let cut = Tiny::default().bytes();
     for (source, expected) in [
         (
@@ -75,7 +75,7 @@ async fn wa04_what_is_no_plugin_is_refused() {
 /// WA05: no guest is offered a way to `bash`, to another tool or to an MCP server: what haft gives of its own is
 /// this, and whatever else is asked for is not there.
 #[tokio::test]
-async fn wa05_nothing_that_can_be_imported_runs_anything() {
+async fn nothing_that_can_be_imported_runs_anything() {
     let wit = std::fs::read_to_string(repository().join("wit/plugin.wit")).unwrap();
     let host = wit.split("interface host {").nth(1).unwrap().split("\n}").next().unwrap();
     let offered: Vec<_> = host.lines().filter_map(|line| line.trim().split_once(": func(")).collect();
@@ -97,7 +97,7 @@ async fn wa05_nothing_that_can_be_imported_runs_anything() {
 
 /// WA04: what cannot be read is named.
 #[tokio::test]
-async fn wa04_a_missing_component_is_named() {
+async fn a_missing_component_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("missing.wasm");
     let shown = path.display();
@@ -125,7 +125,7 @@ fn make_fifo(path: &std::path::Path) {
 
 /// WA04: a plugin that cannot say what it offers.
 #[tokio::test]
-async fn wa04_a_plugin_that_lists_nothing_usable_is_refused() {
+async fn a_plugin_that_lists_nothing_usable_is_refused() {
     let tool = |name: &str, description: &str, parameters: &str, output: Option<&str>| {
         (name.to_owned(), description.to_owned(), parameters.to_owned(), output.map(str::to_owned))
     };
@@ -166,7 +166,7 @@ async fn wa04_a_plugin_that_lists_nothing_usable_is_refused() {
 
 /// WA04: asking for the list is a call like any other, with its limits.
 #[tokio::test]
-async fn wa04_a_plugin_that_never_lists_is_refused() {
+async fn a_plugin_that_never_lists_is_refused() {
     for (before_listing, expected) in [
         ("(loop br 0)", "cannot list its tools: timed out after 3s: reached its time limit"),
         ("unreachable", "cannot list its tools: panicked"),
@@ -190,7 +190,7 @@ async fn a_tool_is_called_by_the_name_it_is_shown_under() {
 
 /// WA06: every call has an instance of its own, one after the other and all at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wa06_every_call_gets_a_fresh_instance() {
+async fn every_call_gets_a_fresh_instance() {
     let guest = Guest::new(Grant::none()).await;
     for _ in 0..3 {
         assert_eq!(guest.says("count_calls", json!({})).await, "1");
@@ -228,7 +228,7 @@ async fn made_ahead(plugin: &Plugin, toolbox: &Toolbox, tool: &str) {
 
 /// WA06: an instance made ahead of its call is as fresh and has the rights of its own call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wa06_instances_made_ahead_are_fresh_and_have_the_rights_of_their_call() {
+async fn instances_made_ahead_are_fresh_and_have_the_rights_of_their_call() {
     let options = EngineOptions { cache: Some(cache()), prewarm: true, ..EngineOptions::default() };
     let engine = Engine::new(&options);
     let plugin = Plugin::load(&engine, "guest", Source::File(hostile()), &Limits::default()).await.unwrap();
@@ -256,7 +256,7 @@ async fn wa06_instances_made_ahead_are_fresh_and_have_the_rights_of_their_call()
 
 /// S08: instances that are made ahead of calls leave room for the calls themselves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s08_instances_made_ahead_leave_room() {
+async fn instances_made_ahead_leave_room() {
     /// More than there is room for.
     const PLUGINS: usize = 64;
     let options = EngineOptions { pooling: true, prewarm: true, ..EngineOptions::default() };
@@ -286,7 +286,7 @@ async fn s08_instances_made_ahead_leave_room() {
 /// WA06: memory that an earlier call wrote is never seen, neither what the guest has from the start
 /// nor what it asks for; also where memory is reserved and used again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wa06_memory_is_always_empty() {
+async fn memory_is_always_empty() {
     let before_answering = "
         (if (i32.load (i32.const 60000)) (then unreachable))
         (i32.store (i32.const 60000) (i32.const 1))
@@ -313,7 +313,7 @@ async fn wa06_memory_is_always_empty() {
 
 /// WA03, WA06: limits and isolation are the same where memory is reserved and used again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wa03_limits_hold_for_pooled_instances() {
+async fn limits_hold_for_pooled_instances() {
     let options =
         EngineOptions { cache: Some(cache()), pooling: true, prewarm: true, ..EngineOptions::default() };
     let engine = Engine::new(&options);
@@ -345,7 +345,7 @@ async fn wa03_limits_hold_for_pooled_instances() {
 /// WA06:
 /// The same plugin with the same rights and different limits never shares an instance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wa06_instances_made_ahead_have_the_limits_of_their_call() {
+async fn instances_made_ahead_have_the_limits_of_their_call() {
     let options = EngineOptions { cache: Some(cache()), prewarm: true, ..EngineOptions::default() };
     let engine = Engine::new(&options);
     let plugin = Plugin::load(&engine, "guest", Source::File(hostile()), &Limits::default()).await.unwrap();
@@ -435,7 +435,7 @@ async fn a_read_only_tool_cannot_write_where_it_may() {
 
 /// WA02: of the environment, what was granted and nothing else.
 #[tokio::test]
-async fn wa02_only_granted_variables_are_seen() {
+async fn only_granted_variables_are_seen() {
     let guest = Guest::new(Grant::none().with_env("PATH").with_env("HAFT_TEST_UNSET")).await;
     let path = std::env::var("PATH").unwrap();
     assert_eq!(guest.says("env", json!({})).await, format!("PATH={path}"));
@@ -491,7 +491,7 @@ impl Tool for Own {
 
 /// RG05, WA01: a program's own tool and a component's go into one toolbox by one door.
 #[tokio::test]
-async fn rg05_wa01_own_tools_and_components_share_one_interface() {
+async fn own_tools_and_components_share_one_interface() {
     let mut toolbox = crate::common::toolbox(&hostile(), Grant::none(), Limits::default()).await;
     let parameters = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
     let def = haft::call::ToolDef { name: "own".into(), parameters, ..haft::call::ToolDef::default() };

@@ -152,7 +152,7 @@ fn proposed(answer: &str) -> Vec<String> {
 
 /// U2: forty things that the sandbox refuses: each is told as refused, with one line, and that line alone allows it.
 #[test]
-fn u2_what_is_refused_names_the_line_that_allows_it() {
+fn what_is_refused_names_the_line_that_allows_it() {
     let mut wrong = Vec::new();
     for (command, first, key) in REFUSED {
         let stand = Stand::new();
@@ -180,7 +180,7 @@ fn u2_what_is_refused_names_the_line_that_allows_it() {
 
 /// U2: what goes on without is not told, nor what another reason kept from working.
 #[test]
-fn u2_what_was_not_refused_is_not_told() {
+fn what_was_not_refused_is_not_told() {
     let stand = Stand::new();
     for command in [
         "touch ~/other/new || true",
@@ -197,7 +197,7 @@ fn u2_what_was_not_refused_is_not_told() {
 
 /// U2: a command tool and an MCP server are refused in the same words; the server while it runs, and again.
 #[test]
-fn u2_commands_and_servers_are_told_alike() {
+fn commands_and_servers_are_told_alike() {
     let stand = Stand::new();
     let inner = stand.place("inner");
     fs::create_dir(&inner).unwrap();
@@ -240,9 +240,9 @@ for line in sys.stdin:
         print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
 "#;
 
-/// Every answer has its refusal, also on a busy machine: haft reads both from different sockets.
+/// U2: every answer has its refusal, also on a busy machine: haft reads both from different sockets.
 #[test]
-fn u2_no_answer_of_a_server_is_ahead_of_its_refusal() {
+fn no_answer_of_a_server_is_ahead_of_its_refusal() {
     let stand = Stand::new();
     stand.home.write("writer.py", WRITER);
     let server = "[[mcp_servers]]\nname = \"s\"\ncommand = [\"python3\", \"writer.py\"]\n[mcp_servers.grant]\nread = [\".\"]\n";
@@ -266,8 +266,9 @@ fn u2_no_answer_of_a_server_is_ahead_of_its_refusal() {
     }
 }
 
+/// U2.
 #[test]
-fn u2_bash_says_what_it_reaches() {
+fn bash_says_what_it_reaches() {
     let stand = Stand::new();
     stand.home.write("program.toml", &format!("{HEAD}[sandbox]\nwrite = [\"~/other\"]\nnetwork = false\n"));
     let listed = stand.home.haft(&["tools", "--json"]).stdout;
@@ -279,7 +280,7 @@ fn u2_bash_says_what_it_reaches() {
 /// U1: without a program.toml tools work in the current folder; with one in its own, whatever folder haft is run in; a home
 /// directory is read and not written.
 #[test]
-fn u1_tools_work_where_haft_is_run() {
+fn tools_work_where_haft_is_run() {
     let stand = Stand::new();
     let haft = |folder: &str, arguments: &[&str]| {
         let mut command = stand.home.command(arguments);
@@ -299,7 +300,7 @@ fn u1_tools_work_where_haft_is_run() {
 
 /// U2: the person at the terminal gives what was refused, once, and the call is made again; a no is one.
 #[test]
-fn u2_a_person_gives_what_was_refused() {
+fn a_person_gives_what_was_refused() {
     let stand = Stand::new();
     let call = ["call", "bash", r#"{"command": "touch ~/other/new && echo did it"}"#];
     let Some(declined) = stand.home.at_a_terminal(&call, "n\n") else { return };
@@ -329,7 +330,7 @@ fn u2_a_person_gives_what_was_refused() {
 
 /// U2: also a host that was refused to a process with single hosts.
 #[test]
-fn u2_a_person_gives_a_refused_host() {
+fn a_person_gives_a_refused_host() {
     let stand = Stand::new();
     stand.home.write("program.toml", &format!("{HEAD}[sandbox]\nhosts = [\"127.0.0.1:1\"]\n"));
     let (host, line) = (
@@ -369,7 +370,7 @@ impl Approver for Giver {
 /// U2: what a person gives for the session is not asked for again, nor what was declined; start-up files and haft's own
 /// files stay closed in what was given.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn u2_what_is_given_for_the_session_is_asked_for_once() {
+async fn what_is_given_for_the_session_is_asked_for_once() {
     let stand = Stand::new();
     stand.home.write("program.toml", HEAD);
     let options = Options {
@@ -416,7 +417,7 @@ async fn u2_what_is_given_for_the_session_is_asked_for_once() {
 
 /// M1: the caches of package managers are those of one workspace or of one server, and the person's own are not written.
 #[test]
-fn m1_caches_are_one_workspace_s_or_one_server_s() {
+fn caches_are_one_workspace_s_or_one_server_s() {
     let stand = Stand::new();
     let server =
         "[[mcp_servers]]\nname = \"s\"\ncommand = [\"sh\", \"-c\", \"echo $npm_config_cache > server\"]\n";

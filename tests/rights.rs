@@ -78,7 +78,7 @@ pub(crate) fn scan(path: &Path, seen: &mut Vec<String>) {
 
 /// WA02: without a grant there are no files at all.
 #[tokio::test]
-async fn wa02_without_a_grant_there_are_no_files() {
+async fn without_a_grant_there_are_no_files() {
     let fixture = Fixture::new();
     let guest = Guest::new(Grant::none()).await;
     let file = fixture.path("outside/file");
@@ -126,7 +126,7 @@ async fn wa02_without_a_grant_there_are_no_files() {
 
 /// WA02: without a grant there is nothing of the process to be seen.
 #[tokio::test]
-async fn wa02_without_a_grant_there_is_no_process() {
+async fn without_a_grant_there_is_no_process() {
     let guest = Guest::new(Grant::none()).await;
     assert_eq!(guest.says("env", json!({})).await, "");
     assert_eq!(guest.says("args", json!({})).await, "");
@@ -143,7 +143,7 @@ async fn wa02_without_a_grant_there_is_no_process() {
 
 /// WA02: without a grant there is no network.
 #[tokio::test]
-async fn wa02_without_a_grant_there_is_no_network() {
+async fn without_a_grant_there_is_no_network() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -193,7 +193,7 @@ async fn wa02_without_a_grant_there_is_no_network() {
 
 /// WA02: a granted address is that address and that port.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wa02_a_granted_address_is_reached_and_no_other() {
+async fn a_granted_address_is_reached_and_no_other() {
     let granted = TcpListener::bind("127.0.0.1:0").unwrap();
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, other_address) = (granted.local_addr().unwrap(), other.local_addr().unwrap());
@@ -259,7 +259,7 @@ async fn a_writable_directory_can_be_used() {
 
 /// WA02: what was granted for reading cannot be changed in any way.
 #[tokio::test]
-async fn wa02_a_directory_granted_for_reading_cannot_be_changed() {
+async fn a_directory_granted_for_reading_cannot_be_changed() {
     let fixture = Fixture::new();
     let granted = fixture.granted();
     let mut before = Vec::new();
@@ -299,7 +299,7 @@ async fn wa02_a_directory_granted_for_reading_cannot_be_changed() {
 
 /// WA02: paths that lead out of a writable directory, by their text or by what lies on disk.
 #[tokio::test]
-async fn wa02_no_path_leads_out_of_a_writable_directory() {
+async fn no_path_leads_out_of_a_writable_directory() {
     let fixture = Fixture::new();
     let granted = fixture.granted();
     // Put there by the person, as a repository may bring them along.
@@ -363,7 +363,7 @@ async fn wa02_no_path_leads_out_of_a_writable_directory() {
 
 /// WA02: removing or renaming a link affects the link alone; its target stays.
 #[tokio::test]
-async fn wa02_links_are_removed_and_replaced_themselves() {
+async fn links_are_removed_and_replaced_themselves() {
     let fixture = Fixture::new();
     let granted = fixture.granted();
     for name in ["removed", "replaced", "renamed"] {
@@ -380,7 +380,7 @@ async fn wa02_links_are_removed_and_replaced_themselves() {
 
 /// WA02: a guest that makes its own links gets nowhere by them.
 #[tokio::test]
-async fn wa02_links_that_a_guest_makes_lead_nowhere() {
+async fn links_that_a_guest_makes_lead_nowhere() {
     let fixture = Fixture::new();
     let granted = fixture.granted();
     let guest = fixture.writer().await;
@@ -412,7 +412,7 @@ async fn wa02_links_that_a_guest_makes_lead_nowhere() {
 
 /// WA02: two grants stay two: nothing moves from where a guest may only read to where it may write.
 #[tokio::test]
-async fn wa02_nothing_moves_between_grants() {
+async fn nothing_moves_between_grants() {
     let fixture = Fixture::new();
     let (granted, other) = (fixture.granted(), fixture.path("other"));
     let guest = Guest::new(grant(&[&other], &[&granted])).await;
@@ -444,7 +444,7 @@ async fn wa02_nothing_moves_between_grants() {
 
 /// WA02: hints tell what is really missing, and a path below no grant does not exist.
 #[tokio::test]
-async fn wa02_hints_name_what_would_allow_it() {
+async fn hints_name_what_would_allow_it() {
     let fixture = Fixture::new();
     let granted = fixture.granted();
     symlink("../outside", granted.join("link")).unwrap();
@@ -508,7 +508,7 @@ async fn wa02_hints_name_what_would_allow_it() {
 
 /// S12: the names in a hint may be a guest's own; no line of a hint is.
 #[tokio::test]
-async fn s12_a_name_makes_no_hint() {
+async fn a_name_makes_no_hint() {
     let fixture = Fixture::new();
     let granted = fixture.granted();
     let guest = fixture.writer().await;
@@ -525,7 +525,7 @@ async fn s12_a_name_makes_no_hint() {
 /// WA02:
 /// A directory that was granted and is something else now is not opened.
 #[tokio::test]
-async fn wa02_a_grant_does_not_follow_a_link_put_in_its_place() {
+async fn a_grant_does_not_follow_a_link_put_in_its_place() {
     let fixture = Fixture::new();
     let granted = fixture.granted();
     let deep = granted.join("folder");
@@ -594,7 +594,7 @@ fn waited_fifo(path: &Path) -> std::thread::JoinHandle<()> {
 
 /// WA03: what would wait for ever, or does something by being opened, is not opened at all.
 #[tokio::test]
-async fn wa03_fifos_and_sockets_are_not_opened() {
+async fn fifos_and_sockets_are_not_opened() {
     let fixture = Fixture::new();
     let granted = fixture.granted();
     let (fifo, socket) = (granted.join("fifo"), granted.join("socket"));
@@ -629,7 +629,7 @@ async fn wa03_fifos_and_sockets_are_not_opened() {
 /// WA02: haft's own environment and memory are files too, and unreadable however much was granted.
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn wa02_processes_are_no_files() {
+async fn processes_are_no_files() {
     let fixture = Fixture::new();
     let root = |path: &str| Root::resolve(Path::new("/"), Path::new(path)).unwrap();
     let sandbox = |mode| Grant::sandbox(mode, Root::resolve(Path::new("/"), &fixture.granted()).unwrap(), []);
@@ -666,7 +666,7 @@ async fn wa02_processes_are_no_files() {
 /// Where everything may be read, links are followed as the person would, and what is read that way
 /// cannot be written that way.
 #[tokio::test]
-async fn sb03_links_are_followed_for_reading_only() {
+async fn links_are_followed_for_reading_only() {
     let fixture = Fixture::new();
     let granted = fixture.granted();
     symlink(fixture.path("outside"), granted.join("absolute")).unwrap();
@@ -713,7 +713,7 @@ async fn sb03_links_are_followed_for_reading_only() {
 /// SB03:
 /// A path means the same with and without the workspace in front.
 #[tokio::test]
-async fn sb03_relative_paths_start_from_the_workspace() {
+async fn relative_paths_start_from_the_workspace() {
     let fixture = Fixture::new();
     let root = Root::resolve(Path::new("/"), &fixture.granted()).unwrap();
     let shown = fixture.granted().display().to_string();

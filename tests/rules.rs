@@ -70,7 +70,7 @@ fn a_server_has_no_rule_that_names_nothing() {
 
 /// C08: a rule that names no tool is an error with the nearest name, wherever the program is used.
 #[test]
-fn c08_rules_name_tools_that_there_are() {
+fn rules_name_tools_that_there_are() {
     let component = hostile().display().to_string();
     let plugin = format!("[[plugins]]\nname = \"guest\"\ncomponent = {component:?}\n");
     for (rule, said, hint) in [

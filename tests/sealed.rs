@@ -43,7 +43,7 @@ fn writers(home: &Home, file: &str) -> Vec<&'static str> {
 
 /// X8, X14: the files that program.toml names are sealed, whoever tries.
 #[test]
-fn x14_files_that_decide_rights_are_not_written() {
+fn files_that_decide_rights_are_not_written() {
     let home = Home::new();
     let named = [
         (
@@ -75,7 +75,7 @@ fn x14_files_that_decide_rights_are_not_written() {
 /// X14: with a backend elsewhere, a command of this machine rewrites no `ssh_config`: haft's own `ssh` would run its
 /// `ProxyCommand`, which nothing confines. X15: the key of a certificate is read by nobody.
 #[test]
-fn x15_what_ssh_and_nats_are_told_is_closed_to_commands() {
+fn what_ssh_and_nats_are_told_is_closed_to_commands() {
     let home = Home::new();
     let run = |script: &str| {
         let tool = format!(
@@ -106,7 +106,7 @@ fn x15_what_ssh_and_nats_are_told_is_closed_to_commands() {
 /// X2: a link on the way to program.toml, in a directory that tools may write, is refused with the way out; one
 /// elsewhere is none of a tool's.
 #[test]
-fn x2_a_link_that_a_tool_could_replace_is_refused() {
+fn a_link_that_a_tool_could_replace_is_refused() {
     let home = Home::new();
     for folder in ["conf", "rel1", "rel1/work"] {
         fs::create_dir(home.work().join(folder)).unwrap();
@@ -161,7 +161,7 @@ fn begin(peer: &mut Peer, home: &Home, more: &str) -> i64 {
 
 /// X6: a command that runs is ended when what it is sealed against is replaced, and the next one is sealed anew.
 #[test]
-fn x6_a_command_is_ended_when_a_sealed_file_is_replaced() {
+fn a_command_is_ended_when_a_sealed_file_is_replaced() {
     let home = Home::new();
     let program = format!("{HEAD}{KEY}");
     home.write("program.toml", &program);
@@ -190,7 +190,7 @@ fn x6_a_command_is_ended_when_a_sealed_file_is_replaced() {
 
 /// X6: whoever edits a sealed file where it is, or works with any other, ends nothing.
 #[test]
-fn x6_what_leaves_the_sealed_files_where_they_are_ends_nothing() {
+fn what_leaves_the_sealed_files_where_they_are_ends_nothing() {
     let home = Home::new();
     let program = format!("{HEAD}{KEY}");
     home.write("program.toml", &program);
@@ -215,7 +215,7 @@ fn x6_what_leaves_the_sealed_files_where_they_are_ends_nothing() {
 
 /// X6: a server that runs is ended too; the call that it was at says why, and the next has a new one, sealed anew.
 #[test]
-fn x6_a_server_is_started_anew_when_a_sealed_file_is_replaced() {
+fn a_server_is_started_anew_when_a_sealed_file_is_replaced() {
     let home = Home::new();
     let like = json!({ "outside": home.work().join("program.toml") });
     let program = format!("{HEAD}{}", fake::toml("own", &like, ""));
@@ -241,7 +241,7 @@ fn x6_a_server_is_started_anew_when_a_sealed_file_is_replaced() {
 
 /// X6: what asks for it goes on when no process lives that is sealed against another file, and all others do.
 #[tokio::test]
-async fn x6_whoever_asks_waits_until_nothing_outdated_lives() {
+async fn whoever_asks_waits_until_nothing_outdated_lives() {
     let workspace = Workspace::unheard();
     let (file, confiner) = (workspace.path("program.toml"), confiner());
     fs::write(&file, "old").unwrap();

@@ -41,7 +41,7 @@ fn fails(web: &Web, query: &str) -> String {
 
 /// WS01, WS02, WS04: the request as the engine sees it, the results as a model sees them.
 #[test]
-fn ws01_ws02_ws04_results_of_another_endpoint() {
+fn results_of_another_endpoint() {
     let engine = engine();
     let found = says(&searching_at(&engine, "/html/"), "a&b c");
     assert!(
@@ -62,7 +62,7 @@ fn ws01_ws02_ws04_results_of_another_endpoint() {
 
 /// WS03: three reasons for no results are told apart.
 #[test]
-fn ws03_nothing_a_wall_and_another_layout() {
+fn nothing_a_wall_and_another_layout() {
     let engine = engine();
     let web = searching_at(&engine, "/html/");
     assert_eq!(says(&web, "nothing"), "No results found.");
@@ -73,7 +73,7 @@ fn ws03_nothing_a_wall_and_another_layout() {
 
 /// WS04: nothing but the endpoint's host is reached.
 #[test]
-fn ws04_a_search_goes_to_the_endpoint_and_nowhere_else() {
+fn a_search_goes_to_the_endpoint_and_nowhere_else() {
     let (engine, other) = (engine(), engine());
     let web = searching_at(&engine, "/html/");
     assert!(says(&web, "moved").starts_with("1. Introduction"));
@@ -94,7 +94,7 @@ fn ws04_a_search_goes_to_the_endpoint_and_nowhere_else() {
 
 /// WS01: the query is checked before anybody is asked.
 #[test]
-fn ws01_a_query_must_say_something() {
+fn a_query_must_say_something() {
     let engine = engine();
     let web = searching_at(&engine, "/html/");
     assert_eq!(fails(&web, "  "), "invalid arguments: `query` is empty; say what to search for");
@@ -104,7 +104,7 @@ fn ws01_a_query_must_say_something() {
 
 /// RG04: the switch.
 #[test]
-fn rg04_search_can_be_switched_off() {
+fn search_can_be_switched_off() {
     let off = Web::new("search = false").haft(&["call", "web_search", r#"{"query": "x"}"#]);
     assert!(off.contains("Unknown tool: web_search"), "{off}");
 }

@@ -172,7 +172,7 @@ fn confession() -> String {
 /// CL04: a secret in the environment, in a key file and in a granted header is in no file, no output
 /// and no child, whatever is done; and each goes where it should.
 #[tokio::test(flavor = "multi_thread")]
-async fn cl04_a_secret_is_in_no_file_output_or_child() {
+async fn a_secret_is_in_no_file_output_or_child() {
     let bash = json!({ "command": confession() }).to_string();
     let print = json!({ "text": ALL.join(" ") }).to_string();
     let fake = Fake::start([
@@ -231,9 +231,9 @@ async fn cl04_a_secret_is_in_no_file_output_or_child() {
     fake.assert_done();
 }
 
-/// A keyring's entry is as good as any other place, and what is read from it is left out too.
+/// CL04: a keyring's entry is as good as any other place, and what is read from it is left out too.
 #[tokio::test(flavor = "multi_thread")]
-async fn cl04_a_key_from_the_keyring_is_used_and_not_shown() {
+async fn a_key_from_the_keyring_is_used_and_not_shown() {
     use linux_keyutils::{KeyRing, KeyRingIdentifier};
     let entry = format!("haft.test/{}", std::process::id());
     let key =

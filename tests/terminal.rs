@@ -89,7 +89,7 @@ fn program(description: &str) -> String {
 
 /// S13: whoever wrote it, and wherever haft shows it.
 #[test]
-fn s13_nothing_steers_the_terminal() {
+fn nothing_steers_the_terminal() {
     let home = Home::new();
     home.write("program.toml", &program(&HOSTILE.replace('\u{0}', "")));
     let text = json!({ "text": HOSTILE }).to_string();
@@ -132,7 +132,7 @@ fn s13_nothing_steers_the_terminal() {
 
 /// S13: into a pipe, an answer is the bytes that the tool gave.
 #[test]
-fn s13_a_pipe_gets_every_byte() {
+fn a_pipe_gets_every_byte() {
     let home = Home::new();
     home.write("program.toml", &program("x"));
     let answer = home.call("guest__echo", &json!({ "text": HOSTILE }));
@@ -144,7 +144,7 @@ fn s13_a_pipe_gets_every_byte() {
 
 /// C13: no line is wider than the terminal.
 #[test]
-fn c13_no_line_is_wider_than_the_terminal() {
+fn no_line_is_wider_than_the_terminal() {
     let long =
         "说明文字很长而且没有空格所以必须在任何地方断开才行 👩\u{200d}👩\u{200d}👧 and words ".repeat(6);
     for columns in [80, 40] {
@@ -182,7 +182,7 @@ fn c13_no_line_is_wider_than_the_terminal() {
 
 /// C13: what a plugin says while it works is shown once, however much is asked for.
 #[test]
-fn c13_a_plugin_s_messages_are_shown_once() {
+fn a_plugin_s_messages_are_shown_once() {
     let home = Home::new();
     home.write("program.toml", &program("x"));
     for flags in [&[][..], &["-v"], &["-vv"]] {
@@ -196,7 +196,7 @@ fn c13_a_plugin_s_messages_are_shown_once() {
 
 /// U13: one tool, with its arguments and what it may do; a slip is told.
 #[test]
-fn u13_one_tool_is_shown() {
+fn one_tool_is_shown() {
     let home = Home::new();
     home.write("program.toml", &program("x"));
     let shown = home.haft(&["tools", "edit"]).stdout;
@@ -218,7 +218,7 @@ fn u13_one_tool_is_shown() {
 
 /// U14: outside of a repository `haft init` offers a tool that works there.
 #[test]
-fn u14_what_init_writes_can_be_called() {
+fn what_init_writes_can_be_called() {
     let home = Home::new();
     assert_eq!(home.haft(&["init", "inside"]).code, 0);
     let read = |folder: &std::path::Path| std::fs::read_to_string(folder.join("program.toml")).unwrap();
@@ -237,7 +237,7 @@ fn u14_what_init_writes_can_be_called() {
 
 /// U14: on a screen of 80 columns the digest is one line, and what is asked in the end names the package.
 #[test]
-fn u14_consent_names_what_it_is_about() {
+fn consent_names_what_it_is_about() {
     let home = Home::new();
     let guest = hostile();
     let columns = [("COLUMNS", "80")];

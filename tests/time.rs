@@ -9,7 +9,7 @@ use crate::guest::Guest;
 
 /// TI01: every format tells now, and tells the same.
 #[tokio::test]
-async fn ti01_every_format_tells_the_time() {
+async fn every_format_tells_the_time() {
     let guest = Guest::builtin("time", Grant::none()).await;
     let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let before = seconds();
@@ -46,7 +46,7 @@ fn fits(text: &str, pattern: &str) -> bool {
 
 /// TI01: an unknown format is an error.
 #[tokio::test]
-async fn ti01_an_unknown_format_is_refused() {
+async fn an_unknown_format_is_refused() {
     let guest = Guest::builtin("time", Grant::none()).await;
     let refused = guest.fails("time", json!({ "format": "unix" })).await;
     assert!(

@@ -42,7 +42,7 @@ fn is_untouched(home: &Home, listener: &TcpListener) -> bool {
 /// A22, X3, X13: each verb in a folder that was cloned. Those that act end with 7 and say what it asks for; those that
 /// show leave out what nobody agreed to.
 #[test]
-fn a22_a_cloned_folder_starts_nothing_and_sends_nothing() {
+fn a_cloned_folder_starts_nothing_and_sends_nothing() {
     let home = Home::new();
     let listener = hostile(&home);
     let acting: [&[&str]; 8] = [
@@ -84,7 +84,7 @@ fn a22_a_cloned_folder_starts_nothing_and_sends_nothing() {
 
 /// X13: an MCP client that has the folder open gets the tools that need no consent, and a word about the rest.
 #[test]
-fn x13_serve_leaves_out_what_nobody_agreed_to() {
+fn serve_leaves_out_what_nobody_agreed_to() {
     let home = Home::new();
     let listener = hostile(&home);
     let answer = served(&home, &["serve"]);
@@ -194,7 +194,7 @@ fn a_link_out_of_the_folder_needs_consent() {
 
 /// X4: a program.lock that a tool made, or that came with its folder, installs nothing; `haft add` shows it first.
 #[test]
-fn x4_a_lock_that_nobody_agreed_to_installs_nothing() {
+fn a_lock_that_nobody_agreed_to_installs_nothing() {
     let home = Home::new();
     let package = home.work().join("pkg");
     fs::create_dir(&package).unwrap();

@@ -33,7 +33,7 @@ fn names(plugin: &Plugin) -> Vec<&str> {
 
 /// WA01: every function of every interface is a tool, called as WIT has it; what nobody can call says so.
 #[tokio::test]
-async fn wa01_every_function_is_a_tool() {
+async fn every_function_is_a_tool() {
     let plugin = load(Source::File(types())).await.unwrap();
     assert_eq!(plugin.contract(), Contract::Typed);
     assert_eq!(

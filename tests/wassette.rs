@@ -18,7 +18,7 @@ fn component() -> PathBuf {
 
 /// WA01: its functions are tools, and do what was granted.
 #[tokio::test]
-async fn wa01_a_component_of_wassette_is_called() {
+async fn a_component_of_wassette_is_called() {
     let source = Source::File(component());
     let plugin = Plugin::load(engine(), "filesystem", source, &Limits::default()).await.unwrap();
     assert_eq!(plugin.contract(), Contract::Typed);

@@ -30,7 +30,7 @@ async fn shown(error: u32, text: &str) -> String {
 
 /// S12: a plugin cannot speak as haft, by no mark and by no line.
 #[tokio::test]
-async fn s12_a_plugin_does_not_speak_as_haft() {
+async fn a_plugin_does_not_speak_as_haft() {
     for (error, text, expected) in [
         (EXECUTION_FAILED, "no luck", "Tool error: no luck"),
         (

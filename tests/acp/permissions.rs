@@ -29,14 +29,16 @@ fn outcome(permit: Result<&'static str, i64>) -> (String, usize) {
     (editor.said(), editor.questions())
 }
 
+/// RS06.
 #[test]
-fn rs06_a_yes_runs_it_once_and_always_for_the_session() {
+fn a_yes_runs_it_once_and_always_for_the_session() {
     assert_eq!(outcome(Ok("allow-once")), ("0 1 ".into(), 2));
     assert_eq!(outcome(Ok("allow-always")), ("0 1 ".into(), 1));
 }
 
+/// RS06.
 #[test]
-fn rs06_a_no_is_no_and_silence_is_none() {
+fn a_no_is_no_and_silence_is_none() {
     let (said, questions) = outcome(Ok("reject"));
     assert!(said.contains("Command execution denied by user."), "{said}");
     assert_eq!(questions, 2);
@@ -73,7 +75,7 @@ fn a_question_is_taken_back_with_its_task() {
 
 /// U11: the user chooses plan mode in the editor, by a mode of the session or by the option that takes its place.
 #[test]
-fn u11_a_session_in_plan_mode_writes_nothing() {
+fn a_session_in_plan_mode_writes_nothing() {
     let place = Place::new(|messages| match messages.last() {
         Some(last) if last["role"] == "tool" => Says::text("tried"),
         _ => Says::call("write", json!({ "file_path": "a", "content": "x" })),
@@ -102,7 +104,7 @@ fn u11_a_session_in_plan_mode_writes_nothing() {
 
 /// U3: the question about an edit has the difference, as the editor shows its own.
 #[test]
-fn u3_an_edit_is_asked_about_as_a_difference() {
+fn an_edit_is_asked_about_as_a_difference() {
     let place = Place::new(|messages| match answers(messages).as_slice() {
         [] => {
             let arguments = json!({ "file_path": "a.txt", "old_string": "alpha", "new_string": "omega" });

@@ -71,7 +71,7 @@ fn a_whole_task_is_seen_as_it_happens() {
 
 /// PL20: stopped while a command runs, nothing of it is left, and the conversation goes on.
 #[test]
-fn pl20_a_task_is_stopped_in_the_middle_of_a_call() {
+fn a_task_is_stopped_in_the_middle_of_a_call() {
     let (command, words) = sleeping();
     let place = Place::new(move |messages| match asked(messages) {
         "go on" => Says::text("Gladly."),
@@ -247,7 +247,7 @@ fn the_editor_s_mcp_servers_are_tools() {
 
 /// CL04: a key that haft knows is shown to no editor, wherever it comes up.
 #[test]
-fn cl04_no_secret_is_shown() {
+fn no_secret_is_shown() {
     let place = Place::new(|messages| match answers(messages).len() {
         0 => Says {
             text: format!("I say {} ", crate::cli::SECRET),
@@ -290,7 +290,7 @@ fn what_keeps_a_model_from_answering_is_told() {
 /// A18: what is left out of a session is told, as a notice where the editor shows these and else as a message, and the
 /// commands that a session has are offered and done.
 #[test]
-fn a18_what_is_left_out_is_told_and_commands_are_done() {
+fn what_is_left_out_is_told_and_commands_are_done() {
     let servers = json!([
         { "name": "gone", "command": "/no/such/server", "args": [], "env": [] },
         { "type": "http", "name": "far", "url": "http://127.0.0.1:1/", "headers": [] },

@@ -9,7 +9,7 @@ use crate::sessions::Says;
 
 /// X13, A22: nothing of the folder is started when it is opened; the first prompt asks once, and a no sends nothing.
 #[test]
-fn a22_an_editor_is_asked_before_anything_of_a_folder_counts() {
+fn an_editor_is_asked_before_anything_of_a_folder_counts() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = asked.clone();
     let place = Place::new(move |_| {

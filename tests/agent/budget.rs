@@ -25,7 +25,7 @@ fn sent(request: &Value) -> Vec<&str> {
 
 /// PR14, PR15: found by what it does, run by its name; the prompt stays the same throughout.
 #[tokio::test]
-async fn pr14_pr15_a_tool_that_is_not_sent_is_found_and_run() {
+async fn a_tool_that_is_not_sent_is_found_and_run() {
     let fake = Fake::start([
         calls(&[("a", "find_tools", r#"{"query":"close an issue"}"#)]),
         calls(&[("b", "program", r#"{"name":"jira__close_issue","args":{"text":"7"}}"#)]),
@@ -62,7 +62,7 @@ async fn pr14_pr15_a_tool_that_is_not_sent_is_found_and_run() {
 
 /// PL21: a failing call is the same call, however it is written.
 #[tokio::test]
-async fn pl21_a_failing_call_is_the_same_through_program() {
+async fn a_failing_call_is_the_same_through_program() {
     let through = r#"{"name":"broken","args":{}}"#;
     let turns =
         [("a", "broken", "{}"), ("b", "program", through), ("c", "broken", "{}"), ("d", "program", through)];

@@ -28,7 +28,7 @@ async fn failure_after(script: Vec<Answer>, patience: Patience) -> ProviderError
 
 /// PL06.
 #[tokio::test]
-async fn pl06_a_client_error_is_reported_at_once_with_status_and_body() {
+async fn a_client_error_is_reported_at_once_with_status_and_body() {
     let body = r#"{"error":{"message":"no such model: fake-model","type":"invalid_request_error","code":"model_not_found"}}"#;
     let error = failure(vec![status(404, &[], body)]).await;
     assert_eq!(error.attempts, 1);
@@ -44,14 +44,14 @@ async fn pl06_a_client_error_is_reported_at_once_with_status_and_body() {
 
 /// PL06.
 #[tokio::test]
-async fn pl06_an_error_body_is_bounded() {
+async fn an_error_body_is_bounded() {
     let error = failure(vec![status(400, &[], &"x".repeat(10 << 20))]).await.to_string();
     assert!(error.len() < 1000, "{}", error.len());
 }
 
 /// PL06.
 #[tokio::test]
-async fn pl06_rate_limits_and_server_errors_are_tried_again() {
+async fn rate_limits_and_server_errors_are_tried_again() {
     let fake = Fake::start([
         status(429, &[("retry-after", "0")], "slow down"),
         status(503, &[], "starting"),
@@ -65,7 +65,7 @@ async fn pl06_rate_limits_and_server_errors_are_tried_again() {
 
 /// PL06.
 #[tokio::test]
-async fn pl06_attempts_are_bounded() {
+async fn attempts_are_bounded() {
     let error = failure((0..4).map(|_| status(500, &[], "")).collect()).await;
     assert_eq!(error.attempts, 4);
     assert!(
@@ -76,14 +76,14 @@ async fn pl06_attempts_are_bounded() {
 
 /// PL06.
 #[tokio::test]
-async fn pl06_a_wait_that_nobody_would_sit_through_is_an_error() {
+async fn a_wait_that_nobody_would_sit_through_is_an_error() {
     let error = failure(vec![status(429, &[("retry-after", "86400")], "tomorrow")]).await;
     assert_eq!(error.attempts, 1);
 }
 
 /// PL06.
 #[tokio::test]
-async fn pl06_a_dead_endpoint_is_tried_again_and_named() {
+async fn a_dead_endpoint_is_tried_again_and_named() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -102,7 +102,7 @@ async fn pl06_a_dead_endpoint_is_tried_again_and_named() {
 
 /// PL06.
 #[tokio::test]
-async fn pl06_redirects_are_not_followed() {
+async fn redirects_are_not_followed() {
     let elsewhere = status(307, &[("location", "http://example.invalid/")], "");
     let error = failure(vec![elsewhere]).await.to_string();
     assert!(
@@ -124,7 +124,7 @@ async fn an_answer_that_takes_too_long_names_the_limit() {
 
 /// PL07.
 #[tokio::test]
-async fn pl07_what_is_not_a_completion_fails_to_parse() {
+async fn what_is_not_a_completion_fails_to_parse() {
     let page = || status(200, &[], "<html>welcome</html>");
     let error = failure(vec![page(), page(), page()]).await.to_string();
     assert!(error.ends_with("(tried 3 times)"), "{error}");
@@ -133,21 +133,21 @@ async fn pl07_what_is_not_a_completion_fails_to_parse() {
 
 /// PL07.
 #[tokio::test]
-async fn pl07_an_answer_that_breaks_off_says_so() {
+async fn an_answer_that_breaks_off_says_so() {
     let error = failure((0..4).map(|_| Answer::Cut).collect()).await;
     assert!(matches!(error.failure, Failure::Interrupted(_)), "{error}");
 }
 
 /// PL07.
 #[tokio::test]
-async fn pl07_an_answer_without_end_is_cut() {
+async fn an_answer_without_end_is_cut() {
     let error = failure(vec![Answer::Endless]).await;
     assert!(matches!(error.failure, Failure::TooLarge(_)), "{error}");
 }
 
 /// PL12.
 #[tokio::test]
-async fn pl12_an_error_in_a_success_is_an_error_and_tried_again_where_it_is_transient() {
+async fn an_error_in_a_success_is_an_error_and_tried_again_where_it_is_transient() {
     let lasting = json!({ "error": { "message": "no credit left", "code": 402 } });
     let error = failure(vec![reply(&lasting)]).await;
     assert!(error.to_string().ends_with("reported an error: no credit left"), "{error}");
@@ -158,7 +158,7 @@ async fn pl12_an_error_in_a_success_is_an_error_and_tried_again_where_it_is_tran
 
 /// PL18.
 #[tokio::test]
-async fn pl18_no_choices_is_an_empty_response() {
+async fn no_choices_is_an_empty_response() {
     let nothing = || (0..3).map(|_| reply(&json!({ "choices": [] }))).collect();
     let error = failure_after(nothing(), crate::providers::once()).await.to_string();
     assert!(error.contains("empty response"), "{error}");
@@ -168,7 +168,7 @@ async fn pl18_no_choices_is_an_empty_response() {
 
 /// PL19.
 #[tokio::test]
-async fn pl19_availability_is_found_out_without_a_turn() {
+async fn availability_is_found_out_without_a_turn() {
     let models = || reply(&json!({ "object": "list", "data": [] }));
     let fake =
         Fake::start([models(), status(401, &[], "who are you"), status(404, &[], "no list here")]).await;
@@ -182,7 +182,7 @@ async fn pl19_availability_is_found_out_without_a_turn() {
 
 /// PL19.
 #[tokio::test]
-async fn pl19_without_a_key_the_vendor_is_not_even_asked() {
+async fn without_a_key_the_vendor_is_not_even_asked() {
     let keyless = provider(ProviderSettings::new("openai", "gpt-4o"));
     assert!(!keyless.is_available().await);
     let error = keyless.check().await.unwrap_err();

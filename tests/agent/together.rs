@@ -68,7 +68,7 @@ fn turn(tools: &[(&str, &str, &str)]) -> fake::Answer {
 
 /// PL03: what only reads runs at the same time; nothing overtakes what may change something.
 #[tokio::test]
-async fn pl03_calls_that_only_read_run_at_the_same_time_and_the_others_in_order() {
+async fn calls_that_only_read_run_at_the_same_time_and_the_others_in_order() {
     let looks = turn(&[
         ("a", "look", r#"{"text":"1"}"#),
         ("b", "look", r#"{"text":"2"}"#),
@@ -89,9 +89,9 @@ async fn pl03_calls_that_only_read_run_at_the_same_time_and_the_others_in_order(
     fake.assert_done();
 }
 
-/// However many a model wants at once, eight run.
+/// PL03: However many a model wants at once, eight run.
 #[tokio::test]
-async fn pl03_no_more_than_eight_calls_run_at_once() {
+async fn no_more_than_eight_calls_run_at_once() {
     let ids: Vec<_> = (0..20).map(|n| (format!("c{n}"), format!(r#"{{"text":"{n}"}}"#))).collect();
     let calls: Vec<_> = ids.iter().map(|(id, arguments)| (id.as_str(), "look", arguments.as_str())).collect();
     let fake = Fake::start([fake::calls(&calls), says("done")]).await;
@@ -101,9 +101,9 @@ async fn pl03_no_more_than_eight_calls_run_at_once() {
     fake.assert_done();
 }
 
-/// What cannot be written down before it runs does not run.
+/// PL20: what cannot be written down before it runs does not run.
 #[tokio::test]
-async fn pl20_a_call_that_cannot_be_written_down_is_not_run() {
+async fn a_call_that_cannot_be_written_down_is_not_run() {
     let fake = Fake::start([turn(&[("a", "change", "{}")]), says("done")]).await;
     let (toolbox, _, order) = slow(1);
     let ledger = Ledger::to(|_| Err(io::Error::other("no space left on device")));
@@ -115,10 +115,10 @@ async fn pl20_a_call_that_cannot_be_written_down_is_not_run() {
     fake.assert_done();
 }
 
-/// A run that is dropped while a tool works: when its session is resumed, the model is told that the outcome is
+/// PL20: a run that is dropped while a tool works: when its session is resumed, the model is told that the outcome is
 /// unknown, and calls that did not run yet are run.
 #[tokio::test]
-async fn pl20_a_session_goes_on_in_the_middle_of_a_turn() {
+async fn a_session_goes_on_in_the_middle_of_a_turn() {
     let place = tempfile::tempdir().unwrap();
     let (sessions, redactor) = (Sessions::new(place.path().join("sessions")), Redactor::default());
     let calls =
@@ -161,9 +161,9 @@ async fn pl20_a_session_goes_on_in_the_middle_of_a_turn() {
     fake.assert_done();
 }
 
-/// A conversation that outgrows its budget is cut where no call loses its answer, and the task stays.
+/// PL20: a conversation that outgrows its budget is cut where no call loses its answer, and the task stays.
 #[tokio::test]
-async fn pl20_a_long_conversation_is_cut_for_the_model_and_stays_whole() {
+async fn a_long_conversation_is_cut_for_the_model_and_stays_whole() {
     let mut script: Vec<_> = (0..12).map(|_| turn(&[("a", "echo", &*BIG)])).collect();
     script.push(says("done"));
     let fake = Fake::start(script).await;

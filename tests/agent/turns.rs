@@ -11,7 +11,7 @@ use crate::common::wait::within;
 
 /// PL01.
 #[tokio::test]
-async fn pl01_text_only_answer_has_model_tokens_and_time() {
+async fn text_only_answer_has_model_tokens_and_time() {
     let fake = Fake::start([says("hello")]).await;
     let outcome = run(&agent(&fake, Toolbox::default())).await.unwrap();
     assert_eq!((outcome.end, outcome.text.as_str(), outcome.turns), (End::Final, "hello", 1));
@@ -23,7 +23,7 @@ async fn pl01_text_only_answer_has_model_tokens_and_time() {
 
 /// PL02.
 #[tokio::test]
-async fn pl02_two_turns_with_a_tool() {
+async fn two_turns_with_a_tool() {
     let fake = Fake::start([calls(&[("call_1", "echo", r#"{"text":"4711"}"#)]), says("it said 4711")]).await;
     let (toolbox, log) = toolbox(&[ECHO]);
     let outcome = run(&agent(&fake, toolbox)).await.unwrap();
@@ -43,7 +43,7 @@ async fn pl02_two_turns_with_a_tool() {
 /// PL02:
 /// A prompt cache lives by requests that only ever grow at the end.
 #[tokio::test]
-async fn pl02_each_request_begins_with_the_one_before() {
+async fn each_request_begins_with_the_one_before() {
     let turn = |id| calls(&[(id, "echo", r#"{"text":"x"}"#)]);
     let fake = Fake::start([turn("a"), turn("b"), says("done")]).await;
     run(&agent(&fake, toolbox(&[ECHO, BROKEN]).0)).await.unwrap();
@@ -57,7 +57,7 @@ async fn pl02_each_request_begins_with_the_one_before() {
 
 /// PL03.
 #[tokio::test]
-async fn pl03_parallel_calls_run_in_order_and_are_answered_by_id() {
+async fn parallel_calls_run_in_order_and_are_answered_by_id() {
     let turn =
         calls(&[("b", "echo", r#"{"text":"1"}"#), ("a", "broken", "{}"), ("c", "echo", r#"{"text":"3"}"#)]);
     let fake = Fake::start([turn, says("done")]).await;
@@ -72,7 +72,7 @@ async fn pl03_parallel_calls_run_in_order_and_are_answered_by_id() {
 
 /// PL04.
 #[tokio::test]
-async fn pl04_no_tools_key_without_tools_and_no_system_message_without_text() {
+async fn no_tools_key_without_tools_and_no_system_message_without_text() {
     let fake = Fake::start([says("hi")]).await;
     let quiet = AgentSettings { system: String::new(), ..AgentSettings::default() };
     run(&Agent::new(provider(settings(&fake)), Toolbox::default(), quiet)).await.unwrap();
@@ -82,7 +82,7 @@ async fn pl04_no_tools_key_without_tools_and_no_system_message_without_text() {
 
 /// PL05.
 #[tokio::test]
-async fn pl05_the_turn_cap_is_an_end_of_its_own_that_keeps_what_was_said() {
+async fn the_turn_cap_is_an_end_of_its_own_that_keeps_what_was_said() {
     let message = |id: &str, text: &str| {
         let call = json!({ "id": id, "type": "function", "function": { "name": "echo", "arguments": "{}" } });
         completion(&json!({ "role": "assistant", "content": text, "tool_calls": [call] }), "tool_calls")
@@ -103,7 +103,7 @@ async fn pl05_the_turn_cap_is_an_end_of_its_own_that_keeps_what_was_said() {
 
 /// PL08.
 #[tokio::test]
-async fn pl08_a_failing_tool_is_reported_and_the_loop_goes_on() {
+async fn a_failing_tool_is_reported_and_the_loop_goes_on() {
     let fake = Fake::start([calls(&[("a", "broken", "{}")]), says("it is broken")]).await;
     let outcome = run(&agent(&fake, toolbox(&[BROKEN]).0)).await.unwrap();
     assert_eq!(outcome.text, "it is broken");
@@ -112,7 +112,7 @@ async fn pl08_a_failing_tool_is_reported_and_the_loop_goes_on() {
 
 /// G06: the model is asked in other words than those it had nothing to say to; not for ever.
 #[tokio::test]
-async fn g06_an_empty_turn_does_not_end_a_task() {
+async fn an_empty_turn_does_not_end_a_task() {
     let empty = || (0..3).map(|_| says(""));
     let script =
         std::iter::once(calls(&[("a", "echo", "{}")])).chain(empty()).chain([says("it printed nothing")]);
@@ -133,7 +133,7 @@ async fn g06_an_empty_turn_does_not_end_a_task() {
 
 /// G02: an answer of megabytes, a vendor that refuses it, and a task that ends well all the same.
 #[tokio::test]
-async fn g02_an_answer_larger_than_the_window_does_not_end_a_task() {
+async fn an_answer_larger_than_the_window_does_not_end_a_task() {
     let huge: (&str, Act) = ("huge", |_| Ok(ToolResult::success("0123456789 ".repeat(300_000))));
     let refusal = |limit: u32| {
         let words = format!(
@@ -166,7 +166,7 @@ async fn g02_an_answer_larger_than_the_window_does_not_end_a_task() {
 
 /// PL09.
 #[tokio::test]
-async fn pl09_an_unknown_tool_is_reported_and_the_loop_goes_on() {
+async fn an_unknown_tool_is_reported_and_the_loop_goes_on() {
     let fake = Fake::start([calls(&[("a", "functions.launch", "{}")]), says("sorry")]).await;
     let outcome = run(&agent(&fake, toolbox(&[ECHO]).0)).await.unwrap();
     assert_eq!(outcome.end, End::Final);
@@ -176,7 +176,7 @@ async fn pl09_an_unknown_tool_is_reported_and_the_loop_goes_on() {
 
 /// TE08: what is not selected is neither offered nor run.
 #[tokio::test]
-async fn te08_allowed_tools_are_all_that_is_offered_and_run() {
+async fn allowed_tools_are_all_that_is_offered_and_run() {
     let fake = Fake::start([calls(&[("a", "broken", "{}")]), says("done"), says("nothing to use")]).await;
     let (toolbox, log) = toolbox(&[ECHO, BROKEN]);
     run(&agent(&fake, toolbox.select(&["echo".parse().unwrap()], None))).await.unwrap();
@@ -192,7 +192,7 @@ async fn te08_allowed_tools_are_all_that_is_offered_and_run() {
 
 /// PL10.
 #[tokio::test]
-async fn pl10_bad_arguments_are_answered_without_running_and_empty_ones_are_none() {
+async fn bad_arguments_are_answered_without_running_and_empty_ones_are_none() {
     let turn = calls(&[("a", "echo", r#"{"text": "#), ("b", "echo", ""), ("c", "echo", r#"{"text": 7}"#)]);
     let fake = Fake::start([turn, says("done")]).await;
     let (toolbox, log) = toolbox(&[ECHO]);
@@ -210,7 +210,7 @@ async fn pl10_bad_arguments_are_answered_without_running_and_empty_ones_are_none
 
 /// PL11.
 #[tokio::test]
-async fn pl11_the_assistant_message_goes_back_with_all_that_was_in_it() {
+async fn the_assistant_message_goes_back_with_all_that_was_in_it() {
     let call = json!({ "id": "a", "type": "function", "function": { "name": "echo", "arguments": "{}" } });
     let message = json!({
         "role": "assistant", "content": null, "refusal": null, "annotations": [],
@@ -255,7 +255,7 @@ async fn refusals_and_filters_are_ends_of_their_own_and_leave_a_valid_history() 
 
 /// PL20.
 #[tokio::test]
-async fn pl20_cancelled_while_the_model_thinks() {
+async fn cancelled_while_the_model_thinks() {
     let session = Session::default();
     let fake = Fake::start([Answer::Never(session.cancel.clone()), says("here again")]).await;
     let agent = agent(&fake, toolbox(&[ECHO]).0);
@@ -286,7 +286,7 @@ impl Tool for Endless {
 
 /// PL20.
 #[tokio::test]
-async fn pl20_cancelled_while_a_tool_works() {
+async fn cancelled_while_a_tool_works() {
     let turn = calls(&[("a", "echo", "{}"), ("b", "endless", "{}"), ("c", "echo", "{}")]);
     let fake = Fake::start([turn, says("here again")]).await;
     let (mut toolbox, log) = toolbox(&[ECHO]);
@@ -321,7 +321,7 @@ async fn pl20_cancelled_while_a_tool_works() {
 /// PL20:
 /// A run that is dropped leaves the conversation as it was after its last complete turn.
 #[tokio::test]
-async fn pl20_a_dropped_run_leaves_a_valid_history() {
+async fn a_dropped_run_leaves_a_valid_history() {
     let fake = Fake::start([calls(&[("a", "endless", "{}")]), says("here again")]).await;
     let (mut toolbox, _) = toolbox(&[]);
     let stopped = CancellationToken::new();
@@ -348,7 +348,7 @@ async fn pl20_a_dropped_run_leaves_a_valid_history() {
 
 /// PL21.
 #[tokio::test]
-async fn pl21_an_identical_failing_call_is_not_run_a_fourth_time() {
+async fn an_identical_failing_call_is_not_run_a_fourth_time() {
     let turn = |id| calls(&[(id, "broken", r#"{"text":"x"}"#)]);
     let fake = Fake::start([turn("a"), turn("b"), turn("c"), turn("d"), says("I give up")]).await;
     let (toolbox, log) = toolbox(&[BROKEN]);

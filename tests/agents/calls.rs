@@ -180,7 +180,7 @@ fn an_agent_answers_in_the_form_that_its_entry_says() {
 
 /// U11: tasks that a model hands out at once are done at once, though each may write: every worker waits for the others.
 #[test]
-fn u11_agents_that_are_called_at_once_work_at_once() {
+fn agents_that_are_called_at_once_work_at_once() {
     let lead = Model::start(|messages| match answers(messages).as_slice() {
         [] => Says {
             calls: ["one", "two", "three"].map(|task| ("agent__reviewer", json!({ "task": task }))).to_vec(),

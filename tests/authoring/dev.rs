@@ -161,7 +161,7 @@ fn dev_is_not_woken_by_its_own_words() {
 
 /// S03: an author reads all that a model will, and then what changed of it.
 #[test]
-fn s03_dev_shows_what_a_model_will_read() {
+fn dev_shows_what_a_model_will_read() {
     let home = Home::new();
     let source = |paragraph: &str| {
         let tool = ("tiny".into(), format!("Does little.\n\n{paragraph}"), ANYTHING.into(), None);

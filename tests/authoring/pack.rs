@@ -151,7 +151,7 @@ fn a_folder_becomes_the_same_archive_every_time() {
 
 /// PR08: nothing from outside the folder goes in.
 #[test]
-fn pr08_what_lies_elsewhere_is_not_packed() {
+fn what_lies_elsewhere_is_not_packed() {
     let home = Home::new();
     wordcount(&home);
     let pack = |text: &str| {
@@ -173,7 +173,7 @@ fn pr08_what_lies_elsewhere_is_not_packed() {
 
 /// S01: of the program that a component is used in nothing goes into it but what its own entry asks for.
 #[test]
-fn s01_a_packed_component_has_nothing_of_the_program_around_it() {
+fn a_packed_component_has_nothing_of_the_program_around_it() {
     let home = Home::new();
     wordcount(&home);
     fs::create_dir(home.work().join("wit")).unwrap();
@@ -215,7 +215,7 @@ fn s01_a_packed_component_has_nothing_of_the_program_around_it() {
 
 /// S01: nor goes anything into a package that means nothing there.
 #[test]
-fn s01_a_package_has_nothing_of_what_its_author_runs() {
+fn a_package_has_nothing_of_what_its_author_runs() {
     let home = Home::new();
     let program = "[program]\nname = \"words\"\nversion = \"1.2.0\"\n[provider]\nname = \"openai\"\n\
         headers = { X-Team = \"planted\" }\n[[tools]]\nname = \"rotate_password\"\n\

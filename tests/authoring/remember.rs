@@ -38,8 +38,9 @@ fn runs(home: &Home) -> usize {
     fs::read_to_string(home.work().join("../runs")).unwrap_or_default().lines().count()
 }
 
+/// U5.
 #[test]
-fn u5_a_test_takes_what_was_built() {
+fn a_test_takes_what_was_built() {
     let home = project();
     assert_eq!(home.haft(&["plugin", "build"]).code, 0);
     let tested = home.haft(&["plugin", "test"]);
@@ -65,8 +66,9 @@ fn u5_a_test_takes_what_was_built() {
     assert_eq!(runs(&home), 3);
 }
 
+/// U4.
 #[test]
-fn u4_what_is_older_than_its_sources_is_built_first_or_refused() {
+fn what_is_older_than_its_sources_is_built_first_or_refused() {
     let home = project();
     home.haft(&["plugin", "build"]);
     let call = || home.haft(&["call", "p__hello", "-a", "name=you"]);
@@ -101,9 +103,9 @@ fn u4_what_is_older_than_its_sources_is_built_first_or_refused() {
     assert!(home.haft(&["call", "time"]).code == 0, "tools of others are not kept from working");
 }
 
-/// A component that came from elsewhere is nobody's to build.
+/// U4: a component that came from elsewhere is nobody's to build.
 #[test]
-fn u4_what_was_not_built_here_is_called_as_it_is() {
+fn what_was_not_built_here_is_called_as_it_is() {
     let home = project();
     home.haft(&["plugin", "build"]);
     fs::remove_file(home.work().join("p.wasm")).unwrap();
@@ -117,7 +119,7 @@ fn u4_what_was_not_built_here_is_called_as_it_is() {
 
 /// U5: with a language's own tools: nothing is run where nothing changed, and the bytes are those of a whole build.
 #[test]
-fn u5_a_rust_project_is_built_again_where_it_changed() {
+fn a_rust_project_is_built_again_where_it_changed() {
     let home = Home::new();
     if !has_target() {
         return;

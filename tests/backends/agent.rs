@@ -11,7 +11,7 @@ use crate::common::wait::eventually;
 
 /// RS05, TM07, TM08: the whole way, with a model that follows a script.
 #[tokio::test(flavor = "multi_thread")]
-async fn rs05_tm07_tm08_an_agent_starts_a_build_looks_and_interrupts_it() {
+async fn an_agent_starts_a_build_looks_and_interrupts_it() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
         let (slow, time) = (unusual(), unusual());

@@ -13,7 +13,7 @@ const ENDLESS: &str = "echo begun; sleep 7777";
 
 /// MK04, MK06: nothing that a command shows or does to its terminal is taken for its end.
 #[tokio::test(flavor = "multi_thread")]
-async fn mk04_mk06_what_a_command_shows_is_never_taken_for_its_end() {
+async fn what_a_command_shows_is_never_taken_for_its_end() {
     for kind in all() {
         let bed = Bed::new(&kind).await;
         for (command, expected, code) in [
@@ -42,7 +42,7 @@ async fn mk04_mk06_what_a_command_shows_is_never_taken_for_its_end() {
 
 /// MK06: a program that wants a whole terminal ends, or its time does.
 #[tokio::test(flavor = "multi_thread")]
-async fn mk06_a_program_for_a_whole_screen_is_bounded() {
+async fn a_program_for_a_whole_screen_is_bounded() {
     for kind in all() {
         let bed = Bed::new(&kind).await;
         let full = bed.run_within("top 2>/dev/null || vi /tmp/none </dev/null; cat", Duration::from_secs(2));
@@ -59,7 +59,7 @@ async fn mk06_a_program_for_a_whole_screen_is_bounded() {
 
 /// MK06, BE06: a pane that is killed under a command ends it, and the next command gets a new one.
 #[tokio::test(flavor = "multi_thread")]
-async fn mk06_be06_a_killed_pane_ends_its_command_and_is_made_again() {
+async fn a_killed_pane_ends_its_command_and_is_made_again() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
         assert_eq!(bed.run("echo one").await.output, b"one\n");
@@ -80,9 +80,9 @@ async fn mk06_be06_a_killed_pane_ends_its_command_and_is_made_again() {
     }
 }
 
-/// MK06: `exit` of the pane's own shell, typed by a person, is a pane that is gone.
+/// BE06, MK06: `exit` of the pane's own shell, typed by a person, is a pane that is gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn mk06_be06_a_pane_whose_shell_was_left_is_made_again_with_a_notice() {
+async fn a_pane_whose_shell_was_left_is_made_again_with_a_notice() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
         bed.run("true").await;
@@ -96,7 +96,7 @@ async fn mk06_be06_a_pane_whose_shell_was_left_is_made_again_with_a_notice() {
 
 /// MK06: a stopped container ends what runs in it, and is said to be stopped.
 #[tokio::test(flavor = "multi_thread")]
-async fn mk06_a_stopped_container_ends_its_command_and_is_named() {
+async fn a_stopped_container_ends_its_command_and_is_named() {
     let Some(kind) = container_to_stop() else { return };
     let bed = Bed::new(&kind).await;
     assert_eq!(bed.run("echo one").await.output, b"one\n");
@@ -129,9 +129,9 @@ async fn mk06_a_stopped_container_ends_its_command_and_is_named() {
     run(&words("start", &[]));
 }
 
-/// MK06: a connection that is lost ends its command with words for it; the next call connects again.
+/// BE04, MK06: a connection that is lost ends its command with words for it; the next call connects again.
 #[tokio::test(flavor = "multi_thread")]
-async fn mk06_be04_a_lost_connection_is_named_and_made_again() {
+async fn a_lost_connection_is_named_and_made_again() {
     for kind in [ssh(), ssh_tmux()].into_iter().flatten() {
         let bed = Bed::new(&kind).await;
         assert_eq!(bed.run("echo one").await.output, b"one\n");
@@ -151,7 +151,7 @@ async fn mk06_be04_a_lost_connection_is_named_and_made_again() {
 
 /// RS03, MK07: out of time, a command is stopped, or stays in its pane and is not typed into.
 #[tokio::test(flavor = "multi_thread")]
-async fn rs03_mk07_out_of_time_a_command_is_stopped_or_keeps_its_pane() {
+async fn out_of_time_a_command_is_stopped_or_keeps_its_pane() {
     for kind in all() {
         let bed = Bed::new(&kind).await;
         bed.run("true").await;

@@ -11,7 +11,7 @@ use super::host_context::{Bed, Kind, all, container, ssh};
 
 /// FL01: read and written by the tools, with their words.
 #[tokio::test(flavor = "multi_thread")]
-async fn fl01_a_file_is_written_read_replaced_and_cut() {
+async fn a_file_is_written_read_replaced_and_cut() {
     for kind in all() {
         let bed = Bed::new(&kind).await;
         let path = place(&bed, "a file.txt").await;
@@ -33,7 +33,7 @@ async fn fl01_a_file_is_written_read_replaced_and_cut() {
 /// C12: `write_file` makes the directories on the way, as `write` does, and none where nothing may be
 /// written.
 #[tokio::test(flavor = "multi_thread")]
-async fn c12_missing_directories_are_made() {
+async fn missing_directories_are_made() {
     for kind in all() {
         let bed = Bed::new(&kind).await;
         let folder = place(&bed, "").await;
@@ -77,7 +77,7 @@ async fn place(bed: &Bed, name: &str) -> String {
 
 /// FL02: whatever a file holds and is called, it is the same on both sides.
 #[tokio::test(flavor = "multi_thread")]
-async fn fl02_files_are_the_same_byte_by_byte() {
+async fn files_are_the_same_byte_by_byte() {
     let (limits, notes, session) = (Limits::default(), Notes::default(), Session::default());
     let all_bytes: Vec<u8> = (0..=255).cycle().take(70_000).collect();
     let lines: String = (0..3000).map(|line| format!("{line}\t\x1b[31m  \r\n")).collect();
@@ -132,7 +132,7 @@ async fn fl02_files_are_the_same_byte_by_byte() {
 
 /// C15: a file with a slash behind it is no file on a target either.
 #[tokio::test(flavor = "multi_thread")]
-async fn c15_a_file_with_a_slash_is_no_file() {
+async fn a_file_with_a_slash_is_no_file() {
     for kind in all() {
         let bed = Bed::new(&kind).await;
         let path = place(&bed, "a.txt").await;
@@ -158,7 +158,7 @@ async fn c15_a_file_with_a_slash_is_no_file() {
 
 /// FL03: what may not be touched is not, however it is reached; judged where the file is.
 #[tokio::test(flavor = "multi_thread")]
-async fn fl03_keys_and_the_system_s_own_are_not_touched_through_any_link() {
+async fn keys_and_the_system_s_own_are_not_touched_through_any_link() {
     for kind in [container(), ssh()].into_iter().flatten() {
         let bed = Bed::new(&kind).await;
         let folder = place(&bed, "").await;
@@ -237,7 +237,7 @@ async fn only_what_is_named(kind: &Kind, folder: &str) {
 
 /// FL03, T01: on this machine the sandbox is the judge.
 #[tokio::test(flavor = "multi_thread")]
-async fn fl03_on_this_machine_the_sandbox_judges() {
+async fn on_this_machine_the_sandbox_judges() {
     let bed = Bed::new(&super::host_context::local()).await;
     let elsewhere = crate::common::outside();
     let outside = elsewhere.path().join("new");

@@ -61,7 +61,7 @@ fn jobs() -> Vec<Job> {
 
 /// BE01, MK01, MK02, MK03, MK05, MK09: the same jobs, the same bytes, on every backend.
 #[tokio::test(flavor = "multi_thread")]
-async fn be01_mk01_mk02_mk03_mk05_mk09_every_backend_does_the_same_jobs() {
+async fn every_backend_does_the_same_jobs() {
     let mut wrong = Vec::new();
     for kind in all() {
         let bed = Bed::new(&kind).await;

@@ -26,7 +26,7 @@ async fn gone(time: &str, what: &str) {
 
 /// C11: what a command leaves in the background is stopped with it, and that is told, everywhere.
 #[tokio::test(flavor = "multi_thread")]
-async fn c11_what_was_left_in_the_background_is_told() {
+async fn what_was_left_in_the_background_is_told() {
     for kind in all() {
         let bed = Bed::new(&kind).await;
         let time = unusual();
@@ -43,7 +43,7 @@ async fn c11_what_was_left_in_the_background_is_told() {
 
 /// BE05, RS03: a command that is out of time is stopped with everything that it started.
 #[tokio::test(flavor = "multi_thread")]
-async fn rs03_nothing_is_left_after_a_time_out() {
+async fn nothing_is_left_after_a_time_out() {
     for kind in all().into_iter().filter(|kind| kind.choice.tmux != Some(true)) {
         let bed = Bed::new(&kind).await;
         let time = unusual();
@@ -54,9 +54,9 @@ async fn rs03_nothing_is_left_after_a_time_out() {
     }
 }
 
-/// A command that was cancelled is stopped with everything that it started, in a pane too.
+/// MK07: a command that was cancelled is stopped with everything that it started, in a pane too.
 #[tokio::test(flavor = "multi_thread")]
-async fn mk07_nothing_is_left_after_a_cancel() {
+async fn nothing_is_left_after_a_cancel() {
     for kind in all() {
         let bed = Bed::new(&kind).await;
         bed.run("true").await;
@@ -73,9 +73,9 @@ async fn mk07_nothing_is_left_after_a_cancel() {
     }
 }
 
-/// A command that kept its pane after its time ends with haft.
+/// MK07: a command that kept its pane after its time ends with haft.
 #[tokio::test(flavor = "multi_thread")]
-async fn mk07_what_kept_its_pane_ends_with_haft() {
+async fn what_kept_its_pane_ends_with_haft() {
     for kind in all().into_iter().filter(|kind| kind.choice.tmux == Some(true)) {
         let bed = Bed::new(&kind).await;
         bed.run("true").await;
@@ -110,9 +110,9 @@ fn options(kind: &Kind, home: &Home) -> Vec<String> {
     options
 }
 
-/// A haft that is killed leaves nothing: not here, not in the container, not on the host.
+/// BE04, MK07: a haft that is killed leaves nothing: not here, not in the container, not on the host.
 #[tokio::test(flavor = "multi_thread")]
-async fn be04_mk07_nothing_is_left_when_haft_is_killed() {
+async fn nothing_is_left_when_haft_is_killed() {
     for kind in all() {
         let home = Home::new();
         let time = unusual();

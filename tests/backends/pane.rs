@@ -9,7 +9,7 @@ use crate::common::wait::eventually;
 
 /// MK08: calls at one time take turns, and none gets what is another's.
 #[tokio::test(flavor = "multi_thread")]
-async fn mk08_calls_at_one_time_take_turns() {
+async fn calls_at_one_time_take_turns() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
         let job = |word: &'static str| {
@@ -40,7 +40,7 @@ async fn mk08_calls_at_one_time_take_turns() {
 
 /// BE06: a session is there for the next haft, with the same pane; one for other rights is not used.
 #[tokio::test(flavor = "multi_thread")]
-async fn be06_a_session_is_used_again() {
+async fn a_session_is_used_again() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
         bed.run("true").await;
@@ -58,9 +58,9 @@ async fn be06_a_session_is_used_again() {
     }
 }
 
-/// The operator sees the command and what it writes, in the pane.
+/// MK01: the operator sees the command and what it writes, in the pane.
 #[tokio::test(flavor = "multi_thread")]
-async fn mk01_a_person_who_watches_sees_the_command_and_its_output() {
+async fn a_person_who_watches_sees_the_command_and_its_output() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
         bed.run("echo seen $((40 + 2)); echo trouble >&2; exit 3").await;
@@ -74,11 +74,11 @@ async fn mk01_a_person_who_watches_sees_the_command_and_its_output() {
     }
 }
 
-/// A person types while the agent works: half a line that stands at the prompt is not run with the
+/// MK01, MK07: a person types while the agent works: half a line that stands at the prompt is not run with the
 /// agent's, what is typed under a command reaches it and nobody else, a command of the person's own
 /// keeps the agent waiting, and looking back through the history keeps nobody.
 #[tokio::test(flavor = "multi_thread")]
-async fn mk01_mk07_a_person_types_while_the_agent_works() {
+async fn a_person_types_while_the_agent_works() {
     let Some(kind) = local_tmux() else { return };
     let bed = Bed::new(&kind).await;
     bed.run("true").await;
@@ -174,9 +174,9 @@ impl Drop for Person {
     }
 }
 
-/// T01: a local pane is in the sandbox, whoever types: the agent's keys, and a person's.
+/// BE06, T01: a local pane is in the sandbox, whoever types: the agent's keys, and a person's.
 #[tokio::test(flavor = "multi_thread")]
-async fn be06_a_local_pane_is_in_the_sandbox_whoever_types() {
+async fn a_local_pane_is_in_the_sandbox_whoever_types() {
     let Some(kind) = local_tmux() else { return };
     let bed = Bed::new(&kind).await;
     let elsewhere = crate::common::outside();
@@ -203,7 +203,7 @@ async fn be06_a_local_pane_is_in_the_sandbox_whoever_types() {
 
 /// C11: a pane in a container looks for programs where a command without a pane does.
 #[tokio::test(flavor = "multi_thread")]
-async fn c11_a_pane_in_a_container_has_its_path() {
+async fn a_pane_in_a_container_has_its_path() {
     let Some(pane) = container_tmux() else { return };
     let plain = Kind {
         name: "the same, no pane",
@@ -246,7 +246,7 @@ impl Drop for OneCall {
 
 /// BE06: who has no shell to log in with (`nologin`, as services have) has a pane with one that haft finds.
 #[test]
-fn be06_a_user_without_a_shell_has_a_pane() {
+fn a_user_without_a_shell_has_a_pane() {
     let Some(haft) = OneCall::new() else { return };
     let answer = haft.run_shell(&["SHELL=/bin/false"], r#"{"command": "echo in-$((40+2))"}"#);
     assert!(answer.contains("in-42"), "{answer}");
@@ -254,7 +254,7 @@ fn be06_a_user_without_a_shell_has_a_pane() {
 
 /// C11: `haft call` ends with its call: it does not say that a command goes on which it stops.
 #[tokio::test(flavor = "multi_thread")]
-async fn c11_one_call_leaves_nothing_in_its_pane() {
+async fn one_call_leaves_nothing_in_its_pane() {
     let Some(haft) = OneCall::new() else { return };
     let time = unusual();
     let answer = haft.run_shell(&[], &format!(r#"{{"command": "sleep {time}", "wait": "1s"}}"#));

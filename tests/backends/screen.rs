@@ -19,7 +19,7 @@ async fn ready(bed: &Bed, number: usize) {
 
 /// TM01: the tools are there where a pane is.
 #[tokio::test(flavor = "multi_thread")]
-async fn tm01_a_screen_is_there_where_a_pane_is() {
+async fn a_screen_is_there_where_a_pane_is() {
     for kind in all() {
         let bed = Bed::new(&kind).await;
         assert_eq!(bed.backend.screen().is_some(), kind.choice.tmux == Some(true), "{}", kind.name);
@@ -29,7 +29,7 @@ async fn tm01_a_screen_is_there_where_a_pane_is() {
 
 /// TM02, TM05: each flag does what tmux does for it; a screen that is not there is said.
 #[tokio::test(flavor = "multi_thread")]
-async fn tm02_tm05_flags_show_what_tmux_shows() {
+async fn flags_show_what_tmux_shows() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
         bed.run(r"seq 100; printf '\033[31mred\033[0m   \nlong '; head -c 300 /dev/zero | tr '\0' x; echo")
@@ -71,7 +71,7 @@ async fn tm02_tm05_flags_show_what_tmux_shows() {
 
 /// TM03, TM04: a delay is taken in two forms; of much the end is shown.
 #[tokio::test(flavor = "multi_thread")]
-async fn tm03_tm04_a_delay_has_two_forms_and_the_end_is_kept() {
+async fn a_delay_has_two_forms_and_the_end_is_kept() {
     let Some(kind) = local_tmux() else { return };
     let bed = Bed::new(&kind).await;
     bed.run("seq 10000 13000").await;
@@ -88,7 +88,7 @@ async fn tm03_tm04_a_delay_has_two_forms_and_the_end_is_kept() {
 
 /// TM06: text is typed as it is, then keys, then Enter; nothing of it means anything to tmux.
 #[tokio::test(flavor = "multi_thread")]
-async fn tm06_text_is_typed_as_it_is() {
+async fn text_is_typed_as_it_is() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
         bed.run("true").await;
@@ -135,7 +135,7 @@ async fn tm06_text_is_typed_as_it_is() {
 
 /// TM06: the pane of somebody else, in the same session, is nobody's business.
 #[tokio::test(flavor = "multi_thread")]
-async fn tm06_a_person_s_own_pane_is_not_typed_into() {
+async fn a_person_s_own_pane_is_not_typed_into() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
         bed.run("true").await;
@@ -158,7 +158,7 @@ async fn tm06_a_person_s_own_pane_is_not_typed_into() {
 
 /// RS05, TM07, TM08: started without waiting, looked at, interrupted.
 #[tokio::test(flavor = "multi_thread")]
-async fn rs05_tm07_tm08_a_command_is_left_in_its_pane_looked_at_and_interrupted() {
+async fn a_command_is_left_in_its_pane_looked_at_and_interrupted() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
         let time = unusual();

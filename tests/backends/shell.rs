@@ -12,7 +12,7 @@ use crate::common::wait::eventually;
 
 /// RS01, RS02: the sections, an exit code that is no failure of the call.
 #[tokio::test(flavor = "multi_thread")]
-async fn rs01_rs02_an_answer_is_the_same_everywhere() {
+async fn an_answer_is_the_same_everywhere() {
     for kind in all() {
         let bed = Bed::new(&kind).await;
         let result =
@@ -29,9 +29,9 @@ async fn rs01_rs02_an_answer_is_the_same_everywhere() {
     }
 }
 
-/// What the target's own shell writes before a command is no output of it, and in no file.
+/// BE04: what the target's own shell writes before a command is no output of it, and in no file.
 #[tokio::test(flavor = "multi_thread")]
-async fn be04_a_target_that_greets_is_not_quoted() {
+async fn a_target_that_greets_is_not_quoted() {
     let Some(choice) = ssh_to("greeter") else { return };
     for tmux in [false, true] {
         let session = tmux.then(session);
@@ -48,7 +48,7 @@ async fn be04_a_target_that_greets_is_not_quoted() {
 
 /// RS03, RS04, RS05: what `wait` may be.
 #[tokio::test(flavor = "multi_thread")]
-async fn rs03_rs04_rs05_waits_are_kept_or_refused() {
+async fn waits_are_kept_or_refused() {
     for kind in all() {
         let bed = Bed::new(&kind).await;
         let late = bed.call("run_shell", json!({ "command": "sleep 20", "wait": "500ms" })).await.unwrap();
@@ -71,9 +71,9 @@ async fn rs03_rs04_rs05_waits_are_kept_or_refused() {
     }
 }
 
-/// What a command writes is told while it runs, each stream by itself.
+/// RS01: what a command writes is told while it runs, each stream by itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn rs01_output_is_told_while_the_command_runs() {
+async fn output_is_told_while_the_command_runs() {
     for kind in all() {
         let (mut bed, time) = (Bed::new(&kind).await, unusual());
         let told = Arc::new(Mutex::new([String::new(), String::new()]));
@@ -100,7 +100,7 @@ async fn rs01_output_is_told_while_the_command_runs() {
 
 /// MK02: a command that is too long is refused with the way out.
 #[tokio::test(flavor = "multi_thread")]
-async fn mk02_a_command_may_be_long_and_not_too_long() {
+async fn a_command_may_be_long_and_not_too_long() {
     for kind in all() {
         let bed = Bed::new(&kind).await;
         let long = format!("printf %s '{}' | wc -c", "x".repeat(90_000));
@@ -114,7 +114,7 @@ async fn mk02_a_command_may_be_long_and_not_too_long() {
 
 /// MK02: where commands start is said in one place and checked there.
 #[tokio::test(flavor = "multi_thread")]
-async fn mk02_a_directory_that_is_not_there_is_named() {
+async fn a_directory_that_is_not_there_is_named() {
     let Some(kind) = super::host_context::container() else { return };
     let choice = BackendConfig { directory: Some("/tmp".into()), ..kind.choice.clone() };
     let bed = Bed::new(&Kind { name: kind.name, choice }).await;
@@ -130,7 +130,7 @@ async fn mk02_a_directory_that_is_not_there_is_named() {
 
 /// RS06, RS07, RS08: denied before anybody is asked; asked before it runs; not run where nobody answers.
 #[test]
-fn rs06_rs07_rs08_a_command_is_denied_asked_for_and_then_run() {
+fn a_command_is_denied_asked_for_and_then_run() {
     let home = Home::new();
     home.write(
         "program.toml",
@@ -159,9 +159,9 @@ fn rs06_rs07_rs08_a_command_is_denied_asked_for_and_then_run() {
     }
 }
 
-/// RG04: which family is on follows the backend, and `[builtins]` switches any of it off.
+/// TM01, RG04: which family is on follows the backend, and `[builtins]` switches any of it off.
 #[test]
-fn tm01_the_family_of_tools_follows_the_backend() {
+fn the_family_of_tools_follows_the_backend() {
     let home = Home::new();
     let names = |home: &Home| {
         let tools: Vec<serde_json::Value> =
@@ -177,9 +177,9 @@ fn tm01_the_family_of_tools_follows_the_backend() {
     assert_eq!(names(&home), ["time", "fetch_url", "web_search"]);
 }
 
-/// T01: a local backend without a pane is in the sandbox, as `bash` is.
+/// BE01, T01: a local backend without a pane is in the sandbox, as `bash` is.
 #[tokio::test(flavor = "multi_thread")]
-async fn be01_a_local_command_is_in_the_sandbox() {
+async fn a_local_command_is_in_the_sandbox() {
     let bed = Bed::new(&local()).await;
     let elsewhere = crate::common::outside();
     let outside = elsewhere.path().join("written-by-a-command");

@@ -83,7 +83,7 @@ impl Shims {
 
 /// BE01, BE02: docker is asked before podman, each with its own word for standard input.
 #[test]
-fn be01_be02_the_engine_that_is_there_is_used_as_it_wants_to_be() {
+fn the_engine_that_is_there_is_used_as_it_wants_to_be() {
     for (engine, option) in [("docker", "-i"), ("podman", "--interactive")] {
         let shims = Shims::new().with(engine, ENGINE);
         let answer = shims.call(&["--container", "web"], "echo $((40 + 2)); exit 3");
@@ -101,7 +101,7 @@ fn be01_be02_the_engine_that_is_there_is_used_as_it_wants_to_be() {
 
 /// C11: what panes need and is not there is named, and not a directory that is.
 #[test]
-fn c11_a_tool_that_panes_need_is_named_where_it_is_missing() {
+fn a_tool_that_panes_need_is_named_where_it_is_missing() {
     let tmux = "#!/bin/sh\nexit 1\n";
     let shims = Shims::new().with("docker", ENGINE).with("tmux", tmux).with("mktemp", tmux).with("tee", tmux);
     let answer = shims.call(&["--container", "web", "--tmux"], "true");
@@ -111,7 +111,7 @@ fn c11_a_tool_that_panes_need_is_named_where_it_is_missing() {
 
 /// C11: who sits in a pane of their own is told that haft can have one.
 #[test]
-fn c11_a_person_in_tmux_is_offered_a_pane() {
+fn a_person_in_tmux_is_offered_a_pane() {
     let home = Home::new();
     home.write("program.toml", "[program]\nname = \"a\"\nversion = \"1.0.0\"\n");
     let said = |pane: Option<&str>| {
@@ -141,7 +141,7 @@ fn offers(program: &str, arguments: &[&str]) -> Option<usize> {
 
 /// U14: it is said once, and not at each start.
 #[test]
-fn u14_a_pane_is_offered_once() {
+fn a_pane_is_offered_once() {
     let home = Home::new();
     let provider = "[provider]\nname = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\nmax_retries = 0\n";
     home.write("program.toml", provider);
@@ -162,7 +162,7 @@ fn u14_a_pane_is_offered_once() {
 
 /// C11: the same where an agent runs or tools are served, once, and not where panes were spoken of or a program reads.
 #[test]
-fn c11_a_run_in_tmux_is_offered_a_pane() {
+fn a_run_in_tmux_is_offered_a_pane() {
     let provider = "[provider]\nname = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\nmax_retries = 0\n";
     for (arguments, count) in [
         (vec!["run", "hello"], 1),
@@ -185,7 +185,7 @@ fn c11_a_run_in_tmux_is_offered_a_pane() {
 
 /// BE02: no engine, an engine without the container, a container that is stopped.
 #[test]
-fn be02_what_keeps_a_container_from_being_used_is_said() {
+fn what_keeps_a_container_from_being_used_is_said() {
     let none = Shims::new().call(&["--container", "web"], "true");
     assert_eq!((none.code, none.stdout.as_str()), (3, ""));
     assert!(none.stderr.contains("neither `docker` nor `podman` was found in PATH"), "{}", none.stderr);
@@ -208,7 +208,7 @@ fn be02_what_keeps_a_container_from_being_used_is_said() {
 
 /// BE03: a name is never an option, and what could be one is refused before anything is started.
 #[test]
-fn be03_a_name_that_looks_like_an_option_is_refused() {
+fn a_name_that_looks_like_an_option_is_refused() {
     let shims = Shims::new().with("docker", ENGINE).with("ssh", SSH);
     for options in
         [["--container=-it"], ["--container=--privileged"], ["--ssh=-oProxyCommand=id"], ["--ssh=a b"]]
@@ -222,7 +222,7 @@ fn be03_a_name_that_looks_like_an_option_is_refused() {
 
 /// BE01, BE04, BE05: ssh is told to ask nothing, opens one connection, and works without tmux.
 #[test]
-fn be01_be04_be05_a_host_without_tmux_runs_commands_and_leaves_none_behind() {
+fn a_host_without_tmux_runs_commands_and_leaves_none_behind() {
     let shims = Shims::new().with("ssh", SSH);
     let answer = shims.call(&["--ssh", "me@host"], "echo out; echo err >&2; exit 4");
     assert_eq!(answer.stdout, "exit code: 4\nstdout:\nout\nstderr:\nerr\n", "{}", answer.stderr);
@@ -247,7 +247,7 @@ fn be01_be04_be05_a_host_without_tmux_runs_commands_and_leaves_none_behind() {
 
 /// BE05: no tmux here is said too.
 #[test]
-fn be05_a_pane_without_tmux_is_refused() {
+fn a_pane_without_tmux_is_refused() {
     let answer = Shims::new().call(&["--tmux"], "true");
     assert_eq!(answer.code, 3);
     assert!(answer.stderr.contains("tmux is not installed on local"), "{}", answer.stderr);

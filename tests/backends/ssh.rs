@@ -66,7 +66,7 @@ fn serving(port: u16) -> Option<i32> {
 
 /// BE04: one connection for everything, closed at the end.
 #[tokio::test(flavor = "multi_thread")]
-async fn be04_one_connection_is_opened_shared_and_closed() {
+async fn one_connection_is_opened_shared_and_closed() {
     let Some(kind) = ssh() else { return };
     let bed = Bed::new(&kind).await;
     assert_eq!(masters(&bed.host_context.state).len(), 1);
@@ -90,7 +90,7 @@ async fn be04_one_connection_is_opened_shared_and_closed() {
 
 /// BE04: what cannot be set up leaves no connection.
 #[tokio::test(flavor = "multi_thread")]
-async fn be04_a_failed_setup_leaves_no_connection() {
+async fn a_failed_setup_leaves_no_connection() {
     let Some(choice) = ssh_to("box") else { return };
     let choice = haft::backend::BackendConfig { tmux: Some(true), session: Some("a:b".into()), ..choice };
     let before = all_masters();
@@ -105,7 +105,7 @@ fn all_masters() -> usize {
 
 /// BE04: nothing is asked, and what keeps haft out is said with the way in.
 #[tokio::test(flavor = "multi_thread")]
-async fn be04_whoever_is_not_let_in_is_told_how_to_be() {
+async fn whoever_is_not_let_in_is_told_how_to_be() {
     let Some(choice) = ssh_to("stranger") else { return };
     let tried = within("an answer", Bed::tried(&Kind { name: "stranger", choice })).await;
     let error = tried.err().unwrap().to_string();
@@ -121,7 +121,7 @@ async fn be04_whoever_is_not_let_in_is_told_how_to_be() {
 
 /// BE04: 200 commands over one connection.
 #[tokio::test(flavor = "multi_thread")]
-async fn be04_two_hundred_commands_share_one_connection() {
+async fn two_hundred_commands_share_one_connection() {
     let Some(kind) = ssh() else { return };
     let bed = Bed::new(&kind).await;
     let first = masters(&bed.host_context.state);
@@ -134,7 +134,7 @@ async fn be04_two_hundred_commands_share_one_connection() {
 
 /// BE05: a pane where tmux is, none where it is not wanted.
 #[tokio::test(flavor = "multi_thread")]
-async fn be05_a_host_with_tmux_gets_a_pane_unless_it_is_not_wanted() {
+async fn a_host_with_tmux_gets_a_pane_unless_it_is_not_wanted() {
     let Some(choice) = ssh_to("box") else { return };
     let unsaid = haft::backend::BackendConfig { tmux: None, session: Some(session()), ..choice.clone() };
     let bed = Bed::new(&Kind { name: "ssh, nothing said", choice: unsaid }).await;

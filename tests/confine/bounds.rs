@@ -48,7 +48,7 @@ const CHAIN: &str = r#"
 /// TE14, TE15:
 /// Also without namespaces, and where many other processes are to be looked through.
 #[tokio::test(flavor = "multi_thread")]
-async fn te14_a_chain_of_processes_is_stopped() {
+async fn a_chain_of_processes_is_stopped() {
     let workspace = Workspace::unheard();
     std::fs::write(workspace.path("chain.c"), CHAIN).unwrap();
     let mut compiler = command("cc");

@@ -243,22 +243,22 @@ fn repository() -> std::path::PathBuf {
 /// SB02, SB09:
 /// Everyday programs work in `sandbox` mode, for root and for an ordinary user.
 #[tokio::test(flavor = "multi_thread")]
-async fn sb09_honest_programs_work() {
+async fn honest_programs_work() {
     if is_inner() {
         return assert_eq!(run_all(Off::NOTHING).await, [""; 0]);
     }
-    for_each_user("confine::honest::sb09_honest_programs_work");
+    for_each_user("confine::honest::honest_programs_work");
 }
 
 /// SB08:
 /// Also where there are no namespaces, as in most containers, except for what takes a device or a
 /// name space of its own.
 #[tokio::test(flavor = "multi_thread")]
-async fn sb08_honest_programs_work_without_namespaces() {
+async fn honest_programs_work_without_namespaces() {
     if is_inner() {
         return assert_eq!(run_all(Off::NAMESPACES).await, [""; 0]);
     }
-    for_each_user("confine::honest::sb08_honest_programs_work_without_namespaces");
+    for_each_user("confine::honest::honest_programs_work_without_namespaces");
 }
 
 /// Set where programs run that are run once.

@@ -39,7 +39,7 @@ const BROOD: &str = r#"
 /// Killed in a way that lets it do nothing more, haft leaves nothing running: neither what a call
 /// has started nor a helper that waits for the next one.
 #[tokio::test(flavor = "multi_thread")]
-async fn te14_nothing_survives_haft() {
+async fn nothing_survives_haft() {
     if let Some(place) = std::env::var_os(PLACE) {
         return be_killed(Path::new(&place)).await;
     }
@@ -50,7 +50,7 @@ async fn te14_nothing_survives_haft() {
         let helper = place.path().join("helper");
         fs::hard_link(HAFT, &helper).or_else(|_| fs::copy(HAFT, &helper).map(drop)).unwrap();
         let mut again = command(std::env::current_exe().unwrap());
-        again.args(["--exact", "confine::lifetime::te14_nothing_survives_haft"]);
+        again.args(["--exact", "confine::lifetime::nothing_survives_haft"]);
         // What it has for temporary files is left with it.
         again.env("TMPDIR", place.path());
         again.env(PLACE, place.path()).env(OFF, off.to_string()).stdout(Stdio::null());

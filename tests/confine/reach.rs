@@ -132,7 +132,7 @@ async fn unix_sockets_are_opened_on_request() {
 
 /// SB01.
 #[tokio::test]
-async fn sb01_rwx_writes_anywhere_but_what_is_sealed() {
+async fn rwx_writes_anywhere_but_what_is_sealed() {
     let outside = tempfile::tempdir().unwrap();
     for name in ["hidden", "fixed"] {
         std::fs::write(outside.path().join(name), "kept").unwrap();
@@ -154,7 +154,7 @@ async fn sb01_rwx_writes_anywhere_but_what_is_sealed() {
 /// SB12:
 /// Neither what may be written nor what is closed needs to be there.
 #[tokio::test]
-async fn sb12_missing_directories_do_not_matter() {
+async fn missing_directories_do_not_matter() {
     let missing = tempfile::tempdir().unwrap();
     let missing = |name: &str| root(&missing.path().join(name));
     let grant = |own| {
@@ -181,7 +181,7 @@ async fn a_crash_leaves_no_core_file() {
 /// No directory of the system can be written, `/usr/local` included, nor the home directory, not
 /// even by root.
 #[tokio::test]
-async fn sb07_nothing_of_the_system_can_be_written() {
+async fn nothing_of_the_system_can_be_written() {
     const PLACES: &str = "/ /bin /boot /dev /etc /home /lib /opt /proc /root /run /srv /sys /usr /usr/bin \
                           /usr/local /usr/local/bin /var /var/lib /var/tmp";
     let own = workspace(sandbox);
@@ -201,7 +201,7 @@ async fn sb07_nothing_of_the_system_can_be_written() {
 /// SB03:
 /// A relative path means the same to what checks it as to what uses it: the kernel does both.
 #[tokio::test]
-async fn sb03_relative_paths_start_in_the_workspace() {
+async fn relative_paths_start_in_the_workspace() {
     let own = workspace(sandbox);
     let said = bash(&own, "mkdir a; echo x > a/../file; cd /; echo y > file").await.unwrap();
     assert!(said.contains("file: Read-only file system"), "{said}");
@@ -209,10 +209,10 @@ async fn sb03_relative_paths_start_in_the_workspace() {
     assert!(!Path::new("/file").exists());
 }
 
-/// A command that makes the sandbox of the next one fail makes the next one fail, and does not get
+/// SB08: a command that makes the sandbox of the next one fail makes the next one fail, and does not get
 /// by with less: neither from the same haft nor from another.
 #[tokio::test]
-async fn sb08_what_a_command_breaks_is_not_done_without() {
+async fn what_a_command_breaks_is_not_done_without() {
     let own = Workspace::unheard();
     let fixed = root(&own.path("program.toml"));
     let mut workspace = Workspace::unheard();

@@ -8,7 +8,7 @@ use crate::workspace::{Workspace, confiner};
 
 /// SB05: the helper listens for the end of its children; what it becomes must not inherit how.
 #[tokio::test(flavor = "multi_thread")]
-async fn sb05_a_command_starts_with_no_signal_ignored_or_held_back() {
+async fn a_command_starts_with_no_signal_ignored_or_held_back() {
     let workspace = Workspace::new();
     let bash = Bash::new(confiner(), HANG);
     let status = workspace

@@ -75,13 +75,15 @@ fn in_a_namespace(name: &str) {
     );
 }
 
+/// FU03.
 #[test]
-fn fu03_a_granted_name_is_reached_and_nothing_else() {
+fn a_granted_name_is_reached_and_nothing_else() {
     in_a_namespace("inside_a_granted_name");
 }
 
+/// FU02.
 #[test]
-fn fu02_every_public_host_is_public() {
+fn every_public_host_is_public() {
     in_a_namespace("inside_every_public_host");
 }
 
@@ -90,13 +92,15 @@ fn certificates_are_for_the_name_and_from_somebody_trusted() {
     in_a_namespace("inside_certificates");
 }
 
+/// FU03.
 #[test]
-fn fu03_haft_itself_says_what_would_allow_a_host() {
+fn haft_itself_says_what_would_allow_a_host() {
     in_a_namespace("inside_haft");
 }
 
+/// FU03.
 #[test]
-fn fu03_fetch_url_reads_the_public_web_and_no_more() {
+fn fetch_url_reads_the_public_web_and_no_more() {
     in_a_namespace("inside_fetch_url");
 }
 

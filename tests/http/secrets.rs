@@ -31,7 +31,7 @@ async fn guest(server: &Server, others: &[&Server]) -> Guest {
 
 /// CL04: the server sees the secret, the guest as many stars.
 #[tokio::test]
-async fn cl04_a_guest_uses_a_secret_and_never_sees_it() {
+async fn a_guest_uses_a_secret_and_never_sees_it() {
     let (server, other) = (Server::answering(echo), Server::answering(echo));
     let guest = guest(&server, &[&other]).await;
     let headers = json!({ "authorization": "Bearer mine", "accept-encoding": "gzip", "range": "bytes=0-5" });
@@ -51,7 +51,7 @@ async fn cl04_a_guest_uses_a_secret_and_never_sees_it() {
 
 /// CL04: in pieces, in other forms, and from a server that heard of it elsewhere.
 #[tokio::test]
-async fn cl04_a_secret_is_found_however_it_comes_back() {
+async fn a_secret_is_found_however_it_comes_back() {
     let drop_by_drop = Server::at("127.0.0.1:0", |head, stream| {
         let text =
             head.to_owned() + "{\"key\": \"hunter2\\/hunter2+hunter2\"} ?key=hunter2%2Fhunter2%2bhunter2";
@@ -72,7 +72,7 @@ async fn cl04_a_secret_is_found_however_it_comes_back() {
 
 /// CL04: what cannot be read cannot be masked.
 #[tokio::test]
-async fn cl04_a_compressed_answer_to_a_secret_is_refused() {
+async fn a_compressed_answer_to_a_secret_is_refused() {
     let server = Server::answering(|_| with("200 OK", "content-encoding: gzip\r\n", "\u{1f}not really"));
     let guest = guest(&server, &[]).await;
     let refused = guest.fails("http_get", json!({ "url": server.url() })).await;

@@ -24,7 +24,7 @@ fn values_are_handed_over_as_text() {
 
 /// CL04: the guest has the secret, and nothing that haft writes shows it.
 #[test]
-fn cl04_secrets_are_named_and_never_shown() {
+fn secrets_are_named_and_never_shown() {
     let home =
         home("grant = { state = \"1MiB\" }\nconfig = { token = { env = \"KEPT_TOKEN\" }, region = \"eu\" }");
     let haft = |arguments: &[&str]| {

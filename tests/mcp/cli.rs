@@ -21,7 +21,7 @@ const HEAD: &str = "[sandbox]\nworkspace = \".\"\n";
 /// MC01, MC02, MC13: two servers with the same tools, both callable; listing starts nobody who was
 /// asked before.
 #[test]
-fn mc02_mc13_two_servers_with_the_same_tool() {
+fn two_servers_with_the_same_tool() {
     let home = Home::new();
     let both =
         [fake::toml("one", &json!({}), "tools = [\"echo\", \"f*\"]"), fake::toml("two", &json!({}), "")];
@@ -55,7 +55,7 @@ fn mc02_mc13_two_servers_with_the_same_tool() {
 
 /// MC08: a server that fails is said, and does not keep the others from working.
 #[test]
-fn mc08_one_bad_server_does_not_spoil_the_others() {
+fn one_bad_server_does_not_spoil_the_others() {
     let home = Home::new();
     let servers = [
         fake::toml("bad", &json!({ "start": "crash" }), ""),
@@ -91,7 +91,7 @@ fn mc08_one_bad_server_does_not_spoil_the_others() {
 /// TE05: a model that calls a server that dies is told which it was, and the run goes on, with that server
 /// too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn te05_a_run_goes_on_when_a_server_dies() {
+async fn a_run_goes_on_when_a_server_dies() {
     let home = Home::new();
     home.write("program.toml", &format!("{HEAD}{}", fake::toml("frail", &json!({}), "")));
     let model = Fake::start([
@@ -111,9 +111,9 @@ async fn te05_a_run_goes_on_when_a_server_dies() {
     assert_eq!(report[1].1, r#"{"again":true}"#);
 }
 
-/// Whatever a server calls its tools, vendors accept the names, and the server gets its own.
+/// MC02: Whatever a server calls its tools, vendors accept the names, and the server gets its own.
 #[test]
-fn mc02_odd_names_are_callable() {
+fn odd_names_are_callable() {
     let home = Home::new();
     home.write("program.toml", &format!("{HEAD}{}", fake::toml("odd", &json!({ "tools": "odd" }), "")));
     let (names, _) = tools(&home, &[]);
@@ -130,7 +130,7 @@ fn mc02_odd_names_are_callable() {
 
 /// CL04: a secret of a server reaches that server, and nothing that haft prints.
 #[test]
-fn cl04_a_server_s_secret_is_its_own() {
+fn a_server_s_secret_is_its_own() {
     let home = Home::new();
     home.write("token", "sk-a-secret-of-the-server");
     let like = toml::Value::String(json!({}).to_string());
@@ -151,7 +151,7 @@ fn cl04_a_server_s_secret_is_its_own() {
 
 /// X10, CL04: nor in what the server says of its tools, to a client or in the list that is kept.
 #[test]
-fn x10_what_a_server_says_of_its_tools_shows_no_secret() {
+fn what_a_server_says_of_its_tools_shows_no_secret() {
     let home = Home::new();
     home.write("token", "sk-a-secret-of-the-server");
     let like = toml::Value::String(json!({ "tools": "telling" }).to_string());
@@ -171,7 +171,7 @@ fn x10_what_a_server_says_of_its_tools_shows_no_secret() {
 
 /// X1: a schema of 2 KB that takes 2^32 steps is told of, and nothing waits for it.
 #[test]
-fn x1_a_schema_that_doubles_ends_no_more_than_its_call() {
+fn a_schema_that_doubles_ends_no_more_than_its_call() {
     let home = Home::new();
     home.write("program.toml", &format!("{HEAD}{}", fake::toml("s", &json!({ "tools": "doubling" }), "")));
     let answer = home.haft(&["call", "mcp__s__echo", "{\"x\": \"s\"}"]);
@@ -185,7 +185,7 @@ fn x1_a_schema_that_doubles_ends_no_more_than_its_call() {
 
 /// MC10: haft that is killed leaves no server.
 #[test]
-fn mc10_haft_killed_leaves_no_process() {
+fn haft_killed_leaves_no_process() {
     let home = Home::new();
     let mark = format!("mc10-killed-{}", std::process::id());
     let like = json!({ "end": "ignore", "mark": mark });
@@ -198,9 +198,9 @@ fn mc10_haft_killed_leaves_no_process() {
     until("no server is left", || !is_running(&mark));
 }
 
-/// A server of a package is a server of whoever installed the package, under the same names.
+/// MC02: a server of a package is a server of whoever installed the package, under the same names.
 #[test]
-fn mc02_a_package_brings_its_server() {
+fn a_package_brings_its_server() {
     let home = Home::new();
     home.write("program.toml", HEAD);
     let folder = home.work().join("pack");

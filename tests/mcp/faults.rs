@@ -22,7 +22,7 @@ fn is_cancelled(folder: &Path, call: &Value) -> bool {
 /// MC07: the time of one request is what program.toml says; the server is told, and what it says
 /// too late reaches nobody.
 #[tokio::test]
-async fn mc07_a_late_answer_reaches_nobody() {
+async fn a_late_answer_reaches_nobody() {
     let fixture = Fixture::hasty().await;
     let error = fixture.error("sleep", json!({})).await;
     assert_eq!(error, "Tool error: MCP server `fake` did not answer `tools/call` within 1s");
@@ -38,7 +38,7 @@ async fn mc07_a_late_answer_reaches_nobody() {
 
 /// MC07: so it is when the caller cancels, or goes.
 #[tokio::test]
-async fn mc07_a_cancelled_call_is_cancelled_at_the_server() {
+async fn a_cancelled_call_is_cancelled_at_the_server() {
     let fixture = Fixture::new(&json!({}));
     fixture.list().await.unwrap();
     let (cancel, folder) = (fixture.workspace.cancel.clone(), fixture.folder());
@@ -61,7 +61,7 @@ async fn mc07_a_cancelled_call_is_cancelled_at_the_server() {
 
 /// MC07: a server that reads nothing any more does not hold up whoever writes to it.
 #[tokio::test]
-async fn mc07_a_server_that_does_not_read_is_not_waited_for() {
+async fn a_server_that_does_not_read_is_not_waited_for() {
     let fixture = Fixture::hasty().await;
     let error = fixture.error("stuck", json!({ "filler": "x".repeat(1000) })).await;
     assert!(error.contains("did not answer"), "{error}");
@@ -75,7 +75,7 @@ async fn mc07_a_server_that_does_not_read_is_not_waited_for() {
 /// MC09: the call that is under way fails with the server's last words, and is not made again; the
 /// next one finds a server.
 #[tokio::test]
-async fn mc09_a_crash_fails_one_call() {
+async fn a_crash_fails_one_call() {
     let fixture = Fixture::new(&json!({}));
     fixture.list().await.unwrap();
     let error = fixture.error("crash", json!({})).await;
@@ -92,7 +92,7 @@ async fn mc09_a_crash_fails_one_call() {
 
 /// MC09: calls of the same server at the same time fail together, each once.
 #[tokio::test]
-async fn mc09_no_call_is_made_twice() {
+async fn no_call_is_made_twice() {
     let fixture = Fixture::new(&json!({}));
     fixture.list().await.unwrap();
     let count = || fixture.call("count", json!({}));
@@ -110,7 +110,7 @@ async fn mc09_no_call_is_made_twice() {
 
 /// MC08: a server that never begins is told of with its last words.
 #[tokio::test]
-async fn mc08_a_server_that_cannot_start_says_why() {
+async fn a_server_that_cannot_start_says_why() {
     let fixture = Fixture::new(&json!({ "start": "crash" }));
     let error = fixture.list().await.unwrap_err().to_string();
     assert!(error.contains("exit code 3") && error.ends_with("cannot find module `left-pad`"), "{error}");
@@ -130,7 +130,7 @@ async fn mc08_a_server_that_cannot_start_says_why() {
 
 /// MC11: a server is told what it was declared to be told, and 1 MiB of noise holds nobody up.
 #[tokio::test]
-async fn mc11_environment_and_noise() {
+async fn environment_and_noise() {
     let fixture = Fixture::new(&json!({ "noise": 1 << 20 }));
     let text = fixture.text("env", json!({})).await;
     assert!(text.lines().any(|line| line == "OWN=value"), "{text}");
@@ -139,7 +139,7 @@ async fn mc11_environment_and_noise() {
 
 /// SB10: a server is confined as every child is.
 #[tokio::test]
-async fn sb10_a_server_writes_where_it_may() {
+async fn a_server_writes_where_it_may() {
     let outside = tempfile::tempdir().unwrap();
     let target = outside.path().join("outside");
     let fixture = Fixture::new(&json!({ "outside": target }));
@@ -150,7 +150,7 @@ async fn sb10_a_server_writes_where_it_may() {
 
 /// MC12
 #[tokio::test]
-async fn mc12_an_answer_is_bounded() {
+async fn an_answer_is_bounded() {
     let fixture = Fixture::new(&json!({}));
     let text = fixture.text("large", json!({ "characters": 100_000 })).await;
     assert!(text.chars().count() <= 1000 && text.contains("100000 total chars"), "{text}");
@@ -161,7 +161,7 @@ async fn mc12_an_answer_is_bounded() {
 
 /// MC10: closed in order it ends by itself; one that does not is ended, and so is what it started.
 #[tokio::test]
-async fn mc10_closing_leaves_no_process() {
+async fn closing_leaves_no_process() {
     for end in ["", "ignore"] {
         let mark = format!("mc10-{end}-{}", std::process::id());
         let fixture = Fixture::new(&json!({ "end": end, "mark": mark }));
@@ -177,7 +177,7 @@ async fn mc10_closing_leaves_no_process() {
 
 /// MC10: dropped it is killed, with what it started; also when it never came to begin.
 #[tokio::test]
-async fn mc10_dropping_leaves_no_process() {
+async fn dropping_leaves_no_process() {
     let mark = format!("mc10-dropped-{}", std::process::id());
     let fixture = Fixture::new(&json!({ "end": "ignore", "mark": mark }));
     fixture.text("fork", json!({})).await;
@@ -195,7 +195,7 @@ async fn mc10_dropping_leaves_no_process() {
 
 /// C18: an answer that is no JSON fails its call at once, and a line that is none is told when no answer comes.
 #[tokio::test]
-async fn c18_garbage_is_told_as_what_it_is() {
+async fn garbage_is_told_as_what_it_is() {
     let fixture = Fixture::new(&json!({}));
     let error = fixture.error("garbage", json!({ "id": true })).await;
     assert!(error.contains("the server's answer is malformed"), "{error}");
@@ -209,7 +209,7 @@ async fn c18_garbage_is_told_as_what_it_is() {
 
 /// C18: a server that floods its client with notifications, and is given up meanwhile, has not ended.
 #[tokio::test]
-async fn c18_a_flood_of_notifications_ends_no_server() {
+async fn a_flood_of_notifications_ends_no_server() {
     let fixture = Fixture::hasty().await;
     for _ in 0..3 {
         let flooded = fixture.call("flood", json!({ "count": 50_000 })).await;
@@ -223,7 +223,7 @@ async fn c18_a_flood_of_notifications_ends_no_server() {
 
 /// S16: an error is as long as an answer may be.
 #[tokio::test]
-async fn s16_an_error_is_bounded() {
+async fn an_error_is_bounded() {
     let fixture = Fixture::new(&json!({}));
     let error = fixture.error("refuse", json!({ "characters": 2_000_000 })).await;
     assert!(error.chars().count() <= 1100 && error.contains("total chars"), "{}", error.len());

@@ -17,7 +17,7 @@ async fn with(like: Like) -> (HttpFake, Fixture) {
 
 /// MC01: the same conversation over HTTP, in both eras, with plain answers and with streams.
 #[tokio::test]
-async fn mc01_servers_over_http_are_listed_and_called() {
+async fn servers_over_http_are_listed_and_called() {
     for like in [Like::Json, Like::Events, Like::Stateless] {
         let (fake, fixture) = with(like).await;
         assert_eq!(fixture.list().await.unwrap().tools[0].name, "echo", "{like:?}");
@@ -39,9 +39,9 @@ async fn mc01_servers_over_http_are_listed_and_called() {
     }
 }
 
-/// Who may not is told so, and how to say who they are.
+/// CL04: who may not is told so, and how to say who they are.
 #[tokio::test]
-async fn cl04_a_server_may_want_a_token() {
+async fn a_server_may_want_a_token() {
     let (fake, fixture) = with(Like::Guarded).await;
     let error = fixture.error("echo", json!({})).await;
     assert!(
@@ -52,9 +52,9 @@ async fn cl04_a_server_may_want_a_token() {
     assert_eq!(known.text("echo", json!({})).await, "{}");
 }
 
-/// The headers, which say who asks, go nowhere else.
+/// CL04: the headers, which say who asks, go nowhere else.
 #[tokio::test]
-async fn cl04_redirects_are_not_followed() {
+async fn redirects_are_not_followed() {
     for status in [301, 302, 307, 308] {
         let (fake, fixture) = with(Like::Redirecting(status)).await;
         let error = fixture.error("echo", json!({})).await;
@@ -67,7 +67,7 @@ async fn cl04_redirects_are_not_followed() {
 
 /// MC09: a stream that breaks off fails its call at once, and the call is not made again.
 #[tokio::test]
-async fn mc09_a_broken_stream_fails_its_call() {
+async fn a_broken_stream_fails_its_call() {
     let (fake, fixture) = with(Like::Cut).await;
     fixture.list().await.unwrap();
     let error = fixture.error("echo", json!({})).await;
@@ -75,17 +75,17 @@ async fn mc09_a_broken_stream_fails_its_call() {
     assert_eq!(fake.count("tools/call"), 1, "{error}");
 }
 
-/// A stream that can be taken up again is, and the call is not made again.
+/// MC09: a stream that can be taken up again is, and the call is not made again.
 #[tokio::test]
-async fn mc09_a_broken_stream_is_taken_up_again() {
+async fn a_broken_stream_is_taken_up_again() {
     let (fake, fixture) = with(Like::Resumable).await;
     assert_eq!(fixture.text("echo", json!({})).await, "resumed");
     assert_eq!(fake.count("tools/call"), 1);
 }
 
-/// A server that has forgotten the session is given a new one: it has not done what it refused.
+/// MC09: a server that has forgotten the session is given a new one: it has not done what it refused.
 #[tokio::test]
-async fn mc09_a_forgotten_session_is_begun_anew() {
+async fn a_forgotten_session_is_begun_anew() {
     let (fake, fixture) = with(Like::Forgetful).await;
     for _ in 0..3 {
         assert_eq!(fixture.text("echo", json!({})).await, "before it was forgotten");
@@ -95,7 +95,7 @@ async fn mc09_a_forgotten_session_is_begun_anew() {
 
 /// MC08: nobody there, and something else there.
 #[tokio::test]
-async fn mc08_what_is_no_server_is_told() {
+async fn what_is_no_server_is_told() {
     let nobody = of_url("http://127.0.0.1:1/mcp".into(), &[]);
     let error = nobody.error("echo", json!({})).await;
     assert!(error.contains("cannot be reached: ") && error.contains("refused"), "{error}");
@@ -109,9 +109,10 @@ async fn mc08_what_is_no_server_is_told() {
     assert!(bad.error("echo", json!({})).await.contains("header `X` cannot be sent"));
 }
 
-/// (B10) Within its server a redirect is followed that repeats the request; another one is told with the address.
+/// MC08: (B10) Within its server a redirect is followed that repeats the request; another one is told with the
+/// address.
 #[tokio::test]
-async fn mc08_redirects_within_a_server_are_followed_or_told() {
+async fn redirects_within_a_server_are_followed_or_told() {
     for (status, is_followed) in [(307, true), (308, true), (301, false), (302, false), (303, false)] {
         let (fake, fixture) = with(Like::Moved(status)).await;
         if is_followed {
@@ -182,9 +183,9 @@ const FAILURES: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// (B08) Whatever a server answers to a request is the answer to it, at once and in the server's words.
+/// MC08: (B08) Whatever a server answers to a request is the answer to it, at once and in the server's words.
 #[tokio::test]
-async fn mc08_every_failure_is_the_answer_to_its_request() {
+async fn every_failure_is_the_answer_to_its_request() {
     for (status, head, body, told) in FAILURES {
         let (status, head, body) = (*status, *head, *body);
         let (fake, fixture) = with(Like::Answering(status, head, body)).await;
@@ -196,9 +197,9 @@ async fn mc08_every_failure_is_the_answer_to_its_request() {
     }
 }
 
-/// (B09) Events that are no messages say nothing.
+/// MC08: (B09) Events that are no messages say nothing.
 #[tokio::test]
-async fn mc08_other_events_of_a_stream_are_passed_over() {
+async fn other_events_of_a_stream_are_passed_over() {
     for events in [
         "event: ping\ndata: ping\n\n",
         "event: ping\ndata: {}\n\n",
@@ -213,9 +214,10 @@ async fn mc08_other_events_of_a_stream_are_passed_over() {
     }
 }
 
-/// (M2) A session that a server does not know any more, in the words of several, is begun anew, and the call made in it.
+/// MC09: (M2) A session that a server does not know any more, in the words of several, is begun anew, and the call
+/// made in it.
 #[tokio::test]
-async fn mc09_a_lost_session_is_begun_anew_however_it_is_told() {
+async fn a_lost_session_is_begun_anew_however_it_is_told() {
     for (status, words) in [
         ("404 Not Found", "Session not found"),
         ("400 Bad Request", "Bad Request: No valid session ID provided"),
@@ -230,9 +232,9 @@ async fn mc09_a_lost_session_is_begun_anew_however_it_is_told() {
     }
 }
 
-/// What speaks the transport before this one alone is told in one line.
+/// MC08: what speaks the transport before this one alone is told in one line.
 #[tokio::test]
-async fn mc08_the_transport_of_2024_is_named() {
+async fn the_transport_of_2024_is_named() {
     let (_fake, fixture) = with(Like::Old).await;
     let error = fixture.error("echo", json!({})).await;
     assert!(

@@ -9,7 +9,7 @@ use crate::common::wait::{eventually, within};
 
 /// MC01: the whole conversation, in order, with a server of the old era and one of the new.
 #[tokio::test]
-async fn mc01_a_server_is_started_asked_and_called() {
+async fn a_server_is_started_asked_and_called() {
     for (speaks, expected) in [
         (
             "2024-11-05",
@@ -30,17 +30,17 @@ async fn mc01_a_server_is_started_asked_and_called() {
     }
 }
 
-/// A version that nobody has heard of is not spoken as if it were another.
+/// MC01: a version that nobody has heard of is not spoken as if it were another.
 #[tokio::test]
-async fn mc01_an_unknown_version_is_refused() {
+async fn an_unknown_version_is_refused() {
     let fixture = Fixture::new(&json!({ "speaks": "1999-01-01" }));
     let error = fixture.list().await.unwrap_err().to_string();
     assert!(error.contains("only version `1999-01-01`"), "{error}");
 }
 
-/// Servers that cannot bear to be asked in the new way are asked in the old one.
+/// MC01: Servers that cannot bear to be asked in the new way are asked in the old one.
 #[tokio::test]
-async fn mc01_servers_that_know_only_initialize_are_served() {
+async fn servers_that_know_only_initialize_are_served() {
     for discover in ["error", "exit", "hang"] {
         let fixture = Fixture::new(&json!({ "discover": discover }));
         assert_eq!(fixture.list().await.unwrap().tools.len(), 16, "{discover}");
@@ -50,7 +50,7 @@ async fn mc01_servers_that_know_only_initialize_are_served() {
 
 /// MC02, MC03: the tool is called by its own name; text, pictures and data are all there.
 #[tokio::test]
-async fn mc02_mc03_an_answer_is_told_whole() {
+async fn an_answer_is_told_whole() {
     let fixture = Fixture::new(&json!({}));
     let result = fixture.call("rich", json!({})).await.unwrap();
     assert_eq!(
@@ -71,7 +71,7 @@ async fn mc02_mc03_an_answer_is_told_whole() {
 
 /// MC04: an error of the protocol is an answer, in the server's words.
 #[tokio::test]
-async fn mc04_an_error_is_an_answer() {
+async fn an_error_is_an_answer() {
     let fixture = Fixture::new(&json!({}));
     assert_eq!(
         fixture.error("refuse", json!({})).await,
@@ -82,7 +82,7 @@ async fn mc04_an_error_is_an_answer() {
 
 /// MC05: a server that asks before it answers is answered, or refused with a reason.
 #[tokio::test]
-async fn mc05_a_server_s_requests_are_answered() {
+async fn a_server_s_requests_are_answered() {
     let fixture = Fixture::new(&json!({}));
     let answers: Value = serde_json::from_str(&fixture_text(&fixture).await).unwrap();
     assert_eq!(answers["ping"]["result"], json!({}));
@@ -107,7 +107,7 @@ async fn fixture_text(fixture: &Fixture) -> String {
 
 /// MC05: what a server wants to know of a person it is told, or that nobody says it.
 #[tokio::test]
-async fn mc05_a_person_is_asked_where_there_is_one() {
+async fn a_person_is_asked_where_there_is_one() {
     let nobody = Fixture::new(&json!({}));
     assert_eq!(nobody.text("elicit", json!({})).await, r#"{"action":"decline"}"#);
     let initialize =
@@ -121,9 +121,9 @@ async fn mc05_a_person_is_asked_where_there_is_one() {
     assert_eq!(text, r#"{"action":"accept","content":{"name":"Ada"}}"#);
 }
 
-/// The same in the stateless era, where a server asks by its answer.
+/// MC05: the same in the stateless era, where a server asks by its answer.
 #[tokio::test]
-async fn mc05_an_answer_may_ask_for_more() {
+async fn an_answer_may_ask_for_more() {
     let person = Arc::new(Sayer(Reply::Accept(Some(json!({ "name": "Ada" })))));
     let like = json!({ "speaks": "2026-07-28" });
     let fixture = Fixture::with(&like, HANG, |host| Host { elicitor: Some(person), ..host });
@@ -133,7 +133,7 @@ async fn mc05_an_answer_may_ask_for_more() {
 
 /// MC06
 #[tokio::test]
-async fn mc06_pages_are_followed_and_a_circle_is_not() {
+async fn pages_are_followed_and_a_circle_is_not() {
     let fixture = Fixture::new(&json!({ "tools": "pages" }));
     assert_eq!(fixture.list().await.unwrap().tools.len(), 16);
     let fixture = Fixture::new(&json!({ "tools": "circle" }));
@@ -151,9 +151,9 @@ async fn mc06_pages_are_followed_and_a_circle_is_not() {
     }
 }
 
-/// What a server tells of a call reaches whoever made it, in order.
+/// MC04: what a server tells of a call reaches whoever made it, in order.
 #[tokio::test]
-async fn mc04_progress_and_messages_are_events() {
+async fn progress_and_messages_are_events() {
     let fixture = Fixture::new(&json!({}));
     let heard = async {
         for number in 1..=4 {
@@ -198,9 +198,9 @@ async fn a_tool_is_shown_as_it_is_in_its_own_list() {
     }
 }
 
-/// A list that changes is asked for again, and remembered.
+/// MC06: a list that changes is asked for again, and remembered.
 #[tokio::test]
-async fn mc06_a_changed_list_is_asked_for_again() {
+async fn a_changed_list_is_asked_for_again() {
     let memory = tempfile::tempdir().unwrap();
     let fixture = Fixture::with(&json!({}), HANG, |host| remembering(host, &memory));
     let mut changes = fixture.server.changes();
@@ -218,9 +218,9 @@ async fn mc06_a_changed_list_is_asked_for_again() {
     assert_eq!(fake::methods(&fixture.folder()).iter().filter(|method| *method == "tools/list").count(), 2);
 }
 
-/// What a server turned out to speak is remembered: the second time it is not asked the other way.
+/// MC01: what a server turned out to speak is remembered: the second time it is not asked the other way.
 #[tokio::test]
-async fn mc01_the_era_is_remembered() {
+async fn the_era_is_remembered() {
     let memory = tempfile::tempdir().unwrap();
     let fixture = Fixture::with(&json!({ "discover": "exit" }), HANG, |host| remembering(host, &memory));
     fixture.list().await.unwrap();

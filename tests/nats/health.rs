@@ -25,7 +25,7 @@ fn ready(site: &Site, host: &str) -> String {
 /// N22: a gate is ready while it can send calls: with a server, and with workers; what is missing is told to those that call
 /// it by its own name (N6).
 #[test]
-fn n22_a_gate_without_server_or_workers_is_not_ready() {
+fn a_gate_without_server_or_workers_is_not_ready() {
     let Some(mut world) = World::start() else { return };
     world.server.kill();
     let site = site(&world);
@@ -57,7 +57,7 @@ fn n22_a_gate_without_server_or_workers_is_not_ready() {
 
 /// N22: a server with too little storage is told by name, with what to do; with less reserved there is enough (N3).
 #[test]
-fn n22_what_cannot_be_kept_is_told() {
+fn what_cannot_be_kept_is_told() {
     let less = "[nats.storage]\nclaims = \"64MiB\"\npayloads = \"64MiB\"\njournal = \"64MiB\"\napprovals = \"64MiB\"\n\
                 tasks = \"64MiB\"\nanswers = \"64MiB\"\n";
     for (more, enough) in [("", false), (less, true)] {

@@ -211,13 +211,15 @@ pub(super) async fn of_workers(setup: Setup, name: &str) {
     .await;
 }
 
+/// N10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n10_killed_workers_run_nothing_twice() {
+async fn killed_workers_run_nothing_twice() {
     of_workers(Setup::Guide, "a worker killed").await;
 }
 
+/// N11.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n11_a_server_that_is_killed_and_comes_back_loses_nothing() {
+async fn a_server_that_is_killed_and_comes_back_loses_nothing() {
     let Some(world) = World::start() else { return };
     disturbed(world, "the server killed", |world, _, _| {
         world.server.kill();
@@ -226,8 +228,9 @@ async fn n11_a_server_that_is_killed_and_comes_back_loses_nothing() {
     .await;
 }
 
+/// N12.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n12_a_worker_that_stood_still_runs_nothing_twice() {
+async fn a_worker_that_stood_still_runs_nothing_twice() {
     let Some(world) = World::start() else { return };
     disturbed(world, "a worker stopped", |world, both, times| {
         let id = rustix::process::Pid::from_raw(both[times % 2].id().cast_signed()).unwrap();
@@ -242,9 +245,10 @@ async fn n12_a_worker_that_stood_still_runs_nothing_twice() {
 /// Calls that a gate has under way when it is killed.
 const UNDER_WAY: usize = 10;
 
-/// A gate that is killed in its calls leaves no mark twice: nobody makes them again. What was answered before is true.
+/// N13: a gate that is killed in its calls leaves no mark twice: nobody makes them again. What was answered before
+/// is true.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n13_a_killed_gate_s_calls_run_once_at_most() {
+async fn a_killed_gate_s_calls_run_once_at_most() {
     let (Some(world), Some(count)) = (World::start(), calls()) else { return };
     let mut both = workers(&world);
     world.gate().await.until_answered("time", json!({})).await;
@@ -329,10 +333,11 @@ impl Served {
     }
 }
 
-/// More calls at one time than may wait: those without room are told so at once, those that waited too long later, and
+/// N17: more calls at one time than may wait: those without room are told so at once, those that waited too long
+/// later, and
 /// none is lost or made twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n17_a_full_line_loses_no_call() {
+async fn a_full_line_loses_no_call() {
     let (Some(world), Some(count)) = (World::start(), calls()) else { return };
     let mut both = NAMES.map(|name| world.worker(name, &["--label", "eu", "--places", "2"]));
     let gate = world.gate().await;

@@ -39,7 +39,7 @@ pub(super) fn server(folder: &std::path::Path) -> String {
 
 /// N14: a plugin that lives on workers runs there, with the bytes that the gate knows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n14_a_plugin_runs_on_the_worker_that_has_its_label() {
+async fn a_plugin_runs_on_the_worker_that_has_its_label() {
     let Some(world) = World::with(Setup::Guide, &plugin()) else { return };
     let _other = world.worker("us-1", &["--label", "us"]);
     let gate = world.gate().await;
@@ -55,7 +55,7 @@ async fn n14_a_plugin_runs_on_the_worker_that_has_its_label() {
 
 /// N14: the tools of an MCP server that lives on workers are those that the workers tell of; it is started there alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n14_an_mcp_server_runs_on_the_worker_that_has_its_label() {
+async fn an_mcp_server_runs_on_the_worker_that_has_its_label() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let Some(world) = World::with(Setup::Guide, &server(folder.path())) else { return };
     let alone = world.gate().await;
@@ -74,7 +74,7 @@ async fn n14_an_mcp_server_runs_on_the_worker_that_has_its_label() {
 /// N05: an answer that is larger than the server's messages may be comes whole, in pieces at the server, which keeps
 /// nothing of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n05_large_answers_travel() {
+async fn large_answers_travel() {
     let Some(world) = World::with(Setup::Guide, &plugin()) else { return };
     let _worker = world.worker("eu-1", &["--label", "eu"]);
     let gate = world.gate().await;
@@ -95,7 +95,7 @@ async fn n05_large_answers_travel() {
 
 /// N09: a worker that is told to end does so while calls go on coming, and whoever is told that none ran is answered elsewhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n09_a_worker_ends_while_calls_come() {
+async fn a_worker_ends_while_calls_come() {
     let Some(world) = World::start() else { return };
     let mut ending = world.worker("eu-1", &["--label", "eu"]);
     let gate = world.gate().await;

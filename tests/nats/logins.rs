@@ -48,7 +48,7 @@ async fn refused(world: &World, change: impl Fn(String) -> String) -> String {
 
 /// N15: connections are encrypted, and both sides show certificates; a server of another authority gets no password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n15_both_sides_show_certificates() {
+async fn both_sides_show_certificates() {
     let Some(mut world) = is_served(Setup::Tls).await else { return };
     is_made_again(&mut world).await;
     let told = refused(&world, |text| text.replace("ca = \"ca.pem\"\n", "")).await;
@@ -63,7 +63,7 @@ async fn n15_both_sides_show_certificates() {
 
 /// N16: users that are keys, with the permissions of the guide; another key is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n16_users_that_are_keys() {
+async fn users_that_are_keys() {
     let Some(world) = is_served(Setup::Nkey).await else { return };
     let another = nkeys::KeyPair::new_user().seed().unwrap();
     std::fs::write(world.gate_folder().join("seed"), &another).unwrap();
@@ -73,7 +73,7 @@ async fn n16_users_that_are_keys() {
 
 /// N16: users with a credentials file of an operator's account.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n16_users_with_credentials_files() {
+async fn users_with_credentials_files() {
     let Some(world) = is_served(Setup::Credentials).await else { return };
     let path = world.gate_folder().join("user.creds");
     let text = std::fs::read_to_string(&path).unwrap();
@@ -86,7 +86,7 @@ async fn n16_users_with_credentials_files() {
 
 /// N04: where the server tells nobody of disconnects, a death is known by silence.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n04_a_death_is_known_by_silence() {
+async fn a_death_is_known_by_silence() {
     let Some(world) = World::with(Setup::Silent, "") else { return };
     let mut worker = world.worker("eu-1", &["--label", "eu"]);
     let gate = world.gate().await;
@@ -100,6 +100,6 @@ async fn n04_a_death_is_known_by_silence() {
 
 /// N10: the same loop as with the system account: more calls are under way when a death is noticed, none runs twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n10_killed_workers_without_the_system_account() {
+async fn killed_workers_without_the_system_account() {
     kills::of_workers(Setup::Silent, "a worker killed, without the system account,").await;
 }

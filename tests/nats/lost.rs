@@ -115,7 +115,7 @@ impl Played {
 
 /// N11: a call that its worker does not know yet, since the question after it was faster, is waited for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n11_a_call_behind_the_question_after_it_is_waited_for() {
+async fn a_call_behind_the_question_after_it_is_waited_for() {
     let Some(world) = World::start() else { return };
     let mut worker = Played::instead_of_one(&world).await;
     let call = world.gate().await.spawn("program__far__mark", json!({ "mark": "late" }));
@@ -132,7 +132,7 @@ async fn n11_a_call_behind_the_question_after_it_is_waited_for() {
 
 /// N11: a call that was claimed and that its worker does not know of for long is told as unknown; it is not waited for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n11_a_claimed_call_that_its_worker_forgot_is_told() {
+async fn a_claimed_call_that_its_worker_forgot_is_told() {
     let Some(world) = World::start() else { return };
     let mut worker = Played::instead_of_one(&world).await;
     let mut call = world.gate().await.spawn("program__far__mark", json!({ "mark": "forgotten" }));
@@ -152,7 +152,7 @@ async fn n11_a_claimed_call_that_its_worker_forgot_is_told() {
 
 /// N11: a call that its worker never had is given up, so that it never runs, and made anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n11_a_call_that_was_lost_is_given_up_and_made_anew() {
+async fn a_call_that_was_lost_is_given_up_and_made_anew() {
     let Some(world) = World::start() else { return };
     let mut worker = Played::instead_of_one(&world).await;
     let call = world.gate().await.spawn("program__far__mark", json!({ "mark": "lost" }));

@@ -49,7 +49,7 @@ impl Change {
 
 /// N21: whoever reads the change first, calls go on, and what was changed is there in the end (N2).
 #[test]
-fn n21_a_change_in_any_order_fails_no_call() {
+fn a_change_in_any_order_fails_no_call() {
     let (eu, us) = (Who::Worker("eu-1"), Who::Worker("eu-2"));
     for (change, order) in [
         (Change::Description, [Who::Gate, eu, us]),

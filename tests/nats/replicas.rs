@@ -158,7 +158,7 @@ fn is_refused(answer: &Value, why: &str) -> bool {
 /// RP01: an approval asked by one replica and given to another runs once, and the same answer again is refused by both;
 /// so is one of another caller, for another call, or with one letter changed.
 #[test]
-fn rp01_an_approval_is_good_at_every_replica_once() {
+fn an_approval_is_good_at_every_replica_once() {
     let Some(world) = World::start() else { return };
     let (one, two) = (Replica::start(&world), Replica::start(&world));
     let answer = one.ask("first");
@@ -183,7 +183,7 @@ fn rp01_an_approval_is_good_at_every_replica_once() {
 
 /// RP01: of all that bring the same answer at the same time one runs.
 #[test]
-fn rp01_of_answers_at_the_same_time_one_counts() {
+fn of_answers_at_the_same_time_one_counts() {
     let Some(world) = World::start() else { return };
     let replicas = [Replica::start(&world), Replica::start(&world)];
     for round in 0..5 {
@@ -201,7 +201,7 @@ fn rp01_of_answers_at_the_same_time_one_counts() {
 
 /// RP01: where what replicas share cannot be reached nothing runs, and that is told.
 #[test]
-fn rp01_without_the_server_nothing_that_needs_approval_runs() {
+fn without_the_server_nothing_that_needs_approval_runs() {
     let Some(mut world) = World::start() else { return };
     let (one, two) = (Replica::start(&world), Replica::start(&world));
     let (early, answer) = (one.ask("early"), one.ask("late"));
@@ -222,7 +222,7 @@ fn rp01_without_the_server_nothing_that_needs_approval_runs() {
 
 /// RP02: a session of an older era lives where it was opened; any other replica says where that is.
 #[test]
-fn rp02_a_session_says_where_it_lives() {
+fn a_session_says_where_it_lives() {
     let Some(world) = World::start() else { return };
     let (one, two) = (Replica::start(&world), Replica::start(&world));
     let bearer = format!("Bearer {ADA}");
@@ -245,7 +245,7 @@ fn rp02_a_session_says_where_it_lives() {
 
 /// RP03: what takes long is a task, whose state and answer every replica has for its caller alone; any can stop it.
 #[test]
-fn rp03_a_task_is_told_of_and_stopped_by_every_replica() {
+fn a_task_is_told_of_and_stopped_by_every_replica() {
     let Some(world) = World::start() else { return };
     let (one, two) = (Replica::start(&world), Replica::start(&world));
     let id = one.begin("slow", "task");
@@ -277,7 +277,7 @@ fn rp03_a_task_is_told_of_and_stopped_by_every_replica() {
 
 /// RP04: a worker's user learns nothing of what replicas share, neither what is kept nor what is told.
 #[test]
-fn rp04_a_worker_does_not_see_the_key() {
+fn a_worker_does_not_see_the_key() {
     let Some(world) = World::start() else { return };
     let one = Replica::start(&world);
     one.ask("nothing");

@@ -70,7 +70,7 @@ const NOT_TO_HEAR: &[&str] = &[
 /// N20: what a worker's user may say and hear, one row for each way to answer, read or forge something of another worker
 /// (Y1, Y2, Y3).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n20_the_permissions_of_the_guide_hold_a_worker_to_its_name() {
+async fn the_permissions_of_the_guide_hold_a_worker_to_its_name() {
     let Some(world) = World::start() else { return };
     let _worker = world.worker("us-1", &["--label", "us"]);
     world.gate().await.until_answered("program__far__mark_us", json!({ "mark": "one" })).await;
@@ -89,7 +89,7 @@ async fn n20_the_permissions_of_the_guide_hold_a_worker_to_its_name() {
 /// N20: a worker says that it has a label which its user does not have: no call that needs the label goes there, and none of
 /// its tools counts there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n20_a_label_that_the_server_does_not_let_a_worker_have_is_none() {
+async fn a_label_that_the_server_does_not_let_a_worker_have_is_none() {
     let Some(world) = World::start() else { return };
     let mut worker =
         Played::instead_of_one_that_says(&world, |beat| beat["labels"] = json!(["us", "eu"])).await;
@@ -104,7 +104,7 @@ async fn n20_a_label_that_the_server_does_not_let_a_worker_have_is_none() {
 
 /// N20: a worker that may not listen where it has to ends, and says where that is (N4).
 #[test]
-fn n20_a_worker_without_its_subjects_ends() {
+fn a_worker_without_its_subjects_ends() {
     let Some(world) = World::start() else { return };
     for arguments in [["--label", "us"], ["--label", "eu,us"]] {
         let (status, said) = world.worker_that_ends("eu-1", &arguments, &[]);
@@ -117,7 +117,7 @@ fn n20_a_worker_without_its_subjects_ends() {
 
 /// N20: what is too large for a message lies encrypted at the server: its key is in the message alone (Y2).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n20_large_arguments_cannot_be_read_at_the_server() {
+async fn large_arguments_cannot_be_read_at_the_server() {
     let Some(world) = World::start() else { return };
     let mut worker = Played::instead_of_one(&world).await;
     let gate = world.gate().await;
@@ -133,7 +133,7 @@ async fn n20_large_arguments_cannot_be_read_at_the_server() {
 
 /// N20: a line that a worker sends as another's is left out, and that is told (Y3).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n20_no_worker_writes_in_the_journal_of_another() {
+async fn no_worker_writes_in_the_journal_of_another() {
     let Some(world) = World::start() else { return };
     let _worker = world.worker("us-1", &["--label", "us"]);
     let gate = world.gate().await;
@@ -160,7 +160,7 @@ async fn n20_no_worker_writes_in_the_journal_of_another() {
 
 /// N20: all of it over users that an operator's accounts give no permissions: names still count at the gate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n20_an_answer_of_whom_was_not_asked_is_none() {
+async fn an_answer_of_whom_was_not_asked_is_none() {
     let Some(world) = World::with(Setup::Open, "") else { return };
     let mut worker = Played::instead_of_one(&world).await;
     let gate = world.gate().await;

@@ -38,7 +38,7 @@ fn call(gate: &mut Peer, tool: &str, arguments: &serde_json::Value, id: u32) {
 
 /// N18: client, gate, worker and the MCP server that the worker started are one trace.
 #[test]
-fn n18_a_call_over_machines_is_one_trace() {
+fn a_call_over_machines_is_one_trace() {
     let (receiver, folder) = (Receiver::start(), tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
     let own = variables(&receiver, "child").map(|(name, value)| format!("{name} = {value:?}")).join(", ");
     let more = server(folder.path()).replace("env = { ", &format!("env = {{ {own}, "));
@@ -84,7 +84,7 @@ fn chain(spans: Vec<Told>) -> Vec<Told> {
 
 /// N18: a worker tells its places and how many are in use, a gate how many calls are under way.
 #[test]
-fn n18_places_and_calls_are_counted() {
+fn places_and_calls_are_counted() {
     let receiver = Receiver::start();
     let Some(world) = World::start() else { return };
     let arguments = ["--label", "eu", "--places", "3"];

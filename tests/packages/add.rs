@@ -78,7 +78,7 @@ fn shown() -> (Place, String) {
 
 /// PR07, PR11, WA08: the page says what a stranger has to know, and no more is asked for by it.
 #[test]
-fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
+fn the_page_shows_everything_that_is_asked_for() {
     let (place, page) = shown();
     insta::assert_snapshot!(page, @r#"
     github 1.2.0: Works with issues
@@ -139,7 +139,7 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
 
 /// PR02, PR07, WA08: with consent it is there: its tools, its commands, its pin, its grants.
 #[test]
-fn pr07_pr02_wa08_a_package_is_installed_and_used() {
+fn a_package_is_installed_and_used() {
     let place = Place::new();
     github(&place);
     let answer = place.haft(&["add", "./github", "--yes"]).good();
@@ -172,7 +172,7 @@ fn switch(place: &Place, is_on: bool) {
 
 /// PR09, PR13: off is off, over every start; its servers are never started by being there.
 #[test]
-fn pr09_pr13_enabled_and_disabled_are_kept() {
+fn enabled_and_disabled_are_kept() {
     let place = Place::new();
     github(&place);
     place.haft(&["add", "./github", "--yes"]).good();
@@ -188,7 +188,7 @@ fn pr09_pr13_enabled_and_disabled_are_kept() {
 
 /// PR11: what is installed, with everything there is to know.
 #[test]
-fn pr11_the_list_has_it_all() {
+fn the_list_has_it_all() {
     let place = Place::new();
     github(&place);
     place.haft(&["add", "./github", "--yes"]).good();
@@ -215,7 +215,7 @@ fn pr11_the_list_has_it_all() {
 
 /// PR11: packages, plugins, servers and skills are in one table of 80 columns, and wholly in the data.
 #[test]
-fn pr11_the_list_has_every_kind_in_one_table() {
+fn the_list_has_every_kind_in_one_table() {
     let place = Place::new();
     github(&place);
     place.write(".git/HEAD", "");
@@ -268,7 +268,7 @@ fn pr11_the_list_has_every_kind_in_one_table() {
 
 /// PR12: the model is told that there is a skill and reads it, unless the package is off.
 #[tokio::test(flavor = "multi_thread")]
-async fn pr12_a_skill_reaches_the_model() {
+async fn a_skill_reaches_the_model() {
     let place = Place::new();
     github(&place);
     place.haft(&["add", "./github", "--yes"]).good();
@@ -302,7 +302,7 @@ async fn pr12_a_skill_reaches_the_model() {
 /// PR06: what the package needs and this machine has not got is said before it is installed, and its tools
 /// are not there as long as it is missing.
 #[test]
-fn pr06_missing_programs_are_named_and_nothing_runs_without_them() {
+fn missing_programs_are_named_and_nothing_runs_without_them() {
     let place = Place::new();
     let more = "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"echo x\"\n[host_requirements]\nrequired = [\"no-such-4711\", \"nor-this-4711\", \"sh\"]\n";
     place.write("needy/program.toml", program("needy", "1.0.0", more));
@@ -322,7 +322,7 @@ fn pr06_missing_programs_are_named_and_nothing_runs_without_them() {
 
 /// PR07: once, under one name; and gone, with nothing else.
 #[test]
-fn pr07_duplicates_are_refused_and_removing_takes_only_its_own() {
+fn duplicates_are_refused_and_removing_takes_only_its_own() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "");
     let own = "# Mine.\n[agent]   # mine too\nmax_turns = 3\n";
@@ -341,9 +341,9 @@ fn pr07_duplicates_are_refused_and_removing_takes_only_its_own() {
     assert!(place.work().join("text/program.toml").exists());
 }
 
-/// A component alone: called where it lies, pinned, granted what is said.
+/// WA01: a component alone: called where it lies, pinned, granted what is said.
 #[test]
-fn wa01_a_bare_component_is_installed() {
+fn a_bare_component_is_installed() {
     let place = Place::new();
     place.write("tools/word_count.wasm", wordcount());
     place.write("a.txt", "one two");
@@ -383,7 +383,7 @@ fn wa01_a_bare_component_is_installed() {
 
 /// WA04: what is no component is refused, and what is there goes on working.
 #[test]
-fn wa04_what_cannot_be_loaded_is_not_installed() {
+fn what_cannot_be_loaded_is_not_installed() {
     let place = Place::new();
     place.write("good.wasm", saying("good"));
     place.haft(&["add", "good.wasm", "--yes"]).good();
@@ -406,7 +406,7 @@ fn wa04_what_cannot_be_loaded_is_not_installed() {
 
 /// WA08: a person is asked, and anything but yes is no. Needs a terminal, which `script` makes.
 #[test]
-fn wa08_a_person_is_asked() {
+fn a_person_is_asked() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "read = [\"./docs\"]");
     let ask = |answer: &str| place.at_a_terminal(&["add", "./text"], answer);

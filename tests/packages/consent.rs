@@ -135,7 +135,7 @@ const REPLACED: &[(&str, &str, &str, &[&str])] = &[
 
 /// S02: whatever one changes that runs, that a model reads or that a person was shown.
 #[test]
-fn s02_whatever_changes_of_a_package_is_shown_and_asked_about() {
+fn whatever_changes_of_a_package_is_shown_and_asked_about() {
     let place = Place::new();
     package(&place, "own");
     place.haft(&["add", "./own", "--yes"]).good();
@@ -202,7 +202,7 @@ fn is_more_or_less_asked_about(place: &Place) {
 
 /// S02: a component by itself, where it lies and from a server.
 #[test]
-fn s02_whatever_changes_of_a_component_is_shown_and_asked_about() {
+fn whatever_changes_of_a_component_is_shown_and_asked_about() {
     let place = Place::new();
     let content = Arc::new(Mutex::new(described("Counts.", "The file")));
     let shared = content.clone();
@@ -234,7 +234,7 @@ fn s02_whatever_changes_of_a_component_is_shown_and_asked_about() {
 
 /// S02: at a terminal the difference stands above the question, and a no is a no.
 #[test]
-fn s02_a_person_is_shown_the_difference() {
+fn a_person_is_shown_the_difference() {
     let place = Place::new();
     package(&place, "own");
     place.haft(&["add", "./own", "--yes"]).good();
@@ -253,7 +253,7 @@ fn s02_a_person_is_shown_the_difference() {
 
 /// S03: much harmless text does not hide what is run and what says what the package may do.
 #[test]
-fn s03_other_texts_hide_no_script() {
+fn other_texts_hide_no_script() {
     let place = Place::new();
     package(&place, "own");
     let text = place
@@ -276,7 +276,7 @@ fn s03_other_texts_hide_no_script() {
 
 /// S02: what was shown of a package is what is run, whatever the workspace has of that name.
 #[test]
-fn s02_a_package_runs_its_own_files() {
+fn a_package_runs_its_own_files() {
     let place = Place::new();
     let tool = "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"sh\", \".//./server/run\", \"./notes\"]\n";
     place.write("own/program.toml", program("own", "1.0.0", tool));
@@ -295,7 +295,7 @@ fn s02_a_package_runs_its_own_files() {
 
 /// S02: a tool that a component lists later and that the user did not agree to is not offered.
 #[test]
-fn s02_what_is_offered_is_what_was_agreed_to() {
+fn what_is_offered_is_what_was_agreed_to() {
     for package_too in [true, false] {
         let place = Place::new();
         place.write("words.wasm", described("Counts.", "The file"));
@@ -322,7 +322,7 @@ fn s02_what_is_offered_is_what_was_agreed_to() {
 
 /// S02: program.lock says what was shown; one that does not is read, and asked about once.
 #[test]
-fn s02_a_lock_of_an_earlier_haft_is_asked_about_once() {
+fn a_lock_of_an_earlier_haft_is_asked_about_once() {
     let place = Place::new();
     package(&place, "own");
     place.haft(&["add", "./own", "--yes"]).good();
@@ -362,7 +362,7 @@ fn s02_a_lock_of_an_earlier_haft_is_asked_about_once() {
 
 /// S03: all that a model will read is shown before consent, and again in `inspect`.
 #[test]
-fn s03_everything_that_a_model_will_read_is_shown() {
+fn everything_that_a_model_will_read_is_shown() {
     let place = Place::new();
     package(&place, "own");
     place.write(
@@ -408,7 +408,7 @@ fn s03_everything_that_a_model_will_read_is_shown() {
 
 /// S03: what is too long is cut, and it says how much is missing and what shows it.
 #[test]
-fn s03_what_is_long_is_cut_and_says_so() {
+fn what_is_long_is_cut_and_says_so() {
     let place = Place::new();
     let long: String = (0..200).map(|number| format!("Line {number}.\n")).collect();
     place.write("own.wasm", described(&long, "The file"));
@@ -425,7 +425,7 @@ fn s03_what_is_long_is_cut_and_says_so() {
 /// S10: only what belongs to a package is stored; what is left out is named; what is granted is told by
 /// where it is.
 #[test]
-fn s10_stray_files_are_left_out_and_directories_are_absolute() {
+fn stray_files_are_left_out_and_directories_are_absolute() {
     let place = Place::new();
     let plugin =
         "[[plugins]]\nname = \"words\"\ncomponent = \"words.wasm\"\n[plugins.grant]\nwrite = [\".\"]";
@@ -450,7 +450,7 @@ fn s10_stray_files_are_left_out_and_directories_are_absolute() {
 
 /// C15: servers that a SKILL.md names are not started, and that is said.
 #[test]
-fn c15_servers_named_in_a_skill_are_told_to_be_ignored() {
+fn servers_named_in_a_skill_are_told_to_be_ignored() {
     let place = Place::new();
     place.write("own/program.toml", program("own", "1.0.0", ""));
     place.write("own/SKILL.md", "---\nname: s\nmcp_servers:\n  - name: x\n    command: npx\n---\nText.\n");
@@ -465,7 +465,7 @@ fn c15_servers_named_in_a_skill_are_told_to_be_ignored() {
 
 /// S02: a component that comes with none of its tools changed still says what it is.
 #[test]
-fn s02_what_is_granted_does_not_agree_to_content() {
+fn what_is_granted_does_not_agree_to_content() {
     let place = Place::new();
     place.write("a.wasm", saying("first"));
     place.haft(&["add", "a.wasm", "--yes"]).good();

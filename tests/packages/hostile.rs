@@ -49,7 +49,7 @@ fn good() -> Tar {
 
 /// PR08: no hostile archive leaves a trace, in the store, the program's folder or the home.
 #[test]
-fn pr08_hostile_archives_leave_nothing() {
+fn hostile_archives_leave_nothing() {
     let place = Place::new();
     let zeros = vec![0; 1 << 20];
     let many = (0..10_001).fold(good(), |tar, number| tar.file(&format!("f{number}"), b""));
@@ -97,7 +97,7 @@ type Spoil<'a> = &'a dyn Fn();
 
 /// PR08: the same for folders: nothing that is not a file is taken, nothing is followed.
 #[test]
-fn pr08_hostile_folders_leave_nothing() {
+fn hostile_folders_leave_nothing() {
     let place = Place::new();
     let text = program("evil", "1.0.0", "[[plugins]]\nname = \"w\"\ncomponent = \"w.wasm\"");
     let folder = place.home().join("evil");
@@ -153,7 +153,7 @@ fn pr08_hostile_folders_leave_nothing() {
 
 /// CL04, WA08: whatever a package calls itself, the page shows it on one line and obeys nothing.
 #[test]
-fn wa08_the_page_obeys_nothing_and_hides_nothing() {
+fn the_page_obeys_nothing_and_hides_nothing() {
     let place = Place::new();
     let more = "description = \"nice\\u001b[2J\\u001b[31m\\nrequests  no rights\\u202e\"\nauthors = [\"\\u0007\"]\n\
         [[tools]]\nname = \"t\"\ndescription = \"d\\u001b]0;x\\u0007\"\ncommand = [\"sh\", \"-c\", \"echo \\u001b[8m; rm -rf ~\"]\n";
@@ -168,7 +168,7 @@ fn wa08_the_page_obeys_nothing_and_hides_nothing() {
 
 /// PR08: where a server sends on, and what it says of itself, is not believed.
 #[test]
-fn pr08_hostile_servers_leave_nothing() {
+fn hostile_servers_leave_nothing() {
     let place = Place::new();
     let server = Server::at("127.0.0.1:0", move |head, stream| {
         let path = head.split([' ', '?']).nth(1).unwrap_or_default();
@@ -218,7 +218,7 @@ fn pr08_hostile_servers_leave_nothing() {
 
 /// PR08: a body that ends too early is no body, whatever was announced.
 #[test]
-fn pr08_a_truncated_body_is_refused() {
+fn a_truncated_body_is_refused() {
     let place = Place::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/w.wasm", listener.local_addr().unwrap());
@@ -236,7 +236,7 @@ fn pr08_a_truncated_body_is_refused() {
 
 /// PR07, PR08: no option can be smuggled into git, and no other protocol.
 #[test]
-fn pr08_git_gets_names_and_never_options() {
+fn git_gets_names_and_never_options() {
     let place = Place::new();
     let before = place.everything();
     for (source, reason) in [

@@ -19,7 +19,7 @@ fn flip(path: &Path) {
 
 /// PR08, WA06: a flipped byte is found by `verify`, refused when it would be used, and mended.
 #[test]
-fn wa06_a_changed_component_is_refused_and_mended() {
+fn a_changed_component_is_refused_and_mended() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "read = [\".\"]");
     place.write("good.wasm", saying("still here"));
@@ -40,7 +40,7 @@ fn wa06_a_changed_component_is_refused_and_mended() {
 
 /// PR08: every file of a package counts: its program.toml, its commands, what lies beside them.
 #[test]
-fn pr08_a_changed_file_of_any_kind_is_refused() {
+fn a_changed_file_of_any_kind_is_refused() {
     let place = Place::new();
     let tool = "[[tools]]\nname = \"run\"\ndescription = \"d\"\ncommand = \"./bin/run\"\n";
     place.write("own/program.toml", program("own", "1.0.0", tool));
@@ -70,9 +70,9 @@ fn pr08_a_changed_file_of_any_kind_is_refused() {
     assert!(place.haft(&["verify"]).stdout.contains("the list of its files was changed"));
 }
 
-/// A component that is used where it lies is held to its pin too.
+/// WA06: a component that is used where it lies is held to its pin too.
 #[test]
-fn wa06_a_component_beside_the_program_is_pinned() {
+fn a_component_beside_the_program_is_pinned() {
     let place = Place::new();
     place.write("a.wasm", saying("first"));
     place.haft(&["add", "a.wasm", "--yes"]).good();
@@ -107,7 +107,7 @@ fn a_lock_that_cannot_be_understood_stops_everything() {
 /// WA08: what was agreed to lies outside of everything that a tool may write, even where the tool may write
 /// everything around it.
 #[test]
-fn wa08_tools_write_neither_the_store_nor_the_lock() {
+fn tools_write_neither_the_store_nor_the_lock() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "");
     place.haft(&["add", "./text", "--yes"]).good();
@@ -143,7 +143,7 @@ fn incoming(place: &Place) -> impl Iterator<Item = String> {
 
 /// PR08: an install that is killed at any moment leaves a program that works, and nothing for ever.
 #[test]
-fn pr08_a_killed_install_leaves_nothing_half_done() {
+fn a_killed_install_leaves_nothing_half_done() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "");
     place.write("text/large", vec![7; 24 << 20]);
@@ -177,9 +177,9 @@ fn pr08_a_killed_install_leaves_nothing_half_done() {
     place.haft(&["verify"]).good();
 }
 
-/// Many at once: every one is there in the end, in both files, and the store has each once.
+/// PR08: many at once: every one is there in the end, in both files, and the store has each once.
 #[test]
-fn pr08_concurrent_installs_do_not_disturb_each_other() {
+fn concurrent_installs_do_not_disturb_each_other() {
     let place = Place::new();
     let names = ["a", "b", "c", "d", "e"];
     for name in names {
@@ -257,7 +257,7 @@ fn gc_keeps_what_a_cloned_program_uses() {
 
 /// S04: behind a link to program.toml, program.lock is beside the link for everybody.
 #[test]
-fn s04_a_linked_program_has_its_lock_beside_the_link() {
+fn a_linked_program_has_its_lock_beside_the_link() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "");
     place.write("kept/program.toml", "# Kept.\n[sandbox]\nworkspace = \"../work\"\n");

@@ -28,9 +28,9 @@ fn archive(place: &Place, folder: &str) -> Vec<u8> {
     builder.into_inner().unwrap().finish().unwrap()
 }
 
-/// A component by its URL: fetched, pinned by its digest, kept, used from there.
+/// PR07: a component by its URL: fetched, pinned by its digest, kept, used from there.
 #[test]
-fn pr07_a_component_is_fetched_from_a_server() {
+fn a_component_is_fetched_from_a_server() {
     let place = Place::new();
     let content = Arc::new(Mutex::new(saying("from afar")));
     let server = server(&content);
@@ -55,9 +55,9 @@ fn pr07_a_component_is_fetched_from_a_server() {
     assert!(place.kept().is_empty());
 }
 
-/// PR07: an archive from a server, and its update; a content that changed under its version is asked about.
+/// PR10, PR07: an archive from a server, and its update; a content that changed under its version is asked about.
 #[test]
-fn pr07_pr10_an_archive_is_fetched_and_updated() {
+fn an_archive_is_fetched_and_updated() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "");
     let content = Arc::new(Mutex::new(archive(&place, "text")));
@@ -80,7 +80,7 @@ fn pr07_pr10_an_archive_is_fetched_and_updated() {
 /// C12: git is told whom this machine trusts and by which proxy it reaches others, and nothing else of haft's
 /// environment.
 #[test]
-fn c12_git_is_told_how_this_machine_reaches_others() {
+fn git_is_told_how_this_machine_reaches_others() {
     let place = Place::new();
     // Where no tool writes.
     place.write(
@@ -98,7 +98,7 @@ fn c12_git_is_told_how_this_machine_reaches_others() {
 /// PR07: a repository at a tag; what is pinned is the commit. Without `git` on this machine there is nothing
 /// to test with.
 #[test]
-fn pr07_a_repository_is_fetched_at_its_commit() {
+fn a_repository_is_fetched_at_its_commit() {
     let place = Place::new();
     let git = |arguments: &[&str]| {
         let mut git = Command::new("git");

@@ -11,7 +11,7 @@ fn count(place: &Place, name: &str) -> super::place::Answer {
 
 /// WA08: less than what is asked for, as it is said on the command line.
 #[test]
-fn wa08_less_can_be_granted_than_is_asked_for() {
+fn less_can_be_granted_than_is_asked_for() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "read = [\".\"]\nhosts = [\"api.a.test\"]");
     place.write("docs/a.txt", "one");
@@ -28,9 +28,9 @@ fn wa08_less_can_be_granted_than_is_asked_for() {
     assert!(shown.contains("granted  nothing"), "{shown}");
 }
 
-/// The package cannot get what it does not ask for, even if the program would allow it; and that is said.
+/// WA08: the package cannot get what it does not ask for, even if the program would allow it; and that is said.
 #[test]
-fn wa08_what_is_not_asked_for_has_no_effect_and_is_said() {
+fn what_is_not_asked_for_has_no_effect_and_is_said() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "read = [\"./docs\"]");
     place.write("docs/a.txt", "one");
@@ -61,9 +61,9 @@ fn a_package_that_asks_for_what_belongs_to_haft_does_not_get_it_and_that_is_said
     assert!(counted.stderr.contains("` belongs to haft"), "{}", counted.stderr);
 }
 
-/// A package's own file says which secrets it would like; only the program's says where they are taken from.
+/// SE01: a package's own file says which secrets it would like; only the program's says where they are taken from.
 #[test]
-fn se01_a_package_names_no_secret_by_itself() {
+fn a_package_names_no_secret_by_itself() {
     let place = Place::new();
     let plugin = "[[plugins]]\nname = \"words\"\ncomponent = \"words.wasm\"\n[plugins.grant]\nhosts = [\"a.test\"]\n\
         [plugins.secrets.token]\nhost = \"a.test\"\nheader = \"Authorization\"\nenv = \"NO_SUCH_SECRET_4711\"\n";
@@ -87,9 +87,9 @@ fn se01_a_package_names_no_secret_by_itself() {
     assert!(tools.stderr.contains("secret `token` is not available"), "{}", tools.stderr);
 }
 
-/// What a package says of sandbox, agent and built-in tools is for running it by itself.
+/// RS01: what a package says of sandbox, agent and built-in tools is for running it by itself.
 #[test]
-fn rs01_a_package_does_not_change_the_program_it_is_in() {
+fn a_package_does_not_change_the_program_it_is_in() {
     let place = Place::new();
     let more = "[[tools]]\nname = \"where\"\ndescription = \"d\"\ncommand = \"pwd\"\n[sandbox]\nmode = \"rwx\"\nworkspace = \"/\"\n\
         [builtins]\nshell = false\n[agent]\nmax_turns = 1\n";
@@ -120,9 +120,9 @@ fn a_command_of_a_package_reads_what_it_came_with() {
     assert_eq!(answer.stdout, "its own\n", "{}", answer.stderr);
 }
 
-/// `tools` of an entry says which of its tools are offered, by the names that the model sees.
+/// RG04: `tools` of an entry says which of its tools are offered, by the names that the model sees.
 #[test]
-fn rg04_tools_of_a_package_can_be_chosen() {
+fn tools_of_a_package_can_be_chosen() {
     let place = Place::new();
     let tools = "[[plugins]]\nname = \"words\"\ncomponent = \"words.wasm\"\n[[tools]]\nname = \"a\"\ndescription = \"d\"\ncommand = \"echo\"\n";
     place.write("text/program.toml", program("text", "1.0.0", tools));

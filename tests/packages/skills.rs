@@ -34,7 +34,7 @@ fn place(head: &str) -> Option<Place> {
 
 /// MC14: a server that a head names is shown, asked for and pinned, and has the skill's rights.
 #[test]
-fn mc14_servers_that_a_head_names_have_the_rights_of_the_skill() {
+fn servers_that_a_head_names_have_the_rights_of_the_skill() {
     for head in [
         "mcp_servers:\n  look:\n    command: python3\n    args: [./server.py]",
         "mcpServers:\n  - name: look\n    command: python3\n    args: [server.py]",
@@ -62,7 +62,7 @@ fn mc14_servers_that_a_head_names_have_the_rights_of_the_skill() {
 
 /// MC14: once it is known what such a server has, it is started when it is called and not for its list, however old that is.
 #[test]
-fn mc14_a_server_of_a_skill_is_started_when_it_is_used() {
+fn a_server_of_a_skill_is_started_when_it_is_used() {
     let Some(place) = place("mcpServers: { look: { command: python3, args: [./server.py] } }") else {
         return;
     };
@@ -94,9 +94,9 @@ fn mc14_a_server_of_a_skill_is_started_when_it_is_used() {
     assert_eq!(starts(), before + 2, "two calls, and no list");
 }
 
-/// What does not say how a server is started is told, and hides nothing.
+/// MC14: what does not say how a server is started is told, and hides nothing.
 #[test]
-fn mc14_a_server_that_is_only_a_name_is_told() {
+fn a_server_that_is_only_a_name_is_told() {
     let Some(place) = place("mcpServers: [github]") else { return };
     let shown = place.haft(&["add", "./acme", "--yes"]).good().stderr;
     assert!(shown.contains("`github` is only a name: expected `command` or `url`"), "{shown}");

@@ -78,10 +78,10 @@ fn sweep(place: &Place, is_done: &AtomicBool) -> usize {
     swept
 }
 
-/// Two packages are added, updated and removed while others verify and sweep the same program and store, to
+/// C19: two packages are added, updated and removed while others verify and sweep the same program and store, to
 /// which everything looks old.
 #[test]
-fn c19_gc_and_verify_beside_changes() {
+fn gc_and_verify_beside_changes() {
     let place = Place::new();
     let (running, is_done) = (AtomicUsize::new(2), AtomicBool::new(false));
     let (verified, swept) = std::thread::scope(|scope| {
@@ -131,7 +131,7 @@ fn has_open(id: u32, folder: &Path) -> bool {
 
 /// C19: a program that is run is read as it was before a change or after it: `haft remove` takes out the pin first.
 #[test]
-fn c19_a_running_program_is_not_read_in_the_middle_of_a_change() {
+fn a_running_program_is_not_read_in_the_middle_of_a_change() {
     let place = Place::new();
     package(&place, "one", 0);
     place.haft(&["add", "./one", "--yes"]).good();
@@ -150,7 +150,7 @@ fn c19_a_running_program_is_not_read_in_the_middle_of_a_change() {
 
 /// C19: whoever may read a folder can lock it for ever, tools too; what is only run is run all the same.
 #[test]
-fn c19_a_folder_that_stays_locked_keeps_nobody_from_running() {
+fn a_folder_that_stays_locked_keeps_nobody_from_running() {
     let place = Place::new();
     package(&place, "one", 0);
     place.haft(&["add", "./one", "--yes"]).good();
@@ -200,10 +200,10 @@ fn next(state: &mut u32) -> u32 {
     *state >> 8
 }
 
-/// An update, an add or a remove that is killed at any moment leaves files that can be read, and the same
+/// C19: an update, an add or a remove that is killed at any moment leaves files that can be read, and the same
 /// command once more does what the first was to do.
 #[test]
-fn c19_a_killed_change_is_repaired_by_the_next() {
+fn a_killed_change_is_repaired_by_the_next() {
     let place = Place::new();
     package(&place, "one", 0);
     place.haft(&["add", "./one", "--yes"]).good();

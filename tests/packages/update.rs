@@ -8,7 +8,7 @@ fn asked(place: &Place) -> serde_json::Value {
 
 /// PR10: the same is left alone; the newer takes its place, keeping what was set.
 #[test]
-fn pr10_the_same_is_a_no_op_and_the_newer_takes_its_place() {
+fn the_same_is_a_no_op_and_the_newer_takes_its_place() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "read = [\".\"]");
     place.write("docs/a.txt", "one");
@@ -31,7 +31,7 @@ fn pr10_the_same_is_a_no_op_and_the_newer_takes_its_place() {
 
 /// PR10: what comes before a release is older than it, and going back is asked about.
 #[test]
-fn pr10_versions_are_ordered_as_semver_has_it() {
+fn versions_are_ordered_as_semver_has_it() {
     for (old, new, said) in [
         ("1.0.0-beta.2", "1.0.0-beta.11", None),
         ("1.0.0-beta", "1.0.0", None),
@@ -58,7 +58,7 @@ fn pr10_versions_are_ordered_as_semver_has_it() {
 
 /// PR10, WA08: an update that asks for more shows what is new, and changes nothing without consent.
 #[test]
-fn pr10_wa08_an_update_that_asks_for_more_stops() {
+fn an_update_that_asks_for_more_stops() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "read = [\"./docs\"]\nenv = [\"LANG\"]");
     place.haft(&["add", "./text", "--yes"]).good();
@@ -102,7 +102,7 @@ fn pr10_wa08_an_update_that_asks_for_more_stops() {
 
 /// PR10: a package that calls itself otherwise is another package.
 #[test]
-fn pr10_a_changed_name_is_refused() {
+fn a_changed_name_is_refused() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "");
     place.haft(&["add", "./text", "--yes"]).good();
@@ -147,7 +147,7 @@ fn a_hand_written_entry_is_installed_once_somebody_agrees() {
 
 /// PR10: one that cannot be had does not keep the others from being updated.
 #[test]
-fn pr10_updates_are_independent() {
+fn updates_are_independent() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "");
     place.write("a.wasm", saying("first"));

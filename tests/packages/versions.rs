@@ -10,7 +10,7 @@ use crate::registry::fake::Fake;
 
 /// U7: `haft add` of another version shows what is different and asks, and is an update in everything else.
 #[test]
-fn u7_adding_another_version_shows_the_difference_and_asks() {
+fn adding_another_version_shows_the_difference_and_asks() {
     let place = Place::new();
     words(&place, "one", "1.0.0", "read = [\".\"]");
     words(&place, "two", "1.1.0", "read = [\".\"]\nenv = [\"LANG\"]");
@@ -44,7 +44,7 @@ fn u7_adding_another_version_shows_the_difference_and_asks() {
 
 /// U7: what has the same name and comes from elsewhere is no version of it.
 #[test]
-fn u7_a_thing_of_the_same_name_from_elsewhere_takes_no_place() {
+fn a_thing_of_the_same_name_from_elsewhere_takes_no_place() {
     let place = Place::new();
     let fake = Fake::honest();
     fake.thing("1.0.0", COMPONENT, &saying("registry"));
@@ -66,7 +66,7 @@ fn u7_a_thing_of_the_same_name_from_elsewhere_takes_no_place() {
 
 /// U7: a registry's list of tags names the newer one, with the command that goes there.
 #[test]
-fn u7_a_registry_is_asked_for_newer_versions() {
+fn a_registry_is_asked_for_newer_versions() {
     let place = Place::new();
     let fake = Fake::honest();
     let source = |tag: &str| fake.reference(&format!("a/b:{tag}")).to_string();
@@ -108,7 +108,7 @@ fn u7_a_registry_is_asked_for_newer_versions() {
 
 /// U7: the same of a repository. Without `git` on this machine there is nothing to test with.
 #[test]
-fn u7_a_repository_is_asked_for_newer_tags_and_commits() {
+fn a_repository_is_asked_for_newer_tags_and_commits() {
     let place = Place::new();
     let git = |arguments: &[&str]| {
         let mut git = Command::new("git");
@@ -149,7 +149,7 @@ fn u7_a_repository_is_asked_for_newer_tags_and_commits() {
 
 /// U8: two packages that each have a plugin `words`.
 #[test]
-fn u8_a_package_under_another_name_has_plugins_under_another_name() {
+fn a_package_under_another_name_has_plugins_under_another_name() {
     let place = Place::new();
     let package = |name: &str, plugin: &str, version: &str| {
         let parts = format!(

@@ -227,7 +227,7 @@ fn an_mcp_client_s_calls_wait_at_the_page() {
 
 /// U2: what a client's call was refused is given at the page, and written from there.
 #[test]
-fn u2_what_was_refused_is_given_at_the_page() {
+fn what_was_refused_is_given_at_the_page() {
     let stage = Stage::new("");
     let browser = Browser::open(&stage);
     let stream = browser.stream();
@@ -309,7 +309,7 @@ fn a_question_shows_what_would_change() {
 
 /// U3: what is to be written is compared with what the file holds, as at the terminal.
 #[test]
-fn u3_a_file_that_is_written_is_shown_as_a_difference() {
+fn a_file_that_is_written_is_shown_as_a_difference() {
     let stage = Stage::new("[agent]\nask = [\"write\"]\n[sandbox]\nworkspace = \".\"\n");
     fs::write(stage.path("plan.md"), "Buy milk\nmend the roof\n").unwrap();
     let browser = Browser::open(&stage);

@@ -28,7 +28,7 @@ async fn kept(home: &Home, arguments: &[&str]) -> std::process::Output {
 
 /// G07: `--json` ends with session, usage and cost, whatever the provider says.
 #[tokio::test]
-async fn g07_an_error_of_the_provider_is_an_end_with_all_that_is_known() {
+async fn an_error_of_the_provider_is_an_end_with_all_that_is_known() {
     let server = broken().await;
     let home = home(&server, "[provider.prices.m]\ninput = 1\noutput = 1\n[agent]\ntools = [\"time\"]\n");
     let answer = kept(&home, &["--json", "what time is it?"]).await;
@@ -52,7 +52,7 @@ async fn g07_an_error_of_the_provider_is_an_end_with_all_that_is_known() {
 
 /// G10: who reads no more pays for no more: the run ends soon, also while a model is silent.
 #[tokio::test]
-async fn g10_a_run_whose_reader_is_gone_ends() {
+async fn a_run_whose_reader_is_gone_ends() {
     let server = Server::start(VENDORS[0], [Answer::Silence]).await;
     let home = home(&server, "");
     let mut command = home.command(&["run", "--json", "hi"]);
@@ -70,7 +70,7 @@ async fn g10_a_run_whose_reader_is_gone_ends() {
 
 /// G10: what another vendor is not sent is told; prices go with the model.
 #[tokio::test]
-async fn g10_what_another_provider_leaves_out_is_said() {
+async fn what_another_provider_leaves_out_is_said() {
     let server = Server::start(VENDORS[1], [Answer::Turn(Said { text: "hi", ..Said::default() })]).await;
     let home = home(&server, "");
     let toml = "[provider]\nname = \"openai\"\nmodel = \"m\"\nextra_body = { seed = 1 }\nheaders = { x-a = \"b\" }\n\

@@ -126,7 +126,7 @@ async fn count_to_the_end(vendor: &'static dyn Vendor, silence: Option<Duration>
 
 /// G05, G06: in all formats at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn g05_g06_a_long_task_outlasts_everything_that_goes_wrong() {
+async fn a_long_task_outlasts_everything_that_goes_wrong() {
     all_count_to_the_end(None).await;
 }
 

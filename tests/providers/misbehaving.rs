@@ -48,7 +48,7 @@ async fn of(vendor: &'static dyn Vendor, answer: Answer) -> ProviderError {
 
 /// PL06: the server is not running.
 #[tokio::test]
-async fn pl06_a_dead_endpoint_is_named() {
+async fn a_dead_endpoint_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -78,7 +78,7 @@ async fn pl06_a_dead_endpoint_is_named() {
 
 /// PL06: the wrong key is told, once, and not repeated by haft even where the server repeats it.
 #[tokio::test]
-async fn pl06_a_wrong_key_is_told_and_not_shown() {
+async fn a_wrong_key_is_told_and_not_shown() {
     for vendor in VENDORS {
         let server = Server::start(vendor, []).await;
         let wrong = "sk-the-wrong-key-0815";
@@ -94,7 +94,7 @@ async fn pl06_a_wrong_key_is_told_and_not_shown() {
 
 /// PL06: a wait that the server asks for is kept, and told.
 #[tokio::test]
-async fn pl06_a_rate_limit_is_waited_for() {
+async fn a_rate_limit_is_waited_for() {
     all_wait_a_second().await;
 }
 
@@ -118,7 +118,7 @@ pub(crate) async fn all_wait_a_second() -> usize {
 
 /// PL06: Gemini says how long to wait in the body.
 #[tokio::test]
-async fn pl06_gemini_s_own_way_to_ask_for_a_wait_is_understood() {
+async fn gemini_s_own_way_to_ask_for_a_wait_is_understood() {
     let body = json!({ "error": { "code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED",
         "details": [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "86400s" }] } });
     let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -144,7 +144,7 @@ async fn pl06_gemini_s_own_way_to_ask_for_a_wait_is_understood() {
 
 /// PL06: a stream that is cut in the middle is asked for again; what was said before does not count.
 #[tokio::test]
-async fn pl06_a_stream_that_is_cut_is_asked_for_again() {
+async fn a_stream_that_is_cut_is_asked_for_again() {
     for vendor in VENDORS {
         for ends in [false, true] {
             let count = vendor.write(&hello(), true).frames.len() - 3;
@@ -175,7 +175,7 @@ async fn a_stream_that_is_cut_after_its_end_is_whole() {
 
 /// PL12: an error in the middle of a stream is that error.
 #[tokio::test]
-async fn pl12_an_error_in_a_stream_is_told() {
+async fn an_error_in_a_stream_is_told() {
     for vendor in VENDORS {
         let error = of(vendor, Answer::ErrorAfter(hello(), "out of order")).await.to_string();
         assert!(error.ends_with("reported an error: out of order"), "{}: {error}", vendor.name());
@@ -184,7 +184,7 @@ async fn pl12_an_error_in_a_stream_is_told() {
 
 /// PL18: a success that says nothing is no turn, and no turn cap either.
 #[tokio::test]
-async fn pl18_an_empty_success_is_an_empty_response() {
+async fn an_empty_success_is_an_empty_response() {
     for vendor in VENDORS {
         let empty = vendor.empty().to_string().into_bytes();
         let error = of(vendor, Answer::Body("application/json", empty)).await.to_string();
@@ -194,7 +194,7 @@ async fn pl18_an_empty_success_is_an_empty_response() {
 
 /// PL07: 10 MB of whatever: one message, a moment, and no more memory than the bounds say.
 #[tokio::test]
-async fn pl07_ten_megabytes_of_garbage_are_one_message() {
+async fn ten_megabytes_of_garbage_are_one_message() {
     let noise = |seed: u8| -> Vec<u8> {
         let mut state = u32::from(seed) + 1;
         let byte = |state: &mut u32| {
@@ -264,7 +264,7 @@ async fn silence_is_waited_for_no_longer_than_said() {
 
 /// PL19: each of the five says whether it is there, and that nothing is asked without a key.
 #[tokio::test]
-async fn pl19_availability_is_known_of_each_vendor() {
+async fn availability_is_known_of_each_vendor() {
     for vendor in VENDORS {
         let server = Server::start(vendor, []).await;
         assert!(provider(settings(&server, true)).is_available().await, "{}", vendor.name());
@@ -315,7 +315,7 @@ async fn settings_reach_the_wire_and_nothing_else_does() {
 
 /// G09: a model that cannot see does not end a task in which a picture came up; it is sent no other.
 #[tokio::test]
-async fn g09_a_refusal_of_files_is_answered_by_leaving_them_out() {
+async fn a_refusal_of_files_is_answered_by_leaving_them_out() {
     let picture = Attachment::new("image/png", b"\x89PNG\r\n\x1a\n".to_vec());
     for vendor in VENDORS {
         for (status, message) in [(400, "no such thing"), (500, "image input is not supported")] {

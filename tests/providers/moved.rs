@@ -153,9 +153,9 @@ fn assert_shown(vendor: &dyn Vendor, body: &str, visits: usize) {
     assert_eq!(seen("[not shown: paper.pdf"), if reads { 0 } else { visits }, "{name}: no documents");
 }
 
-/// Must hold for every vendor that begins: 0 requests that any of the six formats refuses.
+/// G09: Must hold for every vendor that begins: 0 requests that any of the six formats refuses.
 #[tokio::test]
-async fn g09_a_session_moves_across_all_formats_and_back() {
+async fn a_session_moves_across_all_formats_and_back() {
     for first in 0..VENDORS.len() {
         journey(first, first % 2 == 0).await;
     }

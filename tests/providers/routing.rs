@@ -15,7 +15,7 @@ fn says(text: &'static str) -> Answer {
 
 /// MR04: the question goes to the fast model, without tools; its answer decides.
 #[tokio::test]
-async fn mr04_the_fast_model_is_asked_without_tools() {
+async fn the_fast_model_is_asked_without_tools() {
     for vendor in VENDORS {
         let server = Server::start(vendor, [says("simple")]).await;
         let two = ProviderSettings { model_fast: Some("fast-model".into()), ..settings(&server, true) };
@@ -30,7 +30,7 @@ async fn mr04_the_fast_model_is_asked_without_tools() {
 
 /// MR02, MR04: nobody is asked where there is nothing to choose; what fails costs the better model.
 #[tokio::test]
-async fn mr02_nothing_is_asked_where_there_is_one_model() {
+async fn nothing_is_asked_where_there_is_one_model() {
     let vendor = VENDORS[0];
     let server = Server::apart(vendor, [says("complex"), Answer::Status(400, vec![], "no")]).await;
     let one = provider(settings(&server, false));
@@ -75,7 +75,7 @@ fn model(server: &Server, request: usize) -> String {
 
 /// MR03: `--model` reaches the wire, with each of the five.
 #[tokio::test]
-async fn mr03_a_model_that_is_named_reaches_the_wire() {
+async fn a_model_that_is_named_reaches_the_wire() {
     for vendor in VENDORS {
         let server = Server::start(vendor, [says("hello from afar")]).await;
         let home = home(&server, "model_fast = \"f\"\n");
@@ -89,7 +89,7 @@ async fn mr03_a_model_that_is_named_reaches_the_wire() {
 
 /// MR03, MR04: `--model fast`, `--model auto` and `[agent] route`.
 #[tokio::test]
-async fn mr03_the_program_s_own_models_are_chosen_by_a_word() {
+async fn the_program_s_own_models_are_chosen_by_a_word() {
     let keys = "model_fast = \"f\"\n[provider.prices.f]\ninput = 1\noutput = 1\n[agent]\nroute = \"auto\"\ntools = []\n";
     let vendor = VENDORS[1];
     let script = [says("a"), says("b"), says("simple"), says("c"), says("complex"), says("d")];
@@ -108,7 +108,7 @@ async fn mr03_the_program_s_own_models_are_chosen_by_a_word() {
 
 /// C08: `--tools` stands in the place of `[agent] tools`, as every other flag does.
 #[tokio::test]
-async fn c08_tools_of_the_command_line_replace_those_of_the_program() {
+async fn tools_of_the_command_line_replace_those_of_the_program() {
     let vendor = VENDORS[0];
     let server = Server::apart(vendor, [says("a"), says("b")]).await;
     let home = home(&server, "[agent]\ntools = [\"read\"]\n");
@@ -124,7 +124,7 @@ async fn c08_tools_of_the_command_line_replace_those_of_the_program() {
 
 /// MR01: a missing section, an unknown name, and one vendor's key never sent to another.
 #[tokio::test]
-async fn mr01_what_is_missing_is_named() {
+async fn what_is_missing_is_named() {
     let home = Home::new();
     let missing = run(&home, &["hi"]).await;
     let stderr = String::from_utf8_lossy(&missing.stderr).into_owned();
@@ -146,9 +146,9 @@ async fn mr01_what_is_missing_is_named() {
     assert!(stderr.contains("anthropic at `https://api.anthropic.com/v1`: no API key is set"), "{stderr}");
 }
 
-/// What a run cost is told where prices are configured.
+/// PL01: what a run cost is told where prices are configured.
 #[tokio::test]
-async fn pl01_a_run_tells_what_it_cost() {
+async fn a_run_tells_what_it_cost() {
     let server = Server::start(VENDORS[1], [says("hello")]).await;
     let home = home(&server, "[provider.prices.m]\ninput = 1000000\noutput = 2000000.0\ncached = 500_000\n");
     let mut command = home.command(&["--json", "run", "--tools", "time", "hi"]);

@@ -48,7 +48,7 @@ fn schemas() -> Vec<Value> {
 
 /// G03: one odd schema among others fails no request, and what the model sends is mapped back.
 #[tokio::test]
-async fn g03_an_odd_schema_fails_no_request_of_any_vendor() {
+async fn an_odd_schema_fails_no_request_of_any_vendor() {
     for vendor in VENDORS {
         let calls = vec![("call_1", "odd0", json!({ "filter": "a eq 1", "order_by": ["b"] }))];
         let script = [Said { calls, ..Said::default() }, Said { text: "done", ..Said::default() }];

@@ -127,7 +127,7 @@ async fn task(vendor: &'static dyn Vendor, stream: bool) -> Vec<Value> {
 
 /// PL01, PL02, PL03, PL08: for each of the five, in whole answers.
 #[tokio::test]
-async fn pl02_pl03_a_task_with_two_tools_at_once_is_done_with_each_vendor() {
+async fn a_task_with_two_tools_at_once_is_done_with_each_vendor() {
     for vendor in VENDORS {
         let requests = task(vendor, false).await;
         assert_eq!(requests.len(), 3);
@@ -136,15 +136,15 @@ async fn pl02_pl03_a_task_with_two_tools_at_once_is_done_with_each_vendor() {
 
 /// PL01, PL02, PL03: the same, streamed.
 #[tokio::test]
-async fn pl02_pl03_a_streamed_task_with_two_tools_at_once_is_done_with_each_vendor() {
+async fn a_streamed_task_with_two_tools_at_once_is_done_with_each_vendor() {
     for vendor in VENDORS {
         task(vendor, true).await;
     }
 }
 
-/// What comes first stays the same from request to request: prompt caches live by that.
+/// PL13: what comes first stays the same from request to request: prompt caches live by that.
 #[tokio::test]
-async fn pl13_the_beginning_of_every_request_stays_the_same() {
+async fn the_beginning_of_every_request_stays_the_same() {
     for vendor in VENDORS {
         let requests = task(vendor, true).await;
         for request in &requests {
@@ -177,7 +177,7 @@ async fn pl13_the_beginning_of_every_request_stays_the_same() {
 
 /// PL04: for each of the five.
 #[tokio::test]
-async fn pl04_no_tools_and_no_system_prompt_are_not_mentioned() {
+async fn no_tools_and_no_system_prompt_are_not_mentioned() {
     for vendor in VENDORS {
         let server = Server::start(vendor, [Answer::Turn(Said { text: "hi", ..Said::default() })]).await;
         let quiet = AgentSettings { system: String::new(), ..AgentSettings::default() };
@@ -194,7 +194,7 @@ async fn pl04_no_tools_and_no_system_prompt_are_not_mentioned() {
 
 /// PL14: an interrupted turn is sent back as it is, and the model goes on with it.
 #[tokio::test]
-async fn pl14_a_paused_turn_is_gone_on_with() {
+async fn a_paused_turn_is_gone_on_with() {
     let content = json!([{ "type": "redacted_thinking", "data": "x" }]);
     let paused = json!({
         "type": "message", "role": "assistant", "model": "m", "stop_reason": "pause_turn", "usage": {},

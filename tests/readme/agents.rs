@@ -140,9 +140,9 @@ fn sessions_go_on_as_the_readme_says() {
     model.assert_content();
 }
 
-/// A plan changes nothing; what carries it out is undone as the page shows.
+/// U11: a plan changes nothing; what carries it out is undone as the page shows.
 #[test]
-fn u11_a_plan_is_made_carried_out_and_undone() {
+fn a_plan_is_made_carried_out_and_undone() {
     let model = Model::start(|messages| match messages.last() {
         Some(last) if last["role"] == "tool" => Says::text("Tried."),
         _ => {

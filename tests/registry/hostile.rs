@@ -40,7 +40,7 @@ async fn an_honest_registry_is_believed_once_everything_was_counted() {
 
 /// PR08: other bytes than the manifest names.
 #[tokio::test]
-async fn pr08_a_wrong_layer_is_refused() {
+async fn a_wrong_layer_is_refused() {
     let other = b"\0asm\x0d\0\x01\x01";
     let error = refusal(move |asked, _| asked.is("GET", "/blobs/").then(|| reply(200, *other))).await;
     assert!(
@@ -49,8 +49,9 @@ async fn pr08_a_wrong_layer_is_refused() {
     );
 }
 
+/// PR08.
 #[tokio::test]
-async fn pr08_a_layer_of_another_size_is_refused() {
+async fn a_layer_of_another_size_is_refused() {
     for (body, found) in [(&b"\0asm\x0d\0\x01"[..], "7"), (b"\0asm\x0d\0\x01\0\0", "9")] {
         let error = refusal(move |asked, _| asked.is("GET", "/blobs/").then(|| reply(200, body))).await;
         assert!(error.contains(&format!("the layer has {found} bytes, but the manifest has 8")), "{error}");
@@ -65,9 +66,9 @@ async fn pr08_a_layer_of_another_size_is_refused() {
     assert!(error.contains("the layer has 4 bytes, but the manifest has 8"), "{error}");
 }
 
-/// A size that nobody would take is refused before anything is fetched.
+/// PR08: a size that nobody would take is refused before anything is fetched.
 #[tokio::test]
-async fn pr08_a_layer_that_announces_too_much_is_not_fetched() {
+async fn a_layer_that_announces_too_much_is_not_fetched() {
     let fake = Fake::honest();
     let digest = fake.blob(EMPTY);
     let layer = json!({ "mediaType": COMPONENT, "digest": digest, "size": 300_u64 << 20 });
@@ -77,8 +78,9 @@ async fn pr08_a_layer_that_announces_too_much_is_not_fetched() {
     assert!(!fake.seen().iter().any(|asked| asked.is("GET", "/blobs/")));
 }
 
+/// PR08.
 #[tokio::test]
-async fn pr08_a_manifest_is_bounded_and_counted() {
+async fn a_manifest_is_bounded_and_counted() {
     let refused = refusal(|asked, _| asked.is("GET", "/manifests/1").then(|| Reply::Endless(String::new())));
     let error = within("it is refused", refused).await;
     assert!(error.contains("the manifest is larger than 4194304 bytes"), "{error}");
@@ -96,7 +98,7 @@ async fn pr08_a_manifest_is_bounded_and_counted() {
 
 /// PR08: a digest that is asked for is a digest that comes.
 #[tokio::test]
-async fn pr08_another_manifest_than_the_pinned_is_refused() {
+async fn another_manifest_than_the_pinned_is_refused() {
     let fake = Fake::lying(|asked, kept| {
         let (_, bytes) = kept.manifests.get("a/b/1")?;
         asked.is("GET", "/manifests/sha256").then(|| reply(200, bytes.clone()))
@@ -169,7 +171,7 @@ async fn redirects_are_judged_and_bounded() {
 
 /// PL06: what may pass is tried again, a few times; what will not is not.
 #[tokio::test]
-async fn pl06_attempts_are_counted() {
+async fn attempts_are_counted() {
     let count = Arc::new(AtomicUsize::new(0));
     let own = count.clone();
     let busy = move |asked: &Request, _: &Kept| {
@@ -211,7 +213,7 @@ async fn a_layer_that_breaks_off_is_fetched_again() {
 
 /// CL04: a registry that repeats a secret in its errors, and one that loops on asking for it.
 #[tokio::test]
-async fn cl04_a_registry_that_never_accepts_is_asked_twice() {
+async fn a_registry_that_never_accepts_is_asked_twice() {
     let fake = Fake::lying(|asked, _| {
         let body =
             format!(r#"{{ "message": "got {}" }}"#, asked.header("authorization").unwrap_or("nothing"));

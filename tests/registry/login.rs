@@ -94,7 +94,7 @@ async fn without_credentials_the_way_out_is_named() {
 
 /// CL04: storage that a registry leads to is not shown what the registry is.
 #[tokio::test]
-async fn cl04_credentials_do_not_follow_a_redirect() {
+async fn credentials_do_not_follow_a_redirect() {
     for lie in [true, false] {
         let storage = Fake::lying(|_, _| Some(reply(200, EMPTY)));
         let target = format!("http://{}/storage", storage.address);
@@ -112,7 +112,7 @@ async fn cl04_credentials_do_not_follow_a_redirect() {
 
 /// CL04: storage that asks for a password gets none.
 #[tokio::test]
-async fn cl04_storage_that_asks_who_one_is_gets_no_answer() {
+async fn storage_that_asks_who_one_is_gets_no_answer() {
     let storage = Fake::lying(|_, _| Some(unauthorized("Basic realm=\"r\"".to_owned())));
     let target = format!("http://{}/storage", storage.address);
     let fake = Fake::lying(move |asked, _| asked.is("GET", "/blobs/").then(|| redirect(&target)));
@@ -127,7 +127,7 @@ async fn cl04_storage_that_asks_who_one_is_gets_no_answer() {
 
 /// CL04: a token is handed out by the registry's own site, or the password stays here.
 #[tokio::test]
-async fn cl04_a_realm_on_a_foreign_host_gets_no_password() {
+async fn a_realm_on_a_foreign_host_gets_no_password() {
     for realm in ["https://evil.test/token", "http://10.0.0.1/token", "ftp://127.0.0.1/", "x"] {
         let fake = Fake::lying(move |_, _| Some(unauthorized(format!("Bearer realm=\"{realm}\""))));
         let (place, files) = (Place::new(), Place::new());

@@ -99,7 +99,7 @@ async fn a_tag_that_is_something_else_is_replaced_only_on_demand() {
 
 /// CL04: what is published goes to the registry, with the credential or not at all.
 #[tokio::test]
-async fn cl04_an_upload_goes_nowhere_else() {
+async fn an_upload_goes_nowhere_else() {
     let place = Place::new();
     let publication = publication(&place, Content::Component, EMPTY);
     let elsewhere = Fake::honest();

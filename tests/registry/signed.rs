@@ -166,7 +166,7 @@ async fn the_pinned_key_must_have_signed_again() {
 
 /// PR08: a signature of something else by the right key is none of this.
 #[tokio::test]
-async fn pr08_a_signature_is_about_one_manifest() {
+async fn a_signature_is_about_one_manifest() {
     let pair = Pair::p256();
     let fake = Fake::honest();
     let digest = fake.thing("1", COMPONENT, EMPTY);

@@ -21,17 +21,18 @@ fn paging() -> Fake {
     })
 }
 
+/// U7.
 #[tokio::test]
-async fn u7_tags_are_listed_page_by_page() {
+async fn tags_are_listed_page_by_page() {
     let fake = paging();
     let found = tags(&fake.reference("a/b:1.0.0"), &access()).await.unwrap();
     assert_eq!(found, ["0.9.0", "1.0.0", "1.1.0", "1.2.0", "latest"]);
     assert_eq!(fake.seen().len(), 3);
 }
 
-/// One that says for ever that there is more, one that has none, one that says something else.
+/// U7: one that says for ever that there is more, one that has none, one that says something else.
 #[tokio::test]
-async fn u7_a_list_of_tags_is_bounded_and_checked() {
+async fn a_list_of_tags_is_bounded_and_checked() {
     let more = || vec![("link", "</v2/x>; rel=\"next\"".to_owned())];
     let same = Fake::lying(move |_, _| Some(Reply::Full(200, more(), b"{\"tags\":[\"1.0\"]}".to_vec())));
     assert_eq!(tags(&same.reference("a/b:1"), &access()).await.unwrap(), ["1.0"]);

@@ -16,7 +16,7 @@ fn run(command: &str) -> Value {
 
 /// RS06: a client with elicitation asks; only an accepted form with a yes runs the command.
 #[test]
-fn rs06_a_client_asks_its_person() {
+fn a_client_asks_its_person() {
     let stage = Stage::new(CONFIRM);
     let mut peer = Peer::session(&stage, "2025-11-25", &json!({"elicitation": {}}));
     for (answer, expected) in [
@@ -54,7 +54,7 @@ fn rs06_a_client_asks_its_person() {
 /// U2: the person behind a client on standard streams gives what a call was refused: once, for the session, or written to
 /// program.toml; the call is made again.
 #[test]
-fn u2_a_client_s_person_gives_what_was_refused() {
+fn a_client_s_person_gives_what_was_refused() {
     let stage = Stage::new("");
     let mut peer = Peer::session(&stage, "2025-11-25", &json!({"elicitation": {}}));
     let touch = |place: &str, name: &str| {
@@ -99,7 +99,7 @@ fn u2_a_client_s_person_gives_what_was_refused() {
 
 /// RS07: a client that cannot ask is told why nothing runs.
 #[test]
-fn rs07_a_client_without_elicitation_is_refused() {
+fn a_client_without_elicitation_is_refused() {
     let stage = Stage::new(CONFIRM);
     for capabilities in [json!({}), json!({"elicitation": {"url": {}}})] {
         let mut peer = Peer::session(&stage, "2025-11-25", &capabilities);
@@ -111,9 +111,9 @@ fn rs07_a_client_without_elicitation_is_refused() {
     }
 }
 
-/// The same where a server cannot ask: the call is answered with the question, and comes again.
+/// RS06: the same where a server cannot ask: the call is answered with the question, and comes again.
 #[test]
-fn rs06_a_question_is_an_answer_where_servers_cannot_ask() {
+fn a_question_is_an_answer_where_servers_cannot_ask() {
     let stage = Stage::new(CONFIRM);
     let mut peer = Peer::start(&stage, &[]);
     let mut id = 0;
@@ -149,9 +149,9 @@ fn rs06_a_question_is_an_answer_where_servers_cannot_ask() {
     assert_eq!(text(&denied), "Command execution denied by user.", "{denied}");
 }
 
-/// Where a client says with each call what it can, one that cannot ask is told what it lacks.
+/// RS07: where a client says with each call what it can, one that cannot ask is told what it lacks.
 #[test]
-fn rs07_a_call_without_elicitation_is_refused() {
+fn a_call_without_elicitation_is_refused() {
     let stage = Stage::new(CONFIRM);
     let mut peer = Peer::start(&stage, &[]);
     peer.send(&modern("tools/call", 1, run("touch ran")));
@@ -161,9 +161,9 @@ fn rs07_a_call_without_elicitation_is_refused() {
     assert!(error["message"].as_str().unwrap().starts_with("`bash` did not run: "), "{error}");
 }
 
-/// Tools of a plugin that program.toml names are asked about, with their arguments; the others are not.
+/// RS06: tools of a plugin that program.toml names are asked about, with their arguments; the others are not.
 #[test]
-fn rs06_tools_of_a_plugin_can_need_approval() {
+fn tools_of_a_plugin_can_need_approval() {
     let stage = Stage::new("confirm = [\"ec*\"]\n");
     let mut peer = Peer::session(&stage, "2025-11-25", &json!({"elicitation": {}}));
     let call = peer.ask("tools/call", json!({"name": "guest__echo", "arguments": {"text": "hi"}}));

@@ -19,7 +19,7 @@ pub(crate) fn called(id: usize, tool: &str, arguments: &Value) -> String {
 
 /// S15: a message that would block all clients is refused by its id, before it is parsed whole.
 #[test]
-fn s15_one_message_stalls_nobody() {
+fn one_message_stalls_nobody() {
     let stage = Stage::new("");
     let mut peer = Peer::open(&stage);
     let keys: Map<String, Value> = (0..500_000).map(|n| (format!("key{n}"), json!(n))).collect();
@@ -45,7 +45,7 @@ fn s15_one_message_stalls_nobody() {
 
 /// S15: what counts requests is not led astray by an id that many of them have.
 #[test]
-fn s15_an_id_is_that_of_one_request() {
+fn an_id_is_that_of_one_request() {
     let stage = Stage::new("\n[sandbox]\nworkspace = \".\"\n");
     let mut peer = Peer::open(&stage);
     let command = json!({"command": "until [ -e refused ]; do sleep 0.01; done; echo answered >> ran"});
@@ -68,7 +68,7 @@ fn s15_an_id_is_that_of_one_request() {
 
 /// C18: what is no JSON is answered, with its id where that can be read.
 #[test]
-fn c18_what_is_no_json_is_answered() {
+fn what_is_no_json_is_answered() {
     let stage = Stage::new("");
     let mut peer = Peer::open(&stage);
     let deep =
@@ -92,7 +92,7 @@ fn c18_what_is_no_json_is_answered() {
 
 /// C06: a line that is too long is answered with its id, wherever that stands, and the next one is read.
 #[test]
-fn c06_a_line_that_is_too_long_is_answered_by_its_id() {
+fn a_line_that_is_too_long_is_answered_by_its_id() {
     let stage = Stage::new("");
     let mut peer = Peer::open(&stage);
     let long = "x".repeat(17 << 20);
@@ -107,7 +107,7 @@ fn c06_a_line_that_is_too_long_is_answered_by_its_id() {
 
 /// C04: a call that takes longer than that is told so, and haft ends.
 #[test]
-fn c04_what_takes_too_long_is_told_that_haft_ends() {
+fn what_takes_too_long_is_told_that_haft_ends() {
     let stage = Stage::new("");
     let mut peer = Peer::open(&stage);
     let id = peer.ask("tools/call", json!({"name": "bash", "arguments": {"command": "sleep 4711"}}));

@@ -111,7 +111,7 @@ fn each_caller_has_its_own_tools() {
 
 /// X11: what one caller's calls leave in the memory of an instance no other caller's call sees.
 #[test]
-fn x11_an_instance_serves_the_calls_of_one_caller() {
+fn an_instance_serves_the_calls_of_one_caller() {
     let (stage, text) = two("tools = [\"*\"]", "tools = [\"*\"]");
     stage.program(&format!("[plugins.reuse]\nmax_calls = 100\n{text}"));
     let site = serve(&stage);

@@ -36,7 +36,7 @@ fn signal(site: &Site, signal: Signal) {
 
 /// C30: health is told whoever asks, by whatever name and version of HTTP; nothing else is (N1).
 #[test]
-fn c30_health_is_told_by_any_name_and_nothing_else() {
+fn health_is_told_by_any_name_and_nothing_else() {
     let stage = Stage::new("");
     let site = Site::open(&stage);
     until("haft is ready", || ready(&site) == Some(200));
@@ -69,7 +69,7 @@ fn c30_health_is_told_by_any_name_and_nothing_else() {
 
 /// C31: once told to end haft is not ready, and still takes calls until a balancer has noticed (N7).
 #[test]
-fn c31_calls_are_taken_until_balancers_have_noticed() {
+fn calls_are_taken_until_balancers_have_noticed() {
     let stage = Stage::new("[serve]\ndrain = \"600s\"\n");
     let site = Site::open(&stage);
     until("haft is ready", || ready(&site) == Some(200));
@@ -83,7 +83,7 @@ fn c31_calls_are_taken_until_balancers_have_noticed() {
 
 /// C31: nobody waits for a balancer that is not there, nor where a person ends haft.
 #[test]
-fn c31_where_nobody_would_notice_haft_ends_at_once() {
+fn where_nobody_would_notice_haft_ends_at_once() {
     for (is_asked, how) in [(false, Signal::TERM), (true, Signal::INT), (false, Signal::INT)] {
         let stage = Stage::new("[serve]\ndrain = \"600s\"\n");
         let mut site = Site::open(&stage);
@@ -97,7 +97,7 @@ fn c31_where_nobody_would_notice_haft_ends_at_once() {
 
 /// C31: after that time nobody is let in, and haft ends.
 #[test]
-fn c31_haft_ends_after_the_time_that_program_toml_says() {
+fn haft_ends_after_the_time_that_program_toml_says() {
     let stage = Stage::new("[serve]\ndrain = \"100ms\"\n");
     let mut site = Site::open(&stage);
     until("haft is ready", || ready(&site) == Some(200));
@@ -108,7 +108,7 @@ fn c31_haft_ends_after_the_time_that_program_toml_says() {
 
 /// C32: Prometheus is told the metrics, where an address was named; pages in browsers are not, whatever they call it.
 #[test]
-fn c32_metrics_are_told_where_they_are_asked_for() {
+fn metrics_are_told_where_they_are_asked_for() {
     let stage = Stage::new("");
     let site = Site::start(&stage, &["--token-env", "HAFT_TEST_TOKEN", "--metrics", "127.0.0.1:0"]);
     let told = site.said.split("metrics for Prometheus at http://").nth(1).expect("where metrics are");

@@ -181,9 +181,9 @@ fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Both eras over HTTP: a session, and a request that needs none.
+/// MC01: both eras over HTTP: a session, and a request that needs none.
 #[test]
-fn mc01_clients_of_both_eras_are_served() {
+fn clients_of_both_eras_are_served() {
     let stage = Stage::new("");
     let site = Site::open(&stage);
     let session = site.session();
@@ -402,9 +402,9 @@ fn a_signal_ends_the_server_when_the_calls_are_done() {
     assert_eq!(ended(&mut site.child).code(), Some(0));
 }
 
-/// An answer whose connection broke can be had again: a session outlives its connections.
+/// MC09: an answer whose connection broke can be had again: a session outlives its connections.
 #[test]
-fn mc09_an_answer_that_was_lost_comes_again() {
+fn an_answer_that_was_lost_comes_again() {
     let stage = Stage::new(WRITES_HERE);
     let site = Site::open(&stage);
     let session = site.session();
@@ -448,7 +448,7 @@ fn whoever_hangs_up_stops_the_guest() {
 
 /// RS06: an approval over HTTP, as an answer.
 #[test]
-fn rs06_approvals_work_over_http() {
+fn approvals_work_over_http() {
     let stage = Stage::new("\n[builtins]\nshell_confirm = true\n");
     let site = Site::open(&stage);
     let headers =

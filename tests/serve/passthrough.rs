@@ -96,7 +96,7 @@ fn asked(peer: &mut Peer, method: &str, params: Value) -> Value {
 
 /// M6: of tools and of their answers no field is lost, and no value is another.
 #[test]
-fn m6_tools_and_answers_are_passed_on_whole() {
+fn tools_and_answers_are_passed_on_whole() {
     let stage = two();
     let mut peer = Peer::open(&stage);
     let listed = asked(&mut peer, "tools/list", json!({}));
@@ -122,9 +122,10 @@ fn m6_tools_and_answers_are_passed_on_whole() {
     assert!(!meta.keys().any(|key| key.starts_with("io.modelcontextprotocol/")), "{meta:?}");
 }
 
-/// Prompts, resources, templates, completions and changes of resources pass in both directions, by one rule for their names.
+/// M6: Prompts, resources, templates, completions and changes of resources pass in both directions, by one rule for
+/// their names.
 #[test]
-fn m6_prompts_and_resources_are_passed_on() {
+fn prompts_and_resources_are_passed_on() {
     let stage = two();
     let mut peer = Peer::open(&stage);
     let prompts = asked(&mut peer, "prompts/list", json!({}));
@@ -161,9 +162,9 @@ fn m6_prompts_and_resources_are_passed_on() {
     assert_eq!(unknown["error"]["code"], -32002, "{unknown}");
 }
 
-/// A server's words to models come with the first answer, marked as its own, and pass for nothing of haft's.
+/// M6: a server's words to models come with the first answer, marked as its own, and pass for nothing of haft's.
 #[test]
-fn m6_a_server_s_words_are_joined() {
+fn a_server_s_words_are_joined() {
     let stage = stage(&like());
     let mut peer = Peer::start(&stage, &[]);
     let begun = peer.initialize("2025-11-25", &json!({}));
@@ -187,9 +188,9 @@ fn a_server_that_is_served_alone_has_its_own_names() {
     assert_eq!(read["contents"][0]["uri"], "x://one");
 }
 
-/// An error of a server is one for the client, with its code and what it says more.
+/// M6: an error of a server is one for the client, with its code and what it says more.
 #[test]
-fn m6_errors_keep_their_code_and_data() {
+fn errors_keep_their_code_and_data() {
     let error = json!({ "code": -32042, "message": "log in", "data": { "elicitations": [{ "mode": "url", "url": "https://e.test/l", "elicitationId": "1", "message": "m" }] } });
     let text = format!(r#"{{"jsonrpc":"2.0","id":ID,"error":{error}}}"#);
     let stage = stage(&json!({ "raw": { "tools/call": text } }));

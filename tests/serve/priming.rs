@@ -9,7 +9,7 @@ use super::http::Site;
 
 /// C03: for each version, what it knows. Every answer and every stream.
 #[test]
-fn c03_only_those_who_know_them_get_events_without_data() {
+fn only_those_who_know_them_get_events_without_data() {
     let stage = Stage::new("");
     let site = Site::open(&stage);
     for (version, primes) in

@@ -130,7 +130,7 @@ fn a_subscriber_is_told() {
 
 /// X6, X7: a change of program.toml widens no right by itself, whoever made it; what a person agrees to does, at once.
 #[test]
-fn x6_a_reload_widens_no_right_by_itself() {
+fn a_reload_widens_no_right_by_itself() {
     let stage = Stage::new("");
     let outside = crate::common::outside();
     let mut peer = Peer::open(&stage);

@@ -31,7 +31,7 @@ fn yes(asked: &Value) -> Value {
 
 /// C07: asked by one, answered to another, and used up for both; also for one that is started later.
 #[test]
-fn c07_an_answer_is_good_for_every_replica_once() {
+fn an_answer_is_good_for_every_replica_once() {
     let stage = Stage::new(CONFIRM);
     let (one, two) = (Site::open(&stage), Site::open(&stage));
     let answer = yes(&call(&one, "echo 4711", &json!({})));
@@ -54,7 +54,7 @@ fn c07_an_answer_is_good_for_every_replica_once() {
 /// C07: a yes is one to the words that were read: where program.toml says another command by now, the person is
 /// asked anew.
 #[test]
-fn c07_an_answer_is_good_for_the_words_that_were_read() {
+fn an_answer_is_good_for_the_words_that_were_read() {
     let program = |command: &str| {
         format!(
             "[[tools]]\nname = \"say\"\ndescription = \"Says.\"\ncommand = [\"echo\", \"{command}\"]\nconfirm = true\n"
@@ -78,7 +78,7 @@ fn c07_an_answer_is_good_for_the_words_that_were_read() {
 
 /// C07: another user or another program cannot use the answer; and no tool reaches the key.
 #[test]
-fn c07_an_answer_is_good_for_its_caller_and_program_alone() {
+fn an_answer_is_good_for_its_caller_and_program_alone() {
     let stage = Stage::new(CONFIRM);
     let site = Site::open(&stage);
     let answer = yes(&call(&site, "echo 4711", &json!({})));

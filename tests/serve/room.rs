@@ -45,7 +45,7 @@ pub(crate) fn crowd(site: &Site) -> Vec<TcpStream> {
 
 /// S11: connections that send nothing, or half a request, keep no client out.
 #[test]
-fn s11_connections_without_a_token_give_way() {
+fn connections_without_a_token_give_way() {
     let stage = Stage::new(CROWDED);
     let site = Site::open(&stage);
     let silent = crowd(&site);
@@ -56,7 +56,7 @@ fn s11_connections_without_a_token_give_way() {
 
 /// S11: a body that comes a byte at a time holds the place of its own sender alone, and not for long.
 #[test]
-fn s11_a_slow_body_keeps_nobody_out() {
+fn a_slow_body_keeps_nobody_out() {
     let stage = Stage::new("\n[serve]\nmax_connections = 64\n");
     let site = Site::start(&stage, &["--no-token"]);
     let slow: Vec<TcpStream> = (0..100)
@@ -73,7 +73,7 @@ fn s11_a_slow_body_keeps_nobody_out() {
 
 /// C05: no client loses its session to another; a client without room is told when to retry.
 #[test]
-fn c05_a_full_house_turns_nobody_out() {
+fn a_full_house_turns_nobody_out() {
     let stage = Stage::new("\n[serve]\nmax_sessions = 4\n");
     let site = Site::open(&stage);
     let served: Vec<String> = (0..4).map(|_| site.session()).collect();
@@ -91,7 +91,7 @@ fn c05_a_full_house_turns_nobody_out() {
 
 /// C05: a thousand clients with a session each, all of them served, for little memory.
 #[test]
-fn c05_a_thousand_sessions_are_served() {
+fn a_thousand_sessions_are_served() {
     let stage = Stage::new("");
     let site = Site::open(&stage);
     site.session();
@@ -110,7 +110,7 @@ fn c05_a_thousand_sessions_are_served() {
 
 /// C05: 200 clients at the same time, each with a session, a stream that stays open, and a call.
 #[test]
-fn c05_two_hundred_clients_at_once_are_served() {
+fn two_hundred_clients_at_once_are_served() {
     let stage = Stage::new("");
     let site = Site::open(&stage);
     site.modern(&[], "tools/call", json!({"name": "guest__echo", "arguments": {"text": "first"}}));
@@ -138,7 +138,7 @@ fn c05_two_hundred_clients_at_once_are_served() {
 
 /// C05: a client that is being answered keeps its connection; others are told to come back.
 #[test]
-fn c05_a_full_house_of_connections_says_so() {
+fn a_full_house_of_connections_says_so() {
     let stage = Stage::new("\n[serve]\nmax_connections = 4\n");
     let site = Site::open(&stage);
     let session = site.session();

@@ -39,7 +39,7 @@ fn names_with(peer: &mut Peer, tool: &str) -> Vec<String> {
 /// MC01, MC02: the first list holds the tools of a server that was never asked, and the next haft
 /// answers it without starting anybody.
 #[test]
-fn mc02_tools_of_servers_are_served() {
+fn tools_of_servers_are_served() {
     let stage = stage(&json!({}));
     let mut peer = Peer::open(&stage);
     let listed = names_with(&mut peer, "mcp__own__echo");
@@ -54,7 +54,7 @@ fn mc02_tools_of_servers_are_served() {
 
 /// MC06: clients hear of a server whose tools become others.
 #[test]
-fn mc06_a_server_s_other_tools_are_told() {
+fn a_server_s_other_tools_are_told() {
     let stage = Stage::new("");
     stage.program(&(program(&json!({}), "") + "pinned = false\n"));
     let mut peer = Peer::open(&stage);
@@ -64,10 +64,10 @@ fn mc06_a_server_s_other_tools_are_told() {
     names_with(&mut peer, "mcp__own__added");
 }
 
-/// A server that is declared as before is the same process after the program has changed, and finishes
+/// MC09: a server that is declared as before is the same process after the program has changed, and finishes
 /// the call that it is at.
 #[test]
-fn mc09_a_server_outlives_a_change_of_the_program() {
+fn a_server_outlives_a_change_of_the_program() {
     let stage = stage(&json!({}));
     let say = "\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n";
     stage.agree_to(&program(&json!({}), say));
@@ -88,9 +88,9 @@ fn mc09_a_server_outlives_a_change_of_the_program() {
     until("the other server is started", || starts(&stage) > before);
 }
 
-/// A tool whose definition no client takes hides no other, of its server or elsewhere.
+/// MC08: a tool whose definition no client takes hides no other, of its server or elsewhere.
 #[test]
-fn mc08_a_bad_definition_hides_no_other_tool() {
+fn a_bad_definition_hides_no_other_tool() {
     let stage = stage(&json!({"tools": "bad"}));
     let mut peer = Peer::open(&stage);
     let listed = names_with(&mut peer, "mcp__own__echo");
@@ -102,7 +102,7 @@ fn mc08_a_bad_definition_hides_no_other_tool() {
 
 /// MC10: a client that hangs up leaves no server behind, not even one that does not want to end.
 #[test]
-fn mc10_hanging_up_leaves_no_server() {
+fn hanging_up_leaves_no_server() {
     let mark = format!("mc10-served-{}", std::process::id());
     let stage = stage(&json!({"end": "ignore", "mark": mark}));
     let mut peer = Peer::open(&stage);

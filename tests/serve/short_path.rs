@@ -70,7 +70,7 @@ fn an_answer_has_the_same_form_however_long_the_call_before_took() {
 
 /// C05: a short call is answered at once, the same with a session and without.
 #[test]
-fn c05_short_calls_are_answered_at_once() {
+fn short_calls_are_answered_at_once() {
     let stage = Stage::new("");
     let site = Site::open(&stage);
     let session = site.session();
@@ -101,7 +101,7 @@ fn c05_short_calls_are_answered_at_once() {
 
 /// C05: what a call tells its client comes before the answer, in the stream of its request, wherever it was begun.
 #[test]
-fn c05_progress_of_short_calls_is_told_in_their_streams() {
+fn progress_of_short_calls_is_told_in_their_streams() {
     let stage = Stage::new("");
     let site = Site::open(&stage);
     let session = site.session();
@@ -139,7 +139,7 @@ fn assert_told(reply: &Reply, token: &Value) {
 /// MC09: a call that was expected to be short and is not is as every other: its answer can be had again, it can be
 /// cancelled, and it ends with a client that has no session.
 #[test]
-fn mc09_a_call_that_was_begun_as_a_short_one_is_as_every_other() {
+fn a_call_that_was_begun_as_a_short_one_is_as_every_other() {
     let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
     let site = Site::open(&stage);
     let session = site.session();
@@ -246,7 +246,7 @@ fn initialize() -> Value {
 
 /// WA03: a ping is answered by the thread that read it, whatever all others are busy with. Standard streams.
 #[test]
-fn wa03_a_ping_on_standard_streams_waits_for_no_other_thread() {
+fn a_ping_on_standard_streams_waits_for_no_other_thread() {
     let (runtime, _publisher, snapshots) = nothing();
     let [(input, mut to_haft), (from_haft, output)] = [std::io::pipe().unwrap(), std::io::pipe().unwrap()];
     let (input, output) = (File::from(OwnedFd::from(input)), File::from(OwnedFd::from(output)));
@@ -270,7 +270,7 @@ fn wa03_a_ping_on_standard_streams_waits_for_no_other_thread() {
 
 /// WA03: the same over HTTP.
 #[test]
-fn wa03_a_ping_over_http_waits_for_no_other_thread() {
+fn a_ping_over_http_waits_for_no_other_thread() {
     let (runtime, _publisher, snapshots) = nothing();
     let (address, room) = ("127.0.0.1:0".parse().unwrap(), Room { sessions: 8, connections: 8 });
     let settings = Settings {

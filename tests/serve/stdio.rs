@@ -6,9 +6,9 @@ use super::peer::{Peer, text};
 use super::{Stage, WRITES_HERE};
 use crate::common::wait::ended;
 
-/// Every revision with a handshake is spoken, and one that nobody knows is answered with one that is.
+/// MC01: every revision with a handshake is spoken, and one that nobody knows is answered with one that is.
 #[test]
-fn mc01_a_session_is_opened_in_every_revision_that_has_them() {
+fn a_session_is_opened_in_every_revision_that_has_them() {
     let stage = Stage::new("");
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let mut peer = Peer::session(&stage, version, &json!({}));
@@ -45,7 +45,7 @@ fn a_server_says_who_it_is_and_what_it_can() {
 
 /// TE06: all tools, in order, with annotations and schemas, in the first answer.
 #[test]
-fn te06_the_list_is_whole_and_stable() {
+fn the_list_is_whole_and_stable() {
     let stage = Stage::new("\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n");
     let list = || Peer::open(&stage).request("tools/list", json!({}))["result"]["tools"].take();
     let tools = list();
@@ -81,7 +81,7 @@ fn tools_of_a_target_are_served() {
 
 /// MC13, from the other side: two plugins with a tool of one name are both callable.
 #[test]
-fn mc13_tools_of_one_name_are_both_callable() {
+fn tools_of_one_name_are_both_callable() {
     let component = crate::common::hostile();
     let stage = Stage::new(&format!("\n[[plugins]]\nname = \"other\"\ncomponent = {component:?}\n"));
     let mut peer = Peer::open(&stage);
@@ -90,9 +90,9 @@ fn mc13_tools_of_one_name_are_both_callable() {
     }
 }
 
-/// Every kind of answer.
+/// MC03: every kind of answer.
 #[test]
-fn mc03_answers_arrive_as_what_they_are() {
+fn answers_arrive_as_what_they_are() {
     let stage = Stage::new("");
     let mut peer = Peer::open(&stage);
     let binary = peer.call("guest__binary", json!({}));

@@ -55,7 +55,7 @@ fn somebody_naps(nap: &str) -> bool {
 
 /// RS06, RS09, PL20: stream, approve, deny, always, stop, leave, come back.
 #[test]
-fn rs06_rs09_pl20_a_conversation_at_a_terminal() {
+fn a_conversation_at_a_terminal() {
     let place = Place::new(Model::start(script), "shell_confirm = true\n");
     let Some(terminal) = Terminal::start(&place, "chat", &["chat"]) else { return };
     terminal.sees("with 4 tools", 1);
@@ -230,9 +230,9 @@ fn a_line_is_edited_completed_and_found_again() {
     assert!(history.contains("\"one\\ntwo\"\n"), "{history}");
 }
 
-/// Ctrl-C twice leaves at once, whatever goes on.
+/// PL20: Ctrl-C twice leaves at once, whatever goes on.
 #[test]
-fn pl20_two_interrupts_leave() {
+fn two_interrupts_leave() {
     let place = Place::new(Model::start(script), "");
     let nap = nap(2);
     // A tool that hears no signal but the last.
@@ -275,7 +275,7 @@ fn changes(messages: &[Value]) -> Says {
 /// U3: an edit is approved as the lines that differ; of an answer the first lines are shown, and all with Ctrl-O, which
 /// leaves what is typed where it is.
 #[test]
-fn u3_changes_and_answers_are_there_to_read() {
+fn changes_and_answers_are_there_to_read() {
     let place = Place::new(Model::start(changes), "[agent]\nask = [\"edit\"]\n");
     place.home.write("plan.md", "Buy milk\nmend the roof\n");
     let Some(terminal) = Terminal::start(&place, "changes", &["chat"]) else { return };
@@ -305,7 +305,7 @@ fn u3_changes_and_answers_are_there_to_read() {
 
 /// U3: with `-v` all of an answer is shown, in a run too, and the call is a line that people read.
 #[test]
-fn u3_a_run_shows_what_tools_answer() {
+fn a_run_shows_what_tools_answer() {
     let place = Place::new(Model::start(changes), "");
     let run = place.haft(&["run", "count"]);
     assert!(run.stderr.contains("✓ bash seq 1 30 ("), "{}", run.stderr);

@@ -131,7 +131,7 @@ fn failing(turns: usize) -> Model {
 
 /// (PL20): none is lost and none is made twice. By night there are turns enough for all thirty kinds of failures.
 #[test]
-fn pl20_a_long_task_outlasts_failures_and_kills() {
+fn a_long_task_outlasts_failures_and_kills() {
     let is_long = kills() >= 200;
     let (turns, kills) = if is_long { (300, 50) } else { (30, 3) };
     let place = Place::new(failing(turns), "[agent]\nmax_turns = 1000\n");

@@ -34,7 +34,7 @@ fn place() -> Place {
 
 /// PL03: a task with two tools at once; standard output is the answer alone, and a line tells of every call.
 #[test]
-fn pl03_a_task_with_two_tools_at_once_is_done_and_kept() {
+fn a_task_with_two_tools_at_once_is_done_and_kept() {
     let place = place();
     let answer = place.haft(&["run", "read both"]);
     assert_eq!((answer.stdout.as_str(), answer.code), ("I read alpha and beta.\n", 0), "{}", answer.stderr);

@@ -183,7 +183,7 @@ pub(super) fn kills() -> u64 {
 /// PL20: killed at random moments and gone on with, a run comes to the same end as one that nobody disturbs, and every
 /// tool ran once for every call.
 #[test]
-fn pl20_a_run_that_is_killed_goes_on() {
+fn a_run_that_is_killed_goes_on() {
     let kills = kills();
     // The first builds what is kept in the cache; the second tells how many looks a run takes.
     let mut usual = 0;

@@ -51,7 +51,7 @@ fn program(place: &Place) {
 
 /// G02: 3 MB end no task, and every line of them can be read.
 #[test]
-fn g02_a_model_reads_on_in_an_answer_of_megabytes() {
+fn a_model_reads_on_in_an_answer_of_megabytes() {
     let place = place();
     program(&place);
     let answer = place.haft(&["run", "--quiet", "print"]);

@@ -170,7 +170,7 @@ impl Try {
 
 /// U11: of 100 attempts, those of an agent below besides, none writes and none sends; without plan mode each way does.
 #[test]
-fn u11_nothing_is_written_or_sent_in_plan_mode() {
+fn nothing_is_written_or_sent_in_plan_mode() {
     let tried = Try::new();
     let before = tried.tree();
     let all = tried.run(&["--plan", "10 times"]);
@@ -202,7 +202,7 @@ fn u11_nothing_is_written_or_sent_in_plan_mode() {
 
 /// U11: a refusal says that it is plan mode, and proposes no line of program.toml for it; a server's tool is withheld by name.
 #[test]
-fn u11_a_refusal_in_plan_mode_names_it() {
+fn a_refusal_in_plan_mode_names_it() {
     let model = Model::start(|messages| match answers(messages).as_slice() {
         [] => Says {
             calls: vec![
@@ -233,7 +233,7 @@ fn u11_a_refusal_in_plan_mode_names_it() {
 
 /// U11: what was begun in plan mode and did not end is gone on with in plan mode; what a person says next without it is not.
 #[test]
-fn u11_plan_mode_lasts_until_a_person_lifts_it() {
+fn plan_mode_lasts_until_a_person_lifts_it() {
     let asked_so_far = AtomicUsize::new(0);
     let model = Model::start(move |messages| match answers(messages).len() {
         _ if asked_so_far.fetch_add(1, Ordering::SeqCst) == 0 => Says { status: 400, ..Says::default() },
@@ -270,7 +270,7 @@ fn writes(messages: &[Value]) -> Says {
 
 /// U11: in chat a person turns it on and off, and the prompt shows it.
 #[test]
-fn u11_a_person_turns_plan_mode_on_and_off_in_chat() {
+fn a_person_turns_plan_mode_on_and_off_in_chat() {
     let place = Place::new(Model::start(writes), "");
     let Some(terminal) = Terminal::start(&place, "plan", &["chat", "--plan"]) else { return };
     terminal.sees("plan mode: tools only read", 1);
@@ -293,7 +293,7 @@ fn u11_a_person_turns_plan_mode_on_and_off_in_chat() {
 
 /// U11: at a terminal a plan is carried out once a person says so.
 #[test]
-fn u11_a_plan_is_carried_out_after_a_yes() {
+fn a_plan_is_carried_out_after_a_yes() {
     let place = Place::new(Model::start(writes), "");
     let Some(terminal) = Terminal::start(&place, "carry", &["run", "--plan", "one"]) else { return };
     terminal.sees("Carry out this plan with the rights of the program? [y/N]", 1);

@@ -7,7 +7,7 @@ use super::terminal::Terminal;
 
 /// U11: chat says how full the window is, `/compact` makes room, and `/fork` leaves the session before as it is.
 #[test]
-fn u11_a_person_sees_and_makes_room_and_forks() {
+fn a_person_sees_and_makes_room_and_forks() {
     let model = Model::start(|messages| {
         let all = serde_json::to_string(messages).unwrap();
         match asked(messages) {

@@ -8,7 +8,7 @@ use crate::terminal::{HOSTILE, assert_fits, assert_harmless, shown};
 
 /// S13, C13: a model's words, its calls and their answers, while it works and afterwards.
 #[test]
-fn s13_c13_what_a_model_writes_steers_no_terminal() {
+fn what_a_model_writes_steers_no_terminal() {
     let hostile = HOSTILE.replace('\0', "");
     let command = format!("printf '%s' '{hostile}'");
     let place = Place::new(

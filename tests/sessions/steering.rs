@@ -30,7 +30,7 @@ fn script(messages: &[Value]) -> Says {
 
 /// U11: it is told at the next step, after the last word too; a command waits; a stop loses nothing.
 #[test]
-fn u11_the_model_is_told_what_is_said_while_it_works() {
+fn the_model_is_told_what_is_said_while_it_works() {
     let place = Place::new(Model::start(script), "");
     let Some(terminal) = Terminal::start(&place, "steer", &["chat"]) else { return };
     terminal.prompts(1);

@@ -63,7 +63,7 @@ fn deeds() -> Vec<(&'static str, Value)> {
 
 /// U11: after 200 edits, writes and creations, and one more of an agent, undo leaves the tree as it was: bytes and modes.
 #[test]
-fn u11_two_hundred_changes_are_undone() {
+fn two_hundred_changes_are_undone() {
     let model = Model::start(|messages| {
         if asked(messages).starts_with("help") {
             return match answers(messages).as_slice() {
@@ -121,7 +121,7 @@ fn changes(messages: &[Value]) -> Says {
 
 /// U11: what was changed since is named and left; commands are named; what is kept is private and closed to tools.
 #[test]
-fn u11_what_was_changed_since_is_refused_and_named() {
+fn what_was_changed_since_is_refused_and_named() {
     let place = Place::new(Model::start(changes), "");
     place.home.write("mine", "old");
     assert_eq!(place.haft(&["run", "mine"]).code, 0);
@@ -152,7 +152,7 @@ fn u11_what_was_changed_since_is_refused_and_named() {
 
 /// U11: in chat each prompt is undone by itself, and the model is told.
 #[test]
-fn u11_a_person_undoes_what_was_done_in_chat() {
+fn a_person_undoes_what_was_done_in_chat() {
     let place = Place::new(Model::start(changes), "");
     let Some(terminal) = Terminal::start(&place, "undo", &["chat"]) else { return };
     for (number, file) in (1..).zip(["one", "two"]) {

@@ -22,7 +22,7 @@ async fn median(times: usize, mut work: impl AsyncFnMut()) -> Duration {
 /// TM03: the delay of a capture is waited for.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "by night: it measures time"]
-async fn tm03_a_delay_is_waited_for() {
+async fn a_delay_is_waited_for() {
     let Some(kind) = local_tmux() else { return };
     let bed = Bed::new(&kind).await;
     bed.run("true").await;
@@ -38,7 +38,7 @@ async fn tm03_a_delay_is_waited_for() {
 /// BE04: a command over the shared connection costs no more than a few of plain ssh over it.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "by night: it measures time"]
-async fn be04_a_command_over_a_shared_connection_is_cheap() {
+async fn a_command_over_a_shared_connection_is_cheap() {
     let Some(kind) = ssh() else { return };
     let bed = Bed::new(&kind).await;
     let (socket, config) = (find_socket(&bed.host_context.state), ssh_config().unwrap());

@@ -7,7 +7,7 @@ use crate::cli::Home;
 /// C02: the socket to the helper is closed before haft waits for its end; otherwise it lingers for a second.
 #[test]
 #[ignore = "by night: it measures time"]
-fn c02_a_command_that_has_ended_is_not_waited_for() {
+fn a_command_that_has_ended_is_not_waited_for() {
     let home = Home::new();
     let run = || {
         let started = Instant::now();

@@ -8,7 +8,7 @@ use crate::http::server::Server;
 /// FU04: twenty seconds, whether nothing comes or a little of it.
 #[test]
 #[ignore = "by night: it measures time"]
-fn fu04_the_timeout_holds() {
+fn the_timeout_holds() {
     let slow = Server::at("127.0.0.1:0", |head, stream| {
         if head.starts_with("GET /drip") {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n");

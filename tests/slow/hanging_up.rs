@@ -26,7 +26,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
 /// C04: what was read before the end of standard input is answered, also where nothing is known yet.
 #[test]
 #[ignore = "by night: it measures time"]
-fn c04_what_was_asked_right_before_the_end_is_answered() {
+fn what_was_asked_right_before_the_end_is_answered() {
     let stage = Stage::new("");
     let start = || {
         let mut command = stage.command(&["serve"]);
@@ -57,7 +57,7 @@ fn c04_what_was_asked_right_before_the_end_is_answered() {
 /// C04: requests that follow each other closely are one burst: the first is answered like the last.
 #[test]
 #[ignore = "by night: it measures time"]
-fn c04_the_first_of_a_burst_is_answered_like_the_last() {
+fn the_first_of_a_burst_is_answered_like_the_last() {
     let stage = Stage::new("");
     let is_answered = || {
         let mut peer = Peer::open(&stage);
@@ -76,7 +76,7 @@ fn c04_the_first_of_a_burst_is_answered_like_the_last() {
 /// C04: a client that hangs up right after an answer does not wait for what it asked long before.
 #[test]
 #[ignore = "by night: it measures time"]
-fn c04_what_was_asked_long_before_the_end_is_not_waited_for() {
+fn what_was_asked_long_before_the_end_is_not_waited_for() {
     let stage = Stage::new("");
     let mut peer = Peer::open(&stage);
     let id = peer.ask("tools/call", json!({"name": "bash", "arguments": {"command": "sleep 4711"}}));
@@ -90,11 +90,11 @@ fn c04_what_was_asked_long_before_the_end_is_not_waited_for() {
     assert!(answer["error"]["message"].as_str().unwrap().starts_with("haft is shutting down"), "{answer}");
 }
 
-/// A server that does not come up keeps nobody from the tools that are there: they are listed within the
+/// MC08: a server that does not come up keeps nobody from the tools that are there: they are listed within the
 /// time that is promised, and called at once.
 #[test]
 #[ignore = "by night: it measures time"]
-fn mc08_a_server_that_hangs_is_waited_for_within_bounds() {
+fn a_server_that_hangs_is_waited_for_within_bounds() {
     let stage = stage(&json!({"start": "hang"}));
     let mut peer = Peer::open(&stage);
     assert_eq!(text(&peer.call("guest__echo", json!({"text": "at once"}))), "at once");
@@ -129,7 +129,7 @@ fn a_signal_does_not_wait_for_streams() {
 /// S11: who sends nothing gives way at once: no client waits until the time of strangers is over.
 #[test]
 #[ignore = "by night: it measures time"]
-fn s11_connections_without_a_token_give_way_at_once() {
+fn connections_without_a_token_give_way_at_once() {
     let stage = Stage::new(CROWDED);
     let site = Site::open(&stage);
     let (took, _silent) = timed(|| crowd(&site));

@@ -13,7 +13,7 @@ use crate::mcp::Fixture;
 /// MC09: a server that never begins is not started as often as it is asked for: the pauses grow.
 #[tokio::test]
 #[ignore = "by night: it measures time"]
-async fn mc09_a_server_that_cannot_start_is_left_alone_for_longer_and_longer() {
+async fn a_server_that_cannot_start_is_left_alone_for_longer_and_longer() {
     let mut all = Vec::new();
     for _ in 0..3 {
         let fixture = Fixture::new(&json!({ "start": "crash" }));
@@ -35,7 +35,7 @@ async fn mc09_a_server_that_cannot_start_is_left_alone_for_longer_and_longer() {
 /// MC10: a server that ends by itself is closed sooner than one that has to be ended.
 #[tokio::test]
 #[ignore = "by night: it measures time"]
-async fn mc10_a_server_that_ends_by_itself_is_closed_at_once() {
+async fn a_server_that_ends_by_itself_is_closed_at_once() {
     let mut best = [Duration::MAX; 2];
     for _ in 0..3 {
         for (end, best) in ["", "ignore"].into_iter().zip(&mut best) {
@@ -66,7 +66,7 @@ impl Elicitor for Thinker {
 /// MC05: a person who thinks longer than a request may take is waited for.
 #[tokio::test]
 #[ignore = "by night: it measures time"]
-async fn mc05_a_person_who_thinks_for_long_is_waited_for() {
+async fn a_person_who_thinks_for_long_is_waited_for() {
     let fixture = Fixture::with(&json!({}), LIMIT, |host| Host { elicitor: Some(Arc::new(Thinker)), ..host });
     let text = fixture.text("elicit", json!({})).await;
     assert_eq!(text, r#"{"action":"accept","content":{"name":"Ada"}}"#);

@@ -39,7 +39,7 @@ fn round(peer: &mut Peer, calls: &[(&str, serde_json::Value)]) {
 #[cfg(target_env = "gnu")]
 #[test]
 #[ignore = "by night: it measures time"]
-fn s19_memory_stays_flat_under_hostile_calls() {
+fn memory_stays_flat_under_hostile_calls() {
     const MOST: u64 = 64 << 10;
     let stage = Stage::new("");
     let mut peer = Peer::open(&stage);
@@ -65,7 +65,7 @@ fn s19_memory_stays_flat_under_hostile_calls() {
 /// 10 MiB more than before, and 28 where stacks keep all that was used of them, and memories a MiB.
 #[test]
 #[ignore = "by night: it measures time"]
-fn s19_what_guests_used_is_given_back() {
+fn what_guests_used_is_given_back() {
     const MOST: u64 = 16 << 10;
     let stage = Stage::new("");
     let mut peer = Peer::open(&stage);

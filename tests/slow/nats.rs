@@ -40,7 +40,7 @@ async fn deaths(setup: Setup) -> Option<Vec<Duration>> {
 /// N04: a server that tells of disconnects tells long before silence would; silence does within the 3 s that are promised.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "by night: it measures time"]
-async fn n04_the_death_of_a_worker_is_told_at_once() {
+async fn the_death_of_a_worker_is_told_at_once() {
     let (Some(told), Some(silent)) = (deaths(Setup::Guide).await, deaths(Setup::Silent).await) else {
         return;
     };
@@ -52,7 +52,7 @@ async fn n04_the_death_of_a_worker_is_told_at_once() {
 /// answered, and told as what it was (L5).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "by night: it measures time"]
-async fn n23_a_server_that_stood_still_loses_no_answer() {
+async fn a_server_that_stood_still_loses_no_answer() {
     let nap = "\n[[tools]]\nname = \"nap\"\ndescription = \"Naps.\"\ncommand = [\"sh\", \"-c\", \"echo nap >> MARKS; sleep 3; \
                echo rested\"]\ngrant = { write = [\"OUT\"] }\non = [\"eu\"]\n";
     let Some(world) = World::with(Setup::Guide, nap) else { return };

@@ -29,7 +29,7 @@ fn settled(count: &AtomicUsize) -> usize {
 /// S14: of a client that takes no answers no more is read; once it reads, everything is answered.
 #[test]
 #[ignore = "by night: it measures time"]
-fn s14_a_client_that_does_not_read_is_not_read_from() {
+fn a_client_that_does_not_read_is_not_read_from() {
     let stage = Stage::new("");
     let mut child = stage.command(&["serve"]).stderr(std::process::Stdio::null()).spawn().unwrap();
     let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());

@@ -42,7 +42,7 @@ async fn says(toolbox: &Toolbox, session: &Session, tool: &str, arguments: Value
 /// client, and this one another; what is too much is refused at once; and all of it ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "by night: it measures time"]
-async fn s08_one_plugin_keeps_nobody_waiting() {
+async fn one_plugin_keeps_nobody_waiting() {
     let options = EngineOptions { cache: Some(cache()), pooling: true, ..EngineOptions::default() };
     let engine = Engine::new(&options);
     let mut toolbox = Toolbox::default();
@@ -92,7 +92,7 @@ fn guests(pid: u32) -> usize {
 /// whether it opens a session or not, and not its own other tools either.
 #[test]
 #[ignore = "by night: it measures time"]
-fn s08_one_client_keeps_no_other_waiting() {
+fn one_client_keeps_no_other_waiting() {
     let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
     let site = Site::open(&stage);
     let call = |session: &str, tool: &str, arguments: Value| {

@@ -92,7 +92,7 @@ fn use_of_processor(pid: u32) -> Duration {
 /// WA03: a ping is answered in no time, other tools work, and a cancelled guest stops using the processor.
 #[test]
 #[ignore = "by night: it measures time"]
-fn wa03_spinning_guests_keep_nobody_waiting() {
+fn spinning_guests_keep_nobody_waiting() {
     let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
     let mut peer = Peer::open(&stage);
     let pid = peer.child.id();
@@ -114,10 +114,10 @@ fn wa03_spinning_guests_keep_nobody_waiting() {
     assert!(!calls.iter().any(answered), "what is cancelled is not answered: {:?}", peer.aside);
 }
 
-/// Hanging up ends haft, whatever is running.
+/// WA03: Hanging up ends haft, whatever is running.
 #[test]
 #[ignore = "by night: it measures time"]
-fn wa03_spinning_guests_do_not_keep_haft_from_ending() {
+fn spinning_guests_do_not_keep_haft_from_ending() {
     let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
     let mut peer = Peer::open(&stage);
     spin(&mut peer);
@@ -134,7 +134,7 @@ fn wa03_spinning_guests_do_not_keep_haft_from_ending() {
 /// all of them end by themselves and not because the toolbox gave up on them after 3 s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "by night: it measures time"]
-async fn wa03_spinning_guests_starve_nobody_and_end_when_cancelled() {
+async fn spinning_guests_starve_nobody_and_end_when_cancelled() {
     let limits = Limits { time: Duration::from_mins(10), ..Limits::default() };
     let guest = Guest::within(Grant::none(), limits).await;
     let spinning: Vec<_> = (0..8)

@@ -13,7 +13,7 @@ use crate::common::wait::eventually;
 
 /// WA01: every function is a tool, whether it is asynchronous or not.
 #[tokio::test]
-async fn wa01_asynchronous_functions_are_tools() {
+async fn asynchronous_functions_are_tools() {
     let plugin =
         Plugin::load(engine(), "guest", Source::File(component()), &Limits::default()).await.unwrap();
     assert_eq!(plugin.contract(), Contract::Typed);
@@ -25,7 +25,7 @@ async fn wa01_asynchronous_functions_are_tools() {
 
 /// WA01: an answer that comes piece by piece is told so, and is one answer in the end.
 #[tokio::test]
-async fn wa01_streams_and_futures_are_answers() {
+async fn streams_and_futures_are_answers() {
     let guest = guest(Grant::none()).await;
     let counted = guest.says("count", json!({ "count": 3, "milliseconds": 1 })).await;
     assert_eq!(pieces(&guest).len(), 3);
@@ -42,7 +42,7 @@ async fn wa01_streams_and_futures_are_answers() {
 
 /// WA01: a stream that fails says why, after what had come; so does one that never begins.
 #[tokio::test]
-async fn wa01_a_stream_may_fail() {
+async fn a_stream_may_fail() {
     let guest = guest(Grant::none()).await;
     assert_eq!(guest.says("broken", json!({})).await, "one, two");
     let failed = guest.fails("broken", json!({ "failure": "no third" })).await;
@@ -52,7 +52,7 @@ async fn wa01_a_stream_may_fail() {
 
 /// WA01: streams and futures are arguments too.
 #[tokio::test]
-async fn wa01_streams_and_futures_are_arguments() {
+async fn streams_and_futures_are_arguments() {
     let guest = guest(Grant::none()).await;
     assert_eq!(guest.says("upper", json!({ "pieces": ["a", "b", ""] })).await, "AB");
     assert_eq!(guest.says("size", json!({ "bytes": "x".repeat(100_000) })).await, "100000");

@@ -24,7 +24,7 @@ async fn fails(guest: &Guest, tool: &str, arguments: Value) -> String {
 /// WA03: an answer without end is cut off by the limit of results, whatever its pieces are, and the pieces that are told have
 /// a bound.
 #[tokio::test]
-async fn wa03_streams_without_end_are_ended() {
+async fn streams_without_end_are_ended() {
     for tool in ["endless", "flood", "nothings"] {
         let guest = within(Grant::none(), Limits { memory: 128 << 20, ..Limits::default() }).await;
         let failed = fails(&guest, tool, json!({})).await;
@@ -37,7 +37,7 @@ async fn wa03_streams_without_end_are_ended() {
 
 /// WA03: what never comes is waited for as long as the call may take.
 #[tokio::test]
-async fn wa03_what_never_comes_meets_the_time_limit() {
+async fn what_never_comes_meets_the_time_limit() {
     for tool in ["silent", "never", "asleep", "spin"] {
         let guest = within(Grant::none(), briefly(300)).await;
         let failed = fails(&guest, tool, json!({})).await;
@@ -48,7 +48,7 @@ async fn wa03_what_never_comes_meets_the_time_limit() {
 
 /// WA03: a hundred thousand tasks, and streams that nobody reads, are more than a guest may have; a thousand are not.
 #[tokio::test]
-async fn wa03_tasks_and_streams_have_a_bound() {
+async fn tasks_and_streams_have_a_bound() {
     let guest = within(Grant::none(), Limits::default()).await;
     for tool in ["tasks", "heap"] {
         let failed = fails(&guest, tool, json!({ "count": 100_000 })).await;
@@ -61,7 +61,7 @@ async fn wa03_tasks_and_streams_have_a_bound() {
 
 /// WA03: streams of files are open files, of which there are a thousand.
 #[tokio::test]
-async fn wa03_streams_of_files_have_a_bound() {
+async fn streams_of_files_have_a_bound() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("a.txt");
     std::fs::write(&file, "a").unwrap();

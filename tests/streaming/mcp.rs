@@ -15,7 +15,7 @@ fn server() -> std::path::PathBuf {
 
 /// WA01: what it lists is its tools, and a call is a request to it.
 #[tokio::test]
-async fn wa01_a_server_of_wasi_0_3_is_a_plugin() {
+async fn a_server_of_wasi_0_3_is_a_plugin() {
     let plugin = Plugin::load(engine(), "served", Source::File(server()), &Limits::default()).await.unwrap();
     assert_eq!(plugin.contract(), Contract::Mcp);
     let guest = Guest::of(&server(), Grant::none(), Limits::default()).await;
@@ -30,7 +30,7 @@ async fn wa01_a_server_of_wasi_0_3_is_a_plugin() {
 
 /// WA03: one that falls or never answers fails its own call.
 #[tokio::test]
-async fn wa03_a_server_of_wasi_0_3_that_falls_affects_no_other() {
+async fn a_server_of_wasi_0_3_that_falls_affects_no_other() {
     let guest = Guest::of(&server(), Grant::none(), briefly(2000)).await;
     let trapped = guest.fails("trap", json!({})).await;
     assert!(trapped.contains("`trap` panicked"), "{trapped}");

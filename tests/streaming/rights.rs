@@ -13,7 +13,7 @@ use crate::http::server::Server;
 
 /// WA02: without a grant a guest opens nothing; with one it does not get out of it.
 #[tokio::test]
-async fn wa02_files_are_those_of_the_grant() {
+async fn files_are_those_of_the_grant() {
     let directory = tempfile::tempdir().unwrap();
     let (inside, outside) = (directory.path().join("in"), directory.path().join("out"));
     fs::create_dir_all(&inside).unwrap();
@@ -53,7 +53,7 @@ async fn wa02_files_are_those_of_the_grant() {
 
 /// WA02, S17: a guest writes where it may, as much as it may.
 #[tokio::test]
-async fn wa02_s17_what_is_written_is_written_there_and_counted() {
+async fn what_is_written_is_written_there_and_counted() {
     let directory = tempfile::tempdir().unwrap();
     let root = Root::resolve(std::path::Path::new("/"), directory.path()).unwrap();
     let rights = grant(&[], &[directory.path()]).with_workspace(root);
@@ -79,7 +79,7 @@ async fn wa02_s17_what_is_written_is_written_there_and_counted() {
 
 /// WA02, WA05: requests go to granted hosts, by the same wall as those of WASI 0.2.
 #[tokio::test]
-async fn wa02_wa05_requests_go_to_granted_hosts() {
+async fn requests_go_to_granted_hosts() {
     let server = Server::saying("127.0.0.1:0", "hello");
     let authority = server.url().trim_start_matches("http://").to_owned();
     let get = json!({ "authority": authority, "path": "/a" });
@@ -103,7 +103,7 @@ async fn wa02_wa05_requests_go_to_granted_hosts() {
 
 /// WA05: sockets connect to granted addresses, and there is no other use of them.
 #[tokio::test]
-async fn wa05_sockets_connect_to_granted_addresses_alone() {
+async fn sockets_connect_to_granted_addresses_alone() {
     let server = Server::saying("127.0.0.1:0", "hello");
     let to = json!({ "address": [127, 0, 0, 1], "port": server.port() });
     let none = guest(Grant::none()).await;
@@ -116,7 +116,7 @@ async fn wa05_sockets_connect_to_granted_addresses_alone() {
 
 /// WA02: environment variables are those of the grant.
 #[tokio::test]
-async fn wa02_variables_are_those_of_the_grant() {
+async fn variables_are_those_of_the_grant() {
     assert_eq!(guest(Grant::none()).await.says("environment", json!({})).await, "");
     let granted = guest(Grant::none().with_env("CARGO_MANIFEST_DIR")).await;
     assert!(granted.says("environment", json!({})).await.starts_with("CARGO_MANIFEST_DIR="));

@@ -31,7 +31,7 @@ fn everything() -> Value {
 /// WA01: a value of every type goes through a real component and comes back; what is left out as `null`
 /// or not at all is nothing.
 #[tokio::test]
-async fn wa01_every_type_goes_there_and_back() {
+async fn every_type_goes_there_and_back() {
     let guest = guest().await;
     let result = guest.call("echo", json!({ "all": everything() })).await;
     assert_eq!(result.structured, Some(everything()), "{}", result.content);
@@ -50,7 +50,7 @@ async fn wa01_every_type_goes_there_and_back() {
 
 /// WA01: what comes back is what a model reads best: text as it is, everything else as JSON.
 #[tokio::test]
-async fn wa01_answers_are_text_or_json() {
+async fn answers_are_text_or_json() {
     let guest = guest().await;
     for (tool, arguments, expected) in [
         ("greet", json!({ "name": "you" }), "good day, you"),
@@ -82,7 +82,7 @@ async fn wa01_answers_are_text_or_json() {
 
 /// WA01: the error of a `result` is the tool's, in words.
 #[tokio::test]
-async fn wa01_errors_are_the_tool_s() {
+async fn errors_are_the_tool_s() {
     let guest = guest().await;
     let polygon = |corners: usize| json!({ "shape": { "tag": "polygon", "val": vec![json!({ "x": 0, "y": 0 }); corners] } });
     for (tool, arguments, expected) in [
@@ -97,7 +97,7 @@ async fn wa01_errors_are_the_tool_s() {
 
 /// WA01: arguments that do not fit never reach the guest.
 #[tokio::test]
-async fn wa01_what_does_not_fit_is_refused() {
+async fn what_does_not_fit_is_refused() {
     let guest = guest().await;
     let find = |options: Value| json!({ "text": "a", "word": "a", "options": options });
     for (tool, arguments, expected) in [
@@ -117,7 +117,7 @@ async fn wa01_what_does_not_fit_is_refused() {
 
 /// WA01: an `async` function is called as any other.
 #[tokio::test]
-async fn wa01_asynchronous_functions_are_called() {
+async fn asynchronous_functions_are_called() {
     let wit = "package test:slow; interface work { double: async func(number: u64) -> u64; } world slow { export work; }";
     let bytes = component(
         wit,
@@ -138,7 +138,7 @@ async fn wa01_asynchronous_functions_are_called() {
 
 /// WA01: the same by hand, as a person would try it.
 #[test]
-fn wa01_typed_functions_on_the_command_line() {
+fn typed_functions_on_the_command_line() {
     let home = Home::new();
     std::fs::copy(types(), home.work().join("types.wasm")).unwrap();
     std::fs::copy(

@@ -60,7 +60,7 @@ fn report(plugin: &Plugin) {
 
 /// WA01: what was written once in the source is what models read: from the section that packing adds.
 #[tokio::test]
-async fn wa01_words_come_from_the_component() {
+async fn words_come_from_the_component() {
     let component = fs::read(types()).unwrap();
     let packed = with_section(&component, WIT_SECTION, &package(&wit()));
     report(&load(Source::Embedded(packed.leak())).await.unwrap());
@@ -74,7 +74,7 @@ async fn wa01_words_come_from_the_component() {
 
 /// WA01: what an author says of a function's behaviour is what clients and people are told, and no part of the text.
 #[tokio::test]
-async fn wa01_annotations_come_from_the_same_comments() {
+async fn annotations_come_from_the_same_comments() {
     let annotated = wit().replace(
         "/// Finds a word in a text.",
         "/// Finds a word in a text.\n/// @title Find a word\n/// @read-only @idempotent",
@@ -91,7 +91,7 @@ async fn wa01_annotations_come_from_the_same_comments() {
 
 /// WA01: the same from a file beside a component that nobody can rebuild; a changed file is read anew.
 #[tokio::test]
-async fn wa01_words_come_from_beside_the_component() {
+async fn words_come_from_beside_the_component() {
     let directory = tempfile::tempdir().unwrap();
     let (component, words) = (directory.path().join("types.wasm"), directory.path().join("types.wit"));
     fs::copy(types(), &component).unwrap();

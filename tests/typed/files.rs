@@ -54,7 +54,7 @@ fn with(path: impl Into<Value>) -> Value {
 
 /// WA02: a relative path starts from the workspace, whatever the guest's library makes of it.
 #[tokio::test]
-async fn wa02_relative_paths_start_from_the_workspace() {
+async fn relative_paths_start_from_the_workspace() {
     let place = Place::new();
     let guest = place.guest(&["other"], &["work"]).await;
     for (path, text) in
@@ -73,7 +73,7 @@ async fn wa02_relative_paths_start_from_the_workspace() {
 
 /// WA02: an absolute path that is not granted is nowhere, and least of all in the workspace.
 #[tokio::test]
-async fn wa02_absolute_paths_are_not_taken_for_relative_ones() {
+async fn absolute_paths_are_not_taken_for_relative_ones() {
     let place = Place::new();
     let guest = place.guest(&[], &["work"]).await;
     for path in ["/zzz.txt", "/zzz/deep.txt", "/a.txt", "/etc/zzz.txt", "//a.txt", "/../a.txt"] {
@@ -91,7 +91,7 @@ async fn wa02_absolute_paths_are_not_taken_for_relative_ones() {
 
 /// WA02: where only a part of the workspace is granted, relative paths lead there and nowhere else.
 #[tokio::test]
-async fn wa02_relative_paths_into_a_part_of_the_workspace() {
+async fn relative_paths_into_a_part_of_the_workspace() {
     let place = Place::new();
     let guest = place.guest(&["work/docs"], &[]).await;
     assert_eq!(guest.says("read", at("docs/b.txt")).await, "b");

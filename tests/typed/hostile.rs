@@ -23,7 +23,7 @@ fn taking(types: &str, x: &str) -> Vec<u8> {
 
 /// WA04: more functions than a model can choose from.
 #[tokio::test]
-async fn wa04_two_thousand_functions_are_too_many() {
+async fn two_thousand_functions_are_too_many() {
     let (mut wit, mut functions) = (String::from("package a:b; interface c {"), String::new());
     for index in 0..2000 {
         write!(wit, "g{index}: func();").unwrap();
@@ -38,7 +38,7 @@ async fn wa04_two_thousand_functions_are_too_many() {
 
 /// WA04: types that are small in a component and enormous in a schema.
 #[tokio::test]
-async fn wa04_types_that_explode_are_named() {
+async fn types_that_explode_are_named() {
     let mut types = String::from("record t0 { x: u8 }");
     for level in 1..5 {
         let fields: String = (0..10).map(|field| format!("x{field}: t{},", level - 1)).collect();
@@ -66,7 +66,7 @@ async fn wa04_types_that_explode_are_named() {
 
 /// WA04: words without end.
 #[tokio::test]
-async fn wa04_enormous_words_are_cut_or_left_out() {
+async fn enormous_words_are_cut_or_left_out() {
     let wit = |lines: usize| {
         let docs =
             "/// x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x\n".repeat(lines);
@@ -85,7 +85,7 @@ async fn wa04_enormous_words_are_cut_or_left_out() {
 
 /// WA04: names that are none never get past the validator.
 #[tokio::test]
-async fn wa04_invalid_names_are_refused() {
+async fn invalid_names_are_refused() {
     for name in ["f\\00", "../f", "F f", "", "f__g", "\\e2\\80\\ae"] {
         let text = format!(
             r#"(component (core module $m (func (export "f"))) (core instance $i (instantiate $m))
@@ -98,7 +98,7 @@ async fn wa04_invalid_names_are_refused() {
 
 /// WA01: what a toolchain exports for itself is no tool.
 #[tokio::test]
-async fn wa01_exports_of_toolchains_are_no_tools() {
+async fn exports_of_toolchains_are_no_tools() {
     let text = |exports: &str| {
         format!(
             r#"(component
@@ -129,7 +129,7 @@ async fn wa01_exports_of_toolchains_are_no_tools() {
 
 /// WA01: what cannot go through streams is named; the other functions work.
 #[tokio::test]
-async fn wa01_streams_and_futures_are_named() {
+async fn streams_and_futures_are_named() {
     let text = r#"(component
         (core module $m (func (export "f") (param i32)) (func (export "g")))
         (core instance $i (instantiate $m)) (type $o (option u8))

@@ -129,8 +129,9 @@ mod tests {
 
     use super::*;
 
+    /// RS06.
     #[test]
-    fn rs06_nothing_but_a_yes_is_one() {
+    fn nothing_but_a_yes_is_one() {
         let decide = |outcome| decision(&serde_json::from_value(outcome).unwrap(), false);
         let selected = |option: &str| json!({ "outcome": "selected", "optionId": option });
         assert_eq!(decide(selected(ONCE)), Decision::Approved);

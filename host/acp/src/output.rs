@@ -232,7 +232,7 @@ mod tests {
 
     /// CL04: also if the JSON form of a secret differs from the secret.
     #[tokio::test]
-    async fn cl04_no_secret_is_written() {
+    async fn no_secret_is_written() {
         let redactor = Redactor::default();
         redactor.add([&SecretString::from("sk-\"4711\"-0815-2342")]);
         let (mut read, write) = io::pipe().unwrap();

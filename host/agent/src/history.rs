@@ -253,7 +253,7 @@ mod tests {
 
     /// PL20.
     #[test]
-    fn pl20_what_is_said_again_joins_what_was_said_before() {
+    fn what_is_said_again_joins_what_was_said_before() {
         let mut history = History::default();
         history.push_prompt("one").unwrap();
         history.push_prompt("two").unwrap();
@@ -266,7 +266,7 @@ mod tests {
 
     /// PL20.
     #[test]
-    fn pl20_an_empty_turn_is_not_kept() {
+    fn an_empty_turn_is_not_kept() {
         let mut history = History::default();
         history.open(prompt("")).unwrap();
         history.close();

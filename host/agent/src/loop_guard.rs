@@ -73,7 +73,7 @@ mod tests {
 
     /// PL21.
     #[test]
-    fn pl21_the_fourth_identical_failing_call_is_refused() {
+    fn the_fourth_identical_failing_call_is_refused() {
         assert!(guarded(2).refuse(&call("y", json!({ "a": 1, "b": 2 }))).is_none());
         let guard = guarded(3);
         assert!(guard.refuse(&call("y", json!({ "b": 2, "a": 1 }))).unwrap().content.contains("3 times"));
@@ -82,7 +82,7 @@ mod tests {
 
     /// PL21.
     #[test]
-    fn pl21_a_change_makes_another_try_worth_while_and_a_look_does_not() {
+    fn a_change_makes_another_try_worth_while_and_a_look_does_not() {
         let again = call("y", json!({ "a": 1, "b": 2 }));
         let mut guard = guarded(3);
         guard.note(&call("z", json!({})), &ToolResult::success("looked"), false);

@@ -136,7 +136,7 @@ mod tests {
 
     /// PR12: every skill is named, with its description while there is room.
     #[test]
-    fn pr12_skills_follow_the_prompt_within_bounds() {
+    fn skills_follow_the_prompt_within_bounds() {
         assert_eq!(with_skills("Be good.".into(), &Shelf::default()), "Be good.");
         let mut shelf = Shelf::default();
         let long = "ä".repeat(MAX_DESCRIPTIONS);
@@ -186,7 +186,7 @@ mod tests {
 
     /// U11: a task begun in plan mode continues in plan mode, also after questions of haft.
     #[test]
-    fn u11_a_task_of_plan_mode_is_known_as_one() {
+    fn a_task_of_plan_mode_is_known_as_one() {
         let mut history = History::default();
         assert!(!history.is_planned());
         history.push_prompt(planned("look")).unwrap();

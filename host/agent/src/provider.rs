@@ -228,7 +228,7 @@ mod tests {
 
     /// MR01: the table builds each of the five kinds.
     #[test]
-    fn mr01_kinds_have_unique_names_and_usable_defaults() {
+    fn kinds_have_unique_names_and_usable_defaults() {
         for (index, kind) in PROVIDERS.iter().enumerate() {
             assert!(PROVIDERS[..index].iter().all(|other| other.name != kind.name));
             let settings = ProviderSettings::new(kind.name, "some-model");
@@ -240,7 +240,7 @@ mod tests {
 
     /// G01: OpenAI's current models reject tools in chat completions.
     #[test]
-    fn g01_openai_s_own_endpoint_is_asked_in_responses_and_others_in_chat() {
+    fn openai_s_own_endpoint_is_asked_in_responses_and_others_in_chat() {
         let kind = kind("openai").unwrap();
         let at = |base_url: Option<&str>, format| {
             let base_url = base_url.map(str::to_owned);
@@ -312,7 +312,7 @@ mod tests {
 
     /// MR01.
     #[test]
-    fn mr01_an_unknown_kind_lists_the_known_ones() {
+    fn an_unknown_kind_lists_the_known_ones() {
         let error = build(ProviderSettings::new("openia", "m")).err().unwrap();
         assert_eq!(
             error.to_string(),

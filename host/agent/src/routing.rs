@@ -86,7 +86,7 @@ mod tests {
 
     /// MR04: further text of the model is ignored.
     #[test]
-    fn mr04_one_word_decides_and_doubt_means_the_better_model() {
+    fn one_word_decides_and_doubt_means_the_better_model() {
         for simple in ["simple", "`Simple`.", "This is simple, not complex."] {
             assert!(is_simple(simple), "{simple}");
         }

@@ -214,7 +214,7 @@ mod tests {
 
     /// CL04.
     #[test]
-    fn cl04_no_secret_gets_into_a_session() {
+    fn no_secret_gets_into_a_session() {
         let redactor = Redactor::default();
         redactor.add([&SecretString::from("sk-4711-0815")]);
         let attachments = vec![Attachment::new("text/plain", b"sk-4711-0815".into())];

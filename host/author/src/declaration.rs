@@ -100,7 +100,7 @@ limits = { memory = "128MiB" }
 
     /// S01: a component gets only the requests of its own plugin.
     #[test]
-    fn s01_a_component_gets_what_its_plugin_asks_for_and_nothing_else() {
+    fn a_component_gets_what_its_plugin_asks_for_and_nothing_else() {
         let text = of_component(WHOLE, &words(), "words.wasm", false).unwrap();
         assert!(!text.contains("planted") && !text.contains("notes"), "{text}");
         let own = Manifest::parse(&text, Path::new("program.toml")).unwrap();
@@ -114,7 +114,7 @@ limits = { memory = "128MiB" }
 
     /// S01: tables without a meaning in a package are omitted.
     #[test]
-    fn s01_a_package_gets_the_tables_of_packages() {
+    fn a_package_gets_the_tables_of_packages() {
         let (text, left_out) = of_package(WHOLE).unwrap();
         assert_eq!(left_out, ["provider"]);
         assert!(!text.contains("planted-header") && text.contains("planted-argument"), "{text}");

@@ -304,7 +304,7 @@ mod tests {
 
     /// TE02: a definition serialises to exactly the three provider-neutral fields.
     #[test]
-    fn te02_definition_serialises_to_three_fields() {
+    fn definition_serialises_to_three_fields() {
         let def = ToolDef {
             name: "read".into(),
             hints: Hints { read_only: true, ..Hints::default() },

@@ -94,7 +94,7 @@ mod tests {
 
     /// PR06: finds an executable file on `PATH`, and runs nothing.
     #[test]
-    fn pr06_finds_the_first_executable_of_that_name() {
+    fn finds_the_first_executable_of_that_name() {
         let directory = tempfile::tempdir().unwrap();
         let (first, second) = (directory.path().join("first"), directory.path().join("second"));
         for place in [&first, &second] {
@@ -111,7 +111,7 @@ mod tests {
 
     /// X9: directories that tools may write, directly or through a link, contain no program for haft to run.
     #[test]
-    fn x9_a_program_that_a_tool_may_have_written_is_none() {
+    fn a_program_that_a_tool_may_have_written_is_none() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();
         for place in ["work", "own"] {
@@ -137,7 +137,7 @@ mod tests {
 
     /// PR05: a path is not a bare name.
     #[test]
-    fn pr05_a_path_is_not_looked_up() {
+    fn a_path_is_not_looked_up() {
         assert!(find_on_path("sh").is_some());
         assert_eq!(find_on_path("/bin/sh"), None);
         assert_eq!(find_on_path("../bin/sh"), None);

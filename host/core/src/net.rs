@@ -239,7 +239,7 @@ mod tests {
 
     /// C16: all network code uses this function; any other form of a host is another machine.
     #[test]
-    fn c16_this_machine_has_one_name_and_its_addresses() {
+    fn this_machine_has_one_name_and_its_addresses() {
         for host in [
             "localhost",
             "LOCALHOST",
@@ -279,8 +279,9 @@ mod tests {
     #[error("{0}")]
     struct Step(&'static str, #[source] Option<Box<Step>>);
 
+    /// C16.
     #[test]
-    fn c16_a_chain_says_each_cause_once() {
+    fn a_chain_says_each_cause_once() {
         let step = |text, cause: Option<Step>| Step(text, cause.map(Box::new));
         let refused = step("tcp connect error: refused", Some(step("refused", None)));
         let error =
@@ -289,8 +290,9 @@ mod tests {
         assert_eq!(chain(&step("alone", None)), "no answer");
     }
 
+    /// C16.
     #[test]
-    fn c16_an_excerpt_is_one_bounded_line() {
+    fn an_excerpt_is_one_bounded_line() {
         assert_eq!(excerpt("  a\n\tb\u{1b}[31m ", 600), "a b [31m");
         assert_eq!(excerpt(&"é".repeat(10_000), 600).chars().count(), 601);
         assert_eq!(excerpt(&"x".repeat(600), 600).chars().count(), 600);

@@ -89,7 +89,7 @@ mod tests {
 
     /// TE08: a pattern without a star matches one name.
     #[test]
-    fn te08_patterns_match_whole_names() {
+    fn patterns_match_whole_names() {
         assert!(matches("read", "read"));
         assert!(!matches("read", "read_file") && !matches("read", "thread"));
         assert!(matches("*", "anything") && matches("*", ""));

@@ -397,7 +397,7 @@ hint: write `2`";
 
     /// CL04: masked text is in no snippet, and later offsets stay valid.
     #[test]
-    fn cl04_masked_text_is_not_shown() {
+    fn masked_text_is_not_shown() {
         let masked = Source::new("a", "k = \"sécret\" # x").masked(&[(4..13).into()]);
         let report = Report::with_source(masked, vec![Problem::new("bad").at((4..13).into(), "")]);
         assert!(!report.to_string().contains("cret"), "{report}");

@@ -245,7 +245,7 @@ mod tests {
 
     /// S18: in upper and lower case, with any surrounding text.
     #[test]
-    fn s18_hex_is_recognised_in_both_cases() {
+    fn hex_is_recognised_in_both_cases() {
         let secret = "sk-4711/ÿ";
         for hex in ["736b2d343731312fc3bf", "736B2D343731312FC3BF"] {
             assert!(encodings_of(secret).contains(hex), "{hex}");

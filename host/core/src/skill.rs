@@ -270,7 +270,7 @@ mod tests {
 
     /// PR12: with and without a head.
     #[test]
-    fn pr12_a_skill_is_told_by_its_head() {
+    fn a_skill_is_told_by_its_head() {
         let text = "---\nname: pr\ndescription: \"Open PRs\"\n---\n\n# How\nDo.\n";
         assert_eq!(Skill::parse(text, "github"), skill("pr", "Open PRs"));
         assert_eq!(

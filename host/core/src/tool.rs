@@ -333,7 +333,7 @@ mod tests {
     proptest! {
         /// TE07: all vendors accept every exposed name.
         #[test]
-        fn te07_every_name_is_accepted_by_all_vendors(parts in prop::collection::vec(".{0,40}", 1..4)) {
+        fn every_name_is_accepted_by_all_vendors(parts in prop::collection::vec(".{0,40}", 1..4)) {
             let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
             let name = exposed_name(&parts);
             prop_assert!((1..=64).contains(&name.len()));

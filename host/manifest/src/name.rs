@@ -189,7 +189,7 @@ mod tests {
 
     /// PR08: no name can be a path.
     #[test]
-    fn pr08_names_explain_themselves() {
+    fn names_explain_themselves() {
         assert_eq!(name("github"), "github");
         assert_eq!(name("0-a"), "0-a");
         assert_eq!(name(""), "a name must not be empty");

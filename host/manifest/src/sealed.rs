@@ -248,7 +248,7 @@ ssh_config = "backend.ssh_config"
 
     /// X14, X15: what program.toml names is sealed, and a key that takes a path cannot be forgotten.
     #[test]
-    fn x14_every_key_that_takes_a_path_is_sealed() {
+    fn every_key_that_takes_a_path_is_sealed() {
         let folder = tempfile::tempdir().unwrap();
         let manifest = Manifest::parse(ALL, &folder.path().join("program.toml")).unwrap();
         let sealed = manifest.sealed(Path::new("/home"));

@@ -281,7 +281,7 @@ mod tests {
 
     /// CL04: not even a file that cannot be parsed shows a secret.
     #[test]
-    fn cl04_secrets_are_hidden_where_the_toml_is_broken() {
+    fn secrets_are_hidden_where_the_toml_is_broken() {
         for text in [
             "api_key = \"hunter2",
             "api_key: hunter2",

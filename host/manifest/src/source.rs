@@ -240,7 +240,7 @@ mod tests {
 
     /// PR08: what could mean something else, or hold a password, is refused.
     #[test]
-    fn pr08_odd_sources_are_refused() {
+    fn odd_sources_are_refused() {
         for (text, error) in [
             (" ", SourceError::Empty),
             ("a\u{1b}[2J", SourceError::Text),

@@ -72,7 +72,7 @@ fn the_example_loads() {
 /// PR01: every key is accepted and shown. What is in the catalogue is read: else the keys below
 /// would be unknown; what is read is in the catalogue: `Section::entry` asserts it.
 #[test]
-fn pr01_the_example_shows_every_key() {
+fn the_example_shows_every_key() {
     let full = full_example();
     parse(&full);
     let mut missing = missing_keys(&Manifest::TABLE, &[&as_json(&full)], "");
@@ -164,7 +164,7 @@ fn an_empty_file_is_the_default() {
 
 /// PR01: one spelling a key; the others are errors that name it.
 #[test]
-fn pr01_a_key_has_one_spelling() {
+fn a_key_has_one_spelling() {
     for (text, expected) in [
         ("[[mcp]]\nname = \"s\"\ncommand = \"c\"", "did you mean `mcp_servers`?"),
         ("[program]\nname = \"p\"\nversion = \"1.0.0\"\nauthor = \"Ada\"", "did you mean `authors`?"),
@@ -180,7 +180,7 @@ fn pr01_a_key_has_one_spelling() {
 
 /// PR01, PR03: a program of another tool, and the defaults.
 #[test]
-fn pr01_a_short_program_parses() {
+fn a_short_program_parses() {
     let manifest = parse(
         r#"
 [program]
@@ -220,7 +220,7 @@ env = { LOG_LEVEL = "info" }
 
 /// PR03: quotes are honoured, nothing is expanded.
 #[test]
-fn pr03_commands_are_split_as_a_shell_splits_words() {
+fn commands_are_split_as_a_shell_splits_words() {
     let command = |command: &str| {
         let head = "[program]\nname = \"p\"\nversion = \"1.0.0\"\n";
         parse(&format!("{head}[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = {command}")).tools[0]
@@ -235,7 +235,7 @@ fn pr03_commands_are_split_as_a_shell_splits_words() {
 
 /// MR02: what is not said stays unsaid, so that the provider can tell one model from two.
 #[test]
-fn mr02_models_are_told_apart() {
+fn models_are_told_apart() {
     let provider =
         parse("[provider]\nname = \"ollama\"\nmodel = \"a\"\nmodel_complex = \"b\"").provider.unwrap();
     assert_eq!(
@@ -248,14 +248,14 @@ fn mr02_models_are_told_apart() {
 
 /// RG04: each switch takes its tools away.
 #[test]
-fn rg04_switches_are_read() {
+fn switches_are_read() {
     let builtins = parse("[builtins]\nshell = false\nfetch = false\nfiles = false\nsearch = false").builtins;
     assert!(!builtins.shell && !builtins.fetch && !builtins.files && !builtins.search && builtins.time);
 }
 
 /// FU02, FU04, WS04: where the web's tools may go.
 #[test]
-fn fu04_hosts_of_the_web_are_read() {
+fn hosts_of_the_web_are_read() {
     let builtins = Builtins::default();
     assert_eq!(builtins.search_host().unwrap().to_string(), "html.duckduckgo.com");
     let builtins = parse(
@@ -271,7 +271,7 @@ fn fu04_hosts_of_the_web_are_read() {
 
 /// TE08: no list and an empty list are two things.
 #[test]
-fn te08_an_empty_list_of_tools_is_kept() {
+fn an_empty_list_of_tools_is_kept() {
     assert_eq!(parse("[agent]\ntools = []").agent.tools.unwrap().value, Vec::new());
     assert_eq!(parse("[agent]").agent.tools, None);
 }
@@ -318,7 +318,7 @@ fn later_problems_point_into_the_file() {
 
 /// CL04: a secret that was written in spite of everything is not repeated, wherever it stands.
 #[test]
-fn cl04_written_secrets_are_not_shown() {
+fn written_secrets_are_not_shown() {
     for text in [
         "[provider]\nname = \"openai\"\napi_key = \"hunter2\"",
         "provider = { name = \"openai\", api_key = \"hunter2\", modle = \"x\" }",

@@ -263,7 +263,7 @@ mod tests {
 
     /// S03: an invalid byte does not hide the rest of a text.
     #[test]
-    fn s03_what_is_read_as_text_is_shown_as_text() {
+    fn what_is_read_as_text_is_shown_as_text() {
         let text = |kind, bytes: &[u8]| text(kind, bytes.to_vec());
         assert_eq!(text(ItemKind::Read, b"Do\xff it.\0").unwrap(), "Do\u{fffd} it.\0");
         assert_eq!(text(ItemKind::Runs, b"import os\0\xff").unwrap(), "import os\0\u{fffd}");

@@ -374,7 +374,7 @@ mod tests {
 
     /// FU02, PR08: the permitted targets of redirects.
     #[test]
-    fn pr08_redirects_never_lead_inwards_nor_to_plain_http() {
+    fn redirects_never_lead_inwards_nor_to_plain_http() {
         let objection = |from: &str, to: &str, public: bool| hop(from, public).objection(&hop(to, public));
         let (site, near) = ("https://site.test/x", "http://127.0.0.1:1/x");
         for (from, to, public) in [

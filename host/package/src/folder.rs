@@ -130,8 +130,9 @@ mod tests {
         (directory, from, to)
     }
 
+    /// S10.
     #[test]
-    fn s10_what_does_not_belong_to_a_package_is_left_where_it_is() {
+    fn what_does_not_belong_to_a_package_is_left_where_it_is() {
         let (_directory, from, to) = place();
         for folder in [".git", "target", "sub/node_modules", ".venv", "bin"] {
             fs::create_dir_all(from.join(folder)).unwrap();
@@ -152,7 +153,7 @@ mod tests {
 
     /// PR08: a link is refused before its target is read.
     #[test]
-    fn pr08_no_link_is_followed() {
+    fn no_link_is_followed() {
         let (_directory, from, to) = place();
         std::os::unix::fs::symlink("/etc/passwd", from.join("passwd")).unwrap();
         let error = copy(&from, &to).unwrap_err().to_string();

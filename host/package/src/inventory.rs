@@ -142,7 +142,7 @@ mod tests {
 
     /// PR08: each disallowed entry is refused with its reason.
     #[test]
-    fn pr08_hostile_names_are_refused() {
+    fn hostile_names_are_refused() {
         let file = |path: &str| Inventory::default().file(path, 1);
         let long = "a/".repeat(40) + "b";
         for (path, reason) in [
@@ -172,7 +172,7 @@ mod tests {
 
     /// PR08: two spellings of one path are refused, and so is a repeated path.
     #[test]
-    fn pr08_duplicates_are_refused_whatever_their_capitals() {
+    fn duplicates_are_refused_whatever_their_capitals() {
         let both = |first: &str, second: &str| {
             let mut inventory = Inventory::default();
             inventory.file(first, 1)?;

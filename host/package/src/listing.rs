@@ -298,7 +298,7 @@ mod tests {
 
     /// PR08: links and named pipes are refused, regardless of the links' targets.
     #[test]
-    fn pr08_links_and_pipes_are_refused() {
+    fn links_and_pipes_are_refused() {
         let directory = tree();
         let root = directory.path();
         std::os::unix::fs::symlink("program.toml", root.join("link")).unwrap();

@@ -394,7 +394,7 @@ mod tests {
 
     /// S02: an entry of an earlier haft is read, and has no digests of a disclosure.
     #[test]
-    fn s02_a_lock_of_the_version_before_is_read() {
+    fn a_lock_of_the_version_before_is_read() {
         let text =
             Lock { pins: vec![Pin { disclosed: None, ..pin("a", Kind::Plugin) }], ..Lock::default() }.text();
         let old = text.replace("version = 2", "version = 1");

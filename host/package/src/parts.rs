@@ -244,7 +244,7 @@ mod tests {
 
     /// S10: the parts are the declared files and the files that these name, and no others.
     #[test]
-    fn s10_only_what_belongs_to_a_package_is_its_part() {
+    fn only_what_belongs_to_a_package_is_its_part() {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = directory.path().join(name);

@@ -377,7 +377,7 @@ mod tests {
 
     /// C19: a reader sees both files before a change or both after it.
     #[test]
-    fn c19_both_files_are_read_as_they_belong_together() {
+    fn both_files_are_read_as_they_belong_together() {
         let (_directory, path, store) = project();
         let is_pinned = |project: &Project| project.lock.text().contains("https://a.test/0.wasm");
         let pinned = "version = 1\n[[pin]]\nname = \"a\"\nkind = \"plugin\"\nsource = \"https://a.test/0.wasm\"\n\

@@ -281,7 +281,7 @@ mod tests {
 
     /// PR10: a narrower request, or an equal one in other words, is not a further request.
     #[test]
-    fn pr10_only_what_goes_beyond_is_more() {
+    fn only_what_goes_beyond_is_more() {
         let agreed: Vec<String> =
             ["a:read=.", "host=*.a.test", "b:memory=256MiB", "command=c: gh pr", "a:time=1m", "any-grant=d"]
                 .map(str::to_owned)

@@ -77,8 +77,9 @@ mod tests {
         later(current, installed.as_ref(), tags.iter().copied()).map(|(_, tag)| tag)
     }
 
+    /// U7.
     #[test]
-    fn u7_the_latest_version_is_that_of_semver() {
+    fn the_latest_version_is_that_of_semver() {
         let tags = ["0.9.0", "1.10.0", "1.9.0", "latest", "2.0.0-rc.1", "v3.0.0", "sha256-ab.sig", "x86"];
         assert_eq!(found(Some("1.0.0"), None, &tags), Some("1.10.0"));
         assert_eq!(found(Some("1.10.0"), None, &tags), None);
@@ -94,8 +95,9 @@ mod tests {
         assert_eq!(found(None, None, &tags), None);
     }
 
+    /// U7.
     #[test]
-    fn u7_versions_of_others_in_one_repository_are_no_newer_ones() {
+    fn versions_of_others_in_one_repository_are_no_newer_ones() {
         let tags = ["words-v1.1.0", "text-v2.0.0", "words-v1.0.0", "words/v9.0.0"];
         assert_eq!(found(Some("words-v1.0.0"), None, &tags), Some("words-v1.1.0"));
         assert_eq!(found(Some("words/v1.0.0"), None, &tags), Some("words/v9.0.0"));

@@ -410,7 +410,7 @@ mod tests {
 
     /// C06: the proposed line admits the answer; without such a line, the reason is given.
     #[test]
-    fn c06_the_proposed_limit_admits_the_answer() {
+    fn the_proposed_limit_admits_the_answer() {
         let limits = Limits::default();
         let proposed = |length| Limit::Result(length).raised(&limits);
         assert_eq!(proposed(10 << 20).unwrap(), "result = \"12MiB\"");

@@ -91,7 +91,7 @@ mod tests {
 
     /// FU01: a piece has so many characters, and says how to read on.
     #[test]
-    fn fu01_pieces_say_how_to_read_on() {
+    fn pieces_say_how_to_read_on() {
         let text = "äöü".repeat(10);
         assert_eq!(shown(&text, 0, 30), text);
         assert_eq!(

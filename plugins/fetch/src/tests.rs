@@ -31,7 +31,7 @@ fn the_schema_is_what_a_model_needs() {
 
 /// FU01: text as it is, JSON as it is, the status of whatever it is.
 #[test]
-fn fu01_status_and_type_come_first() {
+fn status_and_type_come_first() {
     assert_eq!(shown(200, "text/plain", "a  b\n"), "HTTP 200 OK, text/plain\n\na  b\n");
     let json = "{\"a\": [1,\n2]}";
     assert_eq!(shown(200, "application/json", json), format!("HTTP 200 OK, application/json\n\n{json}"));
@@ -45,7 +45,7 @@ fn fu01_status_and_type_come_first() {
 
 /// FU01: pages become readable, and stay as they are on demand.
 #[test]
-fn fu01_html_becomes_markdown_unless_raw() {
+fn html_becomes_markdown_unless_raw() {
     let html = "<title>T &amp; U</title><p>Hello <b>world</b>";
     assert_eq!(shown(200, "text/html", html), "HTTP 200 OK, text/html\nTitle: T & U\n\nHello **world**");
     let raw = tool(json!({ "url": PAGE, "raw": true })).answer(response(200, "text/html", html)).unwrap();
@@ -54,7 +54,7 @@ fn fu01_html_becomes_markdown_unless_raw() {
 
 /// FU01: 8000 characters, not bytes, and none of them cut.
 #[test]
-fn fu01_shows_8000_characters() {
+fn shows_8000_characters() {
     let text = shown(200, "text/plain; charset=utf-8", "ä".repeat(9000));
     let (page, notice) = text.split_once("\n...[truncated]").unwrap();
     assert_eq!(page.chars().filter(|c| *c == 'ä').count(), 8000);
@@ -86,7 +86,7 @@ fn what_is_no_text_is_told_by_type_and_size() {
 
 /// FU04: a body has a bound, and the reader is told.
 #[test]
-fn fu04_a_large_body_is_cut() {
+fn a_large_body_is_cut() {
     let text = shown(200, "text/plain", vec![b'x'; MAX_BODY + 1]);
     assert!(text.ends_with(
         "(4194304 total chars, showing first 8000; to read on: offset 8000)\n\
@@ -102,7 +102,7 @@ fn fu04_a_large_body_is_cut() {
 
 /// FU02: what is no URL to fetch is an error of the arguments.
 #[test]
-fn fu02_only_http_urls() {
+fn only_http_urls() {
     for url in ["file:///etc/passwd", "example.com", "http://me:pw@example.com/", "https://", ""] {
         let error = testing::call::<FetchUrl>(&json!({ "url": url }), &Context::default()).unwrap_err();
         assert!(matches!(error, Error::InvalidArguments(_)), "{url}: {error:?}");

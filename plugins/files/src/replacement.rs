@@ -202,7 +202,7 @@ mod tests {
 
     /// TE22.
     #[test]
-    fn te22_one_occurrence_is_replaced_wherever_it_is() {
+    fn one_occurrence_is_replaced_wherever_it_is() {
         assert_eq!(replaced("abc", "a", "x", false), Ok("xbc".into()));
         assert_eq!(replaced("abc", "b", "", false), Ok("ac".into()));
         assert_eq!(replaced("abc", "c", "xyz", false), Ok("abxyz".into()));
@@ -211,7 +211,7 @@ mod tests {
 
     /// TE22.
     #[test]
-    fn te22_several_need_replace_all_and_their_lines_are_named() {
+    fn several_need_replace_all_and_their_lines_are_named() {
         let several = Mismatch::Several { count: 3, lines: "1, 2, 4".into() };
         assert_eq!(replaced("a\na\nb\na", "a", "x", false), failed(&several));
         assert_eq!(replaced("a\na\nb\na", "a", "x", true), Ok("x\nx\nb\nx".into()));
@@ -222,7 +222,7 @@ mod tests {
 
     /// TE22.
     #[test]
-    fn te22_overlapping_occurrences_are_several() {
+    fn overlapping_occurrences_are_several() {
         let several = Mismatch::Several { count: 2, lines: "1, 1".into() };
         assert_eq!(replaced("aaa", "aa", "b", false), failed(&several));
         assert_eq!(replaced("aaa", "aa", "b", true), Ok("ba".into()));
@@ -231,14 +231,14 @@ mod tests {
 
     /// TE22: a long text that repeats itself is not compared at every byte.
     #[test]
-    fn te22_overlapping_occurrences_cost_no_more_than_others() {
+    fn overlapping_occurrences_cost_no_more_than_others() {
         let found = replaced(&"a".repeat(100_000), &"a".repeat(1000), "b", false).unwrap_err();
         assert!(found.starts_with("Several { count: 109,"), "{found}");
     }
 
     /// TE22.
     #[test]
-    fn te22_a_text_that_differs_in_white_space_is_pointed_at() {
+    fn a_text_that_differs_in_white_space_is_pointed_at() {
         assert_eq!(
             replaced("x\n\tfoo();\n", "  foo();\n", "", false),
             failed(&Mismatch::Missing { similar: Some(2) })
@@ -260,7 +260,7 @@ mod tests {
 
     /// TE22: what one pass over the whole text in memory finds is what is found piece by piece, wherever a border is.
     #[test]
-    fn te22_a_piece_ends_anywhere() {
+    fn a_piece_ends_anywhere() {
         for shift in [0, 1, 2, 3, 5, 8] {
             let before = "x".repeat((1 << 20) - 4 + shift);
             for (old, new) in [("🦀 é", "ё"), ("é", "🦀🦀"), ("line\nline", "l")] {
@@ -282,7 +282,7 @@ mod tests {
 
     /// TE22: a text longer than a piece.
     #[test]
-    fn te22_what_is_replaced_may_be_longer_than_a_piece() {
+    fn what_is_replaced_may_be_longer_than_a_piece() {
         let old = "ab".repeat(1 << 20);
         for shift in 0..3 {
             let text = "c".repeat(shift) + &old + "d";

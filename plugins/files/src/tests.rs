@@ -62,7 +62,7 @@ impl Place {
 
 /// TE19.
 #[test]
-fn te19_read_gives_the_exact_content() {
+fn read_gives_the_exact_content() {
     let text = "one\r\n\ttwo\n\n\u{feff}thrée 🦀 without a last newline";
     let place = Place::with("a.txt", text);
     assert_eq!(place.read(&json!({ "file_path": "a.txt" })), text);
@@ -73,7 +73,7 @@ fn te19_read_gives_the_exact_content() {
 
 /// TE19.
 #[test]
-fn te19_offset_and_limit_are_lines() {
+fn offset_and_limit_are_lines() {
     let place = Place::with("a", "1\n2\n3\n4");
     assert_eq!(place.read(&json!({ "file_path": "a", "offset": 2, "limit": 2 })), "2\n3\n");
     assert_eq!(place.read(&json!({ "file_path": "a", "offset": 4 })), "4");
@@ -84,7 +84,7 @@ fn te19_offset_and_limit_are_lines() {
 
 /// TE19.
 #[test]
-fn te19_past_the_end_is_an_error_that_says_where_the_end_is() {
+fn past_the_end_is_an_error_that_says_where_the_end_is() {
     let place = Place::with("a", "one\ntwo\n");
     let message = place.error::<Read>(json!({ "file_path": "a", "offset": 3 }));
     assert!(message.contains("`offset` 3 is past the end: the last line of `"), "{message}");
@@ -99,7 +99,7 @@ fn te19_past_the_end_is_an_error_that_says_where_the_end_is() {
 
 /// TE19.
 #[test]
-fn te19_more_than_50000_characters_are_truncated() {
+fn more_than_50000_characters_are_truncated() {
     let place = Place::with("a", "x".repeat(50_000));
     assert_eq!(place.read(&json!({ "file_path": "a" })).len(), 50_000);
     let place = Place::with("a", "x".repeat(50_001));
@@ -110,7 +110,7 @@ fn te19_more_than_50000_characters_are_truncated() {
 
 /// TE19: of a file without end no more is read than a page and what is near it.
 #[test]
-fn te19_the_first_page_of_a_file_is_no_matter_of_its_length() {
+fn the_first_page_of_a_file_is_no_matter_of_its_length() {
     struct Endless(u64, &'static [u8]);
     impl std::io::Read for Endless {
         fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
@@ -133,7 +133,7 @@ fn te19_the_first_page_of_a_file_is_no_matter_of_its_length() {
 
 /// TE19: the notice of a file that is too long to be counted.
 #[test]
-fn te19_a_very_long_file_is_counted_as_far_as_it_is_near() {
+fn a_very_long_file_is_counted_as_far_as_it_is_near() {
     let place = Place::with("a", "line\n".repeat(400_000));
     let answer = place.read(&json!({ "file_path": "a" }));
     let (page, notice) = answer.split_at(50_000);
@@ -149,7 +149,7 @@ fn te19_a_very_long_file_is_counted_as_far_as_it_is_near() {
 
 /// TE22: only what is replaced and a piece of the file are held, whatever its length.
 #[test]
-fn te22_a_large_file_is_edited() {
+fn a_large_file_is_edited() {
     let lines = "a line of a file\n".repeat(2_000_000);
     let place = Place::with("a", format!("{lines}the end\n"));
     place.call::<Edit>(edit("a", "the end", "its end")).unwrap();
@@ -159,7 +159,7 @@ fn te22_a_large_file_is_edited() {
 /// TE19, TE24:
 /// Page after page, what `read` shows is the file, whether its lines are short or there is one only.
 #[test]
-fn te19_te24_the_pages_make_up_the_file() {
+fn the_pages_make_up_the_file() {
     let lines = (0..9000).fold(String::new(), |text, line| text + &line.to_string() + ": Привет, 🦀 wörld\n");
     for text in
         [lines, "Ёж🦀é".repeat(40_000), "\n".repeat(120_000), "й".repeat(50_000) + "\n" + &"й".repeat(50_001)]
@@ -187,7 +187,7 @@ fn split_notice(answer: &str) -> Option<(String, (u64, u64))> {
 
 /// TE24: every alignment of wide characters to the limit and to the chunks that are read.
 #[test]
-fn te24_truncation_never_splits_a_character() {
+fn truncation_never_splits_a_character() {
     for shift in 0..8 {
         for wide in ["Я", "🦀", "€"] {
             let text = "x".repeat(shift) + &wide.repeat(60_000);
@@ -202,7 +202,7 @@ fn te24_truncation_never_splits_a_character() {
 
 /// TE20.
 #[test]
-fn te20_a_missing_file_is_named() {
+fn a_missing_file_is_named() {
     let place = Place::new();
     let path = place.path("no/such.txt");
     let expected = format!("cannot read `{}`: there is no such file", path.display());
@@ -211,7 +211,7 @@ fn te20_a_missing_file_is_named() {
 
 /// C15: `read` and `edit` of a file with a slash behind it, which `write` has in its own test.
 #[test]
-fn c15_a_file_is_no_directory() {
+fn a_file_is_no_directory() {
     let place = Place::with("a.txt", "one");
     for path in ["a.txt/", "a.txt/.", "a.txt//"] {
         let read = place.error::<Read>(json!({ "file_path": path }));
@@ -225,7 +225,7 @@ fn c15_a_file_is_no_directory() {
 
 /// TE20.
 #[test]
-fn te20_what_is_no_regular_file_is_refused_at_once() {
+fn what_is_no_regular_file_is_refused_at_once() {
     let place = Place::new();
     let socket = place.path("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
@@ -247,7 +247,7 @@ fn te20_what_is_no_regular_file_is_refused_at_once() {
 
 /// TE20.
 #[test]
-fn te20_invalid_utf8_is_shown_with_a_notice() {
+fn invalid_utf8_is_shown_with_a_notice() {
     let place = Place::with("a", b"caf\xe9 \xf0\x9f\xa6 \xff\xfe end\xe2\x82");
     let expected = "caf\u{fffd} \u{fffd} \u{fffd}\u{fffd} end\u{fffd}\n... (not valid UTF-8: 5 invalid sequences are shown as \u{fffd})";
     assert_eq!(place.read(&json!({ "file_path": "a" })), expected);
@@ -255,7 +255,7 @@ fn te20_invalid_utf8_is_shown_with_a_notice() {
 
 /// TE20.
 #[test]
-fn te20_a_binary_file_is_refused_with_its_size() {
+fn a_binary_file_is_refused_with_its_size() {
     let message = Place::with("a", b"\x7fELF\0\0\0").error::<Read>(json!({ "file_path": "a" }));
     assert!(message.ends_with("it is a binary file of 7 bytes, and no text"), "{message}");
     let late = [b"x".repeat(9000), vec![b'\n', 0]].concat();
@@ -266,7 +266,7 @@ fn te20_a_binary_file_is_refused_with_its_size() {
 
 /// TE21.
 #[test]
-fn te21_write_creates_parents_and_overwrites() {
+fn write_creates_parents_and_overwrites() {
     let place = Place::new();
     let written =
         |content: &str| place.call::<Write>(json!({ "file_path": "a/b/c.txt", "content": content }));
@@ -278,7 +278,7 @@ fn te21_write_creates_parents_and_overwrites() {
 
 /// TE21.
 #[test]
-fn te21_missing_arguments_are_errors() {
+fn missing_arguments_are_errors() {
     let place = Place::new();
     let missing = place.call::<Write>(json!({ "file_path": "a" }));
     assert_eq!(missing, Err(Error::invalid("missing field `content`")));
@@ -288,7 +288,7 @@ fn te21_missing_arguments_are_errors() {
 
 /// TE21.
 #[test]
-fn te21_write_refuses_what_is_no_file() {
+fn write_refuses_what_is_no_file() {
     let place = Place::with("file", "x");
     for (path, why) in [
         (".", "it is a directory"),
@@ -311,7 +311,7 @@ fn edit(path: &str, old: &str, new: &str) -> Value {
 
 /// TE22.
 #[test]
-fn te22_edit_replaces_and_reports_the_count() {
+fn edit_replaces_and_reports_the_count() {
     let place = Place::with("a", "one two two");
     assert_eq!(place.call::<Edit>(edit("a", "one", "1")).unwrap(), "Edited a (1 occurrence replaced)");
     let all = json!({ "file_path": "a", "old_string": "two", "new_string": "2", "replace_all": true });
@@ -321,7 +321,7 @@ fn te22_edit_replaces_and_reports_the_count() {
 
 /// TE22.
 #[test]
-fn te22_a_failed_edit_changes_nothing() {
+fn a_failed_edit_changes_nothing() {
     let text = "\tone\ntwo\ntwo\n";
     let place = Place::with("a", text);
     let errors = [
@@ -342,7 +342,7 @@ fn te22_a_failed_edit_changes_nothing() {
 
 /// TE22.
 #[test]
-fn te22_edit_needs_a_text_file_that_exists() {
+fn edit_needs_a_text_file_that_exists() {
     let place = Place::with("latin", b"caf\xe9");
     let message = place.error::<Edit>(edit("latin", "c", "d"));
     assert!(message.ends_with("it is not UTF-8 text (byte 3 on), and only text can be edited"), "{message}");
@@ -357,7 +357,7 @@ fn te22_edit_needs_a_text_file_that_exists() {
 
 /// TE23: whoever had the old file open still reads all of it, and nothing is left behind.
 #[test]
-fn te23_the_old_file_is_replaced_whole() {
+fn the_old_file_is_replaced_whole() {
     let place = Place::with("a", "the old content");
     let old = fs::File::open(place.path("a")).unwrap();
     place.call::<Write>(json!({ "file_path": "a", "content": "new" })).unwrap();
@@ -368,7 +368,7 @@ fn te23_the_old_file_is_replaced_whole() {
 
 /// TE23.
 #[test]
-fn te23_a_failed_write_leaves_nothing_behind() {
+fn a_failed_write_leaves_nothing_behind() {
     let place = Place::new();
     fs::create_dir(place.path("a")).unwrap();
     let error = crate::replace::replace(&place.context, (&place.path("a"), false), |_| Ok(()), || Ok(()))
@@ -379,7 +379,7 @@ fn te23_a_failed_write_leaves_nothing_behind() {
 
 /// TE23: what a killed call left of this very file is removed by the next one, once it is old; what is not is left alone.
 #[test]
-fn te23_what_a_killed_call_left_is_removed() {
+fn what_a_killed_call_left_is_removed() {
     let place = Place::with("a", "old");
     let mut temporary = None;
     let note = |_: &mut crate::replace::Content<'_>| {
@@ -402,7 +402,7 @@ fn te23_what_a_killed_call_left_is_removed() {
 
 /// TE23: neither where the content cannot be made, nor where somebody else has changed the file meanwhile.
 #[test]
-fn te23_a_write_that_is_given_up_leaves_the_file_as_it_is() {
+fn a_write_that_is_given_up_leaves_the_file_as_it_is() {
     let place = Place::with("a", "old");
     let cut = |_: &mut crate::replace::Content<'_>| Err(std::io::ErrorKind::UnexpectedEof.into());
     crate::replace::replace(&place.context, (&place.path("a"), false), cut, || Ok(())).unwrap_err();

@@ -40,7 +40,7 @@ fn pages_are_parsed_as_browsers_parse_them() {
 
 /// WS02: entities are decoded once.
 #[test]
-fn ws02_entities_are_decoded_once() {
+fn entities_are_decoded_once() {
     let document = parse("<p title='&amp;lt;'>&amp;lt; &lt;b&gt; &#x41;&#66; &eacute; &unknown; &copy");
     let p = document.first("p").unwrap();
     assert_eq!(p.text(), "&lt; <b> AB é &unknown; ©");

@@ -87,7 +87,7 @@ mod tests {
 
     /// C15: `a.txt/` is no way to say `a.txt`.
     #[test]
-    fn c15_a_slash_at_the_end_is_kept_unless_a_directory_has_it() {
+    fn a_slash_at_the_end_is_kept_unless_a_directory_has_it() {
         let file = |path: &Path| path != Path::new("/work/a.txt");
         for (written, expected) in [
             ("a.txt", "/work/a.txt"),

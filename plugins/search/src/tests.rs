@@ -20,7 +20,7 @@ fn url_of(query: &str, endpoint: &str) -> Result<String, Error> {
 
 /// WS01: the query as a form sends it.
 #[test]
-fn ws01_the_query_is_encoded() {
+fn the_query_is_encoded() {
     assert_eq!(url_of("a&b c", ENGINE).unwrap(), "https://html.duckduckgo.com/html/?q=a%26b+c");
     assert_eq!(
         url_of(" é+\"x\"#/? ", ENGINE).unwrap(),
@@ -32,7 +32,7 @@ fn ws01_the_query_is_encoded() {
 
 /// WS04: another endpoint, with what is in its own query kept.
 #[test]
-fn ws04_another_endpoint() {
+fn another_endpoint() {
     assert_eq!(
         url_of("x", "http://127.0.0.1:8080/s?kl=de-de").unwrap(),
         "http://127.0.0.1:8080/s?kl=de-de&q=x"
@@ -46,8 +46,9 @@ fn ws04_another_endpoint() {
     assert_eq!(error.message(), "nothing says where to search: the variable `SEARCH_URL` is not set");
 }
 
+/// WS01.
 #[test]
-fn ws01_a_query_is_neither_empty_nor_endless() {
+fn a_query_is_neither_empty_nor_endless() {
     let empty = Error::invalid("`query` is empty; say what to search for");
     assert_eq!(url_of(" \n", ENGINE), Err(empty));
     assert_eq!(url_of(&"ä".repeat(501), ENGINE), Err(Error::invalid("`query` may have 500 characters")));
@@ -56,7 +57,7 @@ fn ws01_a_query_is_neither_empty_nor_endless() {
 
 /// WS01, WS02: three lines a result; real URLs, no advertisements, entities decoded once.
 #[test]
-fn ws02_results_are_what_a_person_would_see() {
+fn results_are_what_a_person_would_see() {
     let expected = "\
 1. Introduction - Rust and WebAssembly
    https://rustwasm.github.io/docs/book/
@@ -71,8 +72,9 @@ fn ws02_results_are_what_a_person_would_see() {
     assert_eq!(page(200, include_str!("pages/results.html")).unwrap(), expected);
 }
 
+/// WS02.
 #[test]
-fn ws02_the_other_layout() {
+fn the_other_layout() {
     let expected = "\
 1. Rust Programming Language
    https://www.rust-lang.org/
@@ -82,7 +84,7 @@ fn ws02_the_other_layout() {
 
 /// WS01: at most eight.
 #[test]
-fn ws01_at_most_eight_results() {
+fn at_most_eight_results() {
     let one = |number: usize| {
         format!(
             "<div class=result><a class=result__a href='//duckduckgo.com/l/?uddg=https%3A%2F%2Fx.test%2F{number}'>t</a></div>"
@@ -95,7 +97,7 @@ fn ws01_at_most_eight_results() {
 
 /// WS03: three reasons for no results, three messages.
 #[test]
-fn ws03_nothing_a_wall_and_another_layout() {
+fn nothing_a_wall_and_another_layout() {
     assert_eq!(page(200, include_str!("pages/nothing.html")).unwrap(), "No results found.");
     let wall = "the search at `https://html.duckduckgo.com/html/` takes haft for a robot and asks for proof; \
                 try again later, or set `search_url` in `[builtins]` to another endpoint";
@@ -122,8 +124,9 @@ fn ws03_nothing_a_wall_and_another_layout() {
     );
 }
 
+/// WS03.
 #[test]
-fn ws03_only_advertisements_are_no_results() {
+fn only_advertisements_are_no_results() {
     let html = "<div class='result result--ad'><a class=result__a href='https://x.test/'>x</a></div>";
     assert_eq!(page(200, html).unwrap(), "No results found.");
 }

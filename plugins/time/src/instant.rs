@@ -88,7 +88,7 @@ mod tests {
 
     /// TI02.
     #[test]
-    fn ti02_the_fixed_instant() {
+    fn the_fixed_instant() {
         let instant = Instant::new(Duration::from_secs(1_709_130_123));
         assert_eq!(instant.iso(), "2024-02-28T14:22:03.000Z");
     }

@@ -74,7 +74,7 @@ mod tests {
 
     /// TI01: every format; TI02: the fixed instant.
     #[test]
-    fn ti01_ti02_every_format_of_a_fixed_instant() {
+    fn every_format_of_a_fixed_instant() {
         let instant = Duration::new(1_709_130_123, 456_789_012);
         let expected = [
             ("epoch", "1709130123"),
@@ -92,7 +92,7 @@ mod tests {
 
     /// TI01.
     #[test]
-    fn ti01_the_default_is_epoch_and_unknown_formats_list_the_known() {
+    fn the_default_is_epoch_and_unknown_formats_list_the_known() {
         let context = Context::default();
         let seconds: u64 = testing::call::<Time>(&json!({}), &context).unwrap().text().parse().unwrap();
         assert!(seconds > 1_709_130_123);

@@ -195,7 +195,7 @@ mod tests {
 
     /// PL20: each call has exactly one answer, regardless of the number of given answers.
     #[test]
-    fn pl20_an_exchange_answers_every_call() {
+    fn an_exchange_answers_every_call() {
         let requested = |id: &str| RequestedCall {
             call: ToolCall { id: id.into(), tool: "t".into(), arguments: serde_json::json!({}) },
             problem: None,

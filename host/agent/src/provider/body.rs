@@ -75,7 +75,7 @@ mod tests {
 
     /// PL07.
     #[test]
-    fn pl07_a_body_of_nothing_but_brackets_is_refused_before_it_is_read() {
+    fn a_body_of_nothing_but_brackets_is_refused_before_it_is_read() {
         let text = format!("[{}1]", "[],".repeat(MAX_VALUES));
         assert!(
             matches!(parse(text.as_bytes()), Err(Failure::Malformed(why)) if why.starts_with("more than"))

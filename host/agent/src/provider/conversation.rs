@@ -151,7 +151,7 @@ mod tests {
 
     /// G10: the thinking of a server's model is sent to that server alone; calls and answers are sent to all.
     #[test]
-    fn g10_what_one_server_thought_goes_to_no_other() {
+    fn what_one_server_thought_goes_to_no_other() {
         let messages = [Message::User("hi".into()), turn("a", "openai")];
         assert!(matches!(viewer("http://one", 40).view(Cow::Borrowed(&messages)), Cow::Borrowed(_)));
         for other in ["http://two", ""] {

@@ -356,7 +356,7 @@ mod tests {
 
     /// PL06.
     #[test]
-    fn pl06_a_message_names_provider_endpoint_status_and_attempts() {
+    fn a_message_names_provider_endpoint_status_and_attempts() {
         let failure = Failure::refused(429, "slow down");
         assert_eq!(
             error(failure, 3).to_string(),
@@ -366,7 +366,7 @@ mod tests {
 
     /// PL06.
     #[test]
-    fn pl06_only_rate_limits_server_errors_and_connections_are_worth_another_try() {
+    fn only_rate_limits_server_errors_and_connections_are_worth_another_try() {
         let status = |status| Failure::refused(status, "");
         for code in [408, 429, 500, 502, 503, 504, 529] {
             assert_eq!(status(code).passing(), Some(Passing::Unavailable), "{code}");

@@ -142,7 +142,7 @@ mod tests {
 
     /// G08: during a task the conversation is cached with the system prompt, with at most four marks.
     #[test]
-    fn g08_the_conversation_of_anthropic_s_models_is_cached() {
+    fn the_conversation_of_anthropic_s_models_is_cached() {
         let attachments = vec![Attachment::new("image/png", vec![0])];
         let messages = [Message::User(Prompt { text: "look".into(), attachments }), turn("a"), turn("b")];
         let at = |model: &str, count: usize| {

@@ -113,7 +113,7 @@ mod tests {
 
     /// G05: an overload of minutes does not end a task that has turns.
     #[test]
-    fn g05_a_task_with_turns_outlasts_an_overload() {
+    fn a_task_with_turns_outlasts_an_overload() {
         for failure in [status(529), status(503), status(429), Failure::Connect("refused".into())] {
             assert_eq!(waits(false, &failure).len(), 3, "{failure}");
             let total: Duration = waits(true, &failure).iter().sum();
@@ -129,7 +129,7 @@ mod tests {
 
     /// G05: silent, corrupt and empty responses are retried a limited number of times.
     #[test]
-    fn g05_silence_and_corruption_are_tried_again() {
+    fn silence_and_corruption_are_tried_again() {
         let silent = Failure::Silent { began: false, waited: Duration::from_mins(5) };
         for in_task in [false, true] {
             assert_eq!(waits(in_task, &silent).len(), 1);
@@ -148,7 +148,7 @@ mod tests {
 
     /// G05: each kind of failure has its own limit, and retries can be turned off.
     #[test]
-    fn g05_failures_of_different_kinds_are_counted_apart() {
+    fn failures_of_different_kinds_are_counted_apart() {
         let mut attempts = Attempts::new(Patience::default(), false);
         for failure in
             [status(503), Failure::Empty("x".into()), status(503), Failure::Empty("x".into()), status(429)]

@@ -170,7 +170,7 @@ mod tests {
 
     /// PL01: tokens of each kind have their own price.
     #[test]
-    fn pl01_a_turn_costs_what_its_tokens_cost() {
+    fn a_turn_costs_what_its_tokens_cost() {
         let usage = Usage { input: 1_000_000, output: 100_000, cached: 600_000, stored: 100_000, cost: None };
         let plain = Prices { input: 3.0, output: 15.0, cached: None, stored: None };
         assert_eq!(plain.cost(&usage), Cost::of_dollars(4.5));

@@ -135,7 +135,7 @@ mod tests {
 
     /// G02: texts as sent by vendors and servers.
     #[test]
-    fn g02_the_words_of_every_vendor_are_known() {
+    fn the_words_of_every_vendor_are_known() {
         for &(status, body, limit, asked) in ANSWERED {
             let failure = Failure::refused(status, body);
             assert_eq!(failure.too_long(), Some(TooLong { limit, asked }), "{body}");

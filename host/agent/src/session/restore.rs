@@ -231,7 +231,7 @@ mod tests {
     /// PL20: if a session ends at any line, every vendor accepts the conversation, and the states of the calls are
     /// exactly those in the file.
     #[test]
-    fn pl20_a_session_can_break_off_after_every_line() {
+    fn a_session_can_break_off_after_every_line() {
         for count in 0..=whole().len() {
             let restored = Restored::parse(&text(whole().into_iter().take(count).collect()));
             let open = restored.open.as_ref().map(|open| open.calls.clone());

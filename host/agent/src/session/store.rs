@@ -351,7 +351,7 @@ mod tests {
     /// C17: sessions sort by their beginning, also within a second, after the clock was set back, and after names
     /// with whole seconds.
     #[test]
-    fn c17_the_last_session_is_the_one_that_began_last() {
+    fn the_last_session_is_the_one_that_began_last() {
         let place = tempfile::tempdir().unwrap();
         let (sessions, redactor) = (Sessions::new(place.path()), Redactor::default());
         let line = |id: &str| {
@@ -376,7 +376,7 @@ mod tests {
 
     /// C17: a session has its prompt from the beginning.
     #[test]
-    fn c17_a_session_begins_with_its_prompt_on_file() {
+    fn a_session_begins_with_its_prompt_on_file() {
         let place = tempfile::tempdir().unwrap();
         let (sessions, redactor) = (Sessions::new(place.path()), Redactor::default());
         drop(sessions.begin(begun("/a"), "do it", &redactor).unwrap());

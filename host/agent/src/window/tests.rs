@@ -47,7 +47,7 @@ fn shown(window: &Window, messages: &[Message]) -> usize {
 
 /// G02: an answer of megabytes leaves room for the task and for the next answers.
 #[test]
-fn g02_a_single_answer_never_takes_more_than_its_share() {
+fn a_single_answer_never_takes_more_than_its_share() {
     let messages = vec![says("the task"), turn(3 << 20)];
     for room in [history(4000), Room { window: Some(6000), fixed: 2000, ..Room::default() }] {
         let mut window = new(room);
@@ -64,7 +64,7 @@ fn g02_a_single_answer_never_takes_more_than_its_share() {
 
 /// G02: the vendor's count of the last turn corrects the estimate; digits are three tokens for four bytes.
 #[test]
-fn g02_tokens_are_estimated_by_the_vendor_s_own_count() {
+fn tokens_are_estimated_by_the_vendor_s_own_count() {
     let messages: Vec<_> = std::iter::once(says("the task")).chain((0..30).map(|_| turn(1000))).collect();
     let mut window = new(history(10_000));
     assert_eq!(window.fit(&messages), None);
@@ -119,7 +119,7 @@ fn a_request_to_go_on_does_not_take_the_place_of_the_task() {
 
 /// G02: after an error less is sent, until nothing more can be omitted.
 #[test]
-fn g02_a_refusal_shrinks_what_is_shown() {
+fn a_refusal_shrinks_what_is_shown() {
     let messages: Vec<_> = std::iter::once(says("the task")).chain((0..30).map(|_| turn(1000))).collect();
     let mut window = new(Room::default());
     window.fit(&messages);
@@ -297,7 +297,7 @@ fn beside_a_long_prompt_the_cut_does_not_move_at_every_turn() {
 proptest! {
     /// PL20: after any cut, the first message is the user's, and roles alternate.
     #[test]
-    fn pl20_what_is_shown_is_valid(sizes in prop::collection::vec(0_usize..3000, 1..40), budget in 1_u32..3000) {
+    fn what_is_shown_is_valid(sizes in prop::collection::vec(0_usize..3000, 1..40), budget in 1_u32..3000) {
         let mut messages = vec![says("task")];
         let mut window = new(history(budget));
         for size in sizes {

@@ -155,7 +155,7 @@ mod tests {
 
     /// FU02, FU03: the first and the last address of every network that is not public.
     #[test]
-    fn fu02_addresses_that_are_not_public() {
+    fn addresses_that_are_not_public() {
         use AddressError::*;
         for (expected, addresses) in [
             (Unspecified, &["0.0.0.0", "0.255.255.255", "::", "::ffff:0.1.2.3", "64:ff9b::"][..]),

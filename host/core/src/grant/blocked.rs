@@ -96,7 +96,7 @@ mod tests {
 
     /// FU02: a blocked domain closes all names below it, and nothing else.
     #[test]
-    fn fu02_a_blocked_name_covers_what_is_below_it() {
+    fn a_blocked_name_covers_what_is_below_it() {
         let grant = blocking(&["Example.com"]);
         for closed in ["example.com", "EXAMPLE.com:8443", "a.example.com", "a.b.example.com:1"] {
             assert!(!grant.may_ask(&to(closed)), "{closed}");
@@ -109,7 +109,7 @@ mod tests {
 
     /// FU02: an address is closed in each of its forms, and for every name that resolves to it.
     #[test]
-    fn fu02_a_blocked_address_is_closed_by_every_name() {
+    fn a_blocked_address_is_closed_by_every_name() {
         let grant = blocking(&["1.1.1.1", "[2606:4700::1111]"]);
         for closed in ["1.1.1.1", "[::ffff:1.1.1.1]", "[2606:4700:0::1111]"] {
             assert!(!grant.may_ask(&to(closed)), "{closed}");
@@ -121,9 +121,9 @@ mod tests {
         }
     }
 
-    /// A block takes precedence over a grant, and is never lost.
+    /// FU02: a block takes precedence over a grant, and is never lost.
     #[test]
-    fn fu02_blocks_outlive_everything() {
+    fn blocks_outlive_everything() {
         let local = |grant: Grant| grant.with_host("http://127.0.0.1:80".parse().unwrap());
         let met = local(blocking(&["127.0.0.1"])).intersect(&local(blocking(&["example.com"])));
         for grant in [&met, &met.read_only(), &met.intersect(&local(Grant::none()))] {

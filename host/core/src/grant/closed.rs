@@ -236,9 +236,9 @@ mod tests {
         grant.with_store(store("ssh"), root("/nowhere/.ssh")).with_start_up(root("/nowhere/work/.git/config"))
     }
 
-    /// Opening a store opens nothing else, and an intersection opens what both grants open.
+    /// F1: Opening a store opens nothing else, and an intersection opens what both grants open.
     #[test]
-    fn f1_a_store_is_opened_by_its_name_and_by_both_grants() {
+    fn a_store_is_opened_by_its_name_and_by_both_grants() {
         let opened = closing().with_credentials(store("ssh"));
         assert!(closing().hides(&root("/nowhere/.ssh/id")) && !opened.hides(&root("/nowhere/.ssh/id")));
         assert!(opened.hides(&root("/nowhere/haft/x")) && opened.hides(&root("/nowhere/private")));
@@ -251,8 +251,9 @@ mod tests {
         assert!(own.hides(&root("/nowhere/.ssh/key")) && !own.hides(&root("/nowhere/.ssh/id")));
     }
 
+    /// F1.
     #[test]
-    fn f1_a_failure_is_about_what_it_names_or_what_a_closed_store_sounds_like() {
+    fn a_failure_is_about_what_it_names_or_what_a_closed_store_sounds_like() {
         let about =
             |text: &str| -> Vec<Why> { closing().closed_in(text).iter().map(|closed| closed.why).collect() };
         let ssh = Why::Store(store("ssh"));
@@ -266,8 +267,9 @@ mod tests {
         assert!(opened.closed_in("/nowhere/.ssh/id").is_empty());
     }
 
+    /// F1.
     #[test]
-    fn f1_the_hint_is_the_line_that_opens() {
+    fn the_hint_is_the_line_that_opens() {
         let hint = |path: &str| {
             closing().closed_at(Path::new(path)).and_then(|closed| closed.hint(&RightsTable::Sandbox))
         };

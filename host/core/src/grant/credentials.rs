@@ -233,8 +233,9 @@ mod tests {
 
     use super::*;
 
+    /// F1.
     #[test]
-    fn f1_each_store_and_place_is_there_once() {
+    fn each_store_and_place_is_there_once() {
         let names: BTreeSet<_> = CredentialStore::all().collect();
         assert_eq!(names.len(), ROWS.len());
         let places = || ROWS.iter().flat_map(|row| row.places);
@@ -248,8 +249,9 @@ mod tests {
         }
     }
 
+    /// F1.
     #[test]
-    fn f1_variables_move_a_store_and_leave_it_where_it_was() {
+    fn variables_move_a_store_and_leave_it_where_it_was() {
         let environment = |name: &str| match name {
             "XDG_CONFIG_HOME" => Some("/x".into()),
             "KUBECONFIG" => Some("/a:~/b".into()),
@@ -275,8 +277,9 @@ mod tests {
         );
     }
 
+    /// F1.
     #[test]
-    fn f1_an_unknown_store_is_told_with_the_nearest() {
+    fn an_unknown_store_is_told_with_the_nearest() {
         let error = |text: &str| text.parse::<CredentialStore>().unwrap_err().to_string();
         assert_eq!(error("shh"), "unknown credential store; did you mean `ssh`?");
         assert!(error("something-else").contains("there are ssh, gnupg"));

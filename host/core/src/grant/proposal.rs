@@ -184,7 +184,7 @@ mod tests {
 
     /// S07: neither `/`, nor a system directory, nor a home is proposed.
     #[test]
-    fn s07_what_holds_too_much_is_not_proposed() {
+    fn what_holds_too_much_is_not_proposed() {
         let homes = [PathBuf::from("/home/me"), "/data/people/her".into(), "/root".into()];
         for (directory, expected) in [
             ("/", Some(TooWide::Everything)),
@@ -220,7 +220,7 @@ mod tests {
 
     /// S07: the narrowest existing directory.
     #[test]
-    fn s07_the_narrowest_directory_is_proposed() {
+    fn the_narrowest_directory_is_proposed() {
         let place = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(place.path().join("a/b")).unwrap();
         std::fs::write(place.path().join("a/file"), "").unwrap();

@@ -164,7 +164,7 @@ mod tests {
 
     /// PR10: a right covers narrower ones, so that an update that requests fewer rights does not stop.
     #[test]
-    fn pr10_a_right_covers_what_lies_in_it() {
+    fn a_right_covers_what_lies_in_it() {
         for (ours, theirs) in [
             ("read=.", "read=./docs"),
             ("read=docs", "read=./docs/a/"),

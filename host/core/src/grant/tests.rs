@@ -123,7 +123,7 @@ fn host_patterns_round_trip() {
 
 /// FU02, FU04: the addresses that a name may resolve to, and the grants that allow more.
 #[test]
-fn fu02_names_lead_to_public_addresses_and_granted_ones() {
+fn names_lead_to_public_addresses_and_granted_ones() {
     use AddressError::{Loopback, Metadata, NotLoopback, Private};
     let public = "93.184.215.14";
     for (hosts, destination, address, expected) in [

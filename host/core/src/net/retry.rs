@@ -87,7 +87,7 @@ mod tests {
 
     /// PL06.
     #[test]
-    fn pl06_waits_double_within_their_bounds_and_end() {
+    fn waits_double_within_their_bounds_and_end() {
         let retry = Retry::default();
         for (attempt, full) in [(1, 500), (2, 1000), (3, 2000)] {
             let delay = retry.wait(attempt, None).unwrap().as_millis();
@@ -99,7 +99,7 @@ mod tests {
 
     /// PL06.
     #[test]
-    fn pl06_a_server_chooses_the_wait_unless_it_is_absurd() {
+    fn a_server_chooses_the_wait_unless_it_is_absurd() {
         let retry = Retry::default();
         let asked = |seconds| retry.wait(1, Some(Duration::from_secs(seconds)));
         assert_eq!(asked(0), Some(Duration::ZERO));
@@ -109,7 +109,7 @@ mod tests {
 
     /// PL06.
     #[test]
-    fn pl06_retry_after_is_seconds_or_a_date() {
+    fn retry_after_is_seconds_or_a_date() {
         let now = UNIX_EPOCH + Duration::from_secs(784_111_777 - 90);
         assert_eq!(retry_after("120", now), Some(Duration::from_mins(2)));
         assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:37 GMT", now), Some(Duration::from_secs(90)));

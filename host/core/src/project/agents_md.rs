@@ -149,7 +149,7 @@ mod tests {
 
     /// U11: priorities as in other agents; ignored files are listed.
     #[test]
-    fn u11_one_file_of_a_folder_is_read_and_others_are_named() {
+    fn one_file_of_a_folder_is_read_and_others_are_named() {
         let (_directory, place) = place();
         let write = |path: &str, text: &str| fs::write(place.join("repo").join(path), text).unwrap();
         write("AGENTS.override.md", "override");

@@ -128,7 +128,7 @@ mod tests {
 
     /// CL04: no part of an answer shows a secret.
     #[test]
-    fn cl04_every_part_of_an_answer_is_clean() {
+    fn every_part_of_an_answer_is_clean() {
         let redactor = Redactor::default();
         redactor.add(&["sk-4711-0815", "1234567890"].map(SecretString::from));
         let data = json!({ "sk-4711-0815": [{ "a": "x sk-4711-0815" }, 1_234_567_890, 42] });
@@ -166,7 +166,7 @@ mod tests {
 
     /// CL04: a call is copied only if a part of it contains a secret.
     #[test]
-    fn cl04_a_call_without_secrets_is_not_copied() {
+    fn a_call_without_secrets_is_not_copied() {
         let redactor = Redactor::default();
         redactor.add(&["sk-4711-0815", "1234567890"].map(SecretString::from));
         let call =

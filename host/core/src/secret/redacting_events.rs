@@ -147,7 +147,7 @@ mod tests {
 
     /// CL04: a listener receives everything except secrets, regardless of their split.
     #[test]
-    fn cl04_events_are_told_without_secrets() {
+    fn events_are_told_without_secrets() {
         let redactor = Redactor::default();
         redactor.add([&SecretString::from("sk-4711-0815")]);
         let received = Arc::new(Lock::new(Vec::new()));

@@ -203,7 +203,7 @@ mod tests {
 
     /// C15: keys that declare servers are found in every spelling.
     #[test]
-    fn c15_servers_that_a_head_names_are_noticed() {
+    fn servers_that_a_head_names_are_noticed() {
         for (head, expected) in [
             ("mcp_servers:\n  a:\n    command: npx", vec!["mcp_servers"]),
             ("name: x\nmcpServers: [a]", vec!["mcpServers"]),

@@ -303,7 +303,7 @@ mod tests {
 
     /// C09: the error for a wrong choice lists the choices.
     #[test]
-    fn c09_all_choices_are_told_within_a_bound() {
+    fn all_choices_are_told_within_a_bound() {
         let schema = |count: usize| {
             let names: Vec<String> = (0..count).map(|number| format!("n{number}")).collect();
             json!({ "type": "object", "properties": { "e": { "enum": names } } })
@@ -322,7 +322,7 @@ mod tests {
 
     /// C09: who wrote no case of a variant is shown all of them, once.
     #[test]
-    fn c09_the_wanted_form_is_told_once() {
+    fn the_wanted_form_is_told_once() {
         let case = |tag: &str, val: Value| {
             json!({ "type": "object", "additionalProperties": false, "required": ["tag", "val"],
             "properties": { "tag": { "type": "string", "enum": [tag] }, "val": val } })
@@ -397,7 +397,7 @@ mod tests {
 
     /// CL04: a secret is not quoted, regardless of the part that does not match.
     #[test]
-    fn cl04_what_is_hidden_is_not_quoted() {
+    fn what_is_hidden_is_not_quoted() {
         let schema = json!({ "type": "object", "additionalProperties": false, "required": ["region"], "properties": {
             "region": { "type": "string", "enum": ["eu", "us"] }, "a/b~": { "type": "string", "pattern": "^k" },
         }, "not": { "properties": { "a/b~": { "const": "kkk" } }, "required": ["a/b~"] } });

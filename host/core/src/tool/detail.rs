@@ -115,8 +115,9 @@ mod tests {
 
     use super::*;
 
+    /// U3.
     #[test]
-    fn u3_a_call_is_a_line_that_people_read() {
+    fn a_call_is_a_line_that_people_read() {
         let line = |arguments: Value| in_a_line(&arguments, 100);
         assert_eq!(line(json!({"command": "git status", "timeout": 5})), "git status timeout=5");
         assert_eq!(line(json!({"command": "cd x\nrm y\nls"})), "cd x … (+2 lines)");
@@ -131,8 +132,9 @@ mod tests {
         assert_eq!(in_a_line(&json!({"command": "x".repeat(1000)}), 10).chars().count(), 11);
     }
 
+    /// U3.
     #[test]
-    fn u3_in_full_no_value_is_cut_and_none_is_taken_for_another() {
+    fn in_full_no_value_is_cut_and_none_is_taken_for_another() {
         assert_eq!(in_full(&json!({"url": "x", "depth": 3}), None), "x depth=3");
         let write = json!({"file_path": "a", "content": "one\n  mode: 7\n", "mode": 6});
         assert_eq!(in_full(&write, None), "a\n  content:\n    one\n      mode: 7\n  mode: 6");

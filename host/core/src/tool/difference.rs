@@ -162,8 +162,9 @@ mod tests {
         assert_eq!(Difference::of(&json!({"old_string": "one"}), Some("one")), None);
     }
 
+    /// U3.
     #[test]
-    fn u3_with_the_file_an_edit_has_its_place_and_what_is_around() {
+    fn with_the_file_an_edit_has_its_place_and_what_is_around() {
         let file = (1..=20).map(|n| format!("{n}\n")).collect::<String>();
         let arguments = json!({"old_string": "10\n", "new_string": "ten\n"});
         let found = Difference::of(&arguments, Some(&file)).unwrap();
@@ -172,8 +173,9 @@ mod tests {
         assert_eq!(Difference::of(&all, Some("1\n2\n1\n")).unwrap().added, 2);
     }
 
+    /// U3.
     #[test]
-    fn u3_a_file_that_is_written_is_compared_with_what_it_holds() {
+    fn a_file_that_is_written_is_compared_with_what_it_holds() {
         let arguments = json!({"file_path": "a", "content": "one\ntwo"});
         let over = |file: &str| Difference::of(&arguments, Some(file)).unwrap().to_string();
         assert_eq!(over("one\n"), "@ -1,1 +1,2\n  one\n+ two\n\\ no line break at the end");
@@ -181,8 +183,9 @@ mod tests {
         assert_eq!(Difference::of(&arguments, None), None, "nobody knows what is there");
     }
 
+    /// U3.
     #[test]
-    fn u3_a_difference_is_bounded_and_says_so() {
+    fn a_difference_is_bounded_and_says_so() {
         let long = "x\n".repeat(MAX_LINES + 1);
         let found = Difference::of(&json!({"content": long}), Some("")).unwrap();
         assert_eq!((found.lines.len(), found.is_cut), (MAX_LINES, true));

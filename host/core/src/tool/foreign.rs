@@ -45,7 +45,7 @@ mod tests {
 
     /// S12: no foreign line has the prefix of a line of haft, in any spelling.
     #[test]
-    fn s12_what_would_pass_for_haft_s_is_quoted() {
+    fn what_would_pass_for_haft_s_is_quoted() {
         for (text, shown) in [
             ("no such file", "no such file"),
             ("a hint: none", "a hint: none"),

@@ -95,7 +95,7 @@ mod tests {
 
     /// PR14: a tool is found by its name, its alias or, if unambiguous, its short name.
     #[tokio::test]
-    async fn pr14_program_runs_any_tool_by_name() {
+    async fn program_runs_any_tool_by_name() {
         let toolbox = commands();
         for (name, meant) in [
             ("read", "read"),
@@ -120,7 +120,7 @@ mod tests {
     /// PR14: arguments are checked like those of any call; `args` may be missing, JSON as text or, for a
     /// command, the words themselves.
     #[tokio::test]
-    async fn pr14_the_arguments_are_those_of_the_tool() {
+    async fn the_arguments_are_those_of_the_tool() {
         let toolbox = commands();
         for (args, meant) in [
             (json!(null), "read {}"),
@@ -152,7 +152,7 @@ mod tests {
 
     /// PR14: events name the tool that runs.
     #[tokio::test]
-    async fn pr14_events_name_the_tool_that_runs() {
+    async fn events_name_the_tool_that_runs() {
         let received = Arc::new(Mutex::new(Vec::new()));
         let sink = received.clone();
         let events = Events::to(move |event| {

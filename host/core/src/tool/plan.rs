@@ -72,7 +72,7 @@ mod tests {
     /// U11: the grant of a call neither writes nor sends, reading stays, and tools that cannot be narrowed are
     /// withheld by name, also from the tools that a budget leaves out.
     #[tokio::test]
-    async fn u11_every_call_of_plan_mode_is_handed_a_grant_that_only_reads() {
+    async fn every_call_of_plan_mode_is_handed_a_grant_that_only_reads() {
         let mut toolbox = Toolbox::default();
         let root = Root::resolve(std::path::Path::new("/"), "nowhere".as_ref()).unwrap();
         let grant = Grant::none().with_write(root).with_host("x.org".parse().unwrap()).with_state(9);

@@ -40,8 +40,9 @@ fn read(path: &Path, grant: &Grant) -> Option<String> {
 mod tests {
     use super::*;
 
+    /// U3.
     #[tokio::test]
-    async fn u3_only_a_small_file_of_text_that_the_tool_may_read_is_compared() {
+    async fn only_a_small_file_of_text_that_the_tool_may_read_is_compared() {
         let place = tempfile::tempdir().unwrap();
         let outside = tempfile::tempdir().unwrap();
         let write = |name: &str, bytes: &[u8]| std::fs::write(place.path().join(name), bytes).unwrap();

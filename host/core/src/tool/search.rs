@@ -180,7 +180,7 @@ mod tests {
 
     /// PR15: some in full, the next by name, and never more than requested.
     #[tokio::test]
-    async fn pr15_answers_are_bounded() {
+    async fn answers_are_bounded() {
         let toolbox = letters();
         let answer = find(&toolbox, json!({ "query": "send" })).await;
         assert_eq!(names(&answer).len(), USUAL);
@@ -193,8 +193,9 @@ mod tests {
         assert!(toolbox.dispatch(call, &Session::default()).await.is_error);
     }
 
+    /// PR15.
     #[tokio::test]
-    async fn pr15_who_finds_nothing_learns_what_there_is() {
+    async fn who_finds_nothing_learns_what_there_is() {
         let answer = find(&letters(), json!({ "query": "weather" })).await;
         assert_eq!(answer["message"], "no tool matches; try other words");
         assert_eq!(answer["total"], 60);
@@ -216,7 +217,7 @@ mod tests {
 
     /// PR15: a model learns from the list alone where further tools come from.
     #[test]
-    fn pr15_the_description_tells_where_tools_come_from() {
+    fn the_description_tells_where_tools_come_from() {
         let toolbox =
             toolbox(&["read", "git__log", "git__show", "mcp__jira__find", "program__make__all"]).within(1);
         let description = &toolbox.defs()[0].description;

@@ -100,7 +100,7 @@ proptest! {
 
     /// U11: any actions of guests, in prompts and calls, can be reverted, all together or prompt by prompt.
     #[test]
-    fn u11_whatever_was_done_is_undone(deeds in prop::collection::vec((0_usize..8, any::<u32>()), 1..80)) {
+    fn whatever_was_done_is_undone(deeds in prop::collection::vec((0_usize..8, any::<u32>()), 1..80)) {
         let place = Place::new();
         fs::create_dir(place.path("folder")).unwrap();
         for name in ["0", "1", "folder/4"] {
@@ -131,7 +131,7 @@ proptest! {
 
 /// U11: prompts are reverted one by one, last first; a call without stored changes is listed with its prompt.
 #[test]
-fn u11_prompts_are_undone_one_after_the_other() {
+fn prompts_are_undone_one_after_the_other() {
     let place = Place::new();
     let keeper = place.keeper();
     keeper.begin_prompt();
@@ -153,7 +153,7 @@ fn u11_prompts_are_undone_one_after_the_other() {
 
 /// U11: files changed since, not stored, or not recorded to the end stay unchanged, and are listed.
 #[test]
-fn u11_what_cannot_be_put_back_is_left_and_named() {
+fn what_cannot_be_put_back_is_left_and_named() {
     let place = Place::new();
     place.redactor.add([&SecretString::from("sk-4711-0815")]);
     for (name, text) in [("mine", "old"), ("secret", "it is sk-4711-0815"), ("torn", "old"), ("fine", "old")]
@@ -192,7 +192,7 @@ fn u11_what_cannot_be_put_back_is_left_and_named() {
 /// U11: a symbolic link made by a tool cannot redirect an undo, and the stored file is private and removed if
 /// empty.
 #[test]
-fn u11_a_link_leads_an_undo_nowhere() {
+fn a_link_leads_an_undo_nowhere() {
     let place = Place::new();
     fs::create_dir(place.path("a")).unwrap();
     fs::create_dir(place.root.join("outside")).unwrap();

@@ -217,22 +217,25 @@ fn typed() -> Vec<String> {
 mod tests {
     use super::*;
 
+    /// U10.
     #[test]
-    fn u10_a_word_that_bash_parts_is_one() {
+    fn a_word_that_bash_parts_is_one() {
         assert_eq!(words_of("haft call x --arg a=b").unwrap(), ["haft", "call", "x", "--arg", "a=b"]);
         assert_eq!(words_of("haft call ").unwrap(), ["haft", "call", ""]);
         assert_eq!((words_of("haft 'a"), words_of("")), (None, None));
     }
 
+    /// U10.
     #[test]
-    fn u10_the_script_hands_over_the_line() {
+    fn the_script_hands_over_the_line() {
         let mut script = Vec::new();
         BASH.write_registration("V", "haft", "haft", "haft", &mut script).unwrap();
         assert!(String::from_utf8(script).unwrap().contains("_HAFT_LINE=\"${COMP_LINE:0:COMP_POINT}\""));
     }
 
+    /// U10.
     #[test]
-    fn u10_the_script_leaves_names_of_arguments_open() {
+    fn the_script_leaves_names_of_arguments_open() {
         let mut script = Vec::new();
         ZSH.write_registration("V", "haft", "haft", "haft", &mut script).unwrap();
         let script = String::from_utf8(script).unwrap();

@@ -230,7 +230,7 @@ mod tests {
 
     /// S03: a cut text states how much is missing, and the command that shows it.
     #[test]
-    fn s03_a_cut_is_marked() {
+    fn a_cut_is_marked() {
         let text: String = (0..100).map(|number| format!("line {number}\n")).collect();
         let cut = sheet(None, Some("haft inspect --full ./a"), &text);
         assert!(cut.contains("line 79\n") && !cut.contains("line 80\n"), "{cut}");
@@ -270,7 +270,7 @@ mod tests {
 
     /// S03: empty lines push no text out of sight.
     #[test]
-    fn s03_empty_lines_are_counted() {
+    fn empty_lines_are_counted() {
         let text = format!("first{}last", "\n \n".repeat(500));
         assert_eq!(
             sheet(None, None, &text).split_whitespace().collect::<Vec<_>>().join(" "),

@@ -300,8 +300,9 @@ mod tests {
         Field::new("field", property, is_required)
     }
 
+    /// MC05.
     #[test]
-    fn mc05_what_is_entered_has_the_type_that_is_asked_for() {
+    fn what_is_entered_has_the_type_that_is_asked_for() {
         let read = |property: Value, line: &str| field(&property, true).read(line);
         assert_eq!(read(json!({ "type": "string" }), "7"), Ok(Some(json!("7"))));
         assert_eq!(read(json!({ "type": "integer" }), "7"), Ok(Some(json!(7))));
@@ -318,8 +319,9 @@ mod tests {
         assert!(read(many, "x, z").is_err());
     }
 
+    /// MC05.
     #[test]
-    fn mc05_a_default_is_taken_by_who_enters_nothing() {
+    fn a_default_is_taken_by_who_enters_nothing() {
         assert_eq!(field(&json!({ "type": "integer", "default": 30 }), true).read(""), Ok(Some(json!(30))));
         assert_eq!(field(&json!({ "type": "string" }), false).read(""), Ok(None));
         let described =

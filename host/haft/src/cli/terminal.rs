@@ -339,8 +339,9 @@ pub(super) fn more_lines(count: usize, how: &str) -> String {
 mod tests {
     use super::*;
 
+    /// U3.
     #[test]
-    fn u3_of_a_long_text_the_first_lines_are_shown() {
+    fn of_a_long_text_the_first_lines_are_shown() {
         let text = |lines: usize| "abc\n".repeat(lines);
         assert_eq!(
             first_lines(&text(3), 2, 2),

@@ -179,8 +179,9 @@ mod tests {
         choice(&manifest, target, &Dirs::of_this_machine().unwrap())
     }
 
+    /// BE01.
     #[test]
-    fn be01_two_places_are_one_too_many() {
+    fn two_places_are_one_too_many() {
         let text = "[backend]\ncontainer = \"web\"\nssh = \"host\"\n";
         let manifest = Manifest::parse(text, Path::new("program.toml")).unwrap();
         let problem = two_targets(&manifest, &Target::default()).unwrap();
@@ -215,7 +216,7 @@ mod tests {
 
     /// BE01, CL02: the command line and program.toml select the backend; the default is this machine.
     #[test]
-    fn be01_cl02_the_backend_is_the_one_that_was_chosen() {
+    fn the_backend_is_the_one_that_was_chosen() {
         let none = Target::default();
         assert_eq!(chosen("", &none), None);
         let tmux = Target { tmux: Some(true), session: Some("work".into()), ..Target::default() };

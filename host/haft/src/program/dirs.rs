@@ -310,8 +310,9 @@ fn identity(line: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    /// F1.
     #[test]
-    fn f1_what_there_is_of_a_store_is_found_by_what_it_really_is() {
+    fn what_there_is_of_a_store_is_found_by_what_it_really_is() {
         let home = tempfile::tempdir().unwrap();
         let home = home.path().canonicalize().unwrap();
         for folder in [".ssh", "keys", "dotfiles"] {

@@ -157,8 +157,9 @@ impl fmt::Display for Idle {
 mod tests {
     use super::*;
 
+    /// C08.
     #[test]
-    fn c08_the_nearest_name_or_group_is_told() {
+    fn the_nearest_name_or_group_is_told() {
         let names = ["read", "git__log", "git__show", "mcp__time__now"];
         for (pattern, expected) in [
             ("reed", Some("read")),
@@ -172,8 +173,9 @@ mod tests {
         }
     }
 
+    /// C08.
     #[test]
-    fn c08_what_may_be_there_is_no_slip() {
+    fn what_may_be_there_is_no_slip() {
         let mut unseen = Unseen::default();
         unseen.note(server_prefix("git"), "not asked yet");
         for (pattern, may_be) in [
@@ -189,9 +191,9 @@ mod tests {
         }
     }
 
-    /// Each name is that of a tool with every built-in plugin enabled.
+    /// C08: each name is that of a tool with every built-in plugin enabled.
     #[tokio::test]
-    async fn c08_the_built_in_tools_are_those_there_are() {
+    async fn the_built_in_tools_are_those_there_are() {
         let known: Vec<_> = super::super::builtin_names().collect();
         assert_eq!(known.len(), 4, "{known:?}: a new one has tools that belong to `OF_BUILTINS`");
     }

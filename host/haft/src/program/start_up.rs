@@ -69,8 +69,9 @@ fn there_is(directory: &Root, place: &str) -> Option<Root> {
 mod tests {
     use super::*;
 
+    /// F1.
     #[test]
-    fn f1_what_starts_by_itself_is_kept_unless_it_is_named() {
+    fn what_starts_by_itself_is_kept_unless_it_is_named() {
         let folder = tempfile::tempdir().unwrap();
         for path in [".git/hooks", ".vscode"] {
             std::fs::create_dir_all(folder.path().join(path)).unwrap();

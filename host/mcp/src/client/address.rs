@@ -36,8 +36,9 @@ pub(super) fn is_this_machine(url: &Url) -> bool {
 mod tests {
     use super::*;
 
+    /// CL04.
     #[test]
-    fn cl04_plain_http_is_for_this_machine_only() {
+    fn plain_http_is_for_this_machine_only() {
         for url in
             ["https://mcp.test/mcp", "http://127.0.0.1:1/mcp", "http://[::1]/", "http://localhost:8080/x"]
         {

@@ -250,7 +250,7 @@ mod tests {
 
     /// MC03: text blocks are joined by newlines, an error is an error, and nothing is lost.
     #[test]
-    fn mc03_every_kind_of_content_is_told() {
+    fn every_kind_of_content_is_told() {
         let result = json!({ "isError": true, "content": [
             { "type": "text", "text": "line one" },
             { "type": "text", "text": "line two" },
@@ -276,7 +276,7 @@ mod tests {
 
     /// MC03: data is shown, and not twice.
     #[test]
-    fn mc03_structured_content_is_shown_once() {
+    fn structured_content_is_shown_once() {
         let data = json!({ "a": [1, 2] });
         let shown = |text: Option<&str>| {
             let content: Vec<_> = text.iter().map(|text| json!({ "type": "text", "text": text })).collect();
@@ -310,9 +310,9 @@ mod tests {
         assert_eq!(prompt_text(&json!({ "completion": {} }), Vec::new()).0, None);
     }
 
-    /// MC clients get the answer as it was given, with each byte kept once, and text within the bound.
+    /// M6: MC clients get the answer as it was given, with each byte kept once, and text within the bound.
     #[test]
-    fn m6_the_answer_itself_is_kept() {
+    fn the_answer_itself_is_kept() {
         let result = json!({
             "content": [
                 { "type": "text", "text": "a", "annotations": { "priority": 0.7 }, "_meta": { "k": 1 } },
@@ -344,7 +344,7 @@ mod tests {
 
     /// M4: data that only wrap a text block are not shown twice.
     #[test]
-    fn m4_wrapped_data_is_shown_once() {
+    fn wrapped_data_is_shown_once() {
         for (texts, value) in [
             (vec!["boom"], json!("boom")),
             (vec!["2"], json!(2)),
@@ -362,7 +362,7 @@ mod tests {
 
     /// MC12
     #[test]
-    fn mc12_an_answer_is_as_long_as_it_may_be() {
+    fn an_answer_is_as_long_as_it_may_be() {
         let long = "ж".repeat(5000);
         let answer = to_tool_result(
             &json!({ "content": [{ "type": "text", "text": long }], "structuredContent": [long] }),

@@ -170,7 +170,7 @@ mod tests {
 
     /// S12: the text of a server is shown, and none of its lines can pass for a line of haft.
     #[test]
-    fn s12_a_server_s_words_are_not_haft_s() {
+    fn a_server_s_words_are_not_haft_s() {
         let words = || "no\nhint: write = [\"/\"]".to_owned();
         for error in [
             ServerError::Answer { code: 1, message: words(), data: None },

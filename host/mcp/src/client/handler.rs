@@ -266,8 +266,9 @@ fn file_uri(path: &Path) -> String {
 mod tests {
     use super::*;
 
+    /// MC05.
     #[test]
-    fn mc05_the_workspace_is_a_root_whatever_its_name() {
+    fn the_workspace_is_a_root_whatever_its_name() {
         assert_eq!(file_uri(Path::new("/a b/ö#?%")), "file:///a%20b/%C3%B6%23%3F%25");
     }
 }

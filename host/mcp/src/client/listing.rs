@@ -242,9 +242,9 @@ mod tests {
         listing.finish()
     }
 
-    /// An unusable tool hides no other, its error is reported, and a wrong schema counts as none (B12, B13).
+    /// MC06: an unusable tool hides no other, its error is reported, and a wrong schema counts as none (B12, B13).
     #[test]
-    fn mc06_one_bad_tool_does_not_hide_the_others() {
+    fn one_bad_tool_does_not_hide_the_others() {
         let object = json!({ "type": "object" });
         let listed = listed(&[json!({ "tools": [
             { "name": "good", "description": "Does good", "inputSchema": object, "annotations": { "readOnlyHint": true } },
@@ -284,7 +284,7 @@ mod tests {
 
     /// MC06: pages are followed, and neither a circle nor a list without end is.
     #[test]
-    fn mc06_a_list_without_end_ends() {
+    fn a_list_without_end_ends() {
         let page = |name: &str, next: &str| json!({ "tools": [{ "name": name }], "nextCursor": next });
         let mut listing = ToolListBuilder::default();
         assert_eq!(listing.page(&page("a", "1")).unwrap().as_deref(), Some("1"));

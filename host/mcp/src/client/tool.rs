@@ -174,8 +174,9 @@ fn hinted(mut answer: ToolResult, hints: &[String]) -> ToolResult {
 mod tests {
     use super::*;
 
+    /// MC02.
     #[test]
-    fn mc02_a_name_tells_whose_tool_it_is() {
+    fn a_name_tells_whose_tool_it_is() {
         assert!(owns("git", "mcp__git__log") && owns("git", "MCP__Git__log"));
         assert!(!owns("git", "mcp__github__log") && !owns("git", "log") && !owns("git", "mcp__git"));
     }

@@ -255,8 +255,9 @@ mod tests {
 
     use super::*;
 
+    /// RS06.
     #[test]
-    fn rs06_only_an_accepted_form_with_a_yes_is_one() {
+    fn only_an_accepted_form_with_a_yes_is_one() {
         let yes = |holds: &str| json!({"action": "accept", "content": {"approve": true, "holds": holds}});
         let asked = [(CALL, Decision::Approved), (SESSION, Decision::Always), (WRITTEN, Decision::Written)];
         for (holds, expected) in asked {
@@ -275,7 +276,7 @@ mod tests {
 
     /// G11: a client that asked no user does not count as a denial of the user.
     #[test]
-    fn g11_what_a_client_does_by_itself_is_no_person_s_answer() {
+    fn what_a_client_does_by_itself_is_no_person_s_answer() {
         for (answer, why) in [
             (json!({"action": "decline", "content": {"approve": true}}), "declined for its user"),
             (json!({"action": "cancel"}), "dismissed the question"),

@@ -172,8 +172,9 @@ mod tests {
         assert_eq!(fields["_meta"], json!({ "ui": { "visibility": ["app"] } }));
     }
 
+    /// M7.
     #[test]
-    fn m7_names_leave_room_for_what_a_client_puts_before_them() {
+    fn names_leave_room_for_what_a_client_puts_before_them() {
         let names = Names::default();
         let long = format!("mcp__server__{}", "x".repeat(51));
         let shown = names.of(&long, None);

@@ -241,7 +241,7 @@ mod tests {
 
     /// C07: of the processes that share the folder, only the first takes the answer.
     #[tokio::test]
-    async fn c07_an_answer_is_good_for_every_process_once() {
+    async fn an_answer_is_good_for_every_process_once() {
         let folder = tempfile::tempdir().unwrap();
         let (one, two) = (questions_in(folder.path(), "a"), questions_in(folder.path(), "a"));
         let state = one.create_state(&A, &HASH).await.unwrap();
@@ -257,7 +257,7 @@ mod tests {
 
     /// C07: no bit of a state can be changed.
     #[tokio::test]
-    async fn c07_nobody_changes_a_state() {
+    async fn nobody_changes_a_state() {
         let questions = Questions::default();
         let state = BASE64_URL_SAFE_NO_PAD.decode(questions.create_state(&A, &HASH).await.unwrap()).unwrap();
         for index in 0..state.len() {
@@ -274,7 +274,7 @@ mod tests {
 
     /// C07: a state is valid for the user's maximum answer time.
     #[tokio::test]
-    async fn c07_a_state_ends() {
+    async fn a_state_ends() {
         let replicas = Questions::of_replicas(Arc::new(OneMap::default()), "a".into());
         for questions in [Questions::default(), replicas] {
             let old = unix_seconds(SystemTime::now());
@@ -288,7 +288,7 @@ mod tests {
     /// RP01: another replica accepts the answer to a replica's question, once; no answer is valid while the shared
     /// state is unreachable.
     #[tokio::test]
-    async fn rp01_an_answer_is_good_for_every_replica_once() {
+    async fn an_answer_is_good_for_every_replica_once() {
         let shared = Arc::new(OneMap::default());
         let [one, two, other] =
             ["a", "a", "b"].map(|program| Questions::of_replicas(shared.clone(), program.into()));

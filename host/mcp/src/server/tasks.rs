@@ -264,7 +264,7 @@ mod tests {
 
     /// RP03: every replica reports a task of another replica, only to the task's caller.
     #[tokio::test]
-    async fn rp03_a_task_is_told_of_by_every_replica() {
+    async fn a_task_is_told_of_by_every_replica() {
         let shared = Arc::new(OneMap::default());
         let (one, two, id, running) = begun(&shared).await;
         assert_eq!(payload(&two, &id).await, TaskPayload::Working);
@@ -284,7 +284,7 @@ mod tests {
 
     /// RP03: any replica stops a task.
     #[tokio::test]
-    async fn rp03_a_task_is_stopped_by_every_replica() {
+    async fn a_task_is_stopped_by_every_replica() {
         let shared = Arc::new(OneMap::default());
         let (_, two, id, running) = begun(&shared).await;
         let stop = running.stop.clone();
@@ -300,7 +300,7 @@ mod tests {
 
     /// RP03: the death of a replica during a call is reported, and not before it is certain.
     #[tokio::test]
-    async fn rp03_a_task_whose_replica_died_is_lost() {
+    async fn a_task_whose_replica_died_is_lost() {
         let shared = Arc::new(OneMap::default());
         let (one, two, id, _running) = begun(&shared).await;
         let old = br#"{"created": 1, "updated": 1, "state": "working"}"#;
@@ -313,7 +313,7 @@ mod tests {
 
     /// RP03: an answer that is too large to store is reported, and no answer is truncated.
     #[test]
-    fn rp03_an_answer_beyond_the_bound_is_not_kept() {
+    fn an_answer_beyond_the_bound_is_not_kept() {
         let ended =
             |most| Record::since(0, State::ended(Ok(answer("done")), false, most)).detailed("x").payload;
         assert!(matches!(ended(1000), TaskPayload::Completed { .. }));

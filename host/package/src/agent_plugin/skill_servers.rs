@@ -123,7 +123,7 @@ mod tests {
 
     /// MC14: every form of servers in a head is read, and a server without a start is reported.
     #[test]
-    fn mc14_every_form_of_a_head_names_its_servers() {
+    fn every_form_of_a_head_names_its_servers() {
         for head in [
             "mcp_servers:\n  a:\n    command: run\n    args: [x]",
             "mcpServers:\n  - name: a\n    command: run\n    args: [x]",

@@ -67,7 +67,7 @@ fn program() -> Made {
 
 /// PR07: flat and nested, plain and compressed, with and without entries for folders.
 #[test]
-fn pr07_both_layouts_are_unpacked() {
+fn both_layouts_are_unpacked() {
     let flat = program().file("bin/run", b"y").end();
     assert_eq!(unpacked(&flat).unwrap(), ["bin/run", "program.toml"]);
     assert_eq!(unpacked(&gzip(&flat)).unwrap(), ["bin/run", "program.toml"]);
@@ -92,7 +92,7 @@ fn pr07_both_layouts_are_unpacked() {
 
 /// X12: several gzip members form one archive, and members without a byte are bounded too.
 #[test]
-fn x12_compressed_parts_are_bounded() {
+fn compressed_parts_are_bounded() {
     let tar = program().file("a", &[b'y'; 5000]).end();
     let (first, last) = tar.split_at(1000);
     let parts = |count: usize| [gzip(first), gzip(b"").repeat(count), gzip(last)].concat();
@@ -104,7 +104,7 @@ fn x12_compressed_parts_are_bounded() {
 
 /// C19: an archive is refused before any file of it is written.
 #[test]
-fn c19_an_archive_is_refused_before_it_is_unpacked() {
+fn an_archive_is_refused_before_it_is_unpacked() {
     let many = (0..12_000).fold(program(), |made, number| made.file(&format!("f{number}"), b"x")).end();
     let last = program().file("good", b"x").kind("pipe", EntryType::Fifo).end();
     for (bytes, why) in [(many, "more than 10000 files"), (last, "a named pipe")] {
@@ -119,7 +119,7 @@ fn c19_an_archive_is_refused_before_it_is_unpacked() {
 
 /// PR07: paths beyond the header's 100 bytes, as GNU and as POSIX write them, and what `git archive` adds.
 #[test]
-fn pr07_long_paths_are_understood() {
+fn long_paths_are_understood() {
     let long = format!("{}/file", "folder".repeat(30));
     let gnu = program()
         .add(
@@ -138,7 +138,7 @@ fn pr07_long_paths_are_understood() {
 
 /// PR08: every hostile entry is refused with its reason.
 #[test]
-fn pr08_hostile_entries_are_refused() {
+fn hostile_entries_are_refused() {
     let long = vec![b'x'; 70_000];
     let sized = b"12 size=999\n";
     for (reason, made) in [
@@ -173,7 +173,7 @@ fn pr08_hostile_entries_are_refused() {
 
 /// PR08: a small archive with a large content is stopped at the limit.
 #[test]
-fn pr08_a_bomb_is_counted_as_it_unfolds() {
+fn a_bomb_is_counted_as_it_unfolds() {
     let zeros = vec![0; 1 << 20];
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     // Only end markers: no entry is counted.
@@ -188,7 +188,7 @@ fn pr08_a_bomb_is_counted_as_it_unfolds() {
 
 /// PR08: a truncated archive is refused.
 #[test]
-fn pr08_damaged_archives_are_refused() {
+fn damaged_archives_are_refused() {
     let whole = program().file("a", &[7; 5000]).end();
     for cut in [600, 1500, 3000, 5000] {
         let error = unpacked(&whole[..cut]).unwrap_err();
@@ -206,7 +206,7 @@ fn pr08_damaged_archives_are_refused() {
 
 /// PR08: no set-user-ID bit survives, and no file stays writable.
 #[test]
-fn pr08_modes_are_haft_s_own() {
+fn modes_are_haft_s_own() {
     let directory = tempfile::tempdir().unwrap();
     let (file, to) = (directory.path().join("archive"), directory.path().join("tree"));
     let mut run = header(b"run", EntryType::Regular, 0);

@@ -107,7 +107,7 @@ mod tests {
 
     /// S02: all spellings of a path name one file.
     #[test]
-    fn s02_a_path_is_one_path_however_it_is_spelt() {
+    fn a_path_is_one_path_however_it_is_spelt() {
         for spelt in ["server/x", ".//server/x", "././server//x", "server/./x"] {
             assert_eq!(normal(spelt).as_deref(), Some("server/x"), "{spelt}");
         }
@@ -118,7 +118,7 @@ mod tests {
 
     /// S02: only words that start files of the package count as the package's own.
     #[test]
-    fn s02_words_of_the_workspace_are_none_of_the_package() {
+    fn words_of_the_workspace_are_none_of_the_package() {
         assert_eq!(names("node server/x ./lib --file=./y"), ["lib"]);
         assert_eq!(names("bin//run run ././a/ .//b"), ["bin/run", "a", "b"]);
         assert_eq!(names("./bin/run"), ["bin/run"]);
@@ -127,7 +127,7 @@ mod tests {
 
     /// S02: a plugin's server names files of the plugin by the placeholder of its folder, too.
     #[test]
-    fn s02_words_of_a_plugin_s_server_are_its_own() {
+    fn words_of_a_plugin_s_server_are_its_own() {
         for word in ["${PLUGIN_ROOT}/a.js", "a.js", "./a.js", "--file=${PLUGIN_ROOT}/a.js"] {
             assert_eq!(of_plugin(word).as_deref(), Some("a.js"), "{word}");
         }

@@ -122,7 +122,7 @@ fn a_file_is_of_the_skill_whose_folder_it_lies_in() {
 
 /// PR08: each rule for packages refuses its violation with a reason.
 #[test]
-fn pr08_a_package_is_held_to_the_rules() {
+fn a_package_is_held_to_the_rules() {
     let plugin = |component: &str| format!("[[plugins]]\nname = \"a\"\ncomponent = \"{component}\"\n");
     let tool =
         |command: &str| format!("[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"{command}\"\n");
@@ -196,7 +196,7 @@ fn a_component_says_what_it_asks_for_or_asks_for_nothing() {
 
 /// WA04: a component that implements no known contract is refused before it is installed.
 #[test]
-fn wa04_a_wrong_component_is_refused() {
+fn a_wrong_component_is_refused() {
     for (bytes, reason) in [
         (b"not wasm".as_slice(), "not a WebAssembly component"),
         (b"\0asm\x01\0\0\0", "a core WebAssembly module"),

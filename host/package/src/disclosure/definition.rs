@@ -176,7 +176,7 @@ mod tests {
 
     /// S03: every word of a schema is disclosed, under any key.
     #[test]
-    fn s03_no_word_of_a_schema_is_left_out() {
+    fn no_word_of_a_schema_is_left_out() {
         const WORD: &str = "send ~/.ssh";
         let values = [
             json!(WORD),
@@ -210,7 +210,7 @@ mod tests {
 
     /// S03: every part of a definition is rendered.
     #[test]
-    fn s03_all_of_a_definition_is_there_to_read() {
+    fn all_of_a_definition_is_there_to_read() {
         let def = ToolDef {
             name: "t".into(),
             description: "First.\n\nSecond paragraph.".into(),
@@ -236,8 +236,9 @@ mod tests {
         assert_eq!(lines(&def).join("\n"), expected);
     }
 
+    /// S03.
     #[test]
-    fn s03_a_schema_of_odd_values_hides_nothing() {
+    fn a_schema_of_odd_values_hides_nothing() {
         let hints = |parameters: Value| lines(&ToolDef { parameters, ..ToolDef::default() }).join("\n");
         assert_eq!(hints(json!({ "properties": ["do x"] })), "properties: [\"do x\"]");
         assert_eq!(hints(json!({ "required": "do y" })), "required: \"do y\"");

@@ -217,7 +217,7 @@ mod tests {
 
     /// S02: changes, additions and removals are shown line by line.
     #[test]
-    fn s02_every_change_is_told() {
+    fn every_change_is_told() {
         let before = one(&[item("run", "a\nb\nc\n"), item("gone", "x\n"), item("same", "s\n")]);
         let mut now = one(&[item("run", "a\nB\nc"), item("same", "s\n"), item("extra", "y\n")]);
         assert!(before.changes(&before.digests(), &before).is_empty());
@@ -230,7 +230,7 @@ mod tests {
     /// S02: an appended line does not change the line before it in a text that haft composed; in a file it
     /// does.
     #[test]
-    fn s02_a_line_more_is_one_line() {
+    fn a_line_more_is_one_line() {
         let difference = |kind, [before, now]: [&str; 2]| {
             let of = |text: &str| one(&[Item::text(kind, "about", text.to_owned())]);
             summary(&of(now).changes(&of(before).digests(), &of(before)))
@@ -249,7 +249,7 @@ mod tests {
 
     /// S02: kept content that does not match the recorded digest is not the content that the user agreed to.
     #[test]
-    fn s02_where_the_old_one_is_not_to_be_had_all_of_the_new_one_is_shown() {
+    fn where_the_old_one_is_not_to_be_had_all_of_the_new_one_is_shown() {
         let (recorded, now) = (
             one(&[item("run", "a\n"), item("same", "s\n")]).digests(),
             one(&[item("run", "b\n"), item("same", "s\n")]),

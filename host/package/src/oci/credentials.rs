@@ -277,7 +277,7 @@ mod tests {
 
     /// CL04: the error for an invalid file does not contain its content.
     #[tokio::test]
-    async fn cl04_a_bad_file_is_named_and_not_repeated() {
+    async fn a_bad_file_is_named_and_not_repeated() {
         for text in [
             r#"{ "auths": { "a.test": { "auth": "c2VjcmV0LTQ3MTE=" } } }"#,
             r#"{ "auths": "c2VjcmV0LTQ3MTE=" }"#,

@@ -267,7 +267,7 @@ mod tests {
 
     /// PR08: no reference can name another path, host or request.
     #[test]
-    fn pr08_hostile_references_are_refused() {
+    fn hostile_references_are_refused() {
         let long = format!("oci://a.test/{}", "a".repeat(256));
         let tag = format!("oci://a.test/b:{}", "a".repeat(129));
         for text in [

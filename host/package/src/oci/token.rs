@@ -289,7 +289,7 @@ mod tests {
 
     /// CL04: a token is requested at the registry's realm, and a credential is sent only to permitted hosts.
     #[tokio::test]
-    async fn cl04_a_credential_goes_to_its_own_site() {
+    async fn a_credential_goes_to_its_own_site() {
         let client = Asking::new(false).unwrap();
         let credential = Credential::from_password("u", "password-4711", "a file");
         let (public, local) =

@@ -51,7 +51,7 @@ fn pin(kept: &Digest) -> Pin {
 
 /// PR08: a failed installation leaves nothing.
 #[test]
-fn pr08_what_is_not_kept_is_gone() {
+fn what_is_not_kept_is_gone() {
     let (_directory, store) = store();
     let installing = store.install().unwrap();
     fs::create_dir(installing.directory().join("tree")).unwrap();
@@ -62,7 +62,7 @@ fn pr08_what_is_not_kept_is_gone() {
 
 /// X12: an installation removes the remains of a killed installation, but not those of a running one.
 #[test]
-fn x12_what_a_killed_install_left_is_removed_by_the_next() {
+fn what_a_killed_install_left_is_removed_by_the_next() {
     let (_directory, store) = store();
     fs::create_dir_all(store.root().join(".incomingdead/tree")).unwrap();
     let first = store.install().unwrap();
@@ -174,7 +174,7 @@ fn remains_of_a_killed_install_are_swept() {
 
 /// C19: concurrent installations do not remove each other's directories.
 #[test]
-fn c19_installs_at_once_do_not_disturb_each_other() {
+fn installs_at_once_do_not_disturb_each_other() {
     let (_directory, store) = store();
     let failed: Vec<String> = std::thread::scope(|scope| {
         let installs = |thread: usize| {
@@ -193,7 +193,7 @@ fn c19_installs_at_once_do_not_disturb_each_other() {
 /// C19: damaged content that several installations replace concurrently is valid afterwards for each of
 /// them.
 #[test]
-fn c19_damaged_content_is_mended_by_one_at_a_time() {
+fn damaged_content_is_mended_by_one_at_a_time() {
     let (_directory, store) = store();
     let digest = keep(&store, b"one");
     for _ in 0..20 {
@@ -213,7 +213,7 @@ fn c19_damaged_content_is_mended_by_one_at_a_time() {
 
 /// C19: a truncated record of a lock file is written again; otherwise its content would look unused.
 #[test]
-fn c19_a_note_that_was_cut_off_is_written_anew() {
+fn a_note_that_was_cut_off_is_written_anew() {
     let (directory, store) = store();
     let used = keep(&store, b"used");
     grow_old(&store, &used);
@@ -229,7 +229,7 @@ fn c19_a_note_that_was_cut_off_is_written_anew() {
 
 /// C19: locked content is not removed; without any installation no lock is needed.
 #[test]
-fn c19_what_is_held_is_not_swept() {
+fn what_is_held_is_not_swept() {
     let (_directory, store) = store();
     assert!(store.hold().unwrap().is_none());
     keep(&store, b"one");

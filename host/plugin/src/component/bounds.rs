@@ -151,8 +151,9 @@ pub(crate) mod tests {
         [b"\0asm\x01\0\0\0".to_vec(), types, functions, section(10, count, &body.repeat(count))].concat()
     }
 
+    /// WA04.
     #[test]
-    fn wa04_types_nest_so_deep_and_no_deeper() {
+    fn types_nest_so_deep_and_no_deeper() {
         let read = || {
             check(&nested(50)).unwrap();
             assert!(check(&nested(200_000)).unwrap_err().to_string().contains("nest"));
@@ -169,7 +170,7 @@ pub(crate) mod tests {
 
     /// X12: a component that takes gigabytes to compile is refused, regardless of the excessive part.
     #[test]
-    fn x12_what_compiling_takes_is_bounded() {
+    fn what_compiling_takes_is_bounded() {
         let module = |fields: &str| format!("(component (core module {fields}))");
         let function =
             |code: &str| module(&format!("(memory 1) (table 1 funcref) (func (local i32) {code})"));

@@ -33,7 +33,7 @@ mod tests {
 
     /// C10: every number stays equal in both conversions.
     #[test]
-    fn c10_every_number_goes_there_and_back() {
+    fn every_number_goes_there_and_back() {
         for (one, written) in
             [(1.5, "1.5"), (f64::INFINITY, "\"Infinity\""), (f64::NEG_INFINITY, "\"-Infinity\"")]
         {

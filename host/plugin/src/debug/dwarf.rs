@@ -113,7 +113,7 @@ mod tests {
     /// 0.17.1 with the flags of `haft plugin build`: each of its two checks is reported with its line and its
     /// reason.
     #[test]
-    fn u6_each_check_of_a_function_is_told_with_its_line() {
+    fn each_check_of_a_function_is_told_with_its_line() {
         let bytes = include_bytes!("two.wasm");
         let (modules, _) = modules::read(bytes, LINES_SECTION);
         let lines = Debug::of(&modules[0]).unwrap().table(&modules[0], "/p", 0).unwrap();

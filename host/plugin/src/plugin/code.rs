@@ -165,7 +165,7 @@ mod tests {
 
     /// A06: calls use the optimized code once it exists, and it is compiled once.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a06_calls_have_the_optimized_code() {
+    async fn calls_have_the_optimized_code() {
         let directory = tempfile::tempdir().unwrap();
         let cache = Some(directory.path().join("cache"));
         let engine = Engine::new(&EngineOptions { cache, tiered: true, ..EngineOptions::default() });

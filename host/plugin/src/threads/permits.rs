@@ -237,7 +237,7 @@ mod tests {
 
     /// S08: who waits is served in turn, and does not keep another plugin's calls waiting.
     #[tokio::test]
-    async fn s08_places_are_handed_on_in_turn() {
+    async fn places_are_handed_on_in_turn() {
         let permits = Permits::default();
         let mut taken = all(&permits, 1);
         assert_eq!(taken.len(), 22);
@@ -263,7 +263,7 @@ mod tests {
 
     /// S08: the queue is bounded, and waiting has an end.
     #[tokio::test]
-    async fn s08_waiting_is_bounded() {
+    async fn waiting_is_bounded() {
         let permits = Permits::default();
         let _taken = all(&permits, 1);
         let mut waiting = tokio::task::JoinSet::new();
@@ -283,7 +283,7 @@ mod tests {
 
     /// C05: with a call of each session's client, every call of one plugin is served, and another plugin's too.
     #[tokio::test]
-    async fn c05_a_call_of_each_of_two_thousand_clients_is_served() {
+    async fn a_call_of_each_of_two_thousand_clients_is_served() {
         let permits = Permits::default();
         let mut calls = tokio::task::JoinSet::new();
         for number in 0..2048 {
@@ -303,7 +303,7 @@ mod tests {
 
     /// S08: waiting calls have a limit on their bytes, and count as long as they wait.
     #[tokio::test]
-    async fn s08_arguments_of_calls_that_wait_are_bounded() {
+    async fn arguments_of_calls_that_wait_are_bounded() {
         let permits = Permits::default();
         let taken = all(&permits, 1);
         let (cancel, half) = (CancellationToken::new(), MAX_WAITING_BYTES / 2);

@@ -108,7 +108,7 @@ mod tests {
 
     /// S08: a later tenant gets a share: another plugin, another client or both.
     #[test]
-    fn s08_nobody_takes_everything() {
+    fn nobody_takes_everything() {
         let mut shares = Shares::new(64);
         let (first, second) = (Client::another(), Client::another());
         assert_eq!(take_all(&mut shares, 1, first), 22);

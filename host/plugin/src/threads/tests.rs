@@ -6,7 +6,7 @@ use crate::threads::landlock::write_nowhere;
 /// WA02: work of haft for a guest has haft's own rights, regardless of the thread that first
 /// requested it.
 #[test]
-fn wa02_what_haft_does_for_a_guest_is_not_held_to_the_guests_directories() {
+fn what_haft_does_for_a_guest_is_not_held_to_the_guests_directories() {
     let place = tempfile::tempdir().unwrap();
     let (threads, file) = (Arc::new(Threads::new()), place.path().join("new"));
     let (own, path) = (threads.for_guests(), file.clone());

@@ -284,7 +284,7 @@ mod tests {
 
     /// S17: holes, many small writes and many names cost at least what they take.
     #[test]
-    fn s17_what_is_written_is_counted() {
+    fn what_is_written_is_counted() {
         let file = tempfile::tempfile().unwrap();
         let disk = Disk::new(100_000);
         disk.write(&file, Some(0), 1000).unwrap();

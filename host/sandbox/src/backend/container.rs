@@ -164,8 +164,9 @@ const MAX_NAME: usize = 128;
 mod tests {
     use super::*;
 
+    /// BE03.
     #[test]
-    fn be03_a_container_s_name_is_never_an_option() {
+    fn a_container_s_name_is_never_an_option() {
         for name in ["web", "a1b2c3", "my_app-1.2"] {
             check(name).unwrap();
         }

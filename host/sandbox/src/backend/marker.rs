@@ -126,7 +126,7 @@ mod tests {
 
     /// MK02, MK04: the line is found in any division into chunks, and similar text is not taken for it.
     #[test]
-    fn mk04_only_the_word_itself_ends_a_stream() {
+    fn only_the_word_itself_ends_a_stream() {
         assert_eq!(read(&["err\n0a1b 42 left\n"]), ("err\n".into(), Some("42 left".into())));
         assert_eq!(read(&["err0", "a", "1b", " 0", "\n"]), ("err".into(), Some("0".into())));
         assert_eq!(read(&["0a1", "0a1b 3\nrest"]), ("0a1".into(), Some("3".into())));
@@ -150,9 +150,9 @@ mod tests {
         (skipped.into(), text.into())
     }
 
-    /// The line is found once, in any division into chunks, and similar text is not taken for it.
+    /// BE04: the line is found once, in any division into chunks, and similar text is not taken for it.
     #[test]
-    fn be04_only_the_line_itself_begins_a_stream() {
+    fn only_the_line_itself_begins_a_stream() {
         assert_eq!(split(&["0a1b\nout\n"]), owned("", "out\n"));
         assert_eq!(split(&["welcome\n0a1b\nout", "\n"]), owned("welcome\n", "out\n"));
         assert_eq!(split(&["hi0", "a", "1b", "\no", "ut"]), owned("hi", "out"));
@@ -161,9 +161,9 @@ mod tests {
         assert_eq!(split(&[""]), owned("", ""));
     }
 
-    /// Fewer bytes are retained than the line has, however long the preamble.
+    /// BE04: Fewer bytes are retained than the line has, however long the preamble.
     #[test]
-    fn be04_what_is_held_of_a_preamble_is_bounded() {
+    fn what_is_held_of_a_preamble_is_bounded() {
         let mut preamble = Preamble::new("0a1b");
         for _ in 0..100 {
             preamble.strip(&[b'x'; 1000], |_| {});

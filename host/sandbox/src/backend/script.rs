@@ -114,15 +114,16 @@ mod tests {
 
     /// FL02: a script before data is one line, whatever its content.
     #[test]
-    fn fl02_a_script_before_data_is_one_line() {
+    fn a_script_before_data_is_one_line() {
         let script = Script::new().unwrap().with("path", "a\nb\\n'c").then("echo");
         let line = script.before_data();
         assert_eq!(String::from_utf8_lossy(&line).matches('\n').count(), 1);
         assert!(line.ends_with(b"\n"));
     }
 
+    /// MK04.
     #[test]
-    fn mk04_no_two_scripts_end_with_the_same_word() {
+    fn no_two_scripts_end_with_the_same_word() {
         let (one, two) = (Script::new().unwrap(), Script::new().unwrap());
         assert!(one.nonce().len() == 32 && one.nonce() != two.nonce());
     }

@@ -330,8 +330,9 @@ fn sweep(place: &Path) {
 mod tests {
     use super::*;
 
+    /// BE03.
     #[test]
-    fn be03_a_target_is_never_an_option() {
+    fn a_target_is_never_an_option() {
         for target in ["host", "me@host", "host.example.org", "ssh://me@host:2222", "10.0.0.1", "me@[::1]"] {
             check(target).unwrap();
         }
@@ -343,8 +344,9 @@ mod tests {
         }
     }
 
+    /// BE04.
     #[test]
-    fn be04_a_socket_s_path_is_short_and_private() {
+    fn a_socket_s_path_is_short_and_private() {
         use std::os::unix::fs::PermissionsExt;
         let state = tempfile::tempdir().unwrap();
         let deep = state.path().join("x".repeat(100));
@@ -359,9 +361,9 @@ mod tests {
         }
     }
 
-    /// The next haft removes the remains of a killed one.
+    /// BE04: the next haft removes the remains of a killed one.
     #[test]
-    fn be04_what_a_killed_haft_left_is_swept() {
+    fn what_a_killed_haft_left_is_swept() {
         let state = tempfile::tempdir().unwrap();
         let (gone, own) = (
             state.path().join("haft-ssh-4194304-x"),

@@ -142,7 +142,7 @@ mod tests {
 
     /// SB08: the table of fallbacks.
     #[test]
-    fn sb08_what_is_missing_is_said_or_refused() {
+    fn what_is_missing_is_said_or_refused() {
         assert_eq!(with(true, Some(7)), Verdict::Full);
         assert_eq!(with(true, Some(3)), Verdict::Full);
         for landlock in [None, Some(1), Some(2)] {

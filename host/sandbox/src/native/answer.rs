@@ -184,7 +184,7 @@ mod tests {
 
     /// TE12, TE24: for any content of the streams, the result stays within its limit and reports the end.
     #[test]
-    fn te12_both_streams_and_the_notices_share_one_limit() {
+    fn both_streams_and_the_notices_share_one_limit() {
         for (stdout, stderr) in [(0, 0), (5, 0), (0, 5), (900, 5), (5, 900), (900, 900), (1500, 1500)] {
             let answer = answer(
                 finished(0x100, stdout, stderr),
@@ -214,7 +214,7 @@ mod tests {
 
     /// TE18
     #[test]
-    fn te18_a_signal_is_named() {
+    fn a_signal_is_named() {
         let answer = answer(
             finished(9, 0, 0),
             Duration::ZERO,

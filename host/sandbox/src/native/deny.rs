@@ -132,7 +132,7 @@ mod tests {
 
     /// RS08
     #[test]
-    fn rs08_a_denied_command_is_found_however_it_is_written() {
+    fn a_denied_command_is_found_however_it_is_written() {
         let denied = Denied::new(DEFAULT.iter().copied());
         for command in [
             "rm -rf /",
@@ -165,7 +165,7 @@ mod tests {
 
     /// RS08: a command that only mentions a denied one is not denied.
     #[test]
-    fn rs08_what_only_mentions_one_is_run() {
+    fn what_only_mentions_one_is_run() {
         let denied = Denied::new(DEFAULT.iter().copied());
         for command in [
             "grep reboot log",

@@ -206,7 +206,7 @@ mod tests {
 
     /// FL01: at most 8,000 whole characters, and a suffix if there are more.
     #[test]
-    fn fl01_a_long_file_is_cut_between_characters() {
+    fn a_long_file_is_cut_between_characters() {
         let text = "ж".repeat(9000);
         let read = &text.as_bytes()[..=MAX_CHARACTERS * CHARACTER / 2];
         let answer = shown(read, text.len() as u64);

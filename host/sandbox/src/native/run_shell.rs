@@ -231,7 +231,7 @@ mod tests {
 
     /// RS03: every form of a time is accepted.
     #[test]
-    fn rs03_every_form_of_a_wait_is_understood() {
+    fn every_form_of_a_wait_is_understood() {
         let time = |milliseconds| Ok(Wait::For(Duration::from_millis(milliseconds)));
         for (value, milliseconds) in [
             (json!("500ms"), 500),
@@ -253,7 +253,7 @@ mod tests {
 
     /// RS04: an invalid time is refused with the valid forms.
     #[test]
-    fn rs04_what_is_no_wait_is_refused_with_the_forms() {
+    fn what_is_no_wait_is_refused_with_the_forms() {
         for value in [
             json!("soon"),
             json!(""),
@@ -278,8 +278,9 @@ mod tests {
         }
     }
 
+    /// RS03.
     #[test]
-    fn rs03_a_time_is_shown_as_it_is_written() {
+    fn a_time_is_shown_as_it_is_written() {
         for (milliseconds, text) in [
             (250, "250ms"),
             (7000, "7s"),

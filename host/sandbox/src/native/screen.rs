@@ -256,7 +256,7 @@ mod tests {
 
     /// TM03
     #[test]
-    fn tm03_a_delay_is_understood_or_refused() {
+    fn a_delay_is_understood_or_refused() {
         let of = |value: Value| delay(&value);
         let all = [
             (json!({}), 0),
@@ -288,7 +288,7 @@ mod tests {
 
     /// TM02: omitted arguments have the reference's defaults.
     #[test]
-    fn tm02_wrapped_lines_are_joined_unless_it_is_switched_off() {
+    fn wrapped_lines_are_joined_unless_it_is_switched_off() {
         assert_eq!(snapshot(&json!({})), Snapshot { join: true, ..Snapshot::default() });
         let numbers = snapshot(&json!({"start": -5, "end": "-", "join_wrapped_lines": false}));
         assert_eq!(

@@ -72,7 +72,7 @@ fn built(settings: &Settings) -> Vec<&'static str> {
 
 /// TE06: each row of the catalogue names its own tool, and no name occurs twice.
 #[test]
-fn te06_every_row_names_its_tool() {
+fn every_row_names_its_tool() {
     let settings = settings(Some(Still(true)));
     for native in NATIVE {
         assert_eq!((native.build)(&settings).unwrap().def().name, native.name);
@@ -85,7 +85,7 @@ fn te06_every_row_names_its_tool() {
 
 /// TM01: the tools of a pane exist only with a pane.
 #[test]
-fn tm01_capture_and_send_are_there_where_a_pane_is() {
+fn capture_and_send_are_there_where_a_pane_is() {
     assert_eq!(built(&settings(None)), ["bash"]);
     assert_eq!(built(&settings(Some(Still(false)))), ["bash", "run_shell", "read_file", "write_file"]);
     let all = built(&settings(Some(Still(true))));
@@ -94,7 +94,7 @@ fn tm01_capture_and_send_are_there_where_a_pane_is() {
 
 /// RS08: a denied command is refused before approval is requested.
 #[test]
-fn rs08_a_denied_command_is_refused_by_its_arguments_alone() {
+fn a_denied_command_is_refused_by_its_arguments_alone() {
     let settings = settings(Some(Still(false)));
     for shell in [NATIVE[0], NATIVE[1]] {
         let tool = (shell.build)(&settings).unwrap();

@@ -180,9 +180,9 @@ mod tests {
         File::open(own).unwrap().set_modified(long_ago).unwrap();
     }
 
-    /// A child that replaces haft's file by a link changes no other file.
+    /// M1: a child that replaces haft's file by a link changes no other file.
     #[test]
-    fn m1_nothing_is_written_where_children_write() {
+    fn nothing_is_written_where_children_write() {
         let place = tempfile::tempdir().unwrap();
         let (caches, outside) = (written(&place.path().join("own")), place.path().join("outside"));
         fs::create_dir(&outside).unwrap();

@@ -376,8 +376,9 @@ mod tests {
 
     use super::*;
 
+    /// MC11.
     #[test]
-    fn mc11_lines_are_told_once_and_the_last_are_kept() {
+    fn lines_are_told_once_and_the_last_are_kept() {
         let lines = RefCell::new(Vec::new());
         let on_line = |line: &str| lines.borrow_mut().push(line.to_owned());
         let mut words = LastLines::default();
@@ -387,8 +388,9 @@ mod tests {
         assert_eq!(words.last(), "one\ntwo\n[31mred[0m");
     }
 
+    /// MC11.
     #[test]
-    fn mc11_a_megabyte_is_not_kept() {
+    fn a_megabyte_is_not_kept() {
         let mut words = LastLines::default();
         for number in 0..1000 {
             words.push(format!("{number} {}\n", "x".repeat(2000)).as_bytes(), &|_: &str| {});

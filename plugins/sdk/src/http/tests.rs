@@ -38,7 +38,7 @@ fn get(text: &str) -> Request {
 
 /// FU02: what is no request at all is refused before anything is sent.
 #[test]
-fn fu02_only_http_without_a_user() {
+fn only_http_without_a_user() {
     let refused = |text: &str, why: &str| {
         let error = parse_url(text).unwrap_err();
         assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Invalid, why));
@@ -77,7 +77,7 @@ fn redirects_are_resolved_against_where_they_stand() {
 
 /// FU02, FU03: a redirect is checked like the URL that a model wrote.
 #[test]
-fn fu03_redirects_to_anything_but_http_are_refused() {
+fn redirects_to_anything_but_http_are_refused() {
     for (location, why) in [
         (
             "file:///etc/passwd",
@@ -97,7 +97,7 @@ fn fu03_redirects_to_anything_but_http_are_refused() {
 
 /// FU03: the hop that failed is named.
 #[test]
-fn fu03_the_error_of_a_hop_names_it() {
+fn the_error_of_a_hop_names_it() {
     let answer = |request: &Request| match request.url().path() {
         "/" => Ok(moved("https://example.com/", 302, "http://169.254.169.254/latest")),
         _ => Err(Error::new(ErrorKind::Denied, "access was denied")),
@@ -109,7 +109,7 @@ fn fu03_the_error_of_a_hop_names_it() {
 
 /// FU03: the number of hops is bounded, and all have one deadline.
 #[test]
-fn fu03_redirects_end() {
+fn redirects_end() {
     let deadlines = RefCell::new(Vec::new());
     let answer = |request: &Request| {
         deadlines.borrow_mut().push(request.deadline());
@@ -210,7 +210,7 @@ fn packed_bodies_are_unpacked() {
 
 /// FU04: a body has a bound, packed or not.
 #[test]
-fn fu04_a_body_is_read_up_to_a_bound() {
+fn a_body_is_read_up_to_a_bound() {
     let bomb = gzip(&vec![b'0'; 50 << 20]);
     assert!(bomb.len() < 100_000);
     let read = packed("gzip", bomb).read(1 << 20);

@@ -26,7 +26,7 @@ fn sent(messages: &[Message]) -> Value {
 
 /// PL01.
 #[test]
-fn pl01_text_model_and_tokens_are_read() {
+fn text_model_and_tokens_are_read() {
     let body = json!({
         "type": "message", "role": "assistant", "model": "exact", "stop_reason": "end_turn",
         "content": [{ "type": "text", "text": "hel" }, { "type": "text", "text": "lo" },
@@ -43,7 +43,7 @@ fn pl01_text_model_and_tokens_are_read() {
 
 /// PL04.
 #[test]
-fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
+fn nothing_is_sent_for_no_tools_and_no_system() {
     let messages = [Message::User("hi".into())];
     let ask = Ask { model: "m", system: "", messages: &messages, tools: &[], output: None };
     let body = Value::from(Anthropic.request(&ask, &Terms::default()));
@@ -56,7 +56,7 @@ fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
 
 /// G10: a long file fits one call; no request exceeds the output limit of its model.
 #[test]
-fn g10_the_default_limit_is_that_of_the_model() {
+fn the_default_limit_is_that_of_the_model() {
     let rows = [
         ("claude-sonnet-4-5", 32_000),
         ("claude-opus-4-1-20250805", 32_000),
@@ -75,7 +75,7 @@ fn g10_the_default_limit_is_that_of_the_model() {
 
 /// PL13: the constant prefix is marked as cacheable.
 #[test]
-fn pl13_the_system_prompt_and_the_last_messages_are_marked() {
+fn the_system_prompt_and_the_last_messages_are_marked() {
     let def = ToolDef { name: "t".into(), parameters: json!({ "type": "object" }), ..ToolDef::default() };
     let messages = [Message::User("hi".into())];
     let body =
@@ -97,7 +97,7 @@ fn pl13_the_system_prompt_and_the_last_messages_are_marked() {
 
 /// PL13: all answers are in one message, failures are flagged, and the next prompt follows them.
 #[test]
-fn pl13_answers_are_one_message_in_order() {
+fn answers_are_one_message_in_order() {
     let reply = turn(&json!([call("a", &json!({ "x": 1 })), call("b", &json!({}))]), "tool_use").reply;
     let answers = [ToolResult::success("one"), ToolResult::error("two")];
     let messages = [
@@ -117,7 +117,7 @@ fn pl13_answers_are_one_message_in_order() {
 
 /// PL13, G09: pictures and documents are sent, in answers and in prompts.
 #[test]
-fn pl13_pictures_are_sent_as_pictures() {
+fn pictures_are_sent_as_pictures() {
     let picture = Attachment::new("image/png", vec![0, 255]);
     let document =
         Attachment { name: Some("a.pdf".into()), ..Attachment::new("application/pdf", vec![0, 255]) };
@@ -158,7 +158,7 @@ fn a_failure_has_words_and_no_mark_beside_files() {
 
 /// PL14: thinking and unknown blocks are sent back unmodified; rejected blocks are not.
 #[test]
-fn pl14_blocks_go_back_unmodified() {
+fn blocks_go_back_unmodified() {
     let content = json!([
         { "type": "thinking", "thinking": "hm", "signature": "sig==" },
         { "type": "redacted_thinking", "data": "xyz" },
@@ -177,7 +177,7 @@ fn pl14_blocks_go_back_unmodified() {
 
 /// G10: a full context window differs from the limit of output tokens: the conversation must be shortened.
 #[test]
-fn g10_a_full_context_window_is_told_apart() {
+fn a_full_context_window_is_told_apart() {
     let body = json!({ "content": [{ "type": "text", "text": "half" }], "stop_reason": "model_context_window_exceeded" });
     let ask = Ask { model: "m", system: "", messages: &[], tools: &[], output: None };
     let failure = Anthropic.decode(&ask, body).unwrap_err();
@@ -186,7 +186,7 @@ fn g10_a_full_context_window_is_told_apart() {
 
 /// PL14.
 #[test]
-fn pl14_stop_reasons_are_told_apart() {
+fn stop_reasons_are_told_apart() {
     let text = json!([{ "type": "text", "text": "half" }]);
     for (reason, stop) in [
         ("end_turn", Stop::Done),
@@ -206,7 +206,7 @@ fn pl14_stop_reasons_are_told_apart() {
 
 /// PL14: an interrupted turn is stored regardless of its content, and sent back unmodified.
 #[test]
-fn pl14_an_interrupted_turn_goes_back_as_it_is() {
+fn an_interrupted_turn_goes_back_as_it_is() {
     let content = json!([{ "type": "server_tool_use", "id": "s", "name": "web_search", "input": {} }]);
     let paused = turn(&content, "pause_turn").reply;
     assert!(!paused.is_empty());
@@ -216,7 +216,7 @@ fn pl14_an_interrupted_turn_goes_back_as_it_is() {
 
 /// PL10: the input of a call in every form.
 #[test]
-fn pl10_input_is_an_object_or_a_problem() {
+fn input_is_an_object_or_a_problem() {
     for (input, understood) in [
         (json!({ "a": 1 }), json!({ "a": 1 })),
         (json!("{\"a\":1}"), json!({ "a": 1 })),
@@ -231,7 +231,7 @@ fn pl10_input_is_an_object_or_a_problem() {
 
 /// PL12.
 #[test]
-fn pl12_an_error_has_the_status_of_its_type() {
+fn an_error_has_the_status_of_its_type() {
     let body = json!({ "type": "error", "error": { "type": "overloaded_error", "message": "busy" } });
     let error = Anthropic.decode(&ask(&[], &[]), body).unwrap_err();
     assert!(matches!(error, Failure::Reported { code: Some(529), .. }), "{error}");
@@ -240,7 +240,7 @@ fn pl12_an_error_has_the_status_of_its_type() {
 
 /// PL18.
 #[test]
-fn pl18_nothing_said_is_an_empty_response() {
+fn nothing_said_is_an_empty_response() {
     let body = json!({ "content": [], "stop_reason": "end_turn" });
     let error = Anthropic.decode(&ask(&[], &[]), body).unwrap_err().to_string();
     assert_eq!(error, "empty response: neither text nor a call (it ended with `end_turn`)");
@@ -288,7 +288,7 @@ fn folded(events: &[Value]) -> (Value, String, String) {
 
 /// PL02, PL14: a streamed message equals an unstreamed one.
 #[test]
-fn pl14_a_streamed_message_is_put_together() {
+fn a_streamed_message_is_put_together() {
     let start = |index: u64, block: Value| json!({ "type": "content_block_start", "index": index, "content_block": block });
     let delta =
         |index: u64, delta: Value| json!({ "type": "content_block_delta", "index": index, "delta": delta });
@@ -336,7 +336,7 @@ fn pl14_a_streamed_message_is_put_together() {
 proptest::proptest! {
     /// PL14: no stream fails, except by its own error.
     #[test]
-    fn pl14_any_event_is_read(
+    fn any_event_is_read(
         kinds in proptest::collection::vec(0_usize..6, 0..12), index in 0_u64..5, text in "[\\[\\]{}\":a-z0-9,]{0,12}",
     ) {
         let mut fold = Anthropic.fold();

@@ -33,7 +33,7 @@ fn named(name: &str, media_type: &str, data: &[u8]) -> Attachment {
 
 /// G09: text is inline for every vendor, and a rejected file is mentioned with the reason.
 #[test]
-fn g09_what_is_not_sent_is_told_and_why() {
+fn what_is_not_sent_is_told_and_why() {
     let sound = named("a.wav", "audio/wav", b"RIFF");
     assert_eq!(
         only(vec![sound]),
@@ -52,7 +52,7 @@ fn g09_what_is_not_sent_is_told_and_why() {
 
 /// G09: the bytes, not the name, decide the media type: vendors compare them.
 #[test]
-fn g09_a_picture_is_sent_as_what_its_bytes_are() {
+fn a_picture_is_sent_as_what_its_bytes_are() {
     for claimed in ["image/jpeg", "image/jpg", "application/octet-stream", "IMAGE/PNG; a=b"] {
         let (text, sent) = only(vec![named("a", claimed, PNG)]);
         assert_eq!(sent, [named("a", "image/png", PNG)], "{text}");
@@ -63,7 +63,7 @@ fn g09_a_picture_is_sent_as_what_its_bytes_are() {
 /// G09: a session of many pictures stays within the vendor's limits, the newest are sent, and the first one sent
 /// does not change with every new picture.
 #[test]
-fn g09_the_oldest_files_make_room_in_strides() {
+fn the_oldest_files_make_room_in_strides() {
     let mut messages = Vec::new();
     let mut firsts = Vec::new();
     for number in 0..40 {

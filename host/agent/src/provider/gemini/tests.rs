@@ -25,7 +25,7 @@ fn sent(messages: &[Message]) -> Value {
 
 /// PL01.
 #[test]
-fn pl01_text_model_and_tokens_are_read_and_thoughts_are_not_said() {
+fn text_model_and_tokens_are_read_and_thoughts_are_not_said() {
     let turn = decode(&json!({
         "modelVersion": "exact",
         "candidates": [{ "finishReason": "STOP", "content": { "role": "model", "parts": [
@@ -40,7 +40,7 @@ fn pl01_text_model_and_tokens_are_read_and_thoughts_are_not_said() {
 
 /// PL04.
 #[test]
-fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
+fn nothing_is_sent_for_no_tools_and_no_system() {
     let messages = [Message::User("hi".into())];
     let ask = Ask { model: "m", system: "", messages: &messages, tools: &[], output: None };
     let body = Value::from(Gemini.request(&ask, &Terms::default()));
@@ -51,7 +51,7 @@ fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
 
 /// PL15: the model is a part of the path.
 #[test]
-fn pl15_the_model_is_part_of_the_path() {
+fn the_model_is_part_of_the_path() {
     assert_eq!(Gemini.path("gemini-x", false), "models/gemini-x:generateContent");
     assert_eq!(Gemini.path("models/gemini-x", true), "models/gemini-x:streamGenerateContent");
     assert_eq!((Gemini.query(false), Gemini.query(true)), (None, Some(("alt", "sse"))));
@@ -61,7 +61,7 @@ fn pl15_the_model_is_part_of_the_path() {
 /// G09: files are parts of a prompt; they are inside an answer if the model accepts them there, otherwise after all
 /// answers.
 #[test]
-fn g09_files_stand_in_answers_or_after_them() {
+fn files_stand_in_answers_or_after_them() {
     let parts = json!([{ "functionCall": { "name": "t" } }, { "functionCall": { "name": "u" } }]);
     let file = |media_type: &str| Attachment::new(media_type, vec![0, 255]);
     let data = |media_type: &str| json!({ "inlineData": { "mimeType": media_type, "data": "AP8=" } });
@@ -91,7 +91,7 @@ fn g09_files_stand_in_answers_or_after_them() {
 
 /// PL15: signatures and ids are sent back; answers have the names and ids of the calls, in one content.
 #[test]
-fn pl15_signatures_and_ids_go_back() {
+fn signatures_and_ids_go_back() {
     let parts = json!([
         { "text": "hm", "thought": true },
         { "text": "", "thoughtSignature": "empty but signed" },
@@ -117,7 +117,7 @@ fn pl15_signatures_and_ids_go_back() {
 
 /// PL15: newer models require a signature on every call, also on calls of another vendor's model.
 #[test]
-fn pl15_a_turn_of_another_vendor_is_written_anew() {
+fn a_turn_of_another_vendor_is_written_anew() {
     let tool_call = ToolCall { id: "call_1".into(), tool: "t".into(), arguments: json!({ "a": 1 }) };
     let calls = vec![RequestedCall { call: tool_call, problem: None }];
     let reply = Reply { calls, vendor: "openai".into(), raw: json!({}), ..Reply::default() };
@@ -129,7 +129,7 @@ fn pl15_a_turn_of_another_vendor_is_written_anew() {
 
 /// PL16: schemas in the vendor's subset, or as JSON Schema.
 #[test]
-fn pl16_schemas_are_shaped() {
+fn schemas_are_shaped() {
     let declared = |parameters: Value| {
         let def = ToolDef { name: "t".into(), description: "d".into(), parameters, ..ToolDef::default() };
         let body = Gemini.request(&ask(&[], &[&def]), &Terms::default());
@@ -152,7 +152,7 @@ fn pl16_schemas_are_shaped() {
 
 /// PL16: a candidate without parts, and a response without candidates.
 #[test]
-fn pl16_content_without_parts_is_read() {
+fn content_without_parts_is_read() {
     for content in [json!({ "role": "model" }), json!({}), Value::Null] {
         let body = json!({ "candidates": [{ "content": content, "finishReason": "MAX_TOKENS" }] });
         let turn = decode(&body).unwrap();
@@ -168,7 +168,7 @@ fn pl16_content_without_parts_is_read() {
 
 /// PL16: a call that the vendor could not parse is retried.
 #[test]
-fn pl16_a_malformed_call_is_reported_and_worth_another_try() {
+fn a_malformed_call_is_reported_and_worth_another_try() {
     let candidate = json!({ "finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(x" });
     let error = decode(&json!({ "candidates": [candidate] })).unwrap_err();
     assert_eq!(error.to_string(), "the model's answer is invalid: MALFORMED_FUNCTION_CALL: print(x");
@@ -177,7 +177,7 @@ fn pl16_a_malformed_call_is_reported_and_worth_another_try() {
 
 /// G04: a turn without its call or its end is not a success, even with text.
 #[test]
-fn g04_a_botched_turn_with_text_is_no_success() {
+fn a_botched_turn_with_text_is_no_success() {
     let ends = |parts: Value, reason: &str| {
         decode(&json!({ "candidates": [{ "content": { "parts": parts }, "finishReason": reason }] }))
     };
@@ -191,7 +191,7 @@ fn g04_a_botched_turn_with_text_is_no_success() {
 
 /// PL10.
 #[test]
-fn pl10_the_last_call_of_a_cut_turn_has_a_problem() {
+fn the_last_call_of_a_cut_turn_has_a_problem() {
     let call = json!({ "functionCall": { "name": "t", "args": {} } });
     let calls = turn(&json!([call, call]), "MAX_TOKENS").reply.calls;
     assert_eq!(calls[0].problem, None);
@@ -200,7 +200,7 @@ fn pl10_the_last_call_of_a_cut_turn_has_a_problem() {
 
 /// PL12.
 #[test]
-fn pl12_an_error_in_a_success_is_an_error() {
+fn an_error_in_a_success_is_an_error() {
     let body = json!({ "error": { "code": 503, "message": "overloaded", "status": "UNAVAILABLE" } });
     let failure = decode(&body).unwrap_err();
     assert!(matches!(&failure, Failure::Reported { code: Some(503), .. }), "{failure}");
@@ -208,7 +208,7 @@ fn pl12_an_error_in_a_success_is_an_error() {
 
 /// PL18.
 #[test]
-fn pl18_nothing_said_is_an_empty_response() {
+fn nothing_said_is_an_empty_response() {
     assert_eq!(decode(&json!({})).unwrap_err().to_string(), "empty response: no candidates");
     let body =
         json!({ "candidates": [{ "content": { "parts": [{ "text": "" }] }, "finishReason": "STOP" }] });
@@ -218,7 +218,7 @@ fn pl18_nothing_said_is_an_empty_response() {
 
 /// PL15: the parts of a stream are concatenated, and each signature stays with its part.
 #[test]
-fn pl15_a_streamed_content_is_put_together() {
+fn a_streamed_content_is_put_together() {
     let chunk = |parts: Value| json!({ "candidates": [{ "content": { "role": "model", "parts": parts } }] });
     let mut fold = Gemini.fold();
     let mut pieces = Vec::new();

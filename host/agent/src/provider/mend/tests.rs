@@ -78,7 +78,7 @@ fn parts(node: &Map<String, Value>) -> impl Iterator<Item = &Value> {
 
 /// G03: names that Anthropic rejects are replaced and mapped back.
 #[test]
-fn g03_names_are_replaced_and_mapped_back() {
+fn names_are_replaced_and_mapped_back() {
     let long = "x".repeat(80);
     let properties = json!({
         "$filter": { "type": "string" }, "filter": { "type": "string" }, "first name": { "type": "string" },
@@ -106,7 +106,7 @@ fn g03_names_are_replaced_and_mapped_back() {
 
 /// G03: schemas that OpenAI rejects with 400, and keywords of older drafts.
 #[test]
-fn g03_what_a_vendor_refuses_is_mended_and_told() {
+fn what_a_vendor_refuses_is_mended_and_told() {
     let rows = [
         (json!({ "type": "array" }), json!({ "type": "array", "items": {} }), "`items` is added"),
         (
@@ -151,9 +151,9 @@ fn g03_what_a_vendor_refuses_is_mended_and_told() {
     }
 }
 
-/// References stay, are expanded, or are cut if endless.
+/// G03: References stay, are expanded, or are cut if endless.
 #[test]
-fn g03_references_lead_somewhere() {
+fn references_lead_somewhere() {
     let node = json!({ "type": "object", "properties": { "next": { "$ref": "#/$defs/node" } } });
     let fine = tool(
         json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/node" } }, "$defs": { "node": node } }),
@@ -264,7 +264,7 @@ fn anything() -> impl Strategy<Value = Value> {
 proptest! {
     /// G03: every vendor accepts the schema sent for any schema of a server.
     #[test]
-    fn g03_every_vendor_takes_what_is_left_of_any_schema(schema in anything()) {
+    fn every_vendor_takes_what_is_left_of_any_schema(schema in anything()) {
         let def = tool(json!({ "type": "object", "properties": { "a": schema }, "$defs": { "a": { "type": "string" } } }));
         let mended = mend(&def).map_or(def, |mended| mended.def);
         prop_assert_eq!(refusal(&mended.parameters), None, "{}", mended.parameters);

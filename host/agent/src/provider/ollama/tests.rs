@@ -14,7 +14,7 @@ fn turn(message: &Value, reason: &str) -> Turn {
 
 /// PL01.
 #[test]
-fn pl01_text_model_and_tokens_are_read() {
+fn text_model_and_tokens_are_read() {
     let body = json!({
         "model": "exact", "message": { "role": "assistant", "content": "hello" }, "done": true,
         "done_reason": "stop", "prompt_eval_count": 7, "eval_count": 2,
@@ -27,7 +27,7 @@ fn pl01_text_model_and_tokens_are_read() {
 
 /// PL04, PL17: the request always states whether to stream.
 #[test]
-fn pl17_streaming_is_switched_off_in_words_and_nothing_else_is_sent() {
+fn streaming_is_switched_off_in_words_and_nothing_else_is_sent() {
     let messages = [Message::User("hi".into())];
     let ask = Ask { model: "m", system: "", messages: &messages, tools: &[], output: None };
     let body = Value::from(Ollama.request(&ask, &Terms::default()));
@@ -41,7 +41,7 @@ fn pl17_streaming_is_switched_off_in_words_and_nothing_else_is_sent() {
 
 /// PL17: no ids; arguments as an object or text; each answer names its tool.
 #[test]
-fn pl17_calls_need_no_id_and_answers_name_the_tool() {
+fn calls_need_no_id_and_answers_name_the_tool() {
     let call = |arguments: Value| json!({ "function": { "name": "t", "arguments": arguments } });
     let with_id = json!({ "id": "call_9", "function": { "index": 2, "name": "t", "arguments": {} } });
     let message = json!({ "role": "assistant", "content": "", "thinking": "hm", "images": null,
@@ -65,7 +65,7 @@ fn pl17_calls_need_no_id_and_answers_name_the_tool() {
 
 /// G09: pictures are beside the text of their prompt or answer.
 #[test]
-fn g09_pictures_are_in_images() {
+fn pictures_are_in_images() {
     let message = json!({ "tool_calls": [{ "function": { "name": "t" } }] });
     let attachments = vec![Attachment::new("image/png", vec![0, 255])];
     let answer = ToolResult { attachments: attachments.clone(), ..ToolResult::success("done") };
@@ -79,7 +79,7 @@ fn g09_pictures_are_in_images() {
 
 /// PL17: the keywords that the server reads.
 #[test]
-fn pl17_schemas_have_one_type() {
+fn schemas_have_one_type() {
     let parameters =
         json!({ "type": "object", "properties": { "n": { "type": ["integer", "null"], "minimum": 1 } } });
     let def = ToolDef { name: "t".into(), parameters, ..ToolDef::default() };
@@ -90,7 +90,7 @@ fn pl17_schemas_have_one_type() {
 
 /// PL12, PL18.
 #[test]
-fn pl18_nothing_said_and_errors_in_successes_are_errors() {
+fn nothing_said_and_errors_in_successes_are_errors() {
     let decode = |body: Value| Ollama.decode(&ask(&[], &[]), body).unwrap_err().to_string();
     assert_eq!(decode(json!({})), "empty response: no message");
     let empty = decode(json!({ "message": { "content": "" }, "done_reason": "stop" }));
@@ -100,7 +100,7 @@ fn pl18_nothing_said_and_errors_in_successes_are_errors() {
 
 /// PL17: a stream of lines.
 #[test]
-fn pl17_a_streamed_chat_is_put_together() {
+fn a_streamed_chat_is_put_together() {
     let line = |message: Value| json!({ "model": "exact", "message": message, "done": false });
     let call = json!({ "function": { "name": "t", "arguments": {} } });
     let (mut fold, mut pieces) = (Ollama.fold(), Vec::new());

@@ -31,7 +31,7 @@ fn understood(arguments: &Value) -> Result<Value, String> {
 
 /// PL01.
 #[test]
-fn pl01_text_model_and_tokens_are_read() {
+fn text_model_and_tokens_are_read() {
     let turn = decode(&json!({
         "model": "exact-model",
         "choices": [{ "index": 0, "message": { "role": "assistant", "content": "hello" }, "finish_reason": "stop" }],
@@ -47,7 +47,7 @@ fn pl01_text_model_and_tokens_are_read() {
 
 /// PL04.
 #[test]
-fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
+fn nothing_is_sent_for_no_tools_and_no_system() {
     let messages = [Message::User("hi".into())];
     let body = OPENAI.request(
         &Ask { model: "m", system: "", messages: &messages, tools: &[], output: None },
@@ -58,7 +58,7 @@ fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
 
 /// PL04.
 #[test]
-fn pl04_tools_have_the_published_shape() {
+fn tools_have_the_published_shape() {
     let def = ToolDef {
         name: "read".into(),
         description: "d".into(),
@@ -75,7 +75,7 @@ fn pl04_tools_have_the_published_shape() {
 
 /// PL07.
 #[test]
-fn pl07_what_is_not_json_fails_to_parse() {
+fn what_is_not_json_fails_to_parse() {
     let error = crate::provider::body::parse(b"<html>\n oops").unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("failed to parse response: "), "{text}");
@@ -85,7 +85,7 @@ fn pl07_what_is_not_json_fails_to_parse() {
 
 /// PL10.
 #[test]
-fn pl10_arguments_are_understood_in_every_form_that_is_sent() {
+fn arguments_are_understood_in_every_form_that_is_sent() {
     for empty in [json!(""), json!(" \n"), json!("null"), json!("{}"), json!({}), Value::Null, json!("\"\"")]
     {
         assert_eq!(understood(&empty), Ok(json!({})), "{empty}");
@@ -97,7 +97,7 @@ fn pl10_arguments_are_understood_in_every_form_that_is_sent() {
 
 /// PL10.
 #[test]
-fn pl10_bad_arguments_are_a_problem_and_are_not_echoed() {
+fn bad_arguments_are_a_problem_and_are_not_echoed() {
     for bad in [json!("{\"a\":"), json!("[1]"), json!("7"), json!(7), json!("\"\\\"{}\\\"\"")] {
         let problem = understood(&bad).unwrap_err();
         assert!(problem.starts_with("invalid arguments: expected a JSON object"), "{problem}");
@@ -111,7 +111,7 @@ fn pl10_bad_arguments_are_a_problem_and_are_not_echoed() {
 
 /// PL10.
 #[test]
-fn pl10_missing_and_repeated_ids_are_made_up_and_unique() {
+fn missing_and_repeated_ids_are_made_up_and_unique() {
     let nameless = json!({ "function": { "name": "t" } });
     let message = json!({ "tool_calls": [nameless, call("same", "t", &json!("")), call("same", "t", &json!("")), call("", "t", &json!(""))] });
     let turn = turn(&message, "tool_calls");
@@ -125,7 +125,7 @@ fn pl10_missing_and_repeated_ids_are_made_up_and_unique() {
 
 /// PL10.
 #[test]
-fn pl10_made_up_ids_go_on_where_the_conversation_left_off() {
+fn made_up_ids_go_on_where_the_conversation_left_off() {
     let message = json!({ "tool_calls": [{ "function": { "name": "t", "arguments": "" } }] });
     let first = turn(&message, "tool_calls");
     let history = [Message::Turn(Exchange::new(first.reply, []))];
@@ -136,7 +136,7 @@ fn pl10_made_up_ids_go_on_where_the_conversation_left_off() {
 
 /// PL11.
 #[test]
-fn pl11_unknown_keys_go_back_and_nulls_do_not() {
+fn unknown_keys_go_back_and_nulls_do_not() {
     let mut entry = call("c", "t", &json!("{\"a\": 1}"));
     entry["extra_content"] = json!({ "signature": "s" });
     let message = json!({
@@ -154,7 +154,7 @@ fn pl11_unknown_keys_go_back_and_nulls_do_not() {
 
 /// PL11.
 #[test]
-fn pl11_content_may_be_null_missing_or_an_array() {
+fn content_may_be_null_missing_or_an_array() {
     let parts = json!([{ "type": "text", "text": "one " }, { "type": "thinking", "thinking": [] }, "two"]);
     let reply = turn(&json!({ "content": parts.clone(), "tool_calls": [] }), "stop").reply;
     assert_eq!(reply.text, "one two");
@@ -169,7 +169,7 @@ fn pl11_content_may_be_null_missing_or_an_array() {
 
 /// PL11.
 #[test]
-fn pl11_invented_names_are_echoed_in_a_form_that_is_taken_back() {
+fn invented_names_are_echoed_in_a_form_that_is_taken_back() {
     for (name, echoed) in [("functions.read", "functions_read"), ("", "unnamed"), ("lés", "l_s")] {
         let reply = turn(&json!({ "tool_calls": [call("c", name, &json!("{}"))] }), "tool_calls").reply;
         assert_eq!(reply.raw.pointer("/tool_calls/0/function/name"), Some(&json!(echoed)));
@@ -179,7 +179,7 @@ fn pl11_invented_names_are_echoed_in_a_form_that_is_taken_back() {
 
 /// PL12.
 #[test]
-fn pl12_an_error_in_a_success_is_an_error() {
+fn an_error_in_a_success_is_an_error() {
     let cases = [
         (json!({ "error": { "message": "no credit", "code": 402 } }), Some(402), "no credit"),
         (json!({ "error": "plain" }), None, "plain"),
@@ -199,7 +199,7 @@ fn pl12_an_error_in_a_success_is_an_error() {
 
 /// PL18.
 #[test]
-fn pl18_nothing_said_is_an_empty_response() {
+fn nothing_said_is_an_empty_response() {
     for body in [
         json!({}),
         json!({ "choices": [] }),
@@ -251,7 +251,7 @@ fn answers_say_that_they_failed_and_what_they_leave_out() {
 
 /// G10: reasoning models require the new name of the limit at every server.
 #[test]
-fn g10_the_limit_has_the_name_that_the_model_takes() {
+fn the_limit_has_the_name_that_the_model_takes() {
     let at = |vendor, model: &str, is_vendor| {
         let terms = Terms { max_tokens: Some(9), is_vendor, ..Terms::default() };
         let body = OpenAi { vendor }.request(&Ask { model, ..ask(&[], &[]) }, &terms);
@@ -271,7 +271,7 @@ fn g10_the_limit_has_the_name_that_the_model_takes() {
 /// G09: a tool message accepts text only, so the files of the answers follow in a user message, which the next
 /// prompt joins.
 #[test]
-fn g09_files_follow_the_answers() {
+fn files_follow_the_answers() {
     let picture = Attachment::new("image/png", vec![0, 255]);
     let document =
         Attachment { name: Some("a.pdf".into()), ..Attachment::new("application/pdf", vec![0, 255]) };
@@ -300,7 +300,7 @@ fn g09_files_follow_the_answers() {
 proptest::proptest! {
     /// PL11: any message of a server can be read, and every call can be sent back.
     #[test]
-    fn pl11_anything_is_read(
+    fn anything_is_read(
         id in ".{0,3}", name in ".{0,8}", arguments in ".{0,12}", content in "[\\[\\]{}\":a-z0-9,]{0,12}", finish in "[a-z_]{0,8}",
     ) {
         let content = serde_json::from_str(&content).unwrap_or(Value::String(content));

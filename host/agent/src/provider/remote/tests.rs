@@ -63,7 +63,7 @@ fn secrets_are_not_shown() {
 /// G10: thinking and signatures are not sent to other servers; the vendor itself also gets them from sessions
 /// without a server name.
 #[test]
-fn g10_thoughts_in_every_shared_format_stay_with_their_server() {
+fn thoughts_in_every_shared_format_stay_with_their_server() {
     use super::super::{Exchange, Reply, anthropic, gemini};
     fn asked<D: Dialect>(dialect: D, kind: &str, base_url: Option<&str>, own: &Reply) -> String {
         let settings = ProviderSettings {

@@ -31,7 +31,7 @@ fn thought() -> Value {
 
 /// G01: function tools in the format of OpenAI's current models.
 #[test]
-fn g01_a_request_has_the_published_shape() {
+fn a_request_has_the_published_shape() {
     let def = ToolDef {
         name: "read".into(),
         description: "d".into(),
@@ -57,7 +57,7 @@ fn g01_a_request_has_the_published_shape() {
 
 /// G01: encrypted reasoning is sent back before its result, and the answers follow.
 #[test]
-fn g01_a_turn_goes_back_as_it_came() {
+fn a_turn_goes_back_as_it_came() {
     let output =
         json!([thought(), said("I look."), call("c1", &json!("{\"a\": 1}")), call("c2", &json!(""))]);
     let turn = decode(&response(&output)).unwrap();
@@ -79,7 +79,7 @@ fn g01_a_turn_goes_back_as_it_came() {
 
 /// G09: pictures and documents in prompts and in answers.
 #[test]
-fn g09_files_are_parts_of_what_is_said_and_answered() {
+fn files_are_parts_of_what_is_said_and_answered() {
     let output = json!([call("c1", &json!("{}"))]);
     let attachments = vec![
         Attachment::new("image/png", vec![0, 255]),

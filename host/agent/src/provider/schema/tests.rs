@@ -28,7 +28,7 @@ fn translated(subset: &Subset, argument: impl Into<Value>) -> Result<Value, Unsa
 
 /// PL16.
 #[test]
-fn pl16_null_among_the_types_becomes_nullable() {
+fn null_among_the_types_becomes_nullable() {
     let optional = json!({ "type": ["integer", "null"], "format": "uint32", "minimum": 0 });
     assert_eq!(
         translated(&STRICT, optional.clone()),
@@ -49,7 +49,7 @@ fn pl16_null_among_the_types_becomes_nullable() {
 
 /// PL16.
 #[test]
-fn pl16_what_the_vendor_does_not_know_is_left_out() {
+fn what_the_vendor_does_not_know_is_left_out() {
     let schema = json!({
         "$schema": "x", "type": "object", "additionalProperties": false, "required": ["a", "gone"],
         "properties": { "a": { "type": "string", "format": "uri", "pattern": "x", "default": "y" },
@@ -64,7 +64,7 @@ fn pl16_what_the_vendor_does_not_know_is_left_out() {
 
 /// PL16.
 #[test]
-fn pl16_references_are_followed_and_endless_ones_are_unsayable() {
+fn references_are_followed_and_endless_ones_are_unsayable() {
     let schema = json!({
         "type": "object", "properties": { "p": { "$ref": "#/$defs/point", "description": "where" } },
         "$defs": { "point": { "type": "object", "properties": { "x": { "type": "number" } }, "required": ["x"] } },
@@ -83,7 +83,7 @@ fn pl16_references_are_followed_and_endless_ones_are_unsayable() {
 
 /// PL16.
 #[test]
-fn pl16_only_texts_are_enumerated() {
+fn only_texts_are_enumerated() {
     let texts = json!({ "enum": ["a", null] });
     assert_eq!(translated(&STRICT, texts), Ok(json!({ "enum": ["a"], "type": "string", "nullable": true })));
     let numbers = json!({ "type": "integer", "enum": [1, 2], "description": "How many." });
@@ -94,7 +94,7 @@ fn pl16_only_texts_are_enumerated() {
 
 /// PL16.
 #[test]
-fn pl16_free_objects_and_lists_of_anything_are_unsayable() {
+fn free_objects_and_lists_of_anything_are_unsayable() {
     for free in [json!({ "type": "object" }), json!({ "type": "array" }), json!({}), json!(true)] {
         assert_eq!(translated(&STRICT, free.clone()), Err(Unsayable), "{free}");
         assert!(translated(&LAX, free).is_ok());

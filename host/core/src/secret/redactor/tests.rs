@@ -13,8 +13,9 @@ fn redactor(secrets: &[&str]) -> Redactor {
 
 const KEY: &str = "sk-ant-api03-QmFzZTY0IGlzIG5vdCBlbmNyeXB0aW9u";
 
+/// CL04.
 #[test]
-fn cl04_a_secret_is_left_out_of_any_text() {
+fn a_secret_is_left_out_of_any_text() {
     let redactor = redactor(&[KEY, "hunter2-hunter2"]);
     assert_eq!(redactor.redact(&format!("key={KEY}, again {KEY}{KEY}.")), "key=***, again ***.");
     assert_eq!(redactor.redact("password: hunter2-hunter2!"), "password: ***!");
@@ -24,7 +25,7 @@ fn cl04_a_secret_is_left_out_of_any_text() {
 
 /// CL04: a part of a secret is redacted too.
 #[test]
-fn cl04_a_secret_that_was_cut_is_left_out() {
+fn a_secret_that_was_cut_is_left_out() {
     let redactor = redactor(&[KEY]);
     for kept in EDGE..KEY.len() {
         let (start, end) = (KEY.get(..kept).unwrap(), KEY.get(KEY.len() - kept..).unwrap());
@@ -111,7 +112,7 @@ fn stream() -> Stream {
 
 /// CL04: a secret is redacted for any split of the text.
 #[test]
-fn cl04_a_secret_is_left_out_wherever_it_is_cut() {
+fn a_secret_is_left_out_wherever_it_is_cut() {
     let text = format!("a {} b {}{} c", SECRETS[0], SECRETS[1], SECRETS[2]);
     for first in 0..text.len() {
         for second in first..text.len() {

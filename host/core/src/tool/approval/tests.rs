@@ -59,7 +59,7 @@ async fn call(decision: Decision, arguments: Value) -> (ToolResult, Vec<Question
 
 /// RS06: an approved call runs; the answer to a denied call states the denial.
 #[tokio::test]
-async fn rs06_a_person_s_yes_runs_it_and_a_no_does_not() {
+async fn a_person_s_yes_runs_it_and_a_no_does_not() {
     let (result, asked) = call(Decision::Approved, json!({"command": "ls\r\u{1b}[2K\u{202e}x"})).await;
     assert!(!result.is_error && result.content.starts_with("ran "), "{result:?}");
     let what = "ls\\u{d}\\u{1b}[2K\\u{202e}x".to_owned();
@@ -85,7 +85,7 @@ async fn rs06_a_person_s_yes_runs_it_and_a_no_does_not() {
 
 /// RS07: if no user can be asked, the call does not run, and the error names the remedy.
 #[tokio::test]
-async fn rs07_where_nobody_can_be_asked_nothing_runs() {
+async fn where_nobody_can_be_asked_nothing_runs() {
     let call = ToolCall { id: "1".into(), tool: "bash".into(), arguments: json!({"command": "ls"}) };
     let result = toolbox().dispatch(call, &Session::default()).await;
     assert!(result.is_error);
@@ -149,7 +149,7 @@ fn rules_that_agents_have_are_seen_and_taken_back() {
 
 /// U3: lines of a file are for a user of this machine; a remote client gets only its own text.
 #[test]
-fn u3_a_client_elsewhere_is_sent_no_line_of_a_file() {
+fn a_client_elsewhere_is_sent_no_line_of_a_file() {
     let arguments = json!({"file_path": "a", "content": "new\n"});
     let call = ToolCall { id: "1".into(), tool: "write".into(), arguments: arguments.clone() };
     let asked = Asked {

@@ -53,7 +53,7 @@ fn cost(toolbox: &Toolbox) -> usize {
 
 /// PR15: the first tools that fit, and two that reach the others; never more than the budget.
 #[test]
-fn pr15_what_is_told_of_fits_the_budget() {
+fn what_is_told_of_fits_the_budget() {
     let all = many();
     let whole = u32::try_from(cost(&all)).unwrap();
     assert_eq!(names(&all.within(whole)), names(&all), "all of it fits, and nothing is added");
@@ -71,7 +71,7 @@ fn pr15_what_is_told_of_fits_the_budget() {
 
 /// G03: a request has at most as many tools as a vendor accepts, and a way to the others.
 #[test]
-fn g03_no_more_tools_than_a_vendor_takes() {
+fn no_more_tools_than_a_vendor_takes() {
     let all = many();
     assert_eq!(names(&all.clone().at_most(102)), names(&all));
     let told = all.clone().at_most(100);
@@ -84,14 +84,14 @@ fn g03_no_more_tools_than_a_vendor_takes() {
 
 /// PR15: a budget too small for anything still leaves the two tools that reach everything.
 #[test]
-fn pr15_the_smallest_budget_leaves_a_way_to_every_tool() {
+fn the_smallest_budget_leaves_a_way_to_every_tool() {
     assert_eq!(names(&many().within(1)), ["find_tools", "program"]);
     assert!(names(&Toolbox::default().within(1)).is_empty(), "no tools, nothing to find");
 }
 
 /// PR15: a tool that is not offered can be called, by its own name and through `program`.
 #[tokio::test]
-async fn pr15_what_is_not_told_of_can_be_called() {
+async fn what_is_not_told_of_can_be_called() {
     let told = many().within(300);
     let answer = |tool: &str, arguments| {
         let call = ToolCall { id: "1".into(), tool: tool.into(), arguments };
@@ -107,7 +107,7 @@ async fn pr15_what_is_not_told_of_can_be_called() {
 
 /// TE08, PR15: a selection is offered completely, and its budget finds nothing outside it.
 #[tokio::test]
-async fn te08_pr15_only_what_may_be_used_is_found() {
+async fn only_what_may_be_used_is_found() {
     let selected = many().select(&["plugin3__*".parse().unwrap(), "read".parse().unwrap()], None);
     assert_eq!(names(&selected).len(), 11);
     let told = selected.within(300);

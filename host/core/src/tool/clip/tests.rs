@@ -46,7 +46,7 @@ fn a_text_within_its_limit_is_untouched() {
 
 /// TE12: the notice has the total and the shown number.
 #[test]
-fn te12_notices_tell_both_numbers() {
+fn notices_tell_both_numbers() {
     let text = "x".repeat(100);
     let head = clip(&text, 80, Keep::Head);
     assert!(head.ends_with("x\n... (output truncated: 100 total chars, showing first 22)"), "{head}");
@@ -61,7 +61,7 @@ fn te12_notices_tell_both_numbers() {
 
 /// TE24: a limit inside Cyrillic letters or emoji splits none and counts characters, not bytes.
 #[test]
-fn te24_characters_are_never_split() {
+fn characters_are_never_split() {
     let text = "привет🙂мир🦀".repeat(30);
     for limit in 0..=text.chars().count() {
         for keep in ALL {
@@ -88,7 +88,7 @@ fn half_a_character_at_the_end_counts_as_one() {
 
 /// TE16: memory does not grow with the pushed text, in pieces of any size.
 #[test]
-fn te16_holds_a_head_and_a_tail_and_no_more() {
+fn holds_a_head_and_a_tail_and_no_more() {
     for size in [1, 7, 5000, 200_000] {
         let mut clipper = Clipper::new(1000, Keep::Ends);
         let piece = vec![b'y'; size];
@@ -127,7 +127,7 @@ proptest! {
 
     /// TE24: never a panic, never over the limit, and exactly the result of the plain way.
     #[test]
-    fn te24_rendering_is_that_of_the_plain_way(
+    fn rendering_is_that_of_the_plain_way(
         bytes in any_bytes(), size in 1_usize..99, made in 0_usize..320, asked in 0_usize..320, keep in any_keep(),
     ) {
         let mut clipper = Clipper::new(made, keep);

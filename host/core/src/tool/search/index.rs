@@ -186,7 +186,7 @@ mod tests {
     /// PR15: names count more than descriptions, and these more than parameters; rare words count more than common
     /// ones.
     #[test]
-    fn pr15_the_best_match_comes_first() {
+    fn the_best_match_comes_first() {
         assert_eq!(found("pull request")[0], "github__createPull");
         assert_eq!(found("list the issues of my repository")[0], "github__list_issues");
         assert_eq!(found("issue")[0], "github__list_issues");

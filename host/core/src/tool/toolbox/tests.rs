@@ -61,7 +61,7 @@ fn names(toolbox: &Toolbox) -> Vec<&str> {
 
 /// RG01, TE06: definitions keep their order; a name is taken once, and the error names both places.
 #[test]
-fn rg01_te06_order_is_kept_and_names_are_unique() {
+fn order_is_kept_and_names_are_unique() {
     let mut toolbox = toolbox(&["b", "a", "c"]);
     assert_eq!(names(&toolbox), ["b", "a", "c"]);
     let error = toolbox.insert(echo("a"), Grant::none(), Limits::default(), "elsewhere").unwrap_err();
@@ -70,7 +70,7 @@ fn rg01_te06_order_is_kept_and_names_are_unique() {
 
 /// RG01, TE03: found by name, by alias, without regard to case.
 #[tokio::test]
-async fn te03_names_are_found_without_regard_to_case() {
+async fn names_are_found_without_regard_to_case() {
     let mut toolbox = toolbox(&["bash", "program__gh__pr"]);
     toolbox.alias("program:gh:pr", "program__gh__pr");
     for name in ["bash", "Bash", "BASH", "program:gh:pr"] {
@@ -80,7 +80,7 @@ async fn te03_names_are_found_without_regard_to_case() {
 
 /// TE04: an unknown name is an answer, with the nearest name.
 #[tokio::test]
-async fn te04_an_unknown_tool_is_an_answer() {
+async fn an_unknown_tool_is_an_answer() {
     let toolbox = toolbox(&["read", "write"]);
     assert_eq!(answer(&toolbox, "raed", "").await.content, "Unknown tool: raed; did you mean `read`?");
     assert_eq!(answer(&toolbox, "zzz", "").await, ToolResult::error("Unknown tool: zzz"));
@@ -89,7 +89,7 @@ async fn te04_an_unknown_tool_is_an_answer() {
 /// G10: characters that models add around a name are ignored; a tool with the exact name takes
 /// precedence.
 #[tokio::test]
-async fn g10_a_name_is_found_in_what_a_model_wrote_around_it() {
+async fn a_name_is_found_in_what_a_model_wrote_around_it() {
     let mut toolbox = toolbox(&["bash", "program__gh__pr", "functions.odd"]);
     toolbox.alias("program:gh:pr", "program__gh__pr");
     let around =
@@ -104,7 +104,7 @@ async fn g10_a_name_is_found_in_what_a_model_wrote_around_it() {
 
 /// RG02: arguments that the schema refuses never reach the tool.
 #[tokio::test]
-async fn rg02_wrong_arguments_are_an_answer() {
+async fn wrong_arguments_are_an_answer() {
     let call = ToolCall { arguments: json!({ "text": 1 }), ..call("read", "") };
     let result = toolbox(&["read"]).dispatch(call, &Session::default()).await;
     assert_eq!(result, ToolResult::error("invalid arguments: at `/text`: 1 is not of type \"string\""));
@@ -112,7 +112,7 @@ async fn rg02_wrong_arguments_are_an_answer() {
 
 /// RG03: a tool's failure, and even its panic, is an answer.
 #[tokio::test]
-async fn rg03_failures_are_answers() {
+async fn failures_are_answers() {
     let toolbox = toolbox(&["read"]);
     assert_eq!(answer(&toolbox, "read", "fail").await, ToolResult::error("Tool error: no"));
     assert!(answer(&toolbox, "read", "panic").await.content.contains("panicked"));
@@ -121,7 +121,7 @@ async fn rg03_failures_are_answers() {
 
 /// TE08: a tool outside the selection is neither listed nor callable.
 #[tokio::test]
-async fn te08_only_selected_tools_are_listed_and_callable() {
+async fn only_selected_tools_are_listed_and_callable() {
     let toolbox = toolbox(&["read", "bash", "mcp__git__log", "mcp__git__show"]);
     let select = |patterns: &[&str]| {
         let patterns: Vec<ToolPattern> = patterns.iter().map(|pattern| pattern.parse().unwrap()).collect();

@@ -224,8 +224,9 @@ fn name(pair: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    /// U10.
     #[test]
-    fn u10_the_line_names_its_program_and_tool() {
+    fn the_line_names_its_program_and_tool() {
         let line = |text: &str| Line::of(&completions::words_of(text).unwrap());
         let all = line("haft -p a.toml call --allow read=. x --arg one=1 --arg=two=2 --arg thr");
         let expected = Line {

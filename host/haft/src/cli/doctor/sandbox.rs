@@ -303,8 +303,9 @@ fn ways_to_namespaces(read: impl Fn(&str) -> Option<String>, container: Option<&
 mod tests {
     use super::*;
 
+    /// SB08.
     #[test]
-    fn sb08_what_keeps_namespaces_away_is_named() {
+    fn what_keeps_namespaces_away_is_named() {
         let none = |_: &str| None;
         assert!(ways_to_namespaces(none, None).is_empty());
         assert!(ways_to_namespaces(none, Some("Docker"))[0].starts_with("Docker blocks"));
@@ -314,8 +315,9 @@ mod tests {
         assert!(ways_to_namespaces(ubuntu, None)[0].contains("AppArmor"));
     }
 
+    /// SB08.
     #[test]
-    fn sb08_what_got_out_is_never_left_out() {
+    fn what_got_out_is_never_left_out() {
         let finding = |outcome| Finding { attempt: "a", promise: "p", outcome };
         let findings = [
             finding(Outcome::Held("h".into())),

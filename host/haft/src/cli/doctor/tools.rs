@@ -186,8 +186,9 @@ impl Tool {
 mod tests {
     use super::*;
 
+    /// CL03.
     #[test]
-    fn cl03_what_a_program_says_cannot_steer_the_terminal() {
+    fn what_a_program_says_cannot_steer_the_terminal() {
         assert_eq!(line("\n  tool 1.2\u{1b}[2J\r\nmore\n").as_deref(), Some("tool 1.2[2J"));
         assert_eq!(last_line("first\nlast\n\n").as_deref(), Some("last"));
         assert_eq!(line(&"x".repeat(1000)).map(|text| text.len()), Some(MAX_SHOWN));

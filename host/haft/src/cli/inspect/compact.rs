@@ -214,7 +214,7 @@ mod tests {
 
     /// S06: types alone are not listed as imports that haft would have to provide.
     #[test]
-    fn s06_types_are_no_imports_to_speak_of() {
+    fn types_are_no_imports_to_speak_of() {
         let kinds = [("point", ExternKind::Type), ("log", ExternKind::Function)];
         let imports = kinds.map(|(name, kind)| Extern { name: name.to_owned(), kind });
         assert_eq!(grouped(&imports)[0].names, ["log"]);

@@ -241,8 +241,9 @@ mod tests {
     const NOTHING: Offered = Offered { always: false, write: false };
     const ALL: Offered = Offered { always: true, write: true };
 
+    /// RS06.
     #[test]
-    fn rs06_only_a_yes_is_one() {
+    fn only_a_yes_is_one() {
         for yes in ["y\n", "Y\n", " yes \r\n"] {
             assert_eq!(decision(yes, NOTHING), Decision::Approved, "{yes:?}");
         }
@@ -255,8 +256,9 @@ mod tests {
         }
     }
 
+    /// RS06.
     #[test]
-    fn rs06_a_script_is_shown_line_by_line() {
+    fn a_script_is_shown_line_by_line() {
         let question = Question {
             call: "a".into(),
             tool: "bash".into(),
@@ -285,8 +287,9 @@ mod tests {
         assert!(!is_folded && text.lines().count() == 1000, "{text}");
     }
 
+    /// U3.
     #[test]
-    fn u3_an_edit_is_shown_as_the_lines_that_differ() {
+    fn an_edit_is_shown_as_the_lines_that_differ() {
         let arguments = serde_json::json!({ "file_path": "a", "old_string": "one", "new_string": "two" });
         let difference = haft_core::tool::Difference::of(&arguments, None);
         let what = "edit a".to_owned();
@@ -308,9 +311,9 @@ mod tests {
         assert!(crate::cli::terminal::written(&text, true).contains("\u{1b}[32m+ two"), "{text}");
     }
 
-    /// Ctrl-C withdraws a question, and its reader stops.
+    /// RS06: Ctrl-C withdraws a question, and its reader stops.
     #[test]
-    fn rs06_a_question_that_is_taken_back_reads_nothing() {
+    fn a_question_that_is_taken_back_reads_nothing() {
         let (reader, mut writer) = io::pipe().unwrap();
         rustix::io::ioctl_fionbio(&reader, true).unwrap();
         let reader = File::from(std::os::fd::OwnedFd::from(reader));

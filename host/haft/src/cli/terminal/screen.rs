@@ -420,7 +420,7 @@ mod tests {
 
     /// RS09: the spinner does not turn during a question, and messages wait for the answer.
     #[test]
-    fn rs09_nothing_turns_before_a_question_is_answered() {
+    fn nothing_turns_before_a_question_is_answered() {
         let screen = Screen::new(Terminal::new(false), Show::All, Answers::Whole);
         let call = ToolCall { id: "1".into(), tool: "bash".into(), arguments: json!({}) };
         let mut state = State::default();

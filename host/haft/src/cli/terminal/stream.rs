@@ -339,8 +339,9 @@ mod tests {
     use super::*;
     use crate::cli::terminal::style::{Column, HEAD};
 
+    /// S13.
     #[test]
-    fn s13_what_is_not_to_be_sent_is_shown() {
+    fn what_is_not_to_be_sent_is_shown() {
         let sent = |text: &str| laid_out(text, Lines::Whole, true);
         assert_eq!(sent("a\u{1b}[2Jb\r\nc\td\u{9b}e\rf\0"), "a\\u{1b}[2Jb\nc\td\\u{9b}e\\rf\\u{0}");
         assert_eq!(
@@ -353,8 +354,9 @@ mod tests {
         assert_eq!(json("{\"a\": \"\u{9b}\u{e0041}é\"}"), "{\"a\": \"\\u009b\\udb40\\udc41é\"}");
     }
 
+    /// C13.
     #[test]
-    fn c13_lines_are_broken_between_words() {
+    fn lines_are_broken_between_words() {
         let page = |text: &str| laid_out(text, Lines::SetIn(20), false);
         assert_eq!(page("one two three four five six\n"), "one two three four\n  five six\n");
         assert_eq!(
@@ -371,7 +373,7 @@ mod tests {
     proptest! {
         /// C13: no line of a layout is too wide, and no word is lost.
         #[test]
-        fn c13_no_line_is_too_wide(text in "([a-z 字\u{202e}👩\u{fe0f}\u{1b}-]{0,60}\n?){0,4}", width in 16_usize..50) {
+        fn no_line_is_too_wide(text in "([a-z 字\u{202e}👩\u{fe0f}\u{1b}-]{0,60}\n?){0,4}", width in 16_usize..50) {
             for lines in [Lines::Broken(width), Lines::SetIn(width)] {
                 let laid = laid_out(&text, lines, true);
                 for line in laid.lines() {

@@ -25,7 +25,7 @@ fn pair(model: &str, fast: &str) -> (String, String) {
 
 /// MR02.
 #[test]
-fn mr02_fast_and_complex_are_equal_with_one_model_and_distinct_when_configured() {
+fn fast_and_complex_are_equal_with_one_model_and_distinct_when_configured() {
     let section = |keys: &str| format!("[provider]\nname = \"openai\"\n{keys}");
     let of = |keys: &str| chosen(&section(keys), None, "openai");
     assert_eq!(of("model = \"m\""), Ok(pair("m", "m")));
@@ -41,7 +41,7 @@ fn mr02_fast_and_complex_are_equal_with_one_model_and_distinct_when_configured()
 
 /// MR03: who names a model gets that one; `fast` and `complex` are words of their own.
 #[test]
-fn mr03_a_named_model_takes_the_place_of_the_configured_one() {
+fn a_named_model_takes_the_place_of_the_configured_one() {
     let toml = "[provider]\nname = \"openai\"\nmodel = \"m\"\nmodel_fast = \"f\"";
     assert_eq!(chosen(toml, Some("other"), "openai"), Ok(pair("other", "f")));
     let plain = "[provider]\nname = \"openai\"\nmodel = \"dear\"";

@@ -37,7 +37,7 @@ async fn next(lines: &mut StdioTransport) -> Option<String> {
 
 /// MC04: an invalid message is skipped, and an invalid answer fails its request.
 #[tokio::test]
-async fn mc04_noise_is_passed_over() {
+async fn noise_is_passed_over() {
     let (mut lines, _input, mut output) = lines();
     for id in 1..=5 {
         lines.send(ping(id)).await.unwrap();
@@ -60,7 +60,7 @@ async fn mc04_noise_is_passed_over() {
 
 /// C18: a server that never stops writing does not starve the task that handles its messages.
 #[tokio::test]
-async fn c18_a_flood_leaves_others_a_turn() {
+async fn a_flood_leaves_others_a_turn() {
     const MESSAGES: usize = 8 * YIELD_AFTER;
     let (mut lines, _input, mut output) = lines();
     let message = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
@@ -86,7 +86,7 @@ async fn c18_a_flood_leaves_others_a_turn() {
 
 /// MC07: a duplicate, late or unrequested answer is dropped.
 #[tokio::test]
-async fn mc07_late_answers_are_passed_over() {
+async fn late_answers_are_passed_over() {
     let (mut lines, _input, mut output) = lines();
     lines.send(ping(1)).await.unwrap();
     lines.send(ping(2)).await.unwrap();
@@ -103,7 +103,7 @@ async fn mc07_late_answers_are_passed_over() {
 
 /// MC12: of a line without end nothing is kept, and the request that it answers fails.
 #[tokio::test]
-async fn mc12_a_line_too_long_fails_its_request_and_no_other() {
+async fn a_line_too_long_fails_its_request_and_no_other() {
     let (mut lines, _input, mut output) = lines();
     lines.send(ping(1)).await.unwrap();
     lines.send(ping(2)).await.unwrap();
@@ -126,9 +126,9 @@ async fn mc12_a_line_too_long_fails_its_request_and_no_other() {
     drop(writing.await.unwrap());
 }
 
-/// The queue for a server that reads nothing is bounded, and senders get an error.
+/// MC07: the queue for a server that reads nothing is bounded, and senders get an error.
 #[tokio::test]
-async fn mc07_what_is_not_read_does_not_pile_up() {
+async fn what_is_not_read_does_not_pile_up() {
     let (mut lines, mut input, _output) = lines();
     let mut refused = 0;
     let mut sent = Vec::new();
@@ -158,10 +158,10 @@ fn results_that_no_type_fits_are_kept_whole() {
     assert_eq!(serde_json::to_value(&response.result).unwrap(), list["result"]);
 }
 
-/// A slow server answers the first attempt to begin after the second attempt was sent: the answer does
+/// MC01: a slow server answers the first attempt to begin after the second attempt was sent: the answer does
 /// not count for the second attempt.
 #[tokio::test]
-async fn mc01_what_was_asked_before_initialize_is_not_waited_for() {
+async fn what_was_asked_before_initialize_is_not_waited_for() {
     let (mut lines, _input, mut output) = lines();
     lines.send(ping(0)).await.unwrap();
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "haft", "version": "1" } });

@@ -30,7 +30,7 @@ async fn waiting_has_an_end() {
 /// S15: a client with too many open requests gets an error. A cancelled request is stopped and no longer
 /// counts.
 #[test]
-fn s15_requests_under_way_are_bounded() {
+fn requests_under_way_are_bounded() {
     let conversation = Arc::<Conversation>::default();
     let begin = |id, bytes| conversation.begin(&request(id), bytes);
     let running: Vec<_> = (0..i64::try_from(MAX_RUNNING).unwrap()).map(|id| begin(id, 0).unwrap()).collect();

@@ -272,7 +272,7 @@ mod tests {
 
     /// S11: concurrent bodies have a common limit, and their room is returned.
     #[test]
-    fn s11_large_bodies_share_their_room() {
+    fn large_bodies_share_their_room() {
         let bodies = Bodies::new(Duration::ZERO);
         let mut held = Vec::new();
         for _ in 0..16 {

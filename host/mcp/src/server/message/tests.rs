@@ -4,7 +4,7 @@ use super::*;
 
 /// S11: JSON-RPC 2.0, section 5.1.
 #[test]
-fn s11_what_is_wrong_is_told_by_its_code() {
+fn what_is_wrong_is_told_by_its_code() {
     for (body, id, code) in [
         ("{", None, -32700),
         ("", None, -32700),
@@ -75,7 +75,7 @@ fn converted(result: ToolResult, has_schema: bool) -> Value {
 
 /// MC03, from the other side: every kind of content arrives as its own kind.
 #[test]
-fn mc03_attachments_stand_where_the_text_mentions_them() {
+fn attachments_stand_where_the_text_mentions_them() {
     let attachments = vec![attachment("image/png", b"ab"), attachment("audio/wav", b"c")];
     let content = "before\n[image/png, 2 bytes]\nbetween\nlines\n[audio/wav, 1 bytes]".to_owned();
     let answer = converted(ToolResult { content, attachments, ..ToolResult::default() }, false);
@@ -90,8 +90,9 @@ fn mc03_attachments_stand_where_the_text_mentions_them() {
     );
 }
 
+/// MC03.
 #[test]
-fn mc03_files_are_resources() {
+fn files_are_resources() {
     let attachments = vec![attachment("text/csv", b"a,b"), attachment("application/pdf", b"%PDF")];
     let answer =
         converted(ToolResult { content: "two files".into(), attachments, ..ToolResult::default() }, false);

@@ -253,7 +253,7 @@ mod tests {
 
     /// C07: of all concurrent claims one succeeds.
     #[test]
-    fn c07_a_state_is_claimed_once() {
+    fn a_state_is_claimed_once() {
         let folder = tempfile::tempdir().unwrap();
         let until = unix_seconds(SystemTime::now()) + 60;
         let won = std::thread::scope(|scope| {
@@ -266,7 +266,7 @@ mod tests {
 
     /// C07: nothing is kept for ever.
     #[test]
-    fn c07_claims_end_with_their_states() {
+    fn claims_end_with_their_states() {
         let folder = tempfile::tempdir().unwrap();
         let (claims, now) = (FolderClaims::new(folder.path()), unix_seconds(SystemTime::now()));
         claims.claim(&[1; TAG], now - MARGIN - 1).unwrap();
@@ -277,7 +277,7 @@ mod tests {
 
     /// C07: the first process creates the key, and all processes use it.
     #[test]
-    fn c07_processes_that_begin_together_have_one_key() {
+    fn processes_that_begin_together_have_one_key() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("approvals");
         let tags: Vec<_> = std::thread::scope(|scope| {
@@ -294,7 +294,7 @@ mod tests {
 
     /// C07: a key that other users could have read or written is refused.
     #[test]
-    fn c07_a_key_that_others_know_is_refused() {
+    fn a_key_that_others_know_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(NAME);
         Key::shared(folder.path()).unwrap();

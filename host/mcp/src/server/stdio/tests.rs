@@ -264,7 +264,7 @@ async fn what_is_held_back_is_not_waited_for() {
 
 /// S14: the end of the input is detected without reading the rest.
 #[test]
-fn s14_a_hang_up_is_seen_behind_what_was_not_read() {
+fn a_hang_up_is_seen_behind_what_was_not_read() {
     let (ours, mut theirs) = io::pipe().unwrap();
     let ours = std::fs::File::from(std::os::fd::OwnedFd::from(ours));
     theirs.write_all(b"left").unwrap();
@@ -291,7 +291,7 @@ impl Output for BlockedOutput {}
 
 /// S14: answers are never delayed. Notifications are dropped while too much is unwritten, and sent again later.
 #[tokio::test]
-async fn s14_what_is_told_is_dropped_for_a_client_that_does_not_read() {
+async fn what_is_told_is_dropped_for_a_client_that_does_not_read() {
     let (open, shut) = mpsc::channel();
     let writer = Writer::start(BlockedOutput(shut), Hangup::default()).unwrap();
     for id in 0..40 {

@@ -54,7 +54,7 @@ fn files_are_written_with_their_content_and_nothing_else() {
 
 /// PR08: a refused entry leaves nothing, at any position in the archive.
 #[test]
-fn pr08_what_no_package_has_is_refused_before_anything_is_written() {
+fn what_no_package_has_is_refused_before_anything_is_written() {
     let many: Vec<String> = (0..10_001).map(|number| number.to_string()).collect();
     let many: Vec<_> = many.iter().map(|path| (path.as_str(), 0o644, b"".as_slice())).collect();
     for (bytes, expected) in [
@@ -76,7 +76,7 @@ fn pr08_what_no_package_has_is_refused_before_anything_is_written() {
 
 /// PR08: damage is reported, in the middle of a file as well as at its end.
 #[test]
-fn pr08_a_damaged_archive_is_told() {
+fn a_damaged_archive_is_told() {
     let content = "content of a file ".repeat(100);
     let whole = archive(&[("a.txt", 0o644, content.as_bytes())]);
     let (mut middle, mut size) = (whole.clone(), whole.clone());

@@ -69,8 +69,9 @@ fn a_real_component_is_seen_through() {
     assert!(sections.code > 100_000 && sections.data > 1000 && sections.modules > 1, "{sections:?}");
 }
 
+/// PR08.
 #[test]
-fn pr08_what_is_too_large_or_malformed_is_left_out_and_told() {
+fn what_is_too_large_or_malformed_is_left_out_and_told() {
     let sections = read(&component(&[
         custom(WIT_SECTION, &vec![0; MAX_WIT + 1]),
         custom(PROGRAM_SECTION, &vec![b'x'; MAX_PROGRAM + 1]),
@@ -95,8 +96,9 @@ fn pr08_what_is_too_large_or_malformed_is_left_out_and_told() {
     );
 }
 
+/// PR08.
 #[test]
-fn pr08_a_file_of_nothing_but_sections_is_refused() {
+fn a_file_of_nothing_but_sections_is_refused() {
     let nothing = custom("", b"").repeat(MAX_SECTIONS);
     assert_eq!(read(&component(&[nothing])), Err(SectionsError::TooMany));
     let many = custom("x", b"").repeat(10_000);
@@ -120,7 +122,7 @@ proptest! {
 
     /// WA04: no file crashes haft, regardless of its damage.
     #[test]
-    fn wa04_damaged_files_are_refused_or_read(
+    fn damaged_files_are_refused_or_read(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
         cut in any::<prop::sample::Index>(),
     ) {

@@ -110,7 +110,7 @@ fn runner(cases: u32) -> TestRunner {
 
 /// WA01: random values of random types stay equal through JSON.
 #[test]
-fn wa01_values_of_every_type_come_through_json() {
+fn values_of_every_type_come_through_json() {
     let strategy = types::ty().prop_flat_map(|ty| {
         let value = types::value(&ty);
         (Just(ty), value)
@@ -121,7 +121,7 @@ fn wa01_values_of_every_type_come_through_json() {
 /// WA01: JSON made from a schema, as it is and mutated: what the schema accepts is decoded. Of what is
 /// not mutated, the schema accepts everything.
 #[test]
-fn wa01_what_the_schema_accepts_is_decoded() {
+fn what_the_schema_accepts_is_decoded() {
     let strategy = types::ty().prop_flat_map(|ty| {
         let (schema, _) = compiled(&ty);
         let json = json::accepted(&schema);
@@ -140,7 +140,7 @@ fn wa01_what_the_schema_accepts_is_decoded() {
 
 /// WA01: values are equal after the way through a real component: from JSON to the guest's memory and back.
 #[test]
-fn wa01_values_of_every_type_come_through_a_component() {
+fn values_of_every_type_come_through_a_component() {
     let strategy = prop::collection::vec(types::ty(), Echo::TYPES).prop_flat_map(|types| {
         let values: Vec<_> = types.iter().map(|ty| prop::collection::vec(types::value(ty), VALUES)).collect();
         (Just(types), values)
@@ -192,7 +192,7 @@ fn number(ty: &Type, text: &str) -> Result<Val, String> {
 
 /// C09: 64-bit numbers as text are exactly those: on both sides of every digit's border.
 #[test]
-fn c09_numbers_as_text_end_where_the_numbers_do() {
+fn numbers_as_text_end_where_the_numbers_do() {
     use super::model::Integer::{S64, U64};
     for (integer, most) in [(U64, i128::from(u64::MAX)), (S64, i128::from(i64::MAX))] {
         let (lowest, _) = integer.range();
@@ -223,7 +223,7 @@ fn c09_numbers_as_text_end_where_the_numbers_do() {
 
 /// C09, C10: numbers cost little in a prompt: a tool that adds two of them had 247 tokens, most of them patterns.
 #[test]
-fn c09_c10_schemas_of_numbers_are_short() {
+fn schemas_of_numbers_are_short() {
     use super::model::Integer::{S64, U64};
     for (ty, most) in [
         (Type::Integer(S64), 40),
@@ -244,7 +244,7 @@ fn c09_c10_schemas_of_numbers_are_short() {
 
 /// C10: numbers encoded as text are decoded from text, and no other text is a number.
 #[test]
-fn c10_numbers_that_are_none_go_in_as_they_come_out() {
+fn numbers_that_are_none_go_in_as_they_come_out() {
     for ty in [Type::Float32, Type::Float64] {
         for name in ["NaN", "Infinity", "-Infinity"] {
             let value = number(&ty, name).unwrap();

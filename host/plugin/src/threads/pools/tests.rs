@@ -124,7 +124,7 @@ fn read_tree(directory: &Path) -> BTreeMap<String, String> {
 /// WA02: as if a guest had `/` to write by mistake: its thread writes where it was granted and not a
 /// byte elsewhere, and reads everything.
 #[test]
-fn wa02_a_thread_writes_beneath_its_directories_and_nowhere_else() {
+fn a_thread_writes_beneath_its_directories_and_nowhere_else() {
     let Some(fixture) = Fixture::with_landlock() else { return };
     let (granted, outside) = (fixture.path("granted"), fixture.path("outside"));
     let before = read_tree(&outside);
@@ -156,7 +156,7 @@ fn wa02_a_thread_writes_beneath_its_directories_and_nowhere_else() {
 
 /// WA02: tools that only read, and guests that list their tools, write nothing at all.
 #[test]
-fn wa02_without_a_directory_nothing_is_written() {
+fn without_a_directory_nothing_is_written() {
     let Some(fixture) = Fixture::with_landlock() else { return };
     let granted = fixture.path("granted");
     let before = read_tree(&granted);
@@ -172,7 +172,7 @@ fn wa02_without_a_directory_nothing_is_written() {
 
 /// SB01: without a write limit everything may be written, but no thread makes a device node.
 #[test]
-fn sb01_without_a_limit_only_device_nodes_are_refused() {
+fn without_a_limit_only_device_nodes_are_refused() {
     let Some(fixture) = Fixture::with_landlock() else { return };
     let everywhere = Writable::open(&Grant::sandbox(SandboxMode::Rwx, Root::everything(), []), None);
     let (granted, outside) = (fixture.path("granted"), fixture.path("outside"));
@@ -197,7 +197,7 @@ fn sb01_without_a_limit_only_device_nodes_are_refused() {
 
 /// WA02: neither the processes outside nor their sockets without a file are in reach of a guest's thread.
 #[test]
-fn wa02_signals_and_abstract_sockets_stay_inside() {
+fn signals_and_abstract_sockets_stay_inside() {
     let Some(fixture) = Fixture::where_kernel_has(|state| *state == LandlockState::Full) else { return };
     let name = format!("haft-test-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();
@@ -215,7 +215,7 @@ fn wa02_signals_and_abstract_sockets_stay_inside() {
 /// WA02: a right is to a directory, not to its name. A replacement under the name is writable from then on; the
 /// original is not, wherever it was moved.
 #[test]
-fn wa02_a_replaced_directory_has_a_wall_of_its_own() {
+fn a_replaced_directory_has_a_wall_of_its_own() {
     let Some(fixture) = Fixture::with_landlock() else { return };
     let granted = fixture.path("granted");
     let write = |path: PathBuf| fixture.run(&writable(&granted), move || fs::write(path, "written")).unwrap();
@@ -253,7 +253,7 @@ fn write_in_chain(
 
 /// WA02: threads started by a thread are confined too, for chains of any length.
 #[test]
-fn wa02_threads_of_threads_are_inside() {
+fn threads_of_threads_are_inside() {
     const HANG: Duration = Duration::from_mins(5);
     /// More than Landlock can stack layers.
     const CHAIN: usize = 40;
@@ -281,7 +281,7 @@ fn wa02_threads_of_threads_are_inside() {
 
 /// WA02: tasks that a guest leaves behind are confined too.
 #[test]
-fn wa02_tasks_of_guests_are_inside() {
+fn tasks_of_guests_are_inside() {
     let Some(fixture) = Fixture::with_landlock() else { return };
     let (granted, outside) = (fixture.path("granted/new"), fixture.path("outside/new"));
     let written = fixture.run(&fixture.granted(), move || {
@@ -341,7 +341,7 @@ const RESTRICT: i64 = libc::SYS_landlock_restrict_self;
 
 /// SB08: without Landlock in the kernel, preopens confine guests, and the state reports that.
 #[test]
-fn sb08_without_landlock_guests_run_and_it_is_said() {
+fn without_landlock_guests_run_and_it_is_said() {
     for (call, error, reason) in [
         (
             CREATE,
@@ -372,7 +372,7 @@ fn sb08_without_landlock_guests_run_and_it_is_said() {
 
 /// SB08: with Landlock, no guest runs unconfined.
 #[test]
-fn sb08_a_wall_that_fails_once_it_held_is_an_error() {
+fn a_wall_that_fails_once_it_held_is_an_error() {
     let Some(fixture) = Fixture::where_kernel_has(|state| *state == LandlockState::Full) else { return };
     let held = Arc::new(FirstState::from(LandlockState::Full));
     without(&[RESTRICT], libc::EPERM.cast_unsigned(), move || {
@@ -393,7 +393,7 @@ fn sb08_a_wall_that_fails_once_it_held_is_an_error() {
 
 /// SB08: the text of a state.
 #[test]
-fn sb08_what_is_open_is_named() {
+fn what_is_open_is_named() {
     assert_eq!(LandlockState::Full.to_string(), "full");
     assert_eq!(
         LandlockState::Partial { abi: 4 }.to_string(),
@@ -424,7 +424,7 @@ fn directories_are_opened_once() {
 /// WA02: a thread that runs calls inline is confined from the first call on. No other thread is used for such
 /// calls, and no such thread for guests that may write.
 #[test]
-fn wa02_a_thread_that_runs_calls_inline_writes_nothing() {
+fn a_thread_that_runs_calls_inline_writes_nothing() {
     let Some(fixture) = Fixture::with_landlock() else { return };
     let granted = fixture.path("granted");
     let before = read_tree(&granted);

@@ -258,7 +258,7 @@ mod tests {
     /// C01: a guest that knows its workspace uses absolute paths, even if directories of the workspace have the
     /// names of its parents.
     #[test]
-    fn c01_a_guest_that_was_told_where_it_is_names_paths_in_full() {
+    fn a_guest_that_was_told_where_it_is_names_paths_in_full() {
         let place = tempfile::tempdir().unwrap();
         let first = place.path().components().nth(1).unwrap();
         std::fs::create_dir(place.path().join(first)).unwrap();
@@ -276,7 +276,7 @@ mod tests {
 
     /// C01: a grant by one name of the workspace is valid for its other name.
     #[test]
-    fn c01_a_workspace_behind_a_link_has_two_names() {
+    fn a_workspace_behind_a_link_has_two_names() {
         let place = tempfile::tempdir().unwrap();
         let real = place.path().join("real");
         std::fs::create_dir_all(real.join("notes")).unwrap();
@@ -292,7 +292,7 @@ mod tests {
 
     /// C01: `..` leads from one granted directory to another.
     #[test]
-    fn c01_paths_lead_up_at_their_beginning() {
+    fn paths_lead_up_at_their_beginning() {
         let up = |path: &str| upwards(Path::new("/ws/notes"), path);
         assert_eq!(up("../other/c.md"), Some("/ws/other/c.md".into()));
         assert_eq!(up("./../../x/../y"), None);

@@ -123,8 +123,9 @@ fn digest(text: &str) -> String {
 mod tests {
     use super::*;
 
+    /// BE06.
     #[test]
-    fn be06_a_session_s_name_means_nothing_to_tmux() {
+    fn a_session_s_name_means_nothing_to_tmux() {
         for name in ["haft", "work-2", "a_b"] {
             check(name).unwrap();
         }

@@ -212,7 +212,7 @@ mod tests {
 
     /// TM02: each flag of the tool maps to the flag of tmux with its name.
     #[test]
-    fn tm02_flags_are_those_of_tmux() {
+    fn flags_are_those_of_tmux() {
         let flags = |snapshot: Snapshot| snapshot.flags().unwrap();
         assert_eq!(flags(Snapshot::default()), "");
         let all = Snapshot { join: true, trailing: true, escapes: true, octal: true, ..Snapshot::default() };
@@ -225,7 +225,7 @@ mod tests {
 
     /// TM06: text first, then keys, then Enter, in one step.
     #[test]
-    fn tm06_text_then_keys_then_enter() {
+    fn text_then_keys_then_enter() {
         let keys = ["C-c".to_owned(), "Up".to_owned()];
         assert_eq!(
             arguments("%1", "yes", &keys, true),
@@ -236,7 +236,7 @@ mod tests {
 
     /// TM06: text with a special meaning for tmux or a shell is typed literally.
     #[test]
-    fn tm06_a_semicolon_or_a_dash_is_typed_as_it_is() {
+    fn a_semicolon_or_a_dash_is_typed_as_it_is() {
         assert_eq!(argument("a;"), r"'a\;'");
         assert_eq!(argument(r"a\;"), r"'a\\;'");
         assert_eq!(argument(";"), r"'\;'");
@@ -244,8 +244,9 @@ mod tests {
         assert_eq!(argument("a;b"), "'a;b'");
     }
 
+    /// TM06.
     #[test]
-    fn tm06_keys_are_known_by_their_names() {
+    fn keys_are_known_by_their_names() {
         for name in ["C-c", "C-z", "Enter", "Up", "F5", "M-x", "C-M-Left", "a", ";", "-", "ü", "^C", "S-Tab"]
         {
             assert!(is_key(name), "{name}");

@@ -173,7 +173,7 @@ mod tests {
 
     /// PR04: declared arguments appear in the schema, with their types.
     #[test]
-    fn pr04_the_schema_is_that_of_the_declaration() {
+    fn the_schema_is_that_of_the_declaration() {
         let expected = json!({
             "type": "object",
             "properties": {
@@ -197,7 +197,7 @@ mod tests {
 
     /// S05: an undeclared argument appears neither in the schema nor on the command line.
     #[test]
-    fn s05_declared_arguments_are_all_there_are() {
+    fn declared_arguments_are_all_there_are() {
         assert!(schema(&declared(), false)["properties"].get("args").is_none());
         let values = json!({"title": "t", "args": ["--version"]});
         assert_eq!(words(&declared(), false, &values, true).unwrap(), ["--title", "t", "depth=1", "."]);
@@ -221,7 +221,7 @@ mod tests {
 
     /// PR05: no value becomes an option.
     #[test]
-    fn pr05_a_value_never_becomes_an_option() {
+    fn a_value_never_becomes_an_option() {
         let values = |name: &str, value: Value| json!({"title": "t", name: value});
         let title = words(&declared(), true, &json!({"title": "--web"}), false).unwrap();
         assert_eq!(title.first().unwrap(), "--title=--web");

@@ -135,7 +135,7 @@ mod tests {
 
     /// RS01, RS02: three sections; a failed command is not a failed call.
     #[test]
-    fn rs01_rs02_an_answer_has_three_sections() {
+    fn an_answer_has_three_sections() {
         let result = answer(CommandEnd::Exited(42), b"out", b"err\n");
         assert_eq!(result.content, "exit code: 42\nstdout:\nout\nstderr:\nerr\n");
         assert!(!result.is_error);
@@ -144,7 +144,7 @@ mod tests {
 
     /// RS01: each stream has its own limit and reports its truncation.
     #[test]
-    fn rs01_each_stream_is_cut_by_itself() {
+    fn each_stream_is_cut_by_itself() {
         let result = answer(CommandEnd::Exited(1), &vec![b'x'; 100_000], "ж".repeat(4000).as_bytes());
         let (output, errors) = result.content.split_once("stderr:\n").unwrap();
         assert!(
@@ -156,7 +156,7 @@ mod tests {
 
     /// T03: the limit of a stream is exactly 4,000 characters.
     #[test]
-    fn t03_a_stream_is_cut_at_4_000_characters() {
+    fn a_stream_is_cut_at_4_000_characters() {
         let shown = |length: usize| answer(CommandEnd::Exited(0), "ж".repeat(length).as_bytes(), b"").content;
         assert!(!shown(4000).contains(TRUNCATED));
         let cut = shown(4001);
@@ -166,7 +166,7 @@ mod tests {
 
     /// RS03, MK07: a timeout reports its limit and the state of the command.
     #[test]
-    fn rs03_mk07_a_time_out_names_the_time_and_the_command_s_fate() {
+    fn a_time_out_names_the_time_and_the_command_s_fate() {
         let stopped = answer(CommandEnd::TimedOut("ssh"), b"", b"");
         assert!(
             stopped
@@ -180,7 +180,7 @@ mod tests {
 
     /// MK07: output after the result is dropped.
     #[test]
-    fn mk07_what_comes_after_the_answer_is_not_kept() {
+    fn what_comes_after_the_answer_is_not_kept() {
         let streams = Streams::new("call", &Events::none());
         streams.take(Stream::Output, b"one");
         assert_eq!(streams.close()[0], "one");

@@ -24,7 +24,7 @@ fn delta(call: &Value) -> Value {
 
 /// PL01: texts are concatenated, and emitted as they arrive.
 #[test]
-fn pl01_text_and_thoughts_are_put_together_and_told() {
+fn text_and_thoughts_are_put_together_and_told() {
     let deltas = [
         json!({ "role": "assistant", "content": "" }),
         json!({ "reasoning_content": "h" }),
@@ -44,7 +44,7 @@ fn pl01_text_and_thoughts_are_put_together_and_told() {
 
 /// PL03: interleaved calls are kept apart.
 #[test]
-fn pl03_parallel_calls_are_put_together_by_their_numbers() {
+fn parallel_calls_are_put_together_by_their_numbers() {
     let deltas = [
         delta(
             &json!({ "index": 0, "id": "a", "type": "function", "function": { "name": "one", "arguments": "" } }),
@@ -64,7 +64,7 @@ fn pl03_parallel_calls_are_put_together_by_their_numbers() {
 
 /// PL10: indices that are all 0 or missing; names that are repeated or split.
 #[test]
-fn pl10_calls_are_told_apart_however_they_are_numbered() {
+fn calls_are_told_apart_however_they_are_numbered() {
     let whole = |index: Option<u64>, id: Option<&str>, name: &str| {
         delta(&json!({ "index": index, "id": id, "function": { "name": name, "arguments": "{}" } }))
     };
@@ -84,7 +84,7 @@ fn pl10_calls_are_told_apart_however_they_are_numbered() {
 
 /// PL11: unknown keys are kept and concatenated.
 #[test]
-fn pl11_unknown_keys_are_put_together() {
+fn unknown_keys_are_put_together() {
     let detail =
         |text: &str| json!({ "reasoning_details": [{ "type": "reasoning.text", "index": 0, "text": text }] });
     let signed = json!({ "reasoning_details": [{ "type": "reasoning.text", "index": 0, "signature": "s" }] });
@@ -105,7 +105,7 @@ fn pl11_unknown_keys_are_put_together() {
 
 /// PL12.
 #[test]
-fn pl12_an_error_in_a_stream_is_an_error() {
+fn an_error_in_a_stream_is_an_error() {
     let mut fold = Completion::default();
     let choice =
         json!({ "choices": [{ "delta": { "content": "" }, "error": { "message": "down", "code": 502 } }] });
@@ -121,7 +121,7 @@ fn pl12_an_error_in_a_stream_is_an_error() {
 
 /// PL18.
 #[test]
-fn pl18_a_stream_without_a_choice_has_none() {
+fn a_stream_without_a_choice_has_none() {
     let mut fold = Box::<Completion>::default();
     fold.take(json!({ "choices": [], "usage": null }), &mut Vec::new()).unwrap();
     assert_eq!((fold.is_complete(), fold.body()), (false, json!({})));

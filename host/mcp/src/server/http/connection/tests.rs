@@ -8,7 +8,7 @@ fn from(last: u8) -> IpAddr {
 
 /// S11: evicts the connection that was silent for longest, of the source with the most connections.
 #[tokio::test]
-async fn s11_whoever_comes_takes_the_place_of_a_stranger() {
+async fn whoever_comes_takes_the_place_of_a_stranger() {
     let slots = ConnectionSlots::new(8);
     let first = slots.admit(from(1)).await;
     let second = slots.admit(from(2)).await;
@@ -28,7 +28,7 @@ async fn s11_whoever_comes_takes_the_place_of_a_stranger() {
 
 /// S11: clients do not wait for strangers, nor strangers for ever.
 #[tokio::test]
-async fn s11_what_a_client_leaves_is_free_at_once() {
+async fn what_a_client_leaves_is_free_at_once() {
     let slots = ConnectionSlots::new(8);
     let first = slots.admit(HERE).await;
     first.begin().unwrap();
@@ -46,7 +46,7 @@ async fn s11_what_a_client_leaves_is_free_at_once() {
 
 /// C05: a client that is being answered keeps its connection.
 #[tokio::test]
-async fn c05_clients_in_the_middle_of_a_request_are_not_cut_off() {
+async fn clients_in_the_middle_of_a_request_are_not_cut_off() {
     let slots = ConnectionSlots::new(2);
     let first = slots.admit(HERE).await;
     let busy = first.begin().unwrap();

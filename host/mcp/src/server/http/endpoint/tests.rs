@@ -117,7 +117,7 @@ async fn the_form_of_an_answer_follows_from_its_request() {
 
 /// MC09: another connection can fetch a sent answer again, for a while.
 #[tokio::test]
-async fn mc09_an_answer_that_was_sent_can_be_had_again() {
+async fn an_answer_that_was_sent_can_be_had_again() {
     let mut opened = Opened::new("2025-11-25").await;
     let call =
         |id: usize| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "none"}});

@@ -13,7 +13,7 @@ async fn read(response: HttpResponse) -> String {
 
 /// MC09: the events after a client's last one are sent again, in order, and no others.
 #[tokio::test]
-async fn mc09_a_stream_goes_on_after_the_last_event() {
+async fn a_stream_goes_on_after_the_last_event() {
     let stream = EventStream::new(Ids::Request(7));
     let first = stream.clone().response(None, true, std::future::pending());
     for number in 1..=3 {
@@ -41,7 +41,7 @@ async fn the_last_reader_of_a_request_reads() {
 
 /// S11: unread events are bounded, and the answer always has room.
 #[tokio::test]
-async fn s11_events_that_nobody_reads_are_bounded() {
+async fn events_that_nobody_reads_are_bounded() {
     let stream = EventStream::new(Ids::None);
     let told = (0..2 * WAITING).filter(|number| stream.append(number, number % 2 == 0)).count();
     assert_eq!(told, WAITING);

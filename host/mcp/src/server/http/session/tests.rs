@@ -19,7 +19,7 @@ fn agreed() -> Agreed {
 
 /// C05: no two sessions have one place, and only an abandoned session loses its place.
 #[test]
-fn c05_a_full_house_takes_nobody_in_and_turns_nobody_out() {
+fn a_full_house_takes_nobody_in_and_turns_nobody_out() {
     let sessions = Sessions::new(2, None);
     let open = || sessions.open("ada".into(), handler(), agreed());
     let (first, second) = (open().unwrap(), open().unwrap());
@@ -49,7 +49,7 @@ fn no_caller_takes_all_places() {
 
 /// C05: a client that is being served keeps its session.
 #[test]
-fn c05_only_a_session_that_was_left_gives_way() {
+fn only_a_session_that_was_left_gives_way() {
     let long = ago(ABANDONED + UNUSED);
     for (gives_way, last, came_back, open) in [
         (true, long, true, 0),
@@ -68,7 +68,7 @@ fn c05_only_a_session_that_was_left_gives_way() {
 
 /// C05: a session ends after a long idle time, and not before.
 #[test]
-fn c05_a_session_that_nobody_uses_ends() {
+fn a_session_that_nobody_uses_ends() {
     let sessions = Sessions::new(2, None);
     let [left, used] = [(); 2].map(|()| sessions.open("ada".into(), handler(), agreed()).unwrap());
     sessions.sweep();
@@ -79,8 +79,9 @@ fn c05_a_session_that_nobody_uses_ends() {
     assert!(sessions.enter(&left, "ada").is_err() && sessions.enter(&used, "ada").is_ok());
 }
 
+/// RP02.
 #[test]
-fn rp02_an_id_says_where_its_session_lives() {
+fn an_id_says_where_its_session_lives() {
     let (one, two) = (Home::named("web 1.example", 8080), Home::named("web-2", 8080));
     let id = one.session_id().unwrap();
     assert!(id.ends_with("@web-1.example-8080"), "{id}");

@@ -29,9 +29,9 @@ fn words_are_the_same_in_text_and_in_binary() {
     assert_docs(&Docs::parse(WIT).unwrap());
 }
 
-/// As many bytes as a section may have, and on a stack as small as threads have.
+/// WA04: as many bytes as a section may have, and on a stack as small as threads have.
 #[test]
-fn wa04_nothing_nests_deeper_than_the_stack() {
+fn nothing_nests_deeper_than_the_stack() {
     let read = || {
         let text = format!("package a:b; interface c {{ f: func(x: {}", "list<".repeat(400_000));
         assert_eq!(Docs::parse(&text).err().as_deref(), Some("it nests too deep"));
@@ -46,7 +46,7 @@ proptest! {
 
     /// WA04: a damaged package is read or refused.
     #[test]
-    fn wa04_damaged_packages_bring_nothing_down(
+    fn damaged_packages_bring_nothing_down(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
     ) {
         let mut bytes = binary();

@@ -41,7 +41,7 @@ const HIDDEN: Option<ProtectedObject> = Some(ProtectedObject { level: Protection
 
 /// SB05: by identity and by place, the thing itself and all below.
 #[test]
-fn sb05_what_is_closed_is_told_by_what_it_is() {
+fn what_is_closed_is_told_by_what_it_is() {
     let fixture = Fixture::new();
     let protected_paths = fixture.protected_paths();
     for (name, expected) in [
@@ -65,7 +65,7 @@ fn sb05_what_is_closed_is_told_by_what_it_is() {
 
 /// SB05: a remembered free directory is free at its place only.
 #[test]
-fn sb05_what_is_moved_is_judged_again() {
+fn what_is_moved_is_judged_again() {
     let fixture = Fixture::new();
     let protected_paths = fixture.protected_paths();
     let held = fixture.open("free/deep");
@@ -83,7 +83,7 @@ fn sb05_what_is_moved_is_judged_again() {
 
 /// SB05: an object without a path is not judged by its former path.
 #[test]
-fn sb05_what_is_gone_has_no_place() {
+fn what_is_gone_has_no_place() {
     let fixture = Fixture::new();
     let protected_paths = fixture.protected_paths();
     let (file, replaced) = (fixture.open("free/deep/file"), fixture.open("free/deep/file"));
@@ -95,7 +95,7 @@ fn sb05_what_is_gone_has_no_place() {
 
 /// SB05: names that are closed, there or not, and those that lead there.
 #[test]
-fn sb05_names_on_the_way_are_closed() {
+fn names_on_the_way_are_closed() {
     let fixture = Fixture::new();
     fs::create_dir(fixture.path("links")).unwrap();
     symlink("links/second", fixture.path("first")).unwrap();
@@ -129,7 +129,7 @@ fn sb05_names_on_the_way_are_closed() {
 
 /// SB05: a path that is too deep to check is refused, and memory stays bounded.
 #[test]
-fn sb05_depth_and_memory_are_bounded() {
+fn depth_and_memory_are_bounded() {
     let fixture = Fixture::new();
     let protected_paths = fixture.protected_paths();
     let mut deep = fixture.path("free");

@@ -224,8 +224,9 @@ mod tests {
         profile.text.find(rule).unwrap_or_else(|| panic!("{rule} is not in\n{}", profile.text))
     }
 
+    /// SB11.
     #[test]
-    fn sb11_everything_is_denied_by_default() {
+    fn everything_is_denied_by_default() {
         let profile = Profile::new(&policy());
         assert!(profile.text.starts_with("(version 1)\n(deny default)\n"));
         assert!(!profile.text.contains("allow default"));
@@ -233,8 +234,9 @@ mod tests {
         assert!(!profile.text.contains("(allow file-write*)\n"));
     }
 
+    /// SB11.
     #[test]
-    fn sb11_no_path_of_the_policy_is_in_the_text() {
+    fn no_path_of_the_policy_is_in_the_text() {
         let evil = "/Users/ada/\") (allow default) (deny x \"\n;(param \"WRITE_0\")";
         let mut policy = policy();
         for paths in [policy.write.as_mut().unwrap(), &mut policy.hidden, &mut policy.fixed] {
@@ -257,8 +259,9 @@ mod tests {
         assert_eq!(Profile::new(&other).text, profile.text);
     }
 
+    /// SB11.
     #[test]
-    fn sb11_every_parameter_is_defined_once_and_used() {
+    fn every_parameter_is_defined_once_and_used() {
         let profile = Profile::new(&Policy { read: Some(vec!["/opt".into()]), ..policy() });
         let used: Vec<_> =
             profile.text.split("(param \"").skip(1).map(|rest| rest.split('"').next()).collect();
@@ -268,8 +271,9 @@ mod tests {
         assert_eq!(unique.len(), defined.len());
     }
 
+    /// SB11.
     #[test]
-    fn sb11_brackets_and_quotes_are_balanced() {
+    fn brackets_and_quotes_are_balanced() {
         let closed = Policy { read: Some(vec!["/opt".into()]), network: false, ..policy() };
         let open = Policy { write: None, unix_sockets: true, ..policy() };
         for policy in [policy(), closed, open] {
@@ -285,9 +289,9 @@ mod tests {
         }
     }
 
-    /// SB05: the last matching rule applies, so denials must come last.
+    /// SB11, SB05: the last matching rule applies, so denials must come last.
     #[test]
-    fn sb05_sb11_what_is_closed_comes_after_what_is_allowed() {
+    fn what_is_closed_comes_after_what_is_allowed() {
         for write in [policy().write, None] {
             let profile = Profile::new(&Policy { write, unix_sockets: true, ..policy() });
             let last_allowed = profile.text.rfind("(allow ").unwrap();
@@ -301,9 +305,9 @@ mod tests {
         }
     }
 
-    /// SB05: moving a directory would move its content out of the reach of a rule by path.
+    /// SB11, SB05: moving a directory would move its content out of the reach of a rule by path.
     #[test]
-    fn sb05_sb11_the_way_to_what_is_closed_cannot_be_moved() {
+    fn the_way_to_what_is_closed_cannot_be_moved() {
         let profile = Profile::new(&policy());
         let pinned = profile.parameters.iter().filter(|(name, _)| name.starts_with("PINNED"));
         let pinned: Vec<_> = pinned.map(|(_, path)| path.to_str().unwrap()).collect();
@@ -313,8 +317,9 @@ mod tests {
         assert!(names.filter(|path| *path == "/Users/ada/Library").count() == 1);
     }
 
+    /// SB11.
     #[test]
-    fn sb11_network_and_sockets_are_as_the_policy_says() {
+    fn network_and_sockets_are_as_the_policy_says() {
         let with = |network, unix_sockets| Profile::new(&Policy { network, unix_sockets, ..policy() }).text;
         assert!(with(true, false).contains("(remote ip)") && !with(true, false).contains("unix-socket"));
         assert!(
@@ -323,8 +328,9 @@ mod tests {
         );
     }
 
+    /// SB11.
     #[test]
-    fn sb11_reading_is_limited_where_the_policy_limits_it() {
+    fn reading_is_limited_where_the_policy_limits_it() {
         let all = Profile::new(&policy());
         assert!(all.text.contains("(allow file-read*)\n"));
         let some = Profile::new(&Policy { read: Some(vec!["/opt".into()]), ..policy() });
@@ -332,8 +338,9 @@ mod tests {
         assert_eq!(parameter(&some, "READ_0"), Path::new("/opt"));
     }
 
+    /// SB11.
     #[test]
-    fn sb11_a_command_keeps_its_words() {
+    fn a_command_keeps_its_words() {
         let command = Command {
             program: "/bin/bash".into(),
             arguments: vec!["-c".into(), "-D WRITE_0=/".into()],
